@@ -1,0 +1,1 @@
+"""agentrt runs a coding agent's conversation as a tree of Trio tasks."""
