@@ -1,0 +1,114 @@
+"""The exceptions of agentrt.
+
+::
+
+    AgentrtError
+    ├── AgentNotFound        no such agent, or its program is not installed
+    ├── AgentStartError      the program ran but did not become a working agent
+    ├── ProtocolError        somebody broke the wire's rules
+    │   ├── LocalProtocolError    the caller did; nothing was sent
+    │   └── RemoteProtocolError   the agent did
+    ├── RequestError         the agent answered a request with an error
+    ├── SessionClosed        used after its end
+    ├── SessionNotFound      no stored session of that name
+    ├── Busy                 refused because a turn is running
+    ├── LimitExceeded        one of `Limits` was reached
+    └── TurnFailed           a turn ended badly, and `check=True`
+        ├── AgentFailed      the agent answered the prompt with an error
+        ├── AgentDied        the agent's process ended in the middle
+        └── TurnTimedOut     the idle or the hard limit ended it
+
+How a turn ended is a value (`TurnResult.outcome`); the `TurnFailed` family exists for callers who
+want `check=True`, as with `trio.run_process`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._model.result import TurnResult
+
+
+class AgentrtError(Exception):
+    """The root of every error that agentrt raises on purpose."""
+
+
+class AgentNotFound(AgentrtError):
+    """No agent of that name is known, or its program is not installed."""
+
+
+class AgentStartError(AgentrtError):
+    """The agent's program was started but did not become a working agent.
+
+    `returncode` is its exit status (negative: the signal that ended it), or None while it ran;
+    `stderr` is the end of what it wrote there.
+    """
+
+    def __init__(self, message: str, *, returncode: int | None = None, stderr: str = "") -> None:
+        tail = stderr.strip()
+        super().__init__(f"{message}\n--- end of its standard error ---\n{tail}" if tail else message)
+        self.returncode = returncode
+        self.stderr = stderr
+
+
+class ProtocolError(AgentrtError):
+    """Somebody broke the rules of the wire; see the two subclasses for who."""
+
+
+class LocalProtocolError(ProtocolError):
+    """The caller asked for something that is illegal now. Nothing was sent, nothing changed."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The agent sent something that cannot be understood. `line` is its beginning, if known."""
+
+    def __init__(self, message: str, line: bytes = b"") -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class RequestError(AgentrtError):
+    """The agent answered a request with an error: JSON-RPC `code`, `message` and `data`."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(f"{message} ({code})")
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class SessionClosed(AgentrtError):
+    """The session has ended; open another one."""
+
+
+class SessionNotFound(AgentrtError):
+    """No stored session of that id is known to the agent or to the journal."""
+
+
+class Busy(AgentrtError):
+    """Refused because a turn is running and the caller asked not to wait."""
+
+
+class LimitExceeded(AgentrtError):
+    """A limit of `Limits` was reached; the message names it."""
+
+
+class TurnFailed(AgentrtError):
+    """A turn ended badly; `result` says how."""
+
+    def __init__(self, message: str, result: TurnResult) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class AgentFailed(TurnFailed):
+    """The agent answered the prompt with an error."""
+
+
+class AgentDied(TurnFailed):
+    """The agent's process ended in the middle of the turn. The prompt is not sent again."""
+
+
+class TurnTimedOut(TurnFailed):
+    """The idle or the hard limit ended the turn."""

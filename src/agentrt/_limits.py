@@ -1,0 +1,69 @@
+"""Every bound of the runtime, in one place. Seconds, bytes and counts."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The bounds of a session. Change one with `msgspec.structs.replace(limits, hard=60)`.
+
+    Times are seconds, sizes are bytes; None means "no limit" where the type allows it.
+    """
+
+    # --- a session's start and a turn's clocks
+    handshake: float = 60.0
+    """From spawning the agent to a session that takes prompts (OpenCode needs up to 15 s)."""
+    hard: float | None = 1800.0
+    """The longest a turn may take, whatever it does; an agent that streams for ever meets it."""
+    idle: float | None = None
+    """The longest silence inside a turn. Off: a healthy agent was silent for 35 s and more."""
+    permission: float | None = None
+    """How long a permission request waits for an answer before it counts as rejected."""
+    cancel_grace: float = 10.0
+    """From `session/cancel` or `interrupt` to the turn's own end; then the agent is killed."""
+    cancel_resend: float = 2.0
+    """Without a sign of the cancel it is sent once more: two real agents lose one that comes
+    right behind the prompt."""
+    settle: float = 2.0
+    """A turn that an ACP agent started by itself has no end on the wire: it ends after this much
+    silence."""
+
+    # --- the end of a process, one rung of the ladder after the other
+    stdin_close: float = 3.0
+    terminate: float = 2.0
+    kill: float = 1.0
+    drain: float = 600.0
+    """How long leaving a session normally waits for running and background work."""
+
+    # --- the pipes
+    line: int = 64 * 1024 * 1024
+    stderr_ring: int = 64 * 1024
+    stdout_drain: float = 0.25
+    """How long stdout is read after the agent's exit: a grandchild may hold it open for ever."""
+    outbox: int = 64 * 1024 * 1024
+    """Bytes waiting to be written to the agent; one prompt may carry images."""
+    write: float = 10.0
+    """How long the agent may leave its stdin unread while something waits to be written."""
+
+    # --- what the agent asks of the host
+    tool: float | None = None
+    """How long an in-process tool may run; each tool may have its own."""
+    file: int = 16 * 1024 * 1024
+    """The largest file that the agent may read or write through the host."""
+    terminals: int = 32
+    terminal_output: int = 1024 * 1024
+
+    # --- the log and its viewers
+    ring_events: int = 4096
+    ring_bytes: int = 4 * 1024 * 1024
+    viewer_outbox: int = 1024 * 1024
+    """Bytes waiting for one WebSocket viewer; above it, it gets a fresh snapshot instead."""
+    frame: int = 8 * 1024 * 1024
+    beat: float = 15.0
+    ping: float = 20.0
+    ws_handshake: float = 5.0
+    ws_write: float = 10.0
+    queue: int = 64
+    """Prompts waiting in one session."""
+    sessions: int = 64
