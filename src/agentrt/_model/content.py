@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
 JsonObject: TypeAlias = dict[str, Any]
 """A JSON object whose shape is somebody else's business."""
@@ -20,7 +20,7 @@ class Text(Struct, tag_field="type", tag="text", rename="camel", gc=False):
 
     text: str
     annotations: JsonObject | UnsetType | None = UNSET
-    meta: JsonObject | UnsetType | None = UNSET
+    meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
 
 
 class Image(Struct, tag_field="type", tag="image", rename="camel", gc=False):
@@ -30,6 +30,7 @@ class Image(Struct, tag_field="type", tag="image", rename="camel", gc=False):
     mime_type: str
     uri: str | UnsetType | None = UNSET
     annotations: JsonObject | UnsetType | None = UNSET
+    meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
 
 
 class Audio(Struct, tag_field="type", tag="audio", rename="camel", gc=False):
@@ -38,6 +39,7 @@ class Audio(Struct, tag_field="type", tag="audio", rename="camel", gc=False):
     data: str
     mime_type: str
     annotations: JsonObject | UnsetType | None = UNSET
+    meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
 
 
 class ResourceLink(Struct, tag_field="type", tag="resource_link", rename="camel", gc=False):
@@ -50,6 +52,7 @@ class ResourceLink(Struct, tag_field="type", tag="resource_link", rename="camel"
     mime_type: str | UnsetType | None = UNSET
     size: int | UnsetType | None = UNSET
     annotations: JsonObject | UnsetType | None = UNSET
+    meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
 
 
 class Resource(Struct, tag_field="type", tag="resource"):
@@ -57,6 +60,7 @@ class Resource(Struct, tag_field="type", tag="resource"):
 
     resource: JsonObject
     annotations: JsonObject | UnsetType | None = UNSET
+    meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
 
 
 Block: TypeAlias = Text | Image | Audio | ResourceLink | Resource
@@ -66,6 +70,7 @@ class ToolText(Struct, tag_field="type", tag="content"):
     """A content block as part of a tool call's result."""
 
     content: Block
+    meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
 
 
 class Diff(Struct, tag_field="type", tag="diff", rename="camel", gc=False):
@@ -74,12 +79,14 @@ class Diff(Struct, tag_field="type", tag="diff", rename="camel", gc=False):
     path: str
     new_text: str
     old_text: str | None = None
+    meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
 
 
 class TerminalRef(Struct, tag_field="type", tag="terminal", rename="camel", gc=False):
     """A terminal whose live output belongs to the tool call."""
 
     terminal_id: str
+    meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
 
 
 ToolContent: TypeAlias = ToolText | Diff | TerminalRef

@@ -1,0 +1,341 @@
+"""What a protocol driver is: the neutral contract between one protocol and the runtime.
+
+A driver is sans-I/O: bytes and commands go in, effects come out, in order. It knows the wire and
+its ids, and nothing of processes, clocks, tasks or the log. It never raises on what an agent sent
+(`receive` turns every defect into a `Notice`); illegal commands raise `LocalProtocolError` and
+change nothing.
+
+The agent's requests are known to the runtime by a `key` that the driver makes, unique within the
+session (`new_key` is given to it), so that neither side's id space leaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType
+
+from .content import Block, JsonObject, ToolContent
+from .events import (
+    Command,
+    Error,
+    ItemStatus,
+    Modes,
+    Notice,
+    Outcome,
+    PermissionOption,
+    PlanEntry,
+    Task,
+    Usage,
+)
+
+
+class Opening(Struct, frozen=True, kw_only=True):
+    """What a session is opened with. Paths are absolute."""
+
+    cwd: str
+    roots: tuple[str, ...] = ()
+    """Further folders, beside `cwd`."""
+    resume: str | None = None
+    """The agent's own id of an earlier session, to be loaded or resumed."""
+    fork: bool = False
+    mcp_servers: tuple[JsonObject, ...] = ()
+    """Entries in ACP's shape (`McpServer`)."""
+    model: str | None = None
+    mode: str | None = None
+    options: JsonObject = {}
+    """Protocol's own extras, e.g. `system_prompt`, `json_schema` (Claude)."""
+
+
+# --- effects: what a driver tells the runtime
+
+
+class Write(Struct, gc=False):
+    """Send these bytes (whole lines). `urgent`: ahead of prompts that still wait."""
+
+    data: bytes
+    urgent: bool = True
+
+
+class Started(Struct, kw_only=True):
+    """The handshake is over and prompts may be sent."""
+
+    session: str
+    """The agent's own session id, for a later resume."""
+    agent_name: str | None = None
+    agent_version: str | None = None
+    resumed: bool = False
+    capabilities: JsonObject = {}
+
+
+class StartFailed(Struct):
+    """The handshake ended in an error. `code`: `auth_required`, `version`, `session_not_found`,
+    `rejected` or `protocol`."""
+
+    error: Error
+
+
+class Said(Struct, kw_only=True):
+    """User content that the agent repeats (history, or an echo of the running prompt)."""
+
+    content: list[Block]
+    message: str | None = None
+    replay: bool = False
+
+
+class Spoke(Struct, gc=False):
+    """A piece of the answer, or of the agent's thinking. Pieces of one `message` (and `parent`)
+    that follow each other are one item."""
+
+    text: str
+    thought: bool = False
+    message: str | None = None
+    parent: str | None = None
+    replay: bool = False
+
+
+class Showed(Struct, kw_only=True):
+    """A block of the answer that is not text."""
+
+    block: Block
+    thought: bool = False
+    message: str | None = None
+    parent: str | None = None
+    replay: bool = False
+
+
+class SpeechEnded(Struct, kw_only=True):
+    """The running text or thought item is complete (Claude's blocks have an end on the wire)."""
+
+    parent: str | None = None
+
+
+class ToolCalled(Struct, kw_only=True):
+    """A tool call exists or changed: an upsert by `id`. Lists replace; `append` adds text to the
+    live output. A terminal `status` closes the item."""
+
+    id: str
+    name: str | UnsetType = UNSET
+    title: str | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
+    owner: Literal["agent", "host", "client"] | UnsetType = UNSET
+    status: ItemStatus | UnsetType = UNSET
+    input: Any = UNSET
+    output: Any = UNSET
+    content: list[ToolContent] | UnsetType = UNSET
+    locations: list[JsonObject] | UnsetType = UNSET
+    append: str | UnsetType = UNSET
+    parent: str | None = None
+    replay: bool = False
+
+
+class PlanSet(Struct):
+    entries: list[PlanEntry]
+
+
+class UsageSet(Struct):
+    usage: Usage
+
+
+class ModesSet(Struct):
+    modes: Modes
+
+
+class CommandsSet(Struct):
+    commands: list[Command]
+
+
+class TitleSet(Struct):
+    title: str | None
+
+
+class TaskSet(Struct):
+    task: Task
+
+
+class Asked(Struct, kw_only=True):
+    """The agent asks for a person's decision; answered by `Driver.answer`.
+
+    `kind` is `permission` (pick one of `options`) or `elicitation` (fill `form`, visit `url`).
+    `tool_call`, `name`, `input` say what it is about, as far as the agent told.
+    """
+
+    key: str
+    kind: Literal["permission", "elicitation"]
+    title: str
+    options: list[PermissionOption] = []
+    tool_call: str | None = None
+    name: str | None = None
+    tool_kind: str | None = None
+    input: Any = None
+    detail: Any = None
+    form: JsonObject | None = None
+    url: str | None = None
+    raw: Any = None
+
+
+class Requested(Struct, kw_only=True):
+    """The agent asks the host for a service; answered by `Driver.reply` or `Driver.refuse`.
+
+    `method`: `fs/read_text_file` and the like (ACP's words), `mcp` (a message for an in-process
+    tool server: `params = {"server", "message"}`), `hook` (Claude).
+    """
+
+    key: str
+    method: str
+    params: JsonObject
+
+
+class Withdrawn(Struct, gc=False):
+    """The agent took back its request: stop its handler. Whether an answer is still owed is the
+    driver's business: `answer`, `reply` and `refuse` of a withdrawn key are no-ops."""
+
+    key: str
+
+
+class TurnBegan(Struct, gc=False):
+    """The agent began to work by itself. `explicit`: its end will be told by `TurnFinished`;
+    otherwise the wire has no such thing and silence must do."""
+
+    explicit: bool = True
+
+
+class TurnFinished(Struct, kw_only=True):
+    """A turn is over, by the agent's word. `turn` is the id given to `prompt`, or None for a turn
+    that the agent began. `outcome` ignores that we may have cancelled: the runtime knows that."""
+
+    turn: str | None
+    outcome: Outcome
+    stop_reason: str | None = None
+    usage: Usage | None = None
+    error: Error | None = None
+    structured_output: Any = None
+    folded: tuple[str, ...] = ()
+    """Further prompts (their ids) that this same end belongs to."""
+
+
+class Settled(Struct, gc=False):
+    """A prompt that had been given up on has now been answered: the quarantine may end."""
+
+    turn: str
+
+
+class Returned(Struct):
+    """The result of `call`: a value in the protocol's own shape, or an error."""
+
+    call: str
+    value: Any = None
+    error: Error | None = None
+
+
+Effect: TypeAlias = (
+    Write
+    | Started
+    | StartFailed
+    | Said
+    | Spoke
+    | Showed
+    | SpeechEnded
+    | ToolCalled
+    | PlanSet
+    | UsageSet
+    | ModesSet
+    | CommandsSet
+    | TitleSet
+    | TaskSet
+    | Asked
+    | Requested
+    | Withdrawn
+    | TurnBegan
+    | TurnFinished
+    | Settled
+    | Returned
+    | Notice
+)
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """A decision on an `Asked`. Without `option` and `content` it is a refusal to decide
+    (`cancelled`)."""
+
+    option: str | None = None
+    """The id of the chosen `PermissionOption`."""
+    content: JsonObject | None = None
+    """The filled form of an elicitation (with `option="accept"`)."""
+    message: str = ""
+    """What to tell the agent about a rejection, where its protocol can carry it."""
+    updated_input: JsonObject | None = None
+    interrupt: bool = False
+
+
+class Driver(Protocol):
+    """The state machine of one agent process. Every method returns what is to be done, in order.
+
+    One prompt at a time is in flight; `prompt` while one is raises `LocalProtocolError`. A prompt
+    that was given up on (`abandon`) is still awaited: until `Settled`, `prompt` raises, too.
+    """
+
+    def start(self, opening: Opening) -> list[Effect]:
+        """Begin the handshake; it ends with `Started` or `StartFailed`."""
+        ...
+
+    def receive(self, data: bytes) -> list[Effect]:
+        """Take what the agent wrote, cut anywhere."""
+        ...
+
+    def receive_eof(self) -> list[Effect]:
+        """The agent's stdout has ended: takes a last line without its newline."""
+        ...
+
+    def prompt(self, turn: str, content: Sequence[Block]) -> list[Effect]:
+        """Send a prompt; `TurnFinished(turn)` will answer it."""
+        ...
+
+    def cancel(self) -> list[Effect]:
+        """Tell the agent to stop the running turn. May be called again to repeat it. Nothing is
+        sent when no turn runs: a late cancel would hit the next one. Open `Asked` and `Requested`
+        keys stay the runtime's to answer."""
+        ...
+
+    def abandon(self) -> list[Effect]:
+        """Nobody waits for the running prompt any more: its late end becomes `Settled`."""
+        ...
+
+    def answer(self, key: str, answer: Answer) -> list[Effect]:
+        """Answer an `Asked`. Unknown, withdrawn or answered keys are a no-op."""
+        ...
+
+    def reply(self, key: str, result: Any) -> list[Effect]:
+        """Answer a `Requested` with its result."""
+        ...
+
+    def refuse(self, key: str, code: int, message: str, data: Any = None) -> list[Effect]:
+        """Answer a `Requested` with an error."""
+        ...
+
+    def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
+        """A request of ours outside the turn, answered by `Returned(call)`. Neutral methods:
+        `set_mode {"mode"}`, `set_model {"model"}`, `set_option {"option", "value"}`,
+        `stop_task {"task"}`, `list_sessions {"cursor"?}`, `delete_session {"session"}`,
+        `logout`; else the protocol's own name. What the agent did not advertise is answered at
+        once by an error with code `unsupported`."""
+        ...
+
+    def uncall(self, call: str) -> list[Effect]:
+        """Nobody waits for this call any more; tell the agent where the protocol can."""
+        ...
+
+    def goodbye(self) -> list[Effect]:
+        """What to say before stdin is closed (`session/close`, `end_session`), if anything."""
+        ...
+
+    @property
+    def idle(self) -> bool:
+        """True when, by its own word, the agent has nothing left to do (Claude's state frames);
+        True outside turns where the protocol has no such word."""
+        ...
+
+
+NewKey: TypeAlias = Callable[[], str]
+"""Makes a key that is unique within the session."""
