@@ -113,9 +113,11 @@ class SpeechEnded(Struct, kw_only=True):
 
 class ToolCalled(Struct, kw_only=True):
     """A tool call exists or changed: an upsert by `id`. Lists replace; `append` adds text to the
-    live output. A terminal `status` closes the item."""
+    live output. A terminal `status` closes the item. `opens`: the wire said that this is a new call
+    (an update that comes after its turn's end is late, a new call of the same id is not)."""
 
     id: str
+    opens: bool = False
     name: str | UnsetType = UNSET
     title: str | UnsetType = UNSET
     kind: str | UnsetType = UNSET

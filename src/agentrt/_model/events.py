@@ -61,8 +61,10 @@ class Usage(Struct, omit_defaults=True, kw_only=True):
 
 
 class Tool(Struct, omit_defaults=True, kw_only=True):
-    """A tool call. Only `owner: "client"` calls are a viewer's to complete."""
+    """A tool call. `call` is the agent's own id for it. Only `owner: "client"` calls are a
+    viewer's to complete."""
 
+    call: str = ""
     name: str = ""
     kind: str = "other"
     title: str = ""

@@ -1,0 +1,218 @@
+"""The numbered log of one session, and the cursors through which everybody reads it.
+
+Appending is synchronous and never waits. The log keeps a ring of recent events; the state, which
+is their fold, keeps the content. A reader that falls behind the ring is either *lossless* (a
+turn's Python iterator: what it has not read is kept for it, neighbouring text joined, so memory
+is bounded by content) or gets told to start again from a snapshot (a browser).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from .._limits import Limits
+from .events import Event, ItemDelta, ItemOpened, ItemUpdated, PermissionOpened
+from .state import SessionState, Snapshot
+
+JOIN: Final = 256 * 1024
+"""Text kept for a slow lossless reader is joined up to this size: joining without bound would
+copy the same text again and again."""
+
+
+class Overrun(Exception):
+    """The events asked for are no longer kept: start again from a snapshot."""
+
+
+class Log:
+    """`append` numbers an event, folds it into `state` and keeps it; `publish` wakes readers.
+
+    The two are apart so that a batch of events costs one wake-up.
+    """
+
+    def __init__(self, session: str, epoch: str, limits: Limits, state: SessionState) -> None:
+        self.session = session
+        self.epoch = epoch
+        self.state = state
+        self.seq = 0
+        self._apply = state.apply
+        self._events: list[Event] = []
+        self._first = 1
+        self._limits = limits
+        self._batches: deque[tuple[int, int]] = deque()  # (events, bytes) of each `publish`
+        self._weighed = 0  # how many of `_events` are in `_batches`
+        self._bytes = 0
+        self._lossless: set[Cursor] = set()
+        self._wakers: set[Callable[[], None]] = set()
+
+    def append(self, event: Event) -> None:
+        self._apply(event)
+        self._events.append(event)
+        self.seq += 1
+
+    def publish(self) -> None:
+        """Wake whoever waits for events, and keep the ring within its bounds."""
+        events = self._events
+        new = len(events) - self._weighed
+        if not new:
+            return
+        size = sum(map(weight, events[self._weighed :]))
+        self._batches.append((new, size))
+        self._weighed += new
+        self._bytes += size
+        for wake in tuple(self._wakers):
+            wake()
+        limits = self._limits
+        if self._weighed > limits.ring_events or self._bytes > limits.ring_bytes:
+            self._cut(limits.ring_events, limits.ring_bytes)
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Have `wake` called after each batch; returns the function that ends it. `wake` must not
+        block, raise or append."""
+        self._wakers.add(wake)
+        return lambda: self._wakers.discard(wake)
+
+    def snapshot(self) -> Snapshot:
+        return self.state.snapshot(self.session, self.epoch, self.seq)
+
+    def since(self, seq: int) -> list[Event]:
+        """The events after `seq`, which may be merged by the caller. Raises `Overrun`."""
+        if seq < self._first - 1 or seq > self.seq:
+            raise Overrun(seq)
+        return self._events[seq - self._first + 1 :]
+
+    def cursor(self, after: int | None = None, *, lossless: bool = False) -> Cursor:
+        """A reader that starts behind event `after` (default: behind the last one)."""
+        start = self.seq if after is None else after
+        if start < self._first - 1 or start > self.seq:
+            raise Overrun(start)
+        cursor = Cursor(self, start)
+        if lossless:
+            self._lossless.add(cursor)
+        return cursor
+
+    def _cut(self, count: int, size: int) -> None:
+        """Drop the oldest batches down to three quarters of the bounds (so that it is rare), but
+        never the newest one."""
+        batches = self._batches
+        drop = 0
+        while len(batches) > 1 and (
+            self._weighed - drop > count * 3 // 4 or self._bytes > size * 3 // 4
+        ):
+            events, weight = batches.popleft()
+            drop += events
+            self._bytes -= weight
+        gone = self._events[:drop]
+        for cursor in self._lossless:
+            cursor._keep(gone, self._first)
+        del self._events[:drop]
+        self._weighed -= drop
+        self._first += drop
+
+
+class Cursor:
+    """One reader's place in the log. `seq` is the number of the last event it was given."""
+
+    __slots__ = ("_kept", "_log", "seq")
+
+    def __init__(self, log: Log, seq: int) -> None:
+        self._log = log
+        self.seq = seq
+        self._kept: deque[tuple[int, Event]] = deque()
+
+    def pop(self) -> Event | None:
+        """The next event, or None when there is none yet. Raises `Overrun` (never if lossless)."""
+        if self._kept:
+            self.seq, event = self._kept.popleft()
+            return event
+        log = self._log
+        seq = self.seq
+        if seq == log.seq:
+            return None
+        index = seq - log._first + 1
+        if index < 0:
+            raise Overrun(seq)
+        self.seq = seq + 1
+        return log._events[index]
+
+    def close(self) -> None:
+        """Stop keeping what this reader has not read."""
+        self._log._lossless.discard(self)
+        self._kept.clear()
+
+    def _keep(self, events: list[Event], first: int) -> None:
+        """Events `first…` are about to leave the ring: keep the unread ones, text joined."""
+        kept = self._kept
+        read = max(0, (kept[-1][0] if kept else self.seq) - first + 1)
+        for seq, event in merged(events[read:], first + read):
+            if kept:
+                last = kept[-1][1]
+                if (
+                    isinstance(event, ItemDelta)
+                    and isinstance(last, ItemDelta)
+                    and last.item == event.item
+                    and len(last.text) < JOIN
+                ):
+                    kept[-1] = (seq, type(last)(last.item, last.text + event.text))
+                    continue
+            kept.append((seq, event))
+
+
+def weight(event: Event) -> int:
+    """Roughly the bytes that an event holds."""
+    if isinstance(event, ItemDelta):
+        return 160 + len(event.text)
+    if isinstance(event, ItemOpened | ItemUpdated | PermissionOpened):
+        return 512 + _size(event)
+    return 512
+
+
+def _size(root: object) -> int:
+    """The text in a nested value; of a very bushy one, a sample."""
+    size = 0
+    stack = [root]
+    for _ in range(1000):
+        if not stack:
+            break
+        value = stack.pop()
+        if isinstance(value, str):
+            size += len(value)
+        elif isinstance(value, list):
+            stack.extend(value)
+        elif isinstance(value, dict):
+            stack.extend(value.values())
+        elif isinstance(value, Struct):
+            stack.extend(msgspec.structs.astuple(value))
+    return size
+
+
+def merged(events: Iterable[Event], first: int) -> Iterator[tuple[int, Event]]:
+    """Events with their numbers; neighbouring deltas of one item are joined under the last one's
+    number. `first` is the number of the first event."""
+    head: ItemDelta | None = None
+    run: list[str] = []
+    seq = first - 1
+    for event in events:
+        if isinstance(event, ItemDelta):
+            if head is not None and event.item == head.item:
+                run.append(event.text)
+            else:
+                if head is not None:
+                    yield seq, _run(head, run)
+                head, run = event, [event.text]
+        else:
+            if head is not None:
+                yield seq, _run(head, run)
+                head = None
+            yield seq + 1, event
+        seq += 1
+    if head is not None:
+        yield seq, _run(head, run)
+
+
+def _run(head: ItemDelta, texts: list[str]) -> ItemDelta:
+    return head if len(texts) == 1 else type(head)(head.item, "".join(texts))

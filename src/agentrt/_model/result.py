@@ -1,0 +1,32 @@
+"""How a turn ended, as a value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from .events import CancelledBy, Error, Outcome, Usage
+
+
+class TurnResult(Struct, frozen=True, kw_only=True):
+    """The end of a turn.
+
+    `text` is the whole answer (not the thoughts); `stop_reason` the agent's own word, kept beside
+    `outcome`, which agentrt decides; `duration` is in seconds.
+    """
+
+    turn: str
+    outcome: Outcome
+    by: CancelledBy | None = None
+    stop_reason: str | None = None
+    text: str = ""
+    usage: Usage | None = None
+    error: Error | None = None
+    structured_output: Any = None
+    duration: float = 0.0
+
+    @property
+    def cost(self) -> float | None:
+        """What the turn cost, if the agent told (see `usage.currency`)."""
+        return self.usage.cost if self.usage is not None else None

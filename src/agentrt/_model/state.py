@@ -1,0 +1,268 @@
+"""The state of a session, as the fold of its events, and the snapshot that viewers start from.
+
+`SessionState` over events `1..n` gives the snapshot at `n`, for every `n`; the page's `reduce.js`
+does the same. Nothing here decides: it only applies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from .content import JsonObject
+from .events import (
+    AgentState,
+    CancelledBy,
+    Command,
+    CommandsChanged,
+    Error,
+    Event,
+    Item,
+    ItemClosed,
+    ItemDelta,
+    ItemOpened,
+    ItemUpdated,
+    Modes,
+    ModesChanged,
+    Notice,
+    Origin,
+    Outcome,
+    PermissionClosed,
+    PermissionOpened,
+    PlanChanged,
+    PlanEntry,
+    QueueChanged,
+    QueueEntry,
+    State,
+    StateChanged,
+    Task,
+    TaskChanged,
+    TextDelta,
+    ThoughtDelta,
+    TitleChanged,
+    Tool,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+    UsageChanged,
+)
+
+
+class TurnRecord(Struct, omit_defaults=True, kw_only=True):
+    """A turn in the snapshot; without an `outcome` it is running."""
+
+    id: str
+    origin: Origin
+    outcome: Outcome | None = None
+    by: CancelledBy | None = None
+    stop_reason: str | None = None
+    usage: Usage | None = None
+    error: Error | None = None
+
+
+class Snapshot(Struct, kw_only=True):
+    """All that a viewer shows, at event number `seq` of `epoch`."""
+
+    session: str
+    epoch: str
+    seq: int
+    state: State
+    turns: list[TurnRecord]
+    items: list[Item]
+    permissions: list[PermissionOpened]
+    queue: list[QueueEntry]
+    paused: bool
+    plan: list[PlanEntry]
+    tasks: list[Task]
+    usage: Usage | None
+    modes: Modes | None
+    commands: list[Command]
+    title: str | None
+
+
+class Growing:
+    """Text that grows by many small pieces: linear in time, compact in memory."""
+
+    __slots__ = ("_blocks", "_parts")
+
+    def __init__(self, text: str = "") -> None:
+        self._blocks = [text] if text else []
+        self._parts: list[str] = []
+
+    def append(self, text: str) -> None:
+        parts = self._parts
+        parts.append(text)
+        if len(parts) >= 1024:  # a small str costs 50 bytes beside its text
+            self._blocks.append("".join(parts))
+            parts.clear()
+
+    def __str__(self) -> str:
+        if self._parts or len(self._blocks) > 1:
+            self._blocks = ["".join(self._blocks) + "".join(self._parts)]
+            self._parts.clear()
+        return self._blocks[0] if self._blocks else ""
+
+
+_Apply: TypeAlias = Callable[[Any], None]
+
+
+class SessionState:
+    """The fold. `apply` is total: an event about an unknown item is ignored, as a viewer that
+    joined late would."""
+
+    def __init__(self, agent: AgentState | None = None) -> None:
+        self.state = State("starting", None, agent or AgentState("", "acp"))
+        self.turns: dict[str, TurnRecord] = {}
+        self.items: dict[str, Item] = {}
+        self.permissions: dict[str, PermissionOpened] = {}
+        self.queue: list[QueueEntry] = []
+        self.paused = False
+        self.plan: list[PlanEntry] = []
+        self.tasks: dict[str, Task] = {}
+        self.usage: Usage | None = None
+        self.modes: Modes | None = None
+        self.commands: list[Command] = []
+        self.title: str | None = None
+        self._growing: dict[str, Growing] = {}
+        self._apply: dict[type, _Apply] = {
+            StateChanged: self._state,
+            TurnStarted: self._turn_started,
+            TurnEnded: self._turn_ended,
+            ItemOpened: self._item_opened,
+            ItemDelta: self._item_delta,
+            TextDelta: self._item_delta,
+            ThoughtDelta: self._item_delta,
+            ItemUpdated: self._item_updated,
+            ItemClosed: self._item_closed,
+            PermissionOpened: self._permission_opened,
+            PermissionClosed: self._permission_closed,
+            QueueChanged: self._queue,
+            PlanChanged: self._plan,
+            UsageChanged: self._usage,
+            ModesChanged: self._modes,
+            CommandsChanged: self._commands,
+            TitleChanged: self._title,
+            TaskChanged: self._task,
+            Notice: self._notice,
+        }
+
+    def apply(self, event: Event) -> None:
+        self._apply[type(event)](event)
+
+    def text(self, item: str) -> str:
+        """The whole text of an item, so far."""
+        growing = self._growing.get(item)
+        if growing is not None:
+            return str(growing)
+        known = self.items.get(item)
+        return known.text if known is not None else ""
+
+    def snapshot(self, session: str, epoch: str, seq: int) -> Snapshot:
+        """A copy that later events do not change."""
+        return Snapshot(
+            session=session,
+            epoch=epoch,
+            seq=seq,
+            state=self.state,
+            turns=[msgspec.structs.replace(turn) for turn in self.turns.values()],
+            items=[
+                msgspec.structs.replace(item, text=self.text(item.id))
+                for item in self.items.values()
+            ],
+            permissions=list(self.permissions.values()),
+            queue=self.queue,
+            paused=self.paused,
+            plan=self.plan,
+            tasks=list(self.tasks.values()),
+            usage=self.usage,
+            modes=self.modes,
+            commands=self.commands,
+            title=self.title,
+        )
+
+    # --- one method an event
+
+    def _state(self, event: StateChanged) -> None:
+        self.state = event.state
+
+    def _turn_started(self, event: TurnStarted) -> None:
+        self.turns[event.turn] = TurnRecord(id=event.turn, origin=event.origin)
+
+    def _turn_ended(self, event: TurnEnded) -> None:
+        turn = self.turns.get(event.turn)
+        if turn is not None:
+            turn.outcome = event.outcome
+            turn.by = event.by
+            turn.stop_reason = event.stop_reason
+            turn.usage = event.usage
+            turn.error = event.error
+
+    def _item_opened(self, event: ItemOpened) -> None:
+        # The event keeps its own object: the fold changes only its copy.
+        self.items[event.item.id] = msgspec.structs.replace(event.item)
+
+    def _item_delta(self, event: ItemDelta) -> None:
+        growing = self._growing.get(event.item)
+        if growing is None:
+            item = self.items.get(event.item)
+            if item is None:
+                return
+            growing = self._growing[event.item] = Growing(item.text)
+        growing.append(event.text)
+
+    def _item_updated(self, event: ItemUpdated) -> None:
+        item = self.items.get(event.item)
+        if item is None:
+            return
+        for name, value in event.patch.items():
+            if name == "tool":
+                item.tool = _patched(item.tool, value)
+            else:
+                setattr(item, name, value)
+
+    def _item_closed(self, event: ItemClosed) -> None:
+        item = self.items.get(event.item)
+        if item is None:
+            return
+        item.status = event.status
+        growing = self._growing.pop(event.item, None)
+        if growing is not None:
+            item.text = str(growing)
+
+    def _permission_opened(self, event: PermissionOpened) -> None:
+        self.permissions[event.request] = event
+
+    def _permission_closed(self, event: PermissionClosed) -> None:
+        self.permissions.pop(event.request, None)
+
+    def _queue(self, event: QueueChanged) -> None:
+        self.queue = event.queue
+        self.paused = event.paused
+
+    def _plan(self, event: PlanChanged) -> None:
+        self.plan = event.plan
+
+    def _usage(self, event: UsageChanged) -> None:
+        self.usage = event.usage
+
+    def _modes(self, event: ModesChanged) -> None:
+        self.modes = event.modes
+
+    def _commands(self, event: CommandsChanged) -> None:
+        self.commands = event.commands
+
+    def _title(self, event: TitleChanged) -> None:
+        self.title = event.title
+
+    def _task(self, event: TaskChanged) -> None:
+        self.tasks[event.task.id] = event.task
+
+    def _notice(self, event: Notice) -> None:
+        pass  # told once; not part of the state
+
+
+def _patched(tool: Tool | None, patch: JsonObject) -> Tool:
+    return msgspec.structs.replace(tool or Tool(), **patch)
