@@ -1,0 +1,98 @@
+"""Every check of the project, each in an environment of its own: `nox`, or `nox -s lint`.
+
+uv makes the environments where it is installed, else virtualenv (which nox brings with it).
+"""
+
+from __future__ import annotations
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.download_python = "never"
+nox.options.reuse_venv = "yes"
+nox.options.error_on_missing_interpreters = False
+nox.options.sessions = ["lint", "types", "tests", "docs"]
+
+PYTHONS = ["3.11", "3.12", "3.13"]
+CODE = ["src", "tests", "benchmarks", "docs", "noxfile.py"]
+PROJECT = nox.project.load_toml("pyproject.toml")
+
+
+def install(session: nox.Session, *packages: str) -> None:
+    """Install at the versions of `constraints.txt`."""
+    session.install("-c", "constraints.txt", *packages)
+
+
+def group(name: str) -> list[str]:
+    return list(nox.project.dependency_groups(PROJECT, name))
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """The test suite; arguments go to pytest."""
+    install(session, "-e", ".[test]")
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session(python="3.11")
+def coverage(session: nox.Session) -> None:
+    """The test suite under coverage, and what it missed."""
+    install(session, "-e", ".[test]")
+    session.run("coverage", "run", "-m", "pytest", *session.posargs)
+    session.run("coverage", "report", "--skip-covered", "--show-missing")
+
+
+@nox.session
+def agents(session: nox.Session) -> None:
+    """Real agents on a scripted model server: `nox -s agents -- gemini opencode` (default: all)."""
+    install(session, "-e", ".[test]")
+    session.run("python", "tests/agents/install.py", *session.posargs)
+    chosen = ["-k", " or ".join(session.posargs)] if session.posargs else []
+    session.run("python", "-m", "pytest", "tests/agents", *chosen)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Form, likely bugs, Trio's traps, the layers, spelling."""
+    install(session, "-e", ".", *group("lint"))
+    session.run("ruff", "format", "--check", *CODE)
+    session.run("ruff", "check", *CODE)
+    session.run("flake8-async", *CODE)
+    session.run("lint-imports", "--no-cache", "--no-logo")
+    session.run("codespell")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """mypy --strict and pyright on the package."""
+    install(session, "-e", ".[repl,otel,metrics]", *group("types"))
+    session.run("mypy", "--strict", "src/agentrt")
+    session.run("pyright", "--pythonpath", f"{session.bin}/python", "src/agentrt")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation, every warning an error."""
+    install(session, "-e", ".[repl]", *group("docs"))
+    session.run("sphinx-build", "-W", "-n", "--keep-going", "-b", "html", "docs", "docs/_build")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Speed against the limit and the peers: `nox -s bench -- --rounds 5 --quick`."""
+    install(session, "-e", ".")
+    session.run("python", "benchmarks/run.py", *session.posargs)
+
+
+@nox.session
+def constraints(session: nox.Session) -> None:
+    """Write `constraints.txt` anew, with the newest versions of everything."""
+    session.install("uv")
+    groups = [f"--group={name}" for name in PROJECT["dependency-groups"]]
+    session.run(
+        *("uv", "pip", "compile", "--universal", "--python-version=3.11", "--upgrade"),
+        *("--all-extras", *groups, "--no-annotate", "--quiet"),
+        *("--custom-compile-command", "nox -s constraints"),
+        *("--output-file=constraints.txt", "pyproject.toml"),
+    )
