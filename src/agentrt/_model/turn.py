@@ -63,14 +63,33 @@ class TurnMachine:
     An illegal input raises `LocalProtocolError` and changes nothing.
     """
 
-    __slots__ = ("by", "cancel_deadline", "deadline", "id", "origin", "since", "state")
+    __slots__ = (
+        "by",
+        "cancel_deadline",
+        "deadline",
+        "explicit",
+        "id",
+        "origin",
+        "since",
+        "state",
+    )
 
-    def __init__(self, id: str, origin: Origin, since: float, deadline: float | None) -> None:
+    def __init__(
+        self,
+        id: str,
+        origin: Origin,
+        since: float,
+        deadline: float | None,
+        *,
+        explicit: bool = True,
+    ) -> None:
         self.id = id
         self.origin = origin
         self.state = TurnState.RUNNING
         self.since = since
         self.deadline = deadline
+        self.explicit = explicit
+        """False for a turn of the agent's own that has no end on the wire."""
         self.cancel_deadline: float | None = None
         self.by: CancelledBy | None = None
         """Who cancelled first; set by `Conversation.cancel`."""
