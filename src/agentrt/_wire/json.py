@@ -1,0 +1,81 @@
+"""JSON as real agents write it: one place for decoding errors, repair and encoding.
+
+msgspec reports a bad line as one of three exceptions, and refuses two things that agents do send:
+bytes that are no UTF-8 (a log line of a tool, copied raw) and lone surrogates (Node emits
+`"\\ud83d"` when it cuts a string in the middle of an emoji). Such a line is repaired with U+FFFD
+and decoded again; it must never cost more than its own broken characters.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from .._errors import RemoteProtocolError
+
+T = TypeVar("T")
+
+DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""All that msgspec raises for input it cannot decode; `ValidationError` is a `DecodeError`."""
+
+_ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+_encoder = msgspec.json.Encoder()
+_surrogate = re.compile("[\ud800-\udfff]")
+
+
+def decode(line: bytes | bytearray, decoder: msgspec.json.Decoder[T] = _ANY) -> T:
+    """Decode one line, repaired where necessary.
+
+    Raises `RemoteProtocolError`, and nothing else, if it is no JSON or not what `decoder` wants.
+    """
+    try:
+        return decoder.decode(line)
+    except msgspec.ValidationError as error:
+        raise _refusal(error, line) from error
+    except DECODE_ERRORS:
+        pass
+    try:
+        return decoder.decode(repair(line))
+    except DECODE_ERRORS as error:
+        raise _refusal(error, line) from error
+
+
+def repair(line: bytes | bytearray) -> bytes:
+    """The same JSON with U+FFFD for what is no UTF-8 and for lone surrogates, and null for NaN.
+
+    Raises `RemoteProtocolError` if it is no JSON even so.
+    """
+    try:
+        value = json.loads(line.decode("utf-8-sig", "replace"))
+        return _encoder.encode(_without_surrogates(value))
+    except (ValueError, RecursionError) as error:
+        raise _refusal(error, line) from error
+
+
+def encode_line(message: object) -> bytes:
+    """One line of newline-delimited JSON. Lone surrogates (file names have them) become U+FFFD."""
+    try:
+        return _encoder.encode(message) + b"\n"
+    except UnicodeEncodeError:
+        return _encoder.encode(_without_surrogates(msgspec.to_builtins(message))) + b"\n"
+
+
+def _without_surrogates(value: Any) -> Any:
+    match value:
+        case str():
+            return _surrogate.sub("\ufffd", value)
+        case list():
+            return [_without_surrogates(item) for item in value]
+        case dict():
+            return {
+                _without_surrogates(key): _without_surrogates(item) for key, item in value.items()
+            }
+        case _:
+            return value
+
+
+def _refusal(error: Exception, line: bytes | bytearray) -> RemoteProtocolError:
+    return RemoteProtocolError(f"not a message: {error}", bytes(line[:200]))

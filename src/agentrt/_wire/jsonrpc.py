@@ -1,0 +1,169 @@
+"""JSON-RPC 2.0, as far as both ends of a pipe share it: envelopes, ids, errors.
+
+`parse` sorts a decoded message into `Request`, `Notification` or `Response`; `Calls` matches
+responses with our own requests. Each side numbers its own requests, so that the same id is often
+live in both directions: ids of the peer never meet ours.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from .._errors import RemoteProtocolError
+from .json import encode_line
+
+T = TypeVar("T")
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+Id: TypeAlias = int | float | str | None
+"""A request's id, echoed as it came. Null and fractions are discouraged but legal; a bool is no
+id, though Python takes it for an int."""
+
+
+class RpcError(Struct, omit_defaults=True):
+    """Why a request failed. Useful detail is usually in `data`."""
+
+    code: int
+    message: str
+    data: Any = None
+
+
+class Request(Struct):
+    """Wants an answer with the same `id`. `params` are whatever was sent, None if nothing was."""
+
+    id: Id
+    method: str
+    params: Any
+
+
+class Notification(Struct):
+    """Wants no answer."""
+
+    method: str
+    params: Any
+
+
+class Response(Struct):
+    """The answer to one of our requests. An error whose `id` is None says that something of ours
+    was not understood, without saying what."""
+
+    id: Id
+    result: Any = None
+    error: RpcError | None = None
+
+
+def parse(message: Any) -> Request | Notification | Response:
+    """Say what a decoded message is. `RemoteProtocolError` if it is none of the three.
+
+    What peers do is tolerated: no `jsonrpc`, `error: null` beside a result, an error that is a
+    string. If there are a result and an error, the error counts.
+    """
+    if not isinstance(message, dict):
+        kind = "a batch" if isinstance(message, list) else "a bare value"
+        raise RemoteProtocolError(f"not a message: {kind}")
+    id = message.get("id")
+    if isinstance(id, bool | list | dict):
+        raise RemoteProtocolError(f"not a message: its id is {id!r:.50}")
+    method = message.get("method")
+    if isinstance(method, str):
+        params = message.get("params")
+        return Request(id, method, params) if "id" in message else Notification(method, params)
+    if method is not None:
+        raise RemoteProtocolError("not a message: its method is no string")
+    error = message.get("error")
+    if error is not None:
+        return Response(id, error=read_error(error))
+    if "id" not in message:
+        raise RemoteProtocolError("not a message: no method and no id")
+    if "result" in message:
+        return Response(id, message["result"])
+    if "error" in message:
+        return Response(id, error=RpcError(INTERNAL_ERROR, "failed without a reason"))
+    raise RemoteProtocolError("not a message: no method, no result and no error")
+
+
+def read_error(error: Any) -> RpcError:
+    """An error object, or what some peers send instead of one; nothing that it says is lost."""
+    if isinstance(error, str):
+        return RpcError(INTERNAL_ERROR, error)
+    if not isinstance(error, dict):
+        return RpcError(INTERNAL_ERROR, "failed", error)
+    code, message, data = error.get("code"), error.get("message"), error.get("data")
+    if type(code) is int and isinstance(message, str):
+        return RpcError(code, message, data)
+    return RpcError(
+        code if type(code) is int else INTERNAL_ERROR,
+        message if isinstance(message, str) else "failed",
+        error,
+    )
+
+
+class Calls(Generic[T]):
+    """Our requests that wait for their answer, each with what it was for (`T`)."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._waiting: dict[int, T] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def open(self, purpose: T) -> int:
+        """The id for a new request."""
+        self._last += 1
+        self._waiting[self._last] = purpose
+        return self._last
+
+    def replace(self, id: int, purpose: T) -> None:
+        """Somebody else, or nobody, waits for this answer now."""
+        if id in self._waiting:
+            self._waiting[id] = purpose
+
+    def take(self, id: Id) -> tuple[T | None, Literal["", "id_type", "duplicate", "foreign"]]:
+        """What an answer with this id is for, and what is wrong with it.
+
+        `id_type`: it belongs to a request, but 7 was echoed as "7" or 7.0. `duplicate`: the
+        request was answered before. `foreign`: we never sent such a request.
+        """
+        own = _as_int(id)
+        if own is None or not 0 < own <= self._last:
+            return None, "foreign"
+        purpose = self._waiting.pop(own, None)
+        if purpose is None:
+            return None, "duplicate"
+        return purpose, "" if type(id) is int else "id_type"
+
+
+def _as_int(id: Id) -> int | None:
+    match id:
+        case int():
+            return id
+        case str() if id.isascii() and id.isdigit() and len(id) < 20:
+            return int(id)
+        case float() if id.is_integer():
+            return int(id)
+        case _:
+            return None
+
+
+def request_line(id: Id, method: str, params: Any) -> bytes:
+    return encode_line({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+
+
+def notification_line(method: str, params: Any) -> bytes:
+    return encode_line({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def result_line(id: Id, result: Any) -> bytes:
+    return encode_line({"jsonrpc": "2.0", "id": id, "result": result})
+
+
+def error_line(id: Id, error: RpcError) -> bytes:
+    return encode_line({"jsonrpc": "2.0", "id": id, "error": error})
