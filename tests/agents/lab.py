@@ -1,0 +1,105 @@
+"""A place to run one real agent: a scripted model, a HOME and a work folder of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from .recipes import RECIPES, Place, Recipe
+from .versions import HERE
+
+
+class Asked(msgspec.Struct):
+    """One row of the model server's log."""
+
+    what: str  # "ask", "end", "other", "unreadable" or "broken"
+    at: float
+    number: int = 0  # the same in the "ask" and the "end" of one request
+    path: str = ""
+    marker: str | None = None
+    turn: int = 0
+    tools: list[str] = []
+    how: str = ""  # of "end": "complete", "client gone", "cut", "status 429" ...
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A running model server."""
+
+    url: str
+    log: Path
+
+    def rows(self) -> list[Asked]:
+        """What was asked so far."""
+        if not self.log.exists():
+            return []
+        return msgspec.json.Decoder(Asked).decode_lines(self.log.read_bytes())
+
+    def asks(self) -> list[Asked]:
+        """The requests of conversations: those that offered tools and followed a script."""
+        return [row for row in self.rows() if row.what == "ask" and row.tools and row.marker]
+
+
+@contextmanager
+def model_server(folder: Path, *, bodies: bool = False) -> Iterator[Model]:
+    """A model server of its own process; its log lies in *folder*.
+
+    It ends when its standard input does, so it cannot outlive this process either.
+    """
+    log = folder / "model.ndjson"
+    argv = [sys.executable, "-m", "modelserver", "--log", str(log)]
+    if bodies:
+        argv += ["--bodies", str(folder)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, cwd=HERE, stdin=pipe, stdout=pipe, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            yield Model(server.stdout.readline().strip(), log)
+        finally:
+            server.stdin.close()
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One agent, ready to be started: `argv` with `env`, in `work`."""
+
+    agent: str
+    recipe: Recipe
+    model: Model
+    home: Path
+    work: Path
+    env: dict[str, str]
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return self.recipe.argv
+
+
+def prepare(agent: str, model: Model, root: Path, folder: Path) -> Lab:
+    """Write an agent's HOME below *folder*; this machine's environment stays outside."""
+    place = Place(root, model.url)
+    recipe = RECIPES[agent](place)
+    home, work = folder / "home", folder / "work"
+    home.mkdir()
+    work.mkdir()
+    for name, text in recipe.files.items():
+        file = home / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    env = {
+        "PATH": f"{root / 'node' / 'bin'}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(home),
+        "TERM": "dumb",
+        "LANG": "C.UTF-8",
+        "NO_PROXY": "127.0.0.1,localhost",
+        **recipe.env,
+    }
+    return Lab(agent, recipe, model, home, work, env)
