@@ -1,0 +1,64 @@
+"""Where the benchmarks live: the compiled agent, and an environment per peer.
+
+Everything is made on demand below `~/.cache/agentrt-bench` (or `$BENCH_LAB`). The peers' versions
+are those of the dependency group `bench` in `pyproject.toml`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).parent
+LAB = Path(os.environ.get("BENCH_LAB") or Path.home() / ".cache" / "agentrt-bench")
+PEERS = {"acp": "agent-client-protocol", "claude": "claude-agent-sdk"}
+"""The Python SDK of each protocol."""
+
+
+def build_agent() -> Path:
+    """Compile the scripted agent where it is missing or older than its source; its folder."""
+    source, binary = HERE / "fakeagent.c", LAB / "fakeagent"
+    LAB.mkdir(parents=True, exist_ok=True)
+    if not binary.exists() or binary.stat().st_mtime < source.stat().st_mtime:
+        compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+        if compiler is None:
+            sys.exit("the benchmarks need a C compiler (on Debian: apt install gcc libc6-dev)")
+        subprocess.run([compiler, "-O2", "-o", binary, source], check=True)
+    for protocol in PEERS:  # the agent speaks the protocol of the name that it is started under
+        link = LAB / f"fake-{protocol}"
+        if not link.is_symlink():
+            link.symlink_to(binary.name)
+    return LAB
+
+
+def peer(protocol: str, *, install: bool) -> Path | None:
+    """The Python that has the protocol's peer, at its pinned version; None without it."""
+    group = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["dependency-groups"]
+    pinned = next(line for line in group["bench"] if line.startswith(PEERS[protocol]))
+    folder = LAB / f"venv-{protocol}"
+    python = folder / "bin" / "python"
+    name, version = pinned.split("==")
+    probe = f"from importlib.metadata import version; assert version({name!r}) == {version!r}"
+    if (
+        python.exists()
+        and not subprocess.run([python, "-c", probe], capture_output=True).returncode
+    ):
+        return python
+    if not install:
+        return None
+    print(f"installing {pinned} ...", file=sys.stderr)
+    constraints = HERE.parent / "constraints.txt"
+    if uv := shutil.which("uv"):
+        venv = [uv, "venv", "--clear", "--quiet", "--python", sys.executable, folder]
+        pip = [uv, "pip", "install", "--quiet", "--python", python]
+    else:
+        venv = [sys.executable, "-m", "venv", "--clear", folder]
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    done = all(
+        not subprocess.run(step).returncode for step in (venv, [*pip, "-c", constraints, pinned])
+    )
+    return python if done else None

@@ -1,0 +1,178 @@
+"""Measure agentrt beside the limit and its peers, print the figures, and judge them.
+
+    python benchmarks/run.py [--rounds 5] [--quick] [--workloads flood,turns] [--no-install]
+
+Rounds are interleaved, each contestant once a round and in a process of its own. Shown are medians;
+ratios are taken inside a round first. The exit code is 1 when a target was missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import lab
+from workloads import WORKLOADS, Figure, Target, Workload
+
+CONTESTANTS = Path(__file__).parent / "contestants"
+IMPORTS = {"agentrt": "import agentrt", "peer": "import acp", "limit": "import trio, msgspec"}
+
+Out = dict[str, Any]
+Round = dict[str, Out]
+"""What each contestant printed in one round."""
+
+
+class Bench:
+    """The contestants that exist here, and how each is run."""
+
+    def __init__(self, *, quick: bool, install: bool) -> None:
+        self.quick = quick
+        self.agent = lab.build_agent()
+        self.peers = {protocol: lab.peer(protocol, install=install) for protocol in lab.PEERS}
+        home = lab.LAB / "home"
+        home.mkdir(exist_ok=True)
+        self.environment = {**os.environ, "HOME": str(home), "CLAUDE_CONFIG_DIR": str(home)}
+
+    def round(self, workload: Workload, protocol: str) -> Round:
+        names = [name for name in workload.contestants if name != "peer" or self.peers[protocol]]
+        measure = self.imported if workload.name == "import" else self.worked
+        outs = {name: measure(workload, name, protocol) for name in names}
+        shown = {name: out["chars"] for name, out in outs.items() if "chars" in out}
+        for name, chars in shown.items():
+            if chars != shown.get("limit", chars):  # a host that loses text is not fast
+                outs[name] = {"error": f"showed {chars} characters of {shown['limit']}"}
+        return outs
+
+    def python(self, contestant: str, protocol: str) -> str:
+        return str(self.peers[protocol]) if contestant == "peer" else sys.executable
+
+    def worked(self, workload: Workload, contestant: str, protocol: str) -> Out:
+        spec = workload.told(quick=self.quick)
+        file = lab.LAB / "agent.json"
+        file.unlink(missing_ok=True)
+        spec["prompt"] = spec.get("prompt", "").format(n=spec.get("n"), file=file)
+        spec |= {"agent": str(self.agent), "file": str(file)}
+        script = CONTESTANTS / f"{f'{protocol}_py' if contestant == 'peer' else contestant}.py"
+        command = [self.python(contestant, protocol), str(script), json.dumps(spec), protocol]
+        start = time.monotonic_ns()
+        try:
+            ran = subprocess.run(
+                command,
+                env=self.environment,
+                capture_output=True,
+                text=True,
+                timeout=spec["timeout"] + 30,
+            )
+            out: Out = json.loads(ran.stdout.splitlines()[-1])
+        except subprocess.TimeoutExpired:
+            return {"error": "does not end"}
+        except (IndexError, ValueError):
+            return {"error": ran.stderr.strip()[-300:] or f"exit code {ran.returncode}"}
+        if "first_ns" in out:
+            out["first_ms"] = (out["first_ns"] - start) / 1e6
+        return out | {"spec": spec}
+
+    def imported(self, workload: Workload, contestant: str, protocol: str) -> Out:
+        """The CPU of the least disturbed of three imports."""
+
+        def once() -> float:
+            child = subprocess.Popen(
+                [self.python(contestant, protocol), "-c", IMPORTS[contestant]],
+                env=self.environment,
+            )
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            return (usage.ru_utime + usage.ru_stime) * 1e3
+
+        return {"cpu_ms": min(once() for _ in range(3))}
+
+
+def value(out: Out | None, figure: Figure) -> float | None:
+    return None if out is None or "error" in out else figure.of(out)
+
+
+def median(values: list[float | None]) -> float | None:
+    known = [each for each in values if each is not None]
+    return statistics.median(known) if known else None
+
+
+def ratio(rounds: list[Round], figure: Figure, other: str) -> float | None:
+    """agentrt's figure by the other's, the median over the rounds."""
+    pairs = [(value(r.get("agentrt"), figure), value(r.get(other), figure)) for r in rounds]
+    return median([mine / theirs for mine, theirs in pairs if mine and theirs])
+
+
+def number(value: float | None, form: str = ",.3g") -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:{form}}"
+
+
+def table(workload: Workload, protocol: str, rounds: list[Round], *, quick: bool) -> None:
+    heads = ["agentrt", "peer", "limit", "by peer", "by limit"]
+    print(f"\n{workload.name} · {protocol}: {workload.title.format(**workload.told(quick=quick))}")
+    print(f"  {'':26}" + "".join(f"{head:>12}" for head in heads))
+    for figure in workload.figures.values():
+        row = [median([value(r.get(name), figure) for r in rounds]) for name in heads[:3]]
+        row += [ratio(rounds, figure, name) for name in heads[1:3]]
+        print(f"  {figure.title:26}" + "".join(f"{number(each):>12}" for each in row))
+    for name in heads[:3]:
+        errors = [r[name]["error"] for r in rounds if "error" in r.get(name, {})]
+        if errors:
+            print(f"  {name}: failed in {len(errors)} of {len(rounds)} rounds: {errors[0]}")
+
+
+def judge(workload: Workload, target: Target, rounds: list[Round]) -> tuple[str, str]:
+    """The verdict (PASS, FAIL or, without a peer, SKIP) and what it rests on."""
+    figure = workload.figures[target.figure]
+    claim = f"{workload.name} · {target.protocol}: {figure.title}"
+    if target.than is None:
+        reached = median([value(r.get("agentrt"), figure) for r in rounds])
+        unit = ""
+    else:
+        if all(target.than not in r for r in rounds):
+            return "SKIP", f"{claim}: the peer is not installed"
+        reached = ratio(rounds, figure, target.than)
+        unit = f" × the {target.than}'s"
+    wanted = f"{'at least' if figure.rate else 'at most'} {number(target.bound)}{unit}"
+    if reached is None:
+        lost = all("error" in r.get("agentrt", {"error": ""}) for r in rounds)
+        who = "agentrt" if lost else f"the {target.than}"
+        return "FAIL" if lost else "SKIP", f"{claim}: {wanted}, but {who} has no figure"
+    good = reached >= target.bound if figure.rate else reached <= target.bound
+    return "PASS" if good else "FAIL", f"{claim}: {number(reached)}, {wanted}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, help="default: 5, quick: 2")
+    parser.add_argument("--quick", action="store_true", help="smaller workloads, fewer rounds")
+    parser.add_argument("--workloads", default=",".join(w.name for w in WORKLOADS))
+    parser.add_argument("--no-install", action="store_true", help="only peers that are there")
+    arguments = parser.parse_args()
+    chosen = arguments.workloads.split(",")
+    bench = Bench(quick=arguments.quick, install=not arguments.no_install)
+    verdicts = []
+    for workload in (w for w in WORKLOADS if w.name in chosen):
+        rounds: dict[str, list[Round]] = {protocol: [] for protocol in workload.protocols}
+        for _ in range(arguments.rounds or (2 if arguments.quick else 5)):
+            for protocol in workload.protocols:
+                rounds[protocol].append(bench.round(workload, protocol))
+        for protocol in workload.protocols:
+            table(workload, protocol, rounds[protocol], quick=bench.quick)
+        verdicts += [judge(workload, each, rounds[each.protocol]) for each in workload.targets]
+    print()
+    for verdict, reason in verdicts:
+        print(f"{verdict}  {reason}")
+    return any(verdict == "FAIL" for verdict, _ in verdicts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
