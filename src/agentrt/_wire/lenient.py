@@ -12,9 +12,9 @@ from collections.abc import Hashable
 from functools import cache
 from typing import Any, TypeVar
 
-from msgspec import ValidationError, inspect
+from msgspec import Struct, ValidationError, inspect
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Struct)
 
 
 def lenient(value: Any, type: type[T], dropped: list[str]) -> T:
