@@ -519,6 +519,10 @@ class Conversation:
         ask = self._asks.get(key)
         return ask.request if ask is not None else None
 
+    def open_requests(self) -> list[str]:
+        """The keys of the open questions."""
+        return list(self._asks)
+
     def resolve(
         self,
         key: str,

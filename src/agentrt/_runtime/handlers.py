@@ -1,0 +1,84 @@
+"""The tasks that answer the agent's requests, each under a cancel scope of its own.
+
+A request that a turn caused is served in that turn's nursery and context; one that came outside
+turns in the session's. Its scope is known by the request's key, so that the agent's withdrawal,
+the turn's cancel and the session's end all reach it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import trio
+
+from .._errors import RequestError
+
+logger = logging.getLogger(__name__)
+
+CANCELLED: Final = -32800
+INTERNAL: Final = -32603
+
+Reply = Callable[[Any], None]
+Refuse = Callable[[int, str, Any], None]
+
+
+class Handlers:
+    """The handlers that run now, by the key of their request."""
+
+    def __init__(self) -> None:
+        self._scopes: dict[str, trio.CancelScope] = {}
+
+    def __len__(self) -> int:
+        return len(self._scopes)
+
+    def prepare(
+        self, key: str, service: Callable[[], Awaitable[Any]], reply: Reply, refuse: Refuse
+    ) -> Callable[[trio.Nursery], None]:
+        """Have `service` run and its result answered, exactly once: call what this returns with
+        the nursery to run in, now or when there is one. `cancel` works from now on.
+
+        An exception is an error answer; being cancelled is one, too. What is no `Exception`
+        (KeyboardInterrupt, a bug's BaseException) is answered and then goes on upwards.
+        """
+        scope = self._scopes[key] = trio.CancelScope()
+        return lambda nursery: nursery.start_soon(self._serve, key, scope, service, reply, refuse)
+
+    def cancel(self, key: str) -> None:
+        """Stop one handler, if it runs."""
+        scope = self._scopes.get(key)
+        if scope is not None:
+            scope.cancel()
+
+    def cancel_all(self) -> None:
+        for scope in self._scopes.values():
+            scope.cancel()
+
+    async def _serve(
+        self,
+        key: str,
+        scope: trio.CancelScope,
+        service: Callable[[], Awaitable[Any]],
+        reply: Reply,
+        refuse: Refuse,
+    ) -> None:
+        answer: Callable[[], None] = lambda: refuse(CANCELLED, "Request cancelled", None)  # noqa: E731
+        try:
+            with scope:
+                await trio.lowlevel.checkpoint_if_cancelled()
+                try:
+                    value = await service()
+                except RequestError as error:
+                    code, message, data = error.code, error.message, error.data
+                    answer = lambda: refuse(code, message, data)  # noqa: E731
+                except Exception as error:
+                    logger.exception("a handler failed")
+                    message = f"{type(error).__name__}: {error}"
+                    answer = lambda: refuse(INTERNAL, message, None)  # noqa: E731
+                else:
+                    answer = lambda: reply(value)  # noqa: E731
+        finally:
+            if self._scopes.get(key) is scope:
+                del self._scopes[key]
+            answer()

@@ -1,0 +1,127 @@
+"""One incarnation of an agent: its process, its driver, and the tasks between the two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+import trio
+
+from .._errors import AgentStartError
+from .._limits import Limits
+from .._model.driver import Driver, Effect, Started, StartFailed
+from .pipes import Transport, Writer, read_loop
+from .process import close
+
+Connect = Callable[[], AbstractAsyncContextManager[Transport]]
+"""Starts the agent and gives the transport to it; leaving the block leaves nothing behind."""
+
+
+class Owner(Protocol):
+    """Whom a link tells what happens, synchronously and in order."""
+
+    def received(self, link: Link, effects: list[Effect]) -> None: ...
+
+    def closing(self, link: Link, reason: str) -> None:
+        """The agent can no longer be talked to although its process lives: end it."""
+        ...
+
+    def gone(self, link: Link) -> None:
+        """The process has ended and all that it wrote has been received."""
+        ...
+
+
+class Link:
+    """Connects a driver with a process. `run` serves until the process is gone."""
+
+    def __init__(self, owner: Owner, driver: Driver, limits: Limits) -> None:
+        self.driver = driver
+        self.limits = limits
+        self.started = trio.Event()
+        """Set when the handshake has ended, one way or the other, or the process has."""
+        self.opened: Started | None = None
+        self.failed: StartFailed | None = None
+        self.gone = False
+        self.last_activity = trio.current_time()
+        self._owner = owner
+        self._transport: Transport | None = None
+        self._writer: Writer | None = None
+        self._closing = False
+
+    async def run(
+        self, connect: Connect, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Start the process and serve it until it is gone. Being cancelled kills the process, in
+        bounded time."""
+        try:
+            async with connect() as transport:
+                self._transport = transport
+                self._writer = Writer(
+                    transport,
+                    outbox=self.limits.outbox,
+                    write_timeout=self.limits.write,
+                    on_broken=self._broken,
+                )
+                task_status.started()
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._writer.run)
+                    await read_loop(transport, self._data, self._eof)
+                    await transport.wait()
+                    nursery.cancel_scope.cancel()
+        finally:
+            self.gone = True
+            self._owner.gone(self)
+            self.started.set()
+
+    def _broken(self, why: str) -> None:
+        if not self._closing and self.returncode is None:
+            self._owner.closing(self, f"the agent does not take its input: {why}")
+
+    def _data(self, data: bytes) -> None:
+        self.last_activity = trio.current_time()
+        self._owner.received(self, self.driver.receive(data))
+
+    def _eof(self) -> None:
+        self._owner.received(self, self.driver.receive_eof())
+        if not self._closing and self.returncode is None:
+            self._owner.closing(self, "the agent closed its output")
+
+    # --- what the owner does with it
+
+    @property
+    def pid(self) -> int | None:
+        return self._transport.pid if self._transport is not None else None
+
+    @property
+    def returncode(self) -> int | None:
+        return self._transport.returncode if self._transport is not None else None
+
+    @property
+    def stderr(self) -> str:
+        return self._transport.stderr_tail() if self._transport is not None else ""
+
+    def write(self, data: bytes, *, urgent: bool) -> None:
+        """Queue whole lines. After the end it does nothing: there is nobody to read them."""
+        if self._writer is not None and not self.gone:
+            self._writer.write(data, urgent=urgent)
+
+    async def close(self) -> None:
+        """End the process by the ladder: goodbye, end of input, signals. Bounded and shielded."""
+        if self._transport is None or self.gone:
+            return
+        self._closing = True
+        await close(self._transport, self.limits, writer=self._writer, goodbye=self._goodbye)
+
+    def _goodbye(self) -> None:
+        self._owner.received(self, self.driver.goodbye())
+
+    def start_error(self, name: str) -> AgentStartError:
+        """Why there is no session, with what the agent said about it."""
+        if self.failed is not None:
+            message = f"{name} refused to start a session: {self.failed.error.message}"
+        elif self.gone:
+            message = f"{name} ended before it was ready (exit status {self.returncode})"
+        else:
+            message = f"{name} was not ready within {self.limits.handshake:g} s"
+        return AgentStartError(message, returncode=self.returncode, stderr=self.stderr)

@@ -1,0 +1,187 @@
+"""The agent's questions: permission requests and elicitations, and who answers them.
+
+Fail closed: without a policy only the turn's own reader may say yes, and a question that it passes
+by is rejected; a policy that fails or takes too long rejects.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from .._errors import LocalProtocolError
+from .._model.content import JsonObject
+from .._model.driver import Answer, Asked
+from .._model.events import Notice, PermissionOpened
+from .permissions import Ask, Decision, Deny, PermissionRequest, Policy, choose_option
+
+if TYPE_CHECKING:
+    from .engine import Engine
+    from .turn import Turn
+
+logger = logging.getLogger(__name__)
+
+
+class Questions:
+    """Opens, decides and closes the questions of one session."""
+
+    def __init__(self, engine: Engine, policy: Policy | None) -> None:
+        self._engine = engine
+        self._policy = policy
+
+    def asked(self, effect: Asked) -> None:
+        """The agent asks: show it, and let the policy decide."""
+        engine = self._engine
+        limit = engine.limits.permission
+        expires = None if limit is None else engine.wall_time() + limit
+        if not engine.conversation.ask(effect, expires):
+            self.drop(effect.key)  # its turn is being cancelled
+            return
+        if effect.kind == "elicitation":
+            if self._policy is None and not self._attended:
+                self._reject(effect.key, by="policy")
+        elif self._policy is not None:
+            self._consult(self._policy, effect)
+        elif not self._attended:
+            self._reject(effect.key, by="policy")
+        if limit is not None and engine.conversation.open_request(effect.key) is not None:
+            self._limit(effect.key, limit)
+
+    @property
+    def _attended(self) -> bool:
+        """Whether somebody iterates over the running turn, and may answer."""
+        turn = self._engine.turn
+        return turn is not None and turn._attended
+
+    def _consult(self, policy: Policy, effect: Asked) -> None:
+        request = PermissionRequest.of(effect, cwd=self._engine.opening.cwd)
+        try:
+            decision = policy(request)
+        except Exception:
+            self._failed(effect.key)
+            return
+        if inspect.isawaitable(decision):
+            pending = decision
+
+            async def decide() -> None:
+                try:
+                    self._decide(effect.key, await pending, by="policy")
+                except Exception:
+                    self._failed(effect.key)
+
+            self._engine.spawn(
+                effect.key, decide, lambda result: None, lambda *error: self.drop(effect.key)
+            )
+        else:
+            self._decide(effect.key, decision, by="policy")
+
+    def _failed(self, key: str) -> None:
+        logger.exception("the permission policy failed")
+        self._engine.log.append(
+            Notice("error", "policy_failed", "the permission policy failed: rejected")
+        )
+        self._decide(key, Deny("the permission policy failed"), by="policy")
+
+    def _limit(self, key: str, limit: float) -> None:
+        async def expire() -> None:
+            await trio.sleep(limit)
+            self._reject(key, by="timeout", outcome="expired")
+
+        # It shares the key's fate with a policy's handler: both end when the question does.
+        self._engine.spawn(f"{key}:limit", expire, lambda result: None, lambda *error: None)
+
+    def _decide(self, key: str, decision: Decision, *, by: str) -> None:
+        request = self._engine.conversation.open_request(key)
+        if request is None or isinstance(decision, Ask):
+            return
+        option = choose_option(request.options, decision)
+        denied = isinstance(decision, Deny)
+        self._close(
+            key,
+            Answer(
+                option=option.id if option is not None else None,
+                message=decision.message if isinstance(decision, Deny) else "",
+                updated_input=None if isinstance(decision, Deny) else decision.updated_input,
+                interrupt=isinstance(decision, Deny) and decision.interrupt,
+            ),
+            by=by,
+            denied=denied or option is None,
+        )
+
+    def _reject(self, key: str, *, by: str, outcome: str = "selected") -> None:
+        request = self._engine.conversation.open_request(key)
+        if request is not None:
+            option = choose_option(request.options, Deny())
+            answer = Answer(option=option.id if option is not None else None)
+            self._close(key, answer, by=by, denied=True, outcome=outcome)
+
+    # --- answers of people
+
+    def answer(self, key: str, option: str, *, by: str, note: str = "") -> None:
+        request = self._request(key)
+        chosen = next((o for o in request.options if o.id == option), None) or next(
+            (o for o in request.options if o.kind == option), None
+        )
+        if chosen is None:
+            known = ", ".join(f"{o.id} ({o.kind})" for o in request.options) or "none"
+            raise LocalProtocolError(f"request {key} has no option {option!r}; it has: {known}")
+        self._close(
+            key,
+            Answer(option=chosen.id, message=note),
+            by=by,
+            denied=chosen.kind.startswith("reject"),
+        )
+
+    def fill(self, key: str, content: JsonObject, *, by: str) -> None:
+        self._request(key)
+        self._close(key, Answer(option="accept", content=content), by=by, denied=False)
+
+    def dismiss(self, key: str, message: str, *, by: str) -> None:
+        self._request(key)
+        self._close(key, Answer(message=message), by=by, denied=True)
+
+    def _request(self, key: str) -> PermissionOpened:
+        request = self._engine.conversation.open_request(key)
+        if request is None:
+            raise LocalProtocolError(f"no question {key!r} is open: it was answered or withdrawn")
+        return request
+
+    def refuse_unattended(self, turn: Turn, key: str | None = None) -> None:
+        """The turn's reader went on without an answer, or left: reject, unless a policy said that
+        somebody else will answer."""
+        if self._policy is not None or turn is not self._engine.turn:
+            return
+        conversation = self._engine.conversation
+        for open_key in [key] if key is not None else conversation.open_requests():
+            self._reject(open_key, by="policy")
+        self._engine.publish()
+
+    # --- the one way out
+
+    def _close(
+        self, key: str, answer: Answer, *, by: str, denied: bool, outcome: str | None = None
+    ) -> None:
+        engine = self._engine
+        if outcome is None:
+            outcome = "cancelled" if answer.option is None else "selected"
+        if not engine.conversation.resolve(
+            key, outcome, by=by, option=answer.option, denied=denied
+        ):
+            return
+        engine.handlers.cancel(f"{key}:limit")
+        engine.handlers.cancel(key)
+        link = engine.link
+        if link is not None:
+            engine.received(link, link.driver.answer(key, answer))
+        if engine.turn is not None:
+            engine.turn._stir.set()  # the idle clock runs again
+
+    def drop(self, key: str) -> None:
+        """Tell the agent that nobody will answer (`cancelled`)."""
+        self._engine.handlers.cancel(f"{key}:limit")
+        link: Any = self._engine.link
+        if link is not None:
+            self._engine.received(link, link.driver.answer(key, Answer()))

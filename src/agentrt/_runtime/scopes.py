@@ -1,0 +1,67 @@
+"""Two ways of nesting tasks that Trio leaves to its users.
+
+A *service scope* holds tasks that must outlive the block that uses them for a moment: when the
+block is cancelled they go on, so that the last words can still be written, until the block's own
+clean-up ends them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
+
+@asynccontextmanager
+async def open_service_nursery() -> AsyncIterator[trio.Nursery]:
+    """A nursery whose tasks do not feel a cancellation from outside: the block must end them (by
+    `nursery.cancel_scope.cancel()`) or let them end, in bounded time, before it is left.
+
+    An error of a service task cancels the block and is raised from here, bare if it is alone.
+    """
+
+    async def serve(task_status: trio.TaskStatus[trio.Nursery]) -> None:
+        with trio.CancelScope(shield=True):
+            async with trio.open_nursery() as services:
+                task_status.started(services)
+                await trio.sleep_forever()
+
+    async with bare_errors(), trio.open_nursery() as outer:
+        services = await outer.start(serve)
+        try:
+            yield services
+        finally:
+            services.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def bare_errors() -> AsyncIterator[None]:
+    """Raise the one real error of an exception group instead of the group.
+
+    Cancellations beside it are dropped: the error replaces them, as anywhere in Trio. Several
+    errors stay a group.
+    """
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        errors = list(_leaves(group))
+        if len(errors) == 1:
+            error = errors[0]
+            try:
+                raise error
+            finally:
+                # The group says nothing that the error does not; a chain to it would only repeat.
+                error.__context__ = error.__cause__
+                del error, errors
+        raise
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    found: list[BaseException] = []
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            found += _leaves(error)
+        elif not isinstance(error, trio.Cancelled):
+            found.append(error)
+    return found

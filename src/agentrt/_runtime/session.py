@@ -1,0 +1,220 @@
+"""A session: one conversation with one agent process, as a program uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import trio
+
+from .._limits import Limits
+from .._model.content import JsonObject, Prompt, blocks
+from .._model.events import AgentState, Event, Modes, State, Task
+from .._model.log import Cursor
+from .._model.result import TurnResult
+from .._model.state import Snapshot
+from .turn import STRIDE, Turn
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+When = Literal["queue", "interrupt", "reject"]
+
+
+class Session:
+    """One conversation with one agent process. Made by `open_session`.
+
+    One turn runs at a time; further prompts wait in a queue that every viewer sees. A dead agent
+    is started again, and its conversation resumed where it can, by the next prompt.
+    """
+
+    def __init__(self, engine: Engine, close: Callable[[], None]) -> None:
+        self._engine = engine
+        self._close = close
+
+    # --- what it is
+
+    @property
+    def id(self) -> str:
+        """agentrt's id of the session."""
+        return self._engine.log.session
+
+    @property
+    def agent_session(self) -> str | None:
+        """The agent's own id of the conversation: what `resume` of `open_session` takes."""
+        return self._engine.agent_session
+
+    @property
+    def state(self) -> State:
+        """What it is doing now. Busy means `state.turn is not None`."""
+        return self._engine.log.state.state
+
+    @property
+    def agent(self) -> AgentState:
+        """Who the agent is and whether its process lives."""
+        return self.state.agent
+
+    @property
+    def modes(self) -> Modes | None:
+        """The agent's mode, model and options, and what they can be set to."""
+        return self._engine.log.state.modes
+
+    @property
+    def tasks(self) -> dict[str, Task]:
+        """Background work by id, also what is over."""
+        return dict(self._engine.log.state.tasks)
+
+    def snapshot(self) -> Snapshot:
+        """All that a viewer shows, at this moment."""
+        return self._engine.log.snapshot()
+
+    # --- turns
+
+    def prompt(
+        self,
+        content: Prompt,
+        *,
+        when: When = "queue",
+        limits: Limits | None = None,
+        check: bool = True,
+    ) -> Turn:
+        """A turn to be entered with `async with`; see `Turn`.
+
+        `when` says what a running turn means: `queue` waits behind it, `interrupt` cancels it and
+        goes first, `reject` raises `Busy`. `limits` replaces the session's for this turn (`hard`,
+        `idle`, `cancel_grace`, `cancel_resend`).
+        """
+        return Turn(
+            self._engine, blocks(content), limits or self._engine.limits, check=check, when=when
+        )
+
+    async def run(
+        self,
+        content: Prompt,
+        *,
+        when: When = "queue",
+        limits: Limits | None = None,
+        check: bool = True,
+    ) -> TurnResult:
+        """Prompt, wait for the end, and return it. The arguments are those of `prompt`.
+
+        Cancelling it cancels the turn; the session stays usable.
+        """
+        turn = self.prompt(content, when=when, limits=limits, check=check)
+        turn._attended = False
+        async with turn:
+            pass
+        return turn.result
+
+    def cancel(self) -> None:
+        """Cancel the running turn, as a user's Stop: the agent is told, waiting prompts stay
+        where they are until the next prompt or `resume_queue`. Returns at once; idempotent."""
+        self._engine.cancel_current("user")
+
+    def resume_queue(self) -> None:
+        """Let the prompts go on that a `cancel` held back."""
+        self._engine.resume_queue()
+
+    def answer(self, request: str, option: str) -> None:
+        """Answer a permission request with an option's id or kind (`"allow_once"`).
+
+        Raises `LocalProtocolError` if it is not open or has no such option: then nothing happened.
+        """
+        self._engine.questions.answer(request, option, by="user")
+
+    def fill(self, request: str, content: JsonObject) -> None:
+        """Answer an elicitation with the fields that its `form` asks for."""
+        self._engine.questions.fill(request, content, by="user")
+
+    def dismiss(self, request: str, message: str = "") -> None:
+        """Answer a question with neither yes nor no; agents take it as a rejection. `message` is
+        told to agents that can hear it."""
+        self._engine.questions.dismiss(request, message, by="user")
+
+    # --- settings
+
+    async def set_mode(self, mode: str) -> None:
+        """Change the agent's mode (an id of `modes.modes`). Raises `RequestError` if the agent
+        refuses. Cancelling it leaves the outcome open; the session stays usable."""
+        await self.call("set_mode", mode=mode)
+
+    async def set_model(self, model: str) -> None:
+        """Change the agent's model; as `set_mode`."""
+        await self.call("set_model", model=model)
+
+    async def set_option(self, option: str, value: str | bool) -> None:
+        """Change one of the agent's options (`modes.options`); as `set_mode`."""
+        await self.call("set_option", option=option, value=value)
+
+    async def stop_task(self, task: str) -> None:
+        """Stop one background task; as `set_mode`."""
+        await self.call("stop_task", task=task)
+
+    async def call(self, method: str, **params: Any) -> Any:
+        """Any request of the agent's own protocol, by its name there; the result as it came.
+
+        Raises `RequestError`. Cancelling it tells the agent, where the protocol can; the session
+        stays usable.
+        """
+        return await self._engine.call(method, params)
+
+    # --- the log
+
+    def subscribe(self, after: int | None = None) -> Subscription:
+        """Every event behind number `after` (default: from now on), as an async iterator.
+
+        Raises `Overrun` if those events are no longer kept: start from `snapshot()` then.
+        """
+        return Subscription(self._engine, self._engine.log.cursor(after, lossless=True))
+
+    # --- the end
+
+    async def aclose(self) -> None:
+        """End the session now: the turn is cancelled and the process ended, by the ladder.
+
+        Bounded; cancelling it does not shorten it. The session is over afterwards.
+        """
+        self._close()
+        with trio.CancelScope(shield=True):  # bounded by the ladder that the block runs
+            await self._engine.closed.wait()
+
+
+class Subscription:
+    """An async iterator over the log. It never ends by itself before the session does; memory is
+    bounded while it is not read (neighbouring text is joined). Close it with `close`, or use it
+    as a block."""
+
+    def __init__(self, engine: Engine, cursor: Cursor) -> None:
+        self._engine = engine
+        self._cursor = cursor
+        self._given = 0
+
+    @property
+    def seq(self) -> int:
+        """The number of the last event given."""
+        return self._cursor.seq
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._cursor.close()
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Event:
+        """The next event. Cancelling it loses none."""
+        self._given += 1
+        if self._given >= STRIDE:
+            self._given = 0
+            await trio.lowlevel.checkpoint()
+        while (event := self._cursor.pop()) is None:
+            self._given = 0
+            if self._engine.closed.is_set():
+                raise StopAsyncIteration
+            await self._engine.news.park()
+        return event
