@@ -48,7 +48,7 @@ def coverage(session: nox.Session) -> None:
 @nox.session
 def agents(session: nox.Session) -> None:
     """Real agents on a scripted model server: `nox -s agents -- gemini opencode` (default: all)."""
-    install(session, "-e", ".[test]")
+    install(session, "-e", ".[test]", *group("agents"))
     session.run("python", "tests/agents/install.py", *session.posargs)
     chosen = ["-k", " or ".join(session.posargs)] if session.posargs else []
     session.run("python", "-m", "pytest", "tests/agents", *chosen)

@@ -1,0 +1,44 @@
+"""How the documentation is built: `nox -s docs`."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version as installed
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "agentrt"
+author = "the agentrt authors"
+copyright = "2026, the agentrt authors"
+version = release = installed("agentrt")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinxcontrib_trio",
+    "turn_table",
+]
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = "agentrt"
+html_show_sourcelink = False
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+add_module_names = False
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+default_role = "literal"
+
+nitpicky = True
+# Names of other projects, and private names of ours that appear in signatures: the inventories of
+# the former would have to be fetched while building, and the latter are nobody's business.
+nitpick_ignore_regex = [
+    (r"py:.*", r"(collections|contextlib|msgspec|os|pathlib|trio|types|typing)(\..*)?"),
+    (r"py:.*", r"(agentrt\.)?_.*"),
+]
