@@ -1,0 +1,117 @@
+"""What an agent may ask of its client: permission, files, terminals, elicitation."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from .._model.content import JsonObject
+from .messages import NameValue
+from .updates import Message, ToolFields
+
+
+class PermissionChoice(Message):
+    """Choose by `kind`: `allow_once`, `allow_always`, `reject_once` or `reject_always`."""
+
+    option_id: str
+    name: str | None = None
+    kind: str | None = None
+
+
+class PermissionRequest(Message):
+    session_id: str
+    tool_call: ToolFields
+    options: list[PermissionChoice]
+
+
+class Selected(Message, tag_field="outcome", tag="selected"):
+    option_id: str
+
+
+class Cancelled(Message, tag_field="outcome", tag="cancelled"):
+    pass
+
+
+PermissionOutcome: TypeAlias = Selected | Cancelled
+
+
+class PermissionResponse(Message):
+    outcome: PermissionOutcome
+
+
+class ReadTextFileRequest(Message):
+    """`line` counts from 1; `limit` is a number of lines."""
+
+    session_id: str
+    path: str
+    line: int | None = None
+    limit: int | None = None
+
+
+class ReadTextFileResponse(Message):
+    content: str
+
+
+class WriteTextFileRequest(Message):
+    session_id: str
+    path: str
+    content: str
+
+
+class CreateTerminalRequest(Message):
+    """Of the output at most the last `output_byte_limit` bytes are kept."""
+
+    session_id: str
+    command: str
+    args: list[str] | None = None
+    env: list[NameValue] | None = None
+    cwd: str | None = None
+    output_byte_limit: int | None = None
+
+
+class CreateTerminalResponse(Message):
+    terminal_id: str
+
+
+class TerminalRequest(Message):
+    """The parameters of the other four `terminal/*` methods."""
+
+    session_id: str
+    terminal_id: str
+
+
+class ExitStatus(Message):
+    """Of a program that ended by itself (`exit_code`) or by a `signal`."""
+
+    exit_code: int | None = None
+    signal: str | None = None
+
+
+class TerminalOutputResponse(Message):
+    output: str
+    truncated: bool
+    exit_status: ExitStatus | None = None
+
+
+class ElicitationRequest(Message):
+    """`mode` `form`: fill `requested_schema`; `url`: visit `url`. Belongs to a session (and maybe a
+    tool call) or to a request."""
+
+    message: str
+    mode: str | None = None
+    session_id: str | None = None
+    tool_call_id: str | None = None
+    request_id: int | float | str | None = None
+    requested_schema: JsonObject | None = None
+    elicitation_id: str | None = None
+    url: str | None = None
+
+
+class ElicitationResponse(Message):
+    """`action` is `accept` (with `content`), `decline` or `cancel`."""
+
+    action: str
+    content: JsonObject | None = None
+
+
+class ElicitationComplete(Message):
+    elicitation_id: str
