@@ -21,7 +21,8 @@ def lenient(value: Any, type: type[T], dropped: list[str]) -> T:
     """Make a `type` (a struct) of decoded JSON, leaving out what does not fit.
 
     A field that does not fit gets its default, a list item that does not fit is skipped; the paths
-    of both are added to `dropped`. `ValidationError` if a required field is missing or wrong.
+    of both are added to `dropped`. `ValidationError`, whose text is the path, if a required field is
+    missing or wrong.
     """
     result: T = _build(value, _info(type), "", dropped)
     return result
@@ -65,19 +66,18 @@ def _struct(value: dict[str, Any], kind: inspect.StructType, path: str, dropped:
         raise ValidationError(f"{path}.{kind.tag_field}".lstrip("."))
     fields: dict[str, Any] = {}
     for field in kind.fields:
-        if field.encode_name not in value:
-            continue
         at = f"{path}.{field.encode_name}".lstrip(".")
+        if field.encode_name not in value:
+            if field.required:
+                raise ValidationError(at)
+            continue
         try:
             fields[field.name] = _build(value[field.encode_name], field.type, at, dropped)
         except ValidationError:
             if field.required:
                 raise
             dropped.append(at)
-    try:
-        return kind.cls(**fields)
-    except TypeError as error:  # a required field is missing
-        raise ValidationError(f"{path}: {error}") from error
+    return kind.cls(**fields)
 
 
 def _list(items: list[Any], kind: inspect.Type, path: str, dropped: list[str]) -> list[Any]:
