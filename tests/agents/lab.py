@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+import psutil
 
 from .recipes import RECIPES, Place, Recipe
 from .versions import HERE
@@ -67,6 +68,13 @@ def model_server(folder: Path, *, bodies: bool = False) -> Iterator[Model]:
             server.stdin.close()
 
 
+def _home(process: psutil.Process) -> str | None:
+    try:
+        return process.environ().get("HOME")
+    except psutil.Error:  # gone meanwhile, a zombie, or somebody else's
+        return None
+
+
 @dataclass(frozen=True)
 class Lab:
     """One agent, ready to be started: `argv` with `env`, in `work`."""
@@ -81,6 +89,12 @@ class Lab:
     @property
     def argv(self) -> tuple[str, ...]:
         return self.recipe.argv
+
+    def processes(self) -> list[psutil.Process]:
+        """Every living process that has this lab's HOME: the agent and whatever it left behind,
+        in whichever process group or session."""
+        mine = str(self.home)
+        return [process for process in psutil.process_iter() if _home(process) == mine]
 
 
 def prepare(agent: str, model: Model, root: Path, folder: Path) -> Lab:

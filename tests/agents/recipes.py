@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from .versions import PACKAGES, Package
+
 
 @dataclass(frozen=True)
 class Place:
@@ -44,6 +46,7 @@ _ANTHROPIC: Final[Mapping[str, str]] = {
     "DISABLE_ERROR_REPORTING": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "CLAUDE_CODE_MAX_RETRIES": "2",  # the default of ten takes minutes
+    "ENABLE_TOOL_SEARCH": "false",  # offer tools at once: a scripted model looks for none
 }
 
 
@@ -207,6 +210,8 @@ def qwen(place: Place) -> Recipe:
         "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
         "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False},
+        # Offer tools at once: a scripted model looks for none.
+        "tools": {"toolSearch": {"enabled": False}},
     }
     entry = place.module("qwen", "@qwen-code/qwen-code/cli-entry.js")
     argv = (place.node(), entry, "--acp", "--auth-type", "openai")
@@ -245,3 +250,8 @@ RECIPES: Final[Mapping[str, Callable[[Place], Recipe]]] = {
     "example-py": example_py,
     "echo-py": echo_py,
 }
+
+
+def package_of(agent: str) -> Package:
+    """The package that an agent comes with; one package has two of them."""
+    return PACKAGES["example-py" if agent == "echo-py" else agent]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
@@ -70,7 +71,7 @@ def call_for(step: Shell | Edit | Call, offered: Sequence[Tool]) -> tuple[Tool, 
         case Edit():
             return _known(step, _EDITS, offered)
         case Call():
-            return _named(step.tool, offered), step.arguments
+            return _named(step, offered)
 
 
 def _known(
@@ -85,7 +86,21 @@ def _known(
     return tool, arguments
 
 
-def _named(name: str, offered: Sequence[Tool]) -> Tool:
-    exact = (tool for tool in offered if tool.name == name)
-    ending = (tool for tool in offered if tool.name.endswith(name))
-    return next(exact, None) or next(ending, Tool(name))
+def _named(step: Call, offered: Sequence[Tool]) -> tuple[Tool, Arguments]:
+    """The tool itself; else, from inside a program, where an agent (Vibe) has its tools there."""
+    exact = [tool for tool in offered if tool.name == step.tool]
+    ending = [tool for tool in offered if tool.name.endswith(step.tool)]
+    for tool in exact + ending:
+        return tool, step.arguments
+    for tool in offered:
+        if tool.name == "run_typescript":
+            return tool, {"code": _program(step)}
+    return Tool(step.tool), step.arguments
+
+
+def _program(step: Call) -> str:
+    name, arguments = json.dumps(step.tool), json.dumps(step.arguments)
+    return f"""async function main() {{
+  const group = Object.values(tools).find((group) => {name} in group);
+  return await group[{name}]({arguments});
+}}"""
