@@ -90,7 +90,7 @@ class Engine:
         self._paused = False
         self._poke = trio.Event()
         self._calls: dict[str, tuple[trio.Event, list[Returned]]] = {}
-        self.log.listen(self.news.unpark_all)
+        self.log.listen(self._wake_readers)
         self._take: dict[type, Callable[[Any], None]] = {
             **conversation.handled,
             Write: self._write,
@@ -450,7 +450,7 @@ class Engine:
         if turn._verdict is not None:
             outcome = turn._verdict
             error = turn._timeout if outcome == "timed_out" else None
-        text = conversation.answer_text()
+        text = conversation.items.answer_text()
         ended = conversation.end(
             outcome,
             stop_reason=stop_reason,
@@ -478,13 +478,17 @@ class Engine:
         """After effects were taken: what the conversation closed by itself is told to the agent,
         and a turn that the agent began gets its host."""
         conversation = self.conversation
-        while conversation.released:
-            key = conversation.released.pop()
+        while conversation.items.released:
+            key = conversation.items.released.pop()
             self.handlers.cancel(key)
             self.questions.drop(key)
         if conversation.turn is not None and self.turn is None:
             self._adopt()
         self.publish()
+
+    def _wake_readers(self) -> None:
+        if self.news:
+            self.news.unpark_all()
 
     # --- what a driver tells, one method an effect
 
@@ -521,7 +525,22 @@ class Engine:
         self, key: str, service: Callable[[], Awaitable[Any]], reply: Reply, refuse: Refuse
     ) -> None:
         """Serve a request in the running turn's nursery and context, or in the session's."""
-        start = self.handlers.prepare(key, service, reply, refuse)
+
+        async def serve() -> Any:
+            await trio.lowlevel.checkpoint_if_cancelled()  # it may have been withdrawn by now
+            return await service()
+
+        self._start_in_turn(self.handlers.prepare(key, serve, reply, refuse))
+
+    def spawn_tool(self, call: Callable[..., Awaitable[None]], /, *args: object) -> None:
+        """Run a tool call, which answers by itself, where `spawn` would."""
+        key = self.conversation.new_id("tool")
+        start = self.handlers.prepare(
+            key, lambda: call(*args), lambda result: None, lambda *error: None
+        )
+        self._start_in_turn(start)
+
+    def _start_in_turn(self, start: Callable[[trio.Nursery], None]) -> None:
         turn = self.turn
         if turn is None:
             start(self._services_nursery)
@@ -566,7 +585,7 @@ class Engine:
         self.capabilities = effect.capabilities
         agent = self.conversation.agent
         agent.version = effect.agent_version or agent.version
-        self.conversation.replayed()
+        self.conversation.items.replayed()
         link.started.set()
 
     def _refused(self, effect: StartFailed) -> None:

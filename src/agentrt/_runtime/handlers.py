@@ -66,7 +66,6 @@ class Handlers:
         answer: Callable[[], None] = lambda: refuse(CANCELLED, "Request cancelled", None)  # noqa: E731
         try:
             with scope:
-                await trio.lowlevel.checkpoint_if_cancelled()
                 try:
                     value = await service()
                 except RequestError as error:

@@ -47,7 +47,7 @@ class Questions:
             self._consult(self._policy, effect)
         elif not self._attended:
             self._reject(effect.key, by="policy")
-        if limit is not None and engine.conversation.open_request(effect.key) is not None:
+        if limit is not None and engine.conversation.items.open_request(effect.key) is not None:
             self._limit(effect.key, limit)
 
     @property
@@ -94,7 +94,7 @@ class Questions:
         self._engine.spawn(f"{key}:limit", expire, lambda result: None, lambda *error: None)
 
     def _decide(self, key: str, decision: Decision, *, by: str) -> None:
-        request = self._engine.conversation.open_request(key)
+        request = self._engine.conversation.items.open_request(key)
         if request is None or isinstance(decision, Ask):
             return
         option = choose_option(request.options, decision)
@@ -112,7 +112,7 @@ class Questions:
         )
 
     def _reject(self, key: str, *, by: str, outcome: str = "selected") -> None:
-        request = self._engine.conversation.open_request(key)
+        request = self._engine.conversation.items.open_request(key)
         if request is not None:
             option = choose_option(request.options, Deny())
             answer = Answer(option=option.id if option is not None else None)
@@ -144,7 +144,7 @@ class Questions:
         self._close(key, Answer(message=message), by=by, denied=True)
 
     def _request(self, key: str) -> PermissionOpened:
-        request = self._engine.conversation.open_request(key)
+        request = self._engine.conversation.items.open_request(key)
         if request is None:
             raise LocalProtocolError(f"no question {key!r} is open: it was answered or withdrawn")
         return request
@@ -155,7 +155,7 @@ class Questions:
         if self._policy is not None or turn is not self._engine.turn:
             return
         conversation = self._engine.conversation
-        for open_key in [key] if key is not None else conversation.open_requests():
+        for open_key in [key] if key is not None else conversation.items.open_requests():
             self._reject(open_key, by="policy")
         self._engine.publish()
 

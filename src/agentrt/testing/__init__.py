@@ -1,0 +1,9 @@
+"""Test kit: agents that live in memory and do what a test says.
+
+Nothing here starts a process: a session on a `MemoryAgent` runs in one Trio loop and, with
+`trio.testing.MockClock`, without waiting.
+"""
+
+from .fake_acp import FakeAcpAgent as FakeAcpAgent
+from .fake_acp import FakePrompt as FakePrompt
+from .memory import MemoryAgent as MemoryAgent

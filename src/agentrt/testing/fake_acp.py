@@ -1,0 +1,164 @@
+"""A fake ACP agent for tests: it shakes hands by itself and leaves the turns to the test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import trio
+
+from .._model.content import JsonObject
+from .memory import MemoryAgent
+
+
+class FakePrompt:
+    """A `session/prompt` that the agent has received."""
+
+    def __init__(self, agent: FakeAcpAgent, id: Any, params: JsonObject) -> None:
+        self.id = id
+        self.params = params
+        self.cancelled = trio.Event()
+        """Set when the host sends `session/cancel`."""
+        self._agent = agent
+
+    @property
+    def text(self) -> str:
+        return "".join(block.get("text", "") for block in self.params["prompt"])
+
+    def end(self, stop_reason: str = "end_turn", **more: Any) -> None:
+        self._agent.result(self.id, {"stopReason": stop_reason, **more})
+
+    def fail(self, code: int = -32603, message: str = "Internal error", data: Any = None) -> None:
+        self._agent.error(self.id, code, message, data)
+
+
+class FakeAcpAgent:
+    """The agent's side of an ACP connection over a `MemoryAgent`.
+
+    Use it as the script of one::
+
+        async def script(process):
+            agent = FakeAcpAgent(process)
+            async for prompt in agent.prompts():
+                agent.say("hello")
+                prompt.end()
+
+        agent = MemoryAgent(script)
+    """
+
+    def __init__(
+        self,
+        process: MemoryAgent,
+        *,
+        capabilities: JsonObject | None = None,
+        session: str = "s1",
+        new_session: JsonObject | None = None,
+    ) -> None:
+        self.process = process
+        self.received: list[JsonObject] = []
+        """Every message of the host, in order."""
+        self.prompt: FakePrompt | None = None
+        """The last prompt received."""
+        self.session = session
+        self._capabilities = capabilities or {}
+        self._new_session = new_session or {}
+        self._next_id = 0
+        self._answers: dict[Any, tuple[trio.Event, list[JsonObject]]] = {}
+
+    # --- reading
+
+    async def prompts(self) -> AsyncIterator[FakePrompt]:
+        """The prompts as they come; everything else is answered on the way. Ends at end of file."""
+        while (message := await self.receive()) is not None:
+            if message.get("method") == "session/prompt":
+                self.prompt = FakePrompt(self, message["id"], message["params"])
+                yield self.prompt
+
+    async def serve(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Read on in the background of a turn, so that cancels and answers are seen."""
+        task_status.started()
+        while await self.receive() is not None:
+            pass
+
+    async def receive(self) -> JsonObject | None:
+        """The next message of the host, after the fake has done its part with it."""
+        line = await self.process.receive_line()
+        if line is None:
+            return None
+        message: JsonObject = msgspec.json.decode(line)
+        self.received.append(message)
+        match message.get("method"):
+            case "initialize":
+                self.result(
+                    message["id"],
+                    {"protocolVersion": 1, "agentCapabilities": self._capabilities},
+                )
+            case "session/new":
+                self.result(message["id"], {"sessionId": self.session, **self._new_session})
+            case "session/load" | "session/resume":
+                self.session = message["params"]["sessionId"]
+                self.result(message["id"], {})
+            case "session/cancel":
+                if self.prompt is not None:
+                    self.prompt.cancelled.set()
+            case None:
+                waiting = self._answers.pop(message.get("id"), None)
+                if waiting is not None:
+                    waiting[1].append(message)
+                    waiting[0].set()
+        return message
+
+    # --- writing
+
+    def send(self, message: JsonObject) -> None:
+        self.process.send(msgspec.json.encode({"jsonrpc": "2.0", **message}) + b"\n")
+
+    def result(self, id: Any, result: Any) -> None:
+        self.send({"id": id, "result": result})
+
+    def error(self, id: Any, code: int, message: str, data: Any = None) -> None:
+        self.send({"id": id, "error": {"code": code, "message": message, "data": data}})
+
+    def update(self, kind: str, **fields: Any) -> None:
+        """A `session/update` of that kind."""
+        self.send(
+            {
+                "method": "session/update",
+                "params": {
+                    "sessionId": self.session,
+                    "update": {"sessionUpdate": kind, **fields},
+                },
+            }
+        )
+
+    def say(self, text: str) -> None:
+        self.update("agent_message_chunk", content={"type": "text", "text": text})
+
+    def think(self, text: str) -> None:
+        self.update("agent_thought_chunk", content={"type": "text", "text": text})
+
+    async def request(self, method: str, params: JsonObject) -> JsonObject:
+        """Ask the host and wait for its answer (the whole message). Needs `serve` beside it."""
+        id, event, box = self._next_id, trio.Event(), list[JsonObject]()
+        self._next_id += 1
+        self._answers[id] = (event, box)
+        self.send({"id": id, "method": method, "params": {"sessionId": self.session, **params}})
+        await event.wait()
+        return box[0]
+
+    async def ask(self, tool_call: str = "call_1", title: str = "Run ls") -> str | None:
+        """Request a permission; the chosen option's id, or None if it was cancelled."""
+        answer = await self.request(
+            "session/request_permission",
+            {
+                "toolCall": {"toolCallId": tool_call, "title": title},
+                "options": [
+                    {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
+                    {"optionId": "always", "name": "Always", "kind": "allow_always"},
+                    {"optionId": "no", "name": "Reject", "kind": "reject_once"},
+                ],
+            },
+        )
+        outcome: JsonObject = answer["result"]["outcome"]
+        return outcome.get("optionId")

@@ -1,0 +1,179 @@
+"""An agent's process in memory: pipes with a capacity, an exit status, signals it may ignore."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from itertools import count
+
+import trio
+
+from .._runtime.pipes import READ_SIZE, Transport
+from .._runtime.scopes import bare_errors
+
+_pids = count(100_000)
+
+
+class MemoryAgent:
+    """One process that is none. The host uses it as its `Transport`; `script` is the program.
+
+    The program reads what the host wrote with `receive_line`, writes with `send`, and ends by
+    returning (exit status 0) or by `exit`. `ignores` names what it survives: `"eof"`,
+    `"terminate"`. It is killed by `kill_tree`, always.
+    """
+
+    def __init__(
+        self,
+        script: Callable[[MemoryAgent], Awaitable[None]],
+        *,
+        stdin_capacity: int = 64 * 1024,
+        ignores: frozenset[str] = frozenset(),
+    ) -> None:
+        self.ignores = ignores
+        self.written = bytearray()
+        """Everything that the host wrote."""
+        self.signals: list[str] = []
+        """What the host did to end it: `eof`, `terminate`, `kill`."""
+        self._script = script
+        self._capacity = stdin_capacity
+        self._stdin = bytearray()
+        self._stdin_open = True
+        self._stdout: deque[bytes] = deque()
+        self._stdout_open = True
+        self._stderr = ""
+        self._pid = next(_pids)
+        self._returncode: int | None = None
+        self._exited = trio.Event()
+        self._host = trio.lowlevel.ParkingLot()
+        self._program = trio.lowlevel.ParkingLot()
+        self._scope = trio.CancelScope()
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[Transport]:
+        """Run the program while the block runs; what `open_process` is for a real one."""
+        async with bare_errors(), trio.open_nursery() as nursery:
+            nursery.start_soon(self._run)
+            try:
+                yield self
+            finally:
+                self._kill(-9)
+                nursery.cancel_scope.cancel()
+
+    async def _run(self) -> None:
+        with self._scope:
+            await self._script(self)
+            self.exit(0)
+
+    # --- the program's side
+
+    async def receive_line(self) -> bytes | None:
+        """The next line that the host wrote, without its newline; None at the end of input."""
+        while (cut := self._stdin.find(b"\n")) < 0:
+            if not self._stdin_open:
+                if "eof" in self.ignores:
+                    await trio.sleep_forever()
+                return None
+            await self._program.park()
+        line = bytes(self._stdin[:cut])
+        del self._stdin[: cut + 1]
+        self._host.unpark_all()
+        return line
+
+    def send(self, data: bytes) -> None:
+        """Write bytes to stdout, cut anywhere. Never waits; nothing after the exit."""
+        if self._stdout_open and data:
+            self._stdout.append(data)
+            self._host.unpark_all()
+
+    def complain(self, text: str) -> None:
+        """Write to stderr."""
+        self._stderr += text
+
+    def close_stdout(self) -> None:
+        """End the output without an exit."""
+        self._stdout_open = False
+        self._host.unpark_all()
+
+    def exit(self, code: int) -> None:
+        """End the process; negative: by that signal."""
+        if self._returncode is None:
+            self._returncode = code
+            self._stdout_open = False
+            self._stdin_open = False
+            self._exited.set()
+            self._host.unpark_all()
+            self._scope.cancel()
+
+    def _kill(self, code: int) -> None:
+        self.exit(code)
+
+    # --- the host's side: Transport
+
+    @property
+    def pid(self) -> int | None:
+        return self._pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._returncode
+
+    def read_nowait(self) -> bytes | None:
+        if not self._stdout:
+            return None if self._stdout_open else b""
+        data = self._stdout.popleft()
+        if len(data) > READ_SIZE:
+            self._stdout.appendleft(data[READ_SIZE:])
+            data = data[:READ_SIZE]
+        return data
+
+    async def wait_readable(self) -> None:
+        if self._stdout or not self._stdout_open:
+            await trio.lowlevel.checkpoint()
+        else:
+            await self._host.park()
+
+    def write_nowait(self, data: bytes | memoryview) -> int:
+        if self._returncode is not None or not self._stdin_open:
+            raise trio.BrokenResourceError("the agent does not read any more")
+        taken = bytes(data[: max(0, self._capacity - len(self._stdin))])
+        self._stdin += taken
+        self.written += taken
+        self._program.unpark_all()
+        return len(taken)
+
+    async def wait_writable(self) -> None:
+        if self._returncode is not None or len(self._stdin) < self._capacity:
+            await trio.lowlevel.checkpoint()
+        else:
+            await self._host.park()
+
+    def close_stdin(self) -> None:
+        if self._stdin_open:
+            self._stdin_open = False
+            self.signals.append("eof")
+            self._program.unpark_all()
+
+    async def wait(self) -> int:
+        await self._exited.wait()
+        assert self._returncode is not None
+        return self._returncode
+
+    def stderr_tail(self) -> str:
+        return self._stderr
+
+    async def note(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    def terminate(self) -> None:
+        self.signals.append("terminate")
+        if "terminate" not in self.ignores:
+            self.exit(-15)
+
+    async def wait_tree(self) -> None:
+        await self._exited.wait()
+
+    async def kill_tree(self) -> None:
+        self.signals.append("kill")
+        self.exit(-9)
+        await trio.lowlevel.checkpoint()
