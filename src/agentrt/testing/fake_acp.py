@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import trio
 
 from .._model.content import JsonObject
+from .._runtime.scopes import bare_errors
 from .memory import MemoryAgent
 
 
@@ -36,15 +39,18 @@ class FakePrompt:
 class FakeAcpAgent:
     """The agent's side of an ACP connection over a `MemoryAgent`.
 
-    Use it as the script of one::
+    Use it in the script of one::
 
         async def script(process):
-            agent = FakeAcpAgent(process)
-            async for prompt in agent.prompts():
-                agent.say("hello")
-                prompt.end()
+            async with FakeAcpAgent.serving(process) as agent:
+                async for prompt in agent.prompts:
+                    agent.say("hello")
+                    prompt.end()
 
         agent = MemoryAgent(script)
+
+    A task of its own reads what the host says, so that a turn that is busy still sees cancels and
+    answers. At the end of its input `prompts` ends.
     """
 
     def __init__(
@@ -63,42 +69,40 @@ class FakeAcpAgent:
         self.session = session
         self._capabilities = capabilities or {}
         self._new_session = new_session or {}
+        self.prompts: trio.MemoryReceiveChannel[FakePrompt]
+        self._arrived, self.prompts = trio.open_memory_channel[FakePrompt](math.inf)
         self._next_id = 0
         self._answers: dict[Any, tuple[trio.Event, list[JsonObject]]] = {}
 
-    # --- reading
+    @classmethod
+    @asynccontextmanager
+    async def serving(cls, process: MemoryAgent, **options: Any) -> AsyncIterator[FakeAcpAgent]:
+        """An agent that reads while the block runs; `options` are the constructor's."""
+        agent = cls(process, **options)
+        async with bare_errors(), trio.open_nursery() as nursery:
+            nursery.start_soon(agent._read)
+            yield agent
+            nursery.cancel_scope.cancel()
 
-    async def prompts(self) -> AsyncIterator[FakePrompt]:
-        """The prompts as they come; everything else is answered on the way. Ends at end of file."""
-        while (message := await self.receive()) is not None:
-            if message.get("method") == "session/prompt":
-                self.prompt = FakePrompt(self, message["id"], message["params"])
-                yield self.prompt
+    async def _read(self) -> None:
+        with self._arrived:
+            while (line := await self.process.receive_line()) is not None:
+                self._take(msgspec.json.decode(line))
 
-    async def serve(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Read on in the background of a turn, so that cancels and answers are seen."""
-        task_status.started()
-        while await self.receive() is not None:
-            pass
-
-    async def receive(self) -> JsonObject | None:
-        """The next message of the host, after the fake has done its part with it."""
-        line = await self.process.receive_line()
-        if line is None:
-            return None
-        message: JsonObject = msgspec.json.decode(line)
+    def _take(self, message: JsonObject) -> None:
         self.received.append(message)
         match message.get("method"):
             case "initialize":
-                self.result(
-                    message["id"],
-                    {"protocolVersion": 1, "agentCapabilities": self._capabilities},
-                )
+                answer = {"protocolVersion": 1, "agentCapabilities": self._capabilities}
+                self.result(message["id"], answer)
             case "session/new":
                 self.result(message["id"], {"sessionId": self.session, **self._new_session})
             case "session/load" | "session/resume":
                 self.session = message["params"]["sessionId"]
                 self.result(message["id"], {})
+            case "session/prompt":
+                self.prompt = FakePrompt(self, message["id"], message["params"])
+                self._arrived.send_nowait(self.prompt)
             case "session/cancel":
                 if self.prompt is not None:
                     self.prompt.cancelled.set()
@@ -107,7 +111,6 @@ class FakeAcpAgent:
                 if waiting is not None:
                     waiting[1].append(message)
                     waiting[0].set()
-        return message
 
     # --- writing
 
@@ -139,7 +142,7 @@ class FakeAcpAgent:
         self.update("agent_thought_chunk", content={"type": "text", "text": text})
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
-        """Ask the host and wait for its answer (the whole message). Needs `serve` beside it."""
+        """Ask the host and wait for its answer (the whole message)."""
         id, event, box = self._next_id, trio.Event(), list[JsonObject]()
         self._next_id += 1
         self._answers[id] = (event, box)
