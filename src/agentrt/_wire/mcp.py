@@ -1,0 +1,215 @@
+"""A minimal MCP server: tools, and nothing else.
+
+Sans-I/O: `McpServer.receive` takes one JSON-RPC message and says what is to be done with it. It
+keeps the calls that run, so that each is answered exactly once, or not at all when its client has
+cancelled it. One server object per client: ids are the client's own.
+
+The handshake era of the protocol (2024-11-05 to 2025-11-25) is spoken. A client of the stateless
+era (2026-07-28) probes with `server/discover`, is told "method not found", and by the protocol's
+own rule falls back to the handshake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Struct, field
+
+from .._errors import RemoteProtocolError
+from .._model.content import Block, JsonObject, Text
+from .json import decode
+from .jsonrpc import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    Id,
+    Notification,
+    Request,
+    RpcError,
+    parse,
+)
+
+VERSIONS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""The protocol's revisions that begin with `initialize`, newest first."""
+
+Message: TypeAlias = JsonObject
+"""A JSON-RPC message, ready to be encoded."""
+
+
+class ToolInfo(Struct, rename="camel", omit_defaults=True, frozen=True):
+    """A tool as clients see it."""
+
+    name: str
+    description: str
+    input_schema: JsonObject
+    annotations: JsonObject | None = None
+    """Hints such as `{"readOnlyHint": true}`, by which clients decide what may run at once."""
+
+
+class ToolOutcome(Struct, rename={"structured": "structuredContent", "is_error": "isError"}):
+    """What became of a tool call. The model reads `content`, also that of an error."""
+
+    content: list[Block]
+    is_error: bool = False
+    structured: JsonObject | msgspec.UnsetType = msgspec.UNSET
+
+    @classmethod
+    def error(cls, message: str) -> ToolOutcome:
+        """A failure, told to the model."""
+        return cls([Text(message)], is_error=True)
+
+
+class CallTool(Struct, frozen=True):
+    """Run a tool; answer with `McpServer.reply` or `refuse`."""
+
+    request_id: Id
+    name: str
+    arguments: JsonObject
+    progress_token: int | str | None = None
+    meta: JsonObject = {}
+
+
+class CancelTool(Struct, frozen=True):
+    """The client no longer wants this call. A reply to it will be swallowed."""
+
+    request_id: Id
+    reason: str = ""
+
+
+class _CallParams(Struct):
+    name: str
+    arguments: JsonObject | None = None
+    meta: JsonObject | None = field(name="_meta", default=None)
+
+
+class McpServer:
+    """One client's view of a set of tools."""
+
+    def __init__(self, name: str, version: str, tools: Iterable[ToolInfo] = ()) -> None:
+        self._info = {"name": name, "version": version}
+        self._tools = {tool.name: tool for tool in tools}
+        self._greeted = False
+        self._running: dict[Id, int | str | None] = {}
+        """The progress token of each call that is not answered yet."""
+
+    def receive(
+        self, message: bytes | bytearray | JsonObject
+    ) -> Message | CallTool | CancelTool | None:
+        """What to do with one message: send a reply, call a tool, stop a call, or nothing.
+
+        Raises nothing: what cannot be understood is answered with an error.
+        """
+        try:
+            decoded = decode(message) if isinstance(message, bytes | bytearray) else message
+        except RemoteProtocolError as error:
+            return _error(None, PARSE_ERROR, str(error))
+        try:
+            match parse(decoded):
+                case Request(id, method, params):
+                    return self._request(id, method, params)
+                case Notification("notifications/cancelled", params):
+                    return self._cancelled(params)
+        except RemoteProtocolError as error:
+            return _error(None, INVALID_REQUEST, str(error))
+        return None  # a notification that asks for nothing, or an answer to nothing we asked
+
+    def reply(self, request_id: Id, outcome: ToolOutcome) -> Message | None:
+        """The answer to a call; None if it was cancelled by its client or is already answered."""
+        if not self._finish(request_id):
+            return None
+        return _result(request_id, outcome)
+
+    def refuse(self, request_id: Id, code: int, message: str) -> Message | None:
+        """The answer to a call that could not even be tried; None as with `reply`."""
+        if not self._finish(request_id):
+            return None
+        return _error(request_id, code, message)
+
+    def progress(
+        self, request_id: Id, progress: float, total: float | None, message: str | None
+    ) -> Message | None:
+        """News of a running call; None if its client did not ask for it or the call is over."""
+        token = self._running.get(request_id)
+        if token is None:
+            return None
+        params: JsonObject = {"progressToken": token, "progress": progress}
+        if total is not None:
+            params["total"] = total
+        if message is not None:
+            params["message"] = message
+        return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+
+    def set_tools(self, tools: Iterable[ToolInfo]) -> Message | None:
+        """Replace the tools. Returns the notification to send, if the client can expect one."""
+        self._tools = {tool.name: tool for tool in tools}
+        if not self._greeted:
+            return None
+        return {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+
+    def _request(self, id: Id, method: str, params: Any) -> Message | CallTool | None:
+        match method:
+            case "tools/call":
+                return self._call(id, params)
+            case "tools/list":
+                return _result(id, {"tools": list(self._tools.values())})
+            case "initialize":
+                return self._initialize(id, params)
+            case "ping":
+                return _result(id, {})
+            case _:
+                return _error(id, METHOD_NOT_FOUND, f"Method not found: {method}")
+
+    def _initialize(self, id: Id, params: Any) -> Message:
+        wanted = params.get("protocolVersion") if isinstance(params, dict) else None
+        self._greeted = True
+        return _result(
+            id,
+            {
+                "protocolVersion": wanted if wanted in VERSIONS else VERSIONS[0],
+                "capabilities": {"tools": {"listChanged": True}},
+                "serverInfo": self._info,
+            },
+        )
+
+    def _call(self, id: Id, params: Any) -> Message | CallTool | None:
+        try:
+            call = msgspec.convert(params, _CallParams)
+        except msgspec.ValidationError as error:
+            return _error(id, INVALID_PARAMS, f"Invalid parameters: {error}")
+        if call.name not in self._tools:
+            return _error(id, INVALID_PARAMS, f"Unknown tool: {call.name}")
+        if id in self._running:
+            return None  # delivered twice: the answer that comes is the answer to both
+        meta = call.meta or {}
+        token = meta.get("progressToken")
+        if not isinstance(token, int | str):
+            token = None
+        self._running[id] = token
+        return CallTool(id, call.name, call.arguments or {}, token, meta)
+
+    def _cancelled(self, params: Any) -> CancelTool | None:
+        if not isinstance(params, dict):
+            return None
+        id = params.get("requestId")
+        if isinstance(id, bool | list | dict) or not self._finish(id):
+            return None  # answered meanwhile, or never asked
+        reason = params.get("reason")
+        return CancelTool(id, reason if isinstance(reason, str) else "")
+
+    def _finish(self, id: Id) -> bool:
+        """Forget a running call; False if there is no such call."""
+        if id not in self._running:
+            return False
+        del self._running[id]
+        return True
+
+
+def _result(id: Id, result: object) -> Message:
+    return {"jsonrpc": "2.0", "id": id, "result": result}
+
+
+def _error(id: Id, code: int, message: str) -> Message:
+    return {"jsonrpc": "2.0", "id": id, "error": RpcError(code, message)}
