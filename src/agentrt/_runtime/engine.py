@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import signal
-from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -17,9 +16,8 @@ from typing import Any
 import trio
 from msgspec import structs
 
-from .._errors import AgentrtError, Busy, LocalProtocolError, RequestError, SessionClosed
+from .._errors import AgentrtError, AgentStartError, SessionClosed, SessionNotFound
 from .._limits import Limits
-from .._model.content import JsonObject
 from .._model.conversation import Conversation
 from .._model.driver import (
     Asked,
@@ -36,9 +34,10 @@ from .._model.driver import (
     Withdrawn,
     Write,
 )
-from .._model.events import CancelledBy, Error, Notice, Outcome, QueueEntry
+from .._model.events import CancelledBy, Error, Notice, Outcome
 from .._model.result import TurnResult
-from .._model.turn import TurnState
+from .calls import Calls
+from .conductor import Conductor, gave_up
 from .handlers import Handlers, Refuse, Reply
 from .link import Connect, Link
 from .permissions import Policy
@@ -77,6 +76,8 @@ class Engine:
         """The agent's own id of the conversation, for resuming it."""
         self.capabilities: dict[str, Any] = {}
         self.log = conversation.log
+        self.ended = False
+        """True once `finish` has begun: no prompt is taken any more."""
         self.closed = trio.Event()
         self._make_driver = make_driver
         self._connect = connect
@@ -84,12 +85,8 @@ class Engine:
         self.questions = Questions(self, policy)
         self.wall_time = now
         self._services_nursery: trio.Nursery
-        self._queue: deque[Turn] = deque()  # prompts that wait for their place
-        self._begun: deque[Turn] = deque()  # turns that wait for their host
-        self._hosting = False
-        self._paused = False
-        self._poke = trio.Event()
-        self._calls: dict[str, tuple[trio.Event, list[Returned]]] = {}
+        self.conductor = Conductor(self)
+        self.calls = Calls(self)
         self.log.listen(self._wake_readers)
         self._take: dict[type, Callable[[Any], None]] = {
             **conversation.handled,
@@ -102,8 +99,18 @@ class Engine:
             Settled: lambda effect: None,  # the quarantine ends with the process
             Started: self._opened,
             StartFailed: self._refused,
-            Returned: self._returned,
+            Returned: self.calls.returned,
         }
+
+    @property
+    def ready(self) -> bool:
+        """True when the process lives and takes prompts."""
+        return self.conversation.lifecycle == "ready"
+
+    @property
+    def last_activity(self) -> float:
+        """When the agent last wrote something, on Trio's clock."""
+        return self.link.last_activity if self.link is not None else trio.current_time()
 
     # --- starting and ending the process
 
@@ -139,33 +146,37 @@ class Engine:
         if self.link is not None:
             await self.link.close()
 
-    async def _revive(self) -> None:
+    async def revive(self) -> None:
         """Replace a dead process; the conversation is resumed if the agent can."""
-        assert self.link is not None
-        await self.link.close()
-        opening = self.opening
-        resumable = self.agent_session is not None and self.capabilities.get("resume")
+        await self.shut()
         self.conversation.keep_replay = False
-        self.opening = opening = structs.replace(
-            opening, resume=self.agent_session if resumable else None, fork=False
-        )
+        resume = self.agent_session if self.capabilities.get("resume") else None
         try:
-            await self.start(self._services_nursery, opening)
+            try:
+                await self._restart(resume)
+            except (AgentStartError, SessionNotFound):
+                if resume is None or self.link is None or self.link.failed is None:
+                    raise
+                resume = None  # the agent lives but does not know the session any more
+                await self._restart(None)
         except AgentrtError as error:
             self._dead(Error("agent_failed", str(error)))
             raise
-        data = {"resumed": bool(resumable)}
-        self.conversation.log.append(
-            Notice("info", "agent_restarted", "the agent was started again", data)
-            if resumable
+        self.log.append(
+            Notice("info", "agent_restarted", "the agent was started again", {"resumed": True})
+            if resume is not None
             else Notice(
                 "warning",
                 "agent_restarted",
                 "the agent was started again and does not remember the conversation",
-                data,
+                {"resumed": False},
             )
         )
         self.publish()
+
+    async def _restart(self, resume: str | None) -> None:
+        self.opening = structs.replace(self.opening, resume=resume, fork=False)
+        await self.start(self._services_nursery, self.opening)
 
     # --- the link's owner
 
@@ -186,10 +197,7 @@ class Engine:
     def gone(self, link: Link) -> None:
         if link is not self.link:
             return
-        for event, box in self._calls.values():
-            box.append(Returned("", error=Error("agent_died", "the agent's process has ended")))
-            event.set()
-        self._calls.clear()
+        self.calls.fail_all(Error("agent_died", "the agent's process has ended"))
         self.handlers.cancel_all()
         self._dead(None)
 
@@ -210,76 +218,12 @@ class Engine:
                 f"the agent's process ended ({_exit_words(code)}) before the turn did",
                 {"returncode": code, "stderr": link.stderr[-4096:]},
             )
-            self._finish("agent_died", error=died)
+            self.finish_turn("agent_died", error=died)
         self.publish()
 
-    # --- queueing and starting turns
+    # --- turns
 
-    async def enter(self, turn: Turn) -> None:
-        """Wait for a turn's place and send its prompt."""
-        if self.closed.is_set() or self.conversation.lifecycle == "closed":
-            raise SessionClosed("the session is closed")
-        if turn._entry or turn._machine is not None:
-            raise LocalProtocolError("a turn can be entered once")
-        conversation = self.conversation
-        self._paused = False
-        if self._free and not self._queue and conversation.lifecycle == "ready":
-            self._begin(turn)
-            try:
-                await trio.lowlevel.checkpoint()
-            except trio.Cancelled:
-                await self._abort_entry(turn)
-                raise
-            return
-        if turn._when == "reject":
-            raise Busy("a turn is running")
-        turn._entry = conversation.new_id("q")
-        if turn._when == "interrupt":
-            self._queue.appendleft(turn)
-            if self.turn is not None:
-                self.cancel_turn(self.turn, "cancelled", by="caller")
-        else:
-            self._queue.append(turn)
-        self._show_queue()
-        self._poke.set()
-        if self.turn is not None:
-            self.turn._stir.set()  # a turn without an end of its own makes room
-        try:
-            await turn._started.wait()
-        except BaseException:
-            await self._leave_queue(turn)
-            raise
-        if turn._failure is not None:
-            raise turn._failure
-
-    @property
-    def _free(self) -> bool:
-        """True when the next turn may start: the last one has ended, and so have its handlers."""
-        return self.turn is None and not self._begun and not self._hosting
-
-    async def _leave_queue(self, turn: Turn) -> None:
-        """The caller was cancelled while its prompt waited, or just as it was sent."""
-        if turn in self._queue:
-            self._queue.remove(turn)
-            self._show_queue()
-        else:
-            await self._abort_entry(turn)
-
-    async def _abort_entry(self, turn: Turn) -> None:
-        if turn._machine is not None and turn._result is None:
-            self.cancel_turn(turn, "cancelled", by="caller")
-            with trio.move_on_after(turn.limits.cancel_grace + 1, shield=True):
-                await turn._ended.wait()
-        if turn._cursor is not None:
-            turn._cursor.close()
-
-    def _show_queue(self) -> None:
-        self.conversation.queue(
-            [QueueEntry(turn._entry, turn._content) for turn in self._queue], paused=self._paused
-        )
-        self.publish()
-
-    def _begin(self, turn: Turn) -> None:
+    def begin(self, turn: Turn) -> None:
         """Send the prompt. From here on the turn runs, hosted or not."""
         assert self.link is not None
         limits = turn.limits
@@ -310,103 +254,8 @@ class Engine:
 
     def _hand_over(self, turn: Turn) -> None:
         self.turn = turn
-        self._begun.append(turn)
         turn._started.set()
-        self._poke.set()
-
-    # --- the conductor
-
-    async def conduct(self) -> None:
-        """Host turns one after the other, for as long as the session lives."""
-        while True:
-            if self._begun:
-                self._hosting = True
-                await self._host(self._begun.popleft())
-                self._hosting = False
-            elif self._queue and not self._paused:
-                await self._next()
-            else:
-                await self._poke.wait()
-                self._poke = trio.Event()
-
-    async def _next(self) -> None:
-        """Bring the next prompt on its way, on a new process if the old one is gone."""
-        if self.conversation.lifecycle != "ready":
-            turn = self._queue[0]
-            try:
-                await self._revive()
-            except AgentrtError as error:
-                if turn in self._queue:
-                    self._queue.remove(turn)
-                    self._show_queue()
-                    turn._failure = error
-                    turn._started.set()
-                return
-        if self._free and self._queue and not self._paused:
-            turn = self._queue.popleft()
-            self._show_queue()
-            self._begin(turn)
-
-    async def _host(self, turn: Turn) -> None:
-        """The turn's nursery: lives until the turn has ended and its handlers have stopped."""
-        async with trio.open_nursery() as nursery:
-            turn._nursery = nursery
-            for start in turn._backlog:
-                turn._context.run(start, nursery)
-            turn._backlog.clear()
-            while turn._result is None:
-                turn._stir = trio.Event()
-                with trio.CancelScope(deadline=self._alarm(turn)):
-                    await turn._stir.wait()
-                    continue
-                self._ring(turn)
-            nursery.cancel_scope.cancel()
-        if turn._overdue:
-            await self.shut()
-
-    def _alarm(self, turn: Turn) -> float:
-        """When this turn's next clock rings."""
-        machine = turn._machine
-        assert machine is not None
-        assert self.link is not None
-        if machine.state is TurnState.CANCELLING:
-            return min(turn._grace_at, turn._resend_at)
-        if not machine.explicit:
-            if self._queue and not self._paused:
-                return -math.inf
-            return self.link.last_activity + self.limits.settle
-        if machine.state is TurnState.WAITING or turn.limits.idle is None:
-            return turn._hard_at
-        return min(turn._hard_at, self.link.last_activity + turn.limits.idle)
-
-    def _ring(self, turn: Turn) -> None:
-        """A clock may have rung: do what it asks for, if it is still due."""
-        machine, now = turn._machine, trio.current_time()
-        assert machine is not None
-        assert self.link is not None
-        if now < self._alarm(turn):
-            return  # there was activity meanwhile
-        if machine.state is TurnState.CANCELLING:
-            if now >= turn._grace_at:
-                turn._overdue = True
-                self.log.append(
-                    Notice("warning", "cancel_ignored", "the agent did not end its turn: killed")
-                )
-                self.received(self.link, self.link.driver.abandon())
-                self._finish("cancelled")
-            else:
-                turn._resend_at = math.inf
-                self.received(self.link, self.link.driver.cancel())
-        elif not machine.explicit:
-            self._finish("completed")
-        else:
-            which = "hard" if now >= turn._hard_at else "idle"
-            limit = turn.limits.hard if which == "hard" else turn.limits.idle
-            turn._timeout = Error(
-                "timed_out", f"the turn reached its {which} limit of {limit:g} s", {"limit": which}
-            )
-            self.cancel_turn(turn, "timed_out", by=None)
-        self.publish()
+        self.conductor.host(turn)
 
     # --- ending turns
 
@@ -422,17 +271,29 @@ class Engine:
         grace = turn.limits.cancel_grace
         turn._grace_at = now + grace
         turn._resend_at = now + min(turn.limits.cancel_resend, grace)
-        if by == "user" and self._queue:
-            self._paused = True
-            self._show_queue()
+        if by == "user":
+            self.conductor.pause()
         self.conversation.cancel(by, self.wall_time() + grace)
-        if self.link is not None:
-            self.received(self.link, self.link.driver.cancel())
+        self.tell_cancel()
         self.handlers.cancel_all()
         turn._stir.set()
         self.publish()
 
-    def _finish(
+    def tell_cancel(self) -> None:
+        """Say it to the agent (again)."""
+        if self.link is not None:
+            self.received(self.link, self.link.driver.cancel())
+
+    def give_up(self) -> None:
+        """The agent did not end its cancelled turn: agentrt ends it. The session is in quarantine
+        until the conductor has replaced the process."""
+        assert self.turn is not None
+        self.log.append(gave_up(self.turn.limits.cancel_grace))
+        if self.link is not None:
+            self.received(self.link, self.link.driver.abandon())
+        self.finish_turn("cancelled")
+
+    def finish_turn(
         self,
         outcome: Outcome,
         *,
@@ -565,7 +426,7 @@ class Engine:
         if turn is not None and (
             turn.id == effect.turn or (effect.turn is None and turn.origin == "agent")
         ):
-            self._finish(
+            self.finish_turn(
                 effect.outcome,
                 stop_reason=effect.stop_reason,
                 usage=effect.usage,
@@ -593,66 +454,34 @@ class Engine:
         self.link.failed = effect
         self.link.started.set()
 
-    # --- requests of ours
-
-    async def call(self, method: str, params: JsonObject) -> Any:
-        """A request to the agent; `RequestError` if it answers with an error."""
-        link = self.link
-        if link is None or self.conversation.lifecycle != "ready":
-            raise SessionClosed("the agent does not run; the next prompt starts it again")
-        call = self.conversation.new_id("c")
-        done, box = self._calls[call] = (trio.Event(), [])
-        self.perform(link.driver.call(call, method, params))
-        try:
-            await done.wait()
-        except trio.Cancelled:
-            del self._calls[call]
-            self.perform(link.driver.uncall(call))
-            raise
-        answer = box[0]
-        if answer.error is not None:
-            data = answer.error.data if isinstance(answer.error.data, dict) else {}
-            raise RequestError(data.get("code", 0), answer.error.message, answer.error)
-        return answer.value
-
-    def _returned(self, effect: Returned) -> None:
-        waiting = self._calls.pop(effect.call, None)
-        if waiting is not None:
-            waiting[1].append(effect)
-            waiting[0].set()
-
     # --- the session's wishes
 
     def cancel_current(self, by: CancelledBy) -> None:
         if self.turn is not None:
             self.cancel_turn(self.turn, "cancelled", by=by)
 
-    def resume_queue(self) -> None:
-        self._paused = False
-        self._show_queue()
-        self._poke.set()
-
     async def drained(self) -> None:
         """Until no turn runs or waits and, by its own word, the agent has nothing left to do."""
-        while not (self._free and not self._queue and (self._idle or self.link is None)):
+        while not (self.conductor.free and not self.conductor.waiting and self._idle):
             await self.news.park()
 
     @property
     def _idle(self) -> bool:
-        return self.link is not None and (self.link.gone or self.link.driver.idle)
+        return self.link is None or self.link.gone or self.link.driver.idle
 
     async def finish(self) -> None:
-        """The end: the turn is cancelled, the process ended, the state `closed`. Bounded."""
-        self.conversation.lifecycle = "closed" if self.turn is None else "ready"
-        for turn in self._queue:
-            turn._failure = SessionClosed("the session was closed while the prompt waited")
-            turn._started.set()
-        self._queue.clear()
+        """The end: the turn is cancelled, the process ended, the state `closed`. Bounded; a second
+        call waits for the first."""
+        if self.ended:
+            await self.closed.wait()
+            return
+        self.ended = True
+        self.conductor.clear(SessionClosed("the session was closed while the prompt waited"))
         if self.turn is not None:
             self.cancel_turn(self.turn, "cancelled", by="caller")
         await self.shut()
         if self.turn is not None:
-            self._finish("cancelled")
+            self.finish_turn("cancelled")
         self.conversation.lifecycle = "closed"
         self.closed.set()
         self.publish()

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import trio
 
-from .._errors import AgentStartError
+from .._errors import AgentrtError, AgentStartError, SessionNotFound
 from .._limits import Limits
 from .._model.driver import Driver, Effect, Started, StartFailed
 from .pipes import Transport, Writer, read_loop
@@ -116,8 +116,10 @@ class Link:
     def _goodbye(self) -> None:
         self._owner.received(self, self.driver.goodbye())
 
-    def start_error(self, name: str) -> AgentStartError:
+    def start_error(self, name: str) -> AgentrtError:
         """Why there is no session, with what the agent said about it."""
+        if self.failed is not None and self.failed.error.code == "session_not_found":
+            return SessionNotFound(f"{name}: {self.failed.error.message}")
         if self.failed is not None:
             message = f"{name} refused to start a session: {self.failed.error.message}"
         elif self.gone:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import trio
@@ -28,9 +27,8 @@ class Session:
     is started again, and its conversation resumed where it can, by the next prompt.
     """
 
-    def __init__(self, engine: Engine, close: Callable[[], None]) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._close = close
 
     # --- what it is
 
@@ -113,7 +111,7 @@ class Session:
 
     def resume_queue(self) -> None:
         """Let the prompts go on that a `cancel` held back."""
-        self._engine.resume_queue()
+        self._engine.conductor.resume()
 
     def answer(self, request: str, option: str) -> None:
         """Answer a permission request with an option's id or kind (`"allow_once"`).
@@ -156,7 +154,7 @@ class Session:
         Raises `RequestError`. Cancelling it tells the agent, where the protocol can; the session
         stays usable.
         """
-        return await self._engine.call(method, params)
+        return await self._engine.calls.call(method, params)
 
     # --- the log
 
@@ -174,9 +172,8 @@ class Session:
 
         Bounded; cancelling it does not shorten it. The session is over afterwards.
         """
-        self._close()
-        with trio.CancelScope(shield=True):  # bounded by the ladder that the block runs
-            await self._engine.closed.wait()
+        with trio.CancelScope(shield=True):  # bounded by the ladder
+            await self._engine.finish()
 
 
 class Subscription:

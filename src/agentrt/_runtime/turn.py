@@ -118,7 +118,7 @@ class Turn:
     # --- the block
 
     async def __aenter__(self) -> Turn:
-        await self._engine.enter(self)
+        await self._engine.conductor.enter(self)
         return self
 
     async def __aexit__(
@@ -140,10 +140,13 @@ class Turn:
                 # extra second is for a session that is being closed itself.
                 with trio.move_on_after(self.limits.cancel_grace + 1, shield=True):
                     await self._ended.wait()
-            if self._cursor is not None:
-                self._cursor.close()
+            self._close_cursor()
         if self._check and error is None:
             self.raise_for_outcome()
+
+    def _close_cursor(self) -> None:
+        if self._cursor is not None:
+            self._cursor.close()
 
     def raise_for_outcome(self) -> None:
         """Raise the `TurnFailed` that fits the outcome, if it is a failure."""
