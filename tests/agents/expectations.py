@@ -1,0 +1,54 @@
+"""What each real agent cannot do or does differently, at the version pinned.
+
+The default is the best behaviour seen. Tests assert what is written here in both directions: an
+agent that gets better fails its test, and then its line goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Expectation:
+    asks_about: str = "shell"
+    """The script whose tool call it asks a permission for; some run commands unasked."""
+
+    stop_reason_when_denied: str = "end_turn"
+    """What it says after a denial; some call that `cancelled`."""
+
+    command_survives_cancel: bool = False
+    """The command of a cancelled turn runs on, until the session ends it."""
+
+    remembers_after_kill: bool = True
+    """A new process can resume the conversation."""
+
+    shows_tool_calls: bool = True
+
+    notes: str = ""
+    """For the table of agents in the README."""
+
+
+EXPECTATIONS: Final[dict[str, Expectation]] = {
+    "claude-agent-acp": Expectation(),
+    "codex-acp": Expectation(
+        stop_reason_when_denied="cancelled",
+        command_survives_cancel=True,
+        notes="a cancelled command runs on until the session ends",
+    ),
+    "codex-acp-zed": Expectation(
+        stop_reason_when_denied="cancelled",
+        command_survives_cancel=True,
+        notes="a cancelled command runs on until the session ends",
+    ),
+    "copilot": Expectation(notes="takes MCP servers over HTTP only"),
+    "fast-agent": Expectation(
+        asks_about="record", notes="runs commands without asking; asks about MCP tools"
+    ),
+    "gemini": Expectation(),
+    "kimi-code": Expectation(),
+    "mistral-vibe": Expectation(notes="asks only in its mode `ask`"),
+    "opencode": Expectation(),
+    "qwen": Expectation(),
+}

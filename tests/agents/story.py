@@ -1,0 +1,138 @@
+"""What a session told about itself, and the rules that every such story keeps."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import psutil
+import trio
+
+import agentrt
+from agentrt import Event, Item, Session
+
+from .lab import Lab
+
+_E = TypeVar("_E")
+
+GONE = 3.0
+"""Seconds that a process may take to leave the process table after the session has ended it."""
+
+
+@dataclass
+class Story:
+    """All events of one session, in order."""
+
+    events: list[Event] = field(default_factory=list)
+
+    async def follow(self, subscription: agentrt.Subscription) -> None:
+        async for event in subscription:
+            self.events.append(event)
+
+    def all(self, kind: type[_E]) -> list[_E]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def tools(self) -> list[tuple[Item, str]]:
+        """The tool calls, as they were opened, each with the status it was closed with."""
+        closed = {event.item: event.status for event in self.all(agentrt.ItemClosed)}
+        opened = [event.item for event in self.all(agentrt.ItemOpened)]
+        return [(item, closed.get(item.id, "open")) for item in opened if item.type == "tool"]
+
+    def notices(self, code: str) -> list[agentrt.Notice]:
+        return [notice for notice in self.all(agentrt.Notice) if notice.code == code]
+
+    def check(self) -> None:
+        """One end per turn, with nothing of it open; nothing opened twice or closed twice."""
+        assert list(self._mistakes()) == []
+
+    def _mistakes(self) -> Iterator[str]:
+        running: str | None = None
+        over: set[str] = set()
+        items: dict[str, str | None] = {}
+        closed: set[str] = set()
+        questions: set[str] = set()
+        for event in self.events:
+            match event:
+                case agentrt.TurnStarted(turn=turn):
+                    if running is not None or turn in over:
+                        yield f"{turn} started while {running} ran"
+                    running = turn
+                case agentrt.TurnEnded(turn=turn):
+                    if turn != running:
+                        yield f"{turn} ended while {running} ran"
+                    running = None
+                    over.add(turn)
+                    yield from (
+                        f"{item} was open at the end of {turn}"
+                        for item, owner in items.items()
+                        if owner == turn
+                    )
+                    yield from (f"{key} was open at the end of {turn}" for key in questions)
+                case agentrt.ItemOpened(item=item):
+                    if item.id in items or item.id in closed:
+                        yield f"{item.id} was opened twice"
+                    if item.turn in over:
+                        yield f"{item.id} was opened in {item.turn}, which was over"
+                    items[item.id] = item.turn
+                case agentrt.ItemDelta(item=key) | agentrt.ItemUpdated(item=key):
+                    if key not in items:
+                        yield f"{key} changed while it was not open"
+                case agentrt.ItemClosed(item=key):
+                    if items.pop(key, "missing") == "missing":
+                        yield f"{key} was closed while it was not open"
+                    closed.add(key)
+                case agentrt.PermissionOpened(request=key):
+                    questions.add(key)
+                case agentrt.PermissionClosed(request=key):
+                    if key not in questions:
+                        yield f"{key} was closed while it was not open"
+                    questions.discard(key)
+                case _:
+                    pass
+        if running is not None:
+            yield f"{running} never ended"
+
+
+@asynccontextmanager
+async def session_with(
+    lab: Lab, *, permissions: Policy | None = None, tools: Sequence[Tool] = ()
+) -> AsyncIterator[tuple[Session, Story]]:
+    """A session with the lab's agent. After the block it is closed, its story is checked and none
+    of its processes is left."""
+    story = Story()
+    opening = agentrt.open_session(
+        agentrt.acp(list(lab.argv), name=lab.agent),
+        cwd=lab.work,
+        env=lab.env,
+        permissions=permissions,
+        tools=tools,
+    )
+    async with trio.open_nursery() as nursery, opening as session:
+        nursery.start_soon(story.follow, session.subscribe(after=0))
+        if lab.recipe.mode is not None:
+            await session.set_mode(lab.recipe.mode)
+        yield session, story
+    story.check()
+    _, alive = psutil.wait_procs(lab.processes(), timeout=GONE)
+    assert alive == []
+
+
+def running(lab: Lab, command: str) -> list[psutil.Process]:
+    """The lab's living processes whose command line is *command*."""
+    return [process for process in lab.processes() if _command(process) == command]
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+async def until(holds: Callable[[], object], seconds: float = 10.0) -> None:
+    """Look now and then until *holds* is true."""
+    with trio.fail_after(seconds):
+        while not holds():  # noqa: ASYNC110 - what another process does sends no event
+            await trio.sleep(0.05)

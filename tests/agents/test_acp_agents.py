@@ -1,0 +1,184 @@
+"""Real ACP agents on a scripted model: the same scenarios for each, with its expectations."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+import trio
+
+import agentrt
+from agentrt import permissions
+
+from .expectations import EXPECTATIONS
+from .lab import Lab
+from .story import running, session_with, until
+
+pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", EXPECTATIONS)]
+
+HELLO = "Hello from the scripted model."
+SLEEP = "sleep 297"
+PATIENCE = 60.0
+"""Seconds for a whole scenario; the slowest agent takes 15 to start on a busy machine."""
+
+
+class Recorder:
+    """The in-process tool that agents call."""
+
+    def __init__(self) -> None:
+        self.summaries: list[str] = []
+
+        @agentrt.tool
+        async def record_result(summary: str) -> str:
+            """Persist the final outcome of a job."""
+            self.summaries.append(summary)
+            return f"recorded: {summary}"
+
+        self.tool = record_result
+
+
+async def test_a_text_is_answered(lab: Lab) -> None:
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab) as (session, story):
+            result = await session.run("Please [[text]]")
+    assert result.outcome == "completed"
+    assert HELLO in result.text
+    assert story.tools() == []
+
+
+async def test_an_allowed_command_is_run(lab: Lab) -> None:
+    expected = EXPECTATIONS[lab.agent]
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab, permissions=permissions.allow_all) as (session, story):
+            result = await session.run("Please [[shell]]")
+    assert result.outcome == "completed"
+    assert "The command is finished." in result.text
+    assert (lab.work / "ran.txt").read_text() == "marker-42\n"
+    assert [status for _, status in story.tools()] == ["completed"]
+    asked = story.all(agentrt.PermissionClosed)
+    assert len(asked) == (expected.asks_about == "shell")
+    assert all(question.by == "policy" for question in asked)
+
+
+async def test_a_denied_tool_call_does_nothing(lab: Lab) -> None:
+    expected = EXPECTATIONS[lab.agent]
+    recorder = Recorder()
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab, permissions=permissions.deny_all, tools=[recorder.tool]) as (
+            session,
+            story,
+        ):
+            result = await session.run(f"Please [[{expected.asks_about}]]")
+            again = await session.run("Please [[again]]")
+    assert result.stop_reason == expected.stop_reason_when_denied
+    assert [status for _, status in story.tools()] == ["denied"]
+    assert not (lab.work / "ran.txt").exists()
+    assert recorder.summaries == []
+    assert "Another answer." in again.text
+
+
+async def test_a_cancel_while_text_streams_ends_the_turn(lab: Lab) -> None:
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab) as (session, story):
+            async with session.prompt("Please [[slow]]") as turn:
+                async for event in turn:
+                    if isinstance(event, agentrt.TextDelta) and "word" in event.text:
+                        turn.cancel()
+            result = await session.run("Please [[text]]")
+    assert turn.result.outcome == "cancelled"
+    assert turn.result.by == "caller"
+    assert HELLO in result.text
+    assert "word" not in result.text
+    assert story.notices("cancel_ignored") == []
+
+
+async def test_a_cancel_right_behind_the_prompt_ends_the_turn(lab: Lab) -> None:
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab) as (session, _):
+            async with session.prompt("Please [[slow]]") as turn:
+                turn.cancel()
+            result = await session.run("Please [[text]]")
+    assert turn.result.outcome == "cancelled"
+    assert HELLO in result.text
+    assert "word" not in result.text
+
+
+async def test_a_cancel_while_a_command_sleeps_ends_the_turn(lab: Lab) -> None:
+    expected = EXPECTATIONS[lab.agent]
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab, permissions=permissions.allow_all) as (session, story):
+            async with session.prompt("Please [[sleep]]") as turn:
+                await until(lambda: running(lab, SLEEP), PATIENCE)
+                turn.cancel()
+            if expected.command_survives_cancel:
+                assert running(lab, SLEEP)
+            else:
+                await until(lambda: not running(lab, SLEEP))
+            result = await session.run("Please [[text]]")
+    assert turn.result.outcome == "cancelled"
+    assert [status for _, status in story.tools()] == ["cancelled"]
+    assert HELLO in result.text
+
+
+async def test_a_cancel_at_an_open_permission_ends_the_turn(lab: Lab) -> None:
+    expected = EXPECTATIONS[lab.agent]
+    recorder = Recorder()
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab, permissions=permissions.ask, tools=[recorder.tool]) as (
+            session,
+            story,
+        ):
+            async with session.prompt(f"Please [[{expected.asks_about}]]") as turn:
+                async for event in turn:
+                    if isinstance(event, agentrt.PermissionOpened):
+                        turn.cancel()
+            result = await session.run("Please [[text]]")
+    assert turn.result.outcome == "cancelled"
+    [question] = story.all(agentrt.PermissionClosed)
+    assert (question.outcome, question.by) == ("cancelled", "turn")
+    assert not (lab.work / "ran.txt").exists()
+    assert recorder.summaries == []
+    assert HELLO in result.text
+
+
+async def test_each_of_two_prompts_gets_its_own_answer(lab: Lab) -> None:
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab) as (session, story):
+            first = await session.run("Please [[text]]")
+            second = await session.run("Please [[again]]")
+    assert HELLO in first.text
+    assert HELLO not in second.text
+    assert "Another answer." in second.text
+    assert len(story.all(agentrt.TurnEnded)) == 2
+
+
+async def test_after_a_kill_the_next_prompt_is_answered(lab: Lab) -> None:
+    expected = EXPECTATIONS[lab.agent]
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab) as (session, story):
+            async with session.prompt("Please [[slow]]", check=False) as turn:
+                async for event in turn:
+                    if isinstance(event, agentrt.TextDelta) and "word" in event.text:
+                        assert session.agent.pid is not None
+                        os.kill(session.agent.pid, signal.SIGKILL)
+                        break
+            result = await session.run("Please [[text]]")
+    assert turn.result.outcome == "agent_died"
+    assert HELLO in result.text
+    [restarted] = story.notices("agent_restarted")
+    assert restarted.data == {"resumed": expected.remembers_after_kill}
+
+
+async def test_an_agent_calls_a_tool_of_this_process(lab: Lab) -> None:
+    recorder = Recorder()
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab, permissions=permissions.allow_all, tools=[recorder.tool]) as (
+            session,
+            story,
+        ):
+            result = await session.run("Please [[record]]")
+    assert result.outcome == "completed"
+    assert recorder.summaries == ["done"]
+    assert "Recorded." in result.text
+    assert [status for _, status in story.tools()] == ["completed"]
