@@ -12,7 +12,7 @@ session (`new_key` is given to it), so that neither side's id space leaks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -58,8 +58,15 @@ class Write(Struct, gc=False):
     urgent: bool = True
 
 
+class Signal(Struct, gc=False):
+    """Send the process this signal: the protocol has no message for what it does."""
+
+    name: Literal["interrupt"]
+
+
 class Started(Struct, kw_only=True):
-    """The handshake is over and prompts may be sent."""
+    """The handshake is over and prompts may be sent. It comes again, with nothing but `session`
+    changed, when the agent's session has become another one (`/clear`, a fork)."""
 
     session: str
     """The agent's own session id, for a later resume."""
@@ -233,6 +240,7 @@ class Returned(Struct):
 
 Effect: TypeAlias = (
     Write
+    | Signal
     | Started
     | StartFailed
     | Said
@@ -335,7 +343,34 @@ class Driver(Protocol):
     @property
     def idle(self) -> bool:
         """True when, by its own word, the agent has nothing left to do (Claude's state frames);
-        True outside turns where the protocol has no such word."""
+        True outside turns where the protocol has no such word. Any `receive` may change it, also
+        one without effects."""
+        ...
+
+
+@runtime_checkable
+class Settles(Protocol):
+    """A driver whose turns end in two steps: the agent's result, and its word that it rests."""
+
+    @property
+    def settling(self) -> bool:
+        """True when only that word is missing (or, after it, only the result). It follows within
+        milliseconds, or never: whoever keeps a clock calls `settle` after a short silence."""
+        ...
+
+    def settle(self) -> list[Effect]:
+        """Wait no longer: the turn that is `settling` ends now. A no-op otherwise."""
+        ...
+
+
+@runtime_checkable
+class Steers(Protocol):
+    """A driver whose agent takes a prompt into the turn that runs."""
+
+    def steer(self, turn: str, content: Sequence[Block]) -> list[Effect]:
+        """Send a prompt into the running turn. `turn` comes back in `TurnFinished.folded` of the
+        turn that took it: the running one, or one of the agent's own that follows it. If the agent
+        drops it, `TurnFinished(turn, "cancelled")` says so."""
         ...
 
 
