@@ -1,0 +1,145 @@
+"""What README.md and `docs/` show is run here, so that it cannot become untrue.
+
+The word behind a code fence says what happens to its content:
+
+`python`      a whole program; it must end without an error or a warning
+`output`      what the program before it prints; a line `...` stands for any lines
+`console`     commands (`$ `), each with what it prints under it
+`toml` `json` must parse
+`sh start`    the README's two commands, which `.ci/run` runs from a fresh clone
+`sh test`
+
+Programs and commands run in a small project folder of their own, on the built-in demo agent.
+"""
+
+from __future__ import annotations
+
+import doctest
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^(`{3,})([^\n`]*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
+SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Block:
+    page: str
+    line: int
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def blocks() -> list[Block]:
+    found = []
+    for page in PAGES:
+        text = page.read_text()
+        name = str(page.relative_to(ROOT))
+        for fence in FENCE.finditer(text):
+            line = text.count("\n", 0, fence.start()) + 1
+            found.append(Block(name, line, fence[2].strip(), fence[3]))
+    return found
+
+
+BLOCKS = blocks()
+
+
+def of(kind: str) -> list[Block]:
+    return [block for block in BLOCKS if block.kind == kind]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A small project to work on."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "README.md").write_text("# Greeter\n\nSays hello.\n")
+    (folder / "greet.py").write_text('def greet(name):\n    return f"hello, {name}"\n')
+    return folder
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    scripts = Path(sys.executable).parent
+    home = folder.parent / "home"
+    home.mkdir(exist_ok=True)
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={
+            "HOME": str(home),
+            "PATH": f"{scripts}:/usr/local/bin:/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+            "PYTHONWARNINGS": "error",
+            **{name: value for name, value in os.environ.items() if name == "AGENTRT_TEST_RUN"},
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+
+
+def assert_shows(wanted: str, shown: str) -> None:
+    """Compare as doctest does with ELLIPSIS: `...` is any text, and white space is as printed."""
+    same = doctest.OutputChecker().check_output(wanted, shown, doctest.ELLIPSIS)
+    assert same, f"printed:\n{shown}\nthe page says:\n{wanted}"
+
+
+@pytest.mark.parametrize("block", of("python"), ids=str)
+def test_a_program_in_the_documentation_works(block: Block, project: Path) -> None:
+    program = project.parent / "program.py"
+    program.write_text(block.text)
+    done = run([sys.executable, str(program)], project)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    after = BLOCKS[BLOCKS.index(block) + 1 :]
+    if after and after[0].kind == "output":
+        assert_shows(after[0].text, done.stdout)
+
+
+@pytest.mark.parametrize("block", of("console"), ids=str)
+def test_a_command_in_the_documentation_prints_what_is_shown(block: Block, project: Path) -> None:
+    assert block.text.startswith("$ ")
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, wanted = part.partition("\n")
+        done = run(["bash", "-c", command], project)
+        assert_shows(wanted, done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize("block", of("toml") + of("json"), ids=str)
+def test_data_in_the_documentation_parses(block: Block) -> None:
+    parse = tomllib.loads if block.kind == "toml" else json.loads
+    assert parse(block.text)
+
+
+def test_the_two_commands_of_the_readme_are_what_continuous_integration_runs() -> None:
+    assert [(block.page, block.kind) for block in BLOCKS if block.kind.startswith("sh")] == [
+        ("README.md", "sh start"),
+        ("README.md", "sh test"),
+    ]
+    script = (ROOT / ".ci" / "run").read_text()
+    assert "readme start" in script
+    assert "readme test" in script
+
+
+def test_every_code_block_is_of_a_kind_that_is_checked() -> None:
+    checked = {"python", "output", "console", "toml", "json", "sh start", "sh test"}
+    directives = re.compile(r"\{[\w:-]+\}.*")  # MyST's, for Sphinx
+    assert not [
+        str(block)
+        for block in BLOCKS
+        if block.kind not in checked and not directives.fullmatch(block.kind)
+    ]
