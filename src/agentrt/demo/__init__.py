@@ -1,0 +1,19 @@
+"""The built-in agent: `python -m agentrt.demo`, a real ACP agent without a model or a network.
+
+It is there so that a first try of agentrt needs nothing else installed, and so that a viewer can be
+shown everything it must handle, on request: each `/command` shows one thing. It also does small
+useful work on the folder it was opened in, asked for in plain words.
+
+It shares no code with agentrt's own side of the protocol: a misreading of the specification must
+not be able to hide in both.
+
+====================  ==========================================================================
+`server.py`           the protocol's methods: sessions, prompts, cancels
+`wire.py`             lines of JSON-RPC on two byte streams
+`session.py`          a conversation: its settings, its history, what was allowed
+`turn.py`             one prompt's work: what it says, its tool calls, its questions
+`words.py` `jobs.py`  plain words, and the work they ask for
+`shows.py` `client.py` `faults.py`   the `/commands`
+`files.py` `ignore.py` `child.py` `mcp.py` `media.py` `history.py`   what these need
+====================  ==========================================================================
+"""

@@ -1,0 +1,177 @@
+"""The `/commands` that use what the client offers: its files, terminals, forms and tools."""
+
+from __future__ import annotations
+
+import msgspec
+import trio
+
+from .command import Command
+from .files import Refused
+from .mcp import as_tool_content, connect
+from .session import new_id
+from .turn import Turn, fenced, text_content
+from .wire import JsonObject, RpcError
+
+PARTING = 2.0
+"""Seconds that a client may take to kill and release a terminal of a cancelled turn."""
+OUTPUT = 32 * 1024
+
+FORM: JsonObject = {
+    "type": "object",
+    "title": "About the weather",
+    "properties": {
+        "place": {"type": "string", "title": "Place", "minLength": 1},
+        "days": {"type": "integer", "title": "Days", "minimum": 1, "maximum": 14, "default": 3},
+        "unit": {"type": "string", "title": "Unit", "enum": ["celsius", "fahrenheit"]},
+        "rain": {"type": "boolean", "title": "With rain", "default": True},
+        "shown": {
+            "type": "array",
+            "title": "Shown",
+            "items": {"type": "string", "enum": ["wind", "sun", "pressure"]},
+        },
+    },
+    "required": ["place"],
+}
+
+
+async def read(turn: Turn, argument: str) -> None:
+    if not turn.session.offers.read_file:
+        raise Refused("Your client does not offer its files; `read FILE` reads them by myself.")
+    path = str(turn.session.folder.resolve(argument or "README.md"))
+    title = f"Read {argument} through the client"
+    with turn.tool(title, "read", locations=[{"path": path}]) as call:
+        call.update(status="in_progress")
+        try:
+            answer = await turn.ask("fs/read_text_file", {"path": path, "line": 1, "limit": 100})
+        except RpcError as error:
+            raise Refused(f"The client did not give me the file: {error}") from error
+        text = fenced(str(answer.get("content", "")))
+        call.add(text)
+    await turn.say(f"The client gave me:\n\n{text}")
+
+
+async def write(turn: Turn, argument: str) -> None:
+    if not turn.session.offers.write_file:
+        raise Refused("Your client does not offer to write files.")
+    name, _, text = argument.partition(" ")
+    if not text:
+        raise Refused("Say which file and what: `/write FILE TEXT`.")
+    path = str(turn.session.folder.resolve(name))
+    diff = {"type": "diff", "path": path, "newText": text + "\n"}
+    title = f"Write {name} through the client"
+    with turn.tool(title, "edit", content=[diff], locations=[{"path": path}]) as call:
+        await turn.permit(call)
+        try:
+            await turn.ask("fs/write_text_file", {"path": path, "content": text + "\n"})
+        except RpcError as error:
+            raise Refused(f"The client did not write the file: {error}") from error
+    await turn.say(f"The client wrote `{name}`.")
+
+
+async def run(turn: Turn, argument: str) -> None:
+    if not turn.session.offers.terminal:
+        raise Refused("Your client does not offer terminals; `run COMMAND` runs it by myself.")
+    if not argument:
+        raise Refused("Say what to run: `/run COMMAND`.")
+    await turn.say(await in_terminal(turn, argument))
+
+
+async def in_terminal(turn: Turn, command: str) -> str:
+    """Run a command line in a terminal of the client; returns how it ended, in Markdown."""
+    cwd = str(turn.session.folder.cwd)
+    raw = {"command": command, "cwd": cwd}
+    with turn.tool(f"Run {command}", "execute", rawInput=raw) as call:
+        await turn.permit(call)
+        start = {"command": "/bin/sh", "args": ["-c", command], "cwd": cwd}
+        try:
+            made = await turn.ask("terminal/create", {**start, "outputByteLimit": OUTPUT})
+            terminal = {"terminalId": str(made.get("terminalId"))}
+            try:
+                call.update(content=[{"type": "terminal", **terminal}])
+                ended = await turn.ask("terminal/wait_for_exit", terminal)
+                output = str((await turn.ask("terminal/output", terminal)).get("output", ""))
+            except trio.Cancelled:
+                with trio.move_on_after(PARTING, shield=True):
+                    await _leave(turn, "terminal/kill", terminal)
+                raise
+            finally:
+                with trio.move_on_after(PARTING, shield=True):
+                    await _leave(turn, "terminal/release", terminal)
+        except RpcError as error:
+            raise Refused(f"The client did not run it: {error}") from error
+        status = "completed" if ended.get("exitCode") == 0 else "failed"
+        call.update(status=status, rawOutput={"output": output, **ended})
+        # A later client has no such terminal: it gets what was in it.
+        call.state["content"] = [text_content(fenced(output, "console"))]
+    how = ended.get("exitCode")
+    return f"It ended with {f'status {how}' if how is not None else ended.get('signal')}."
+
+
+async def _leave(turn: Turn, method: str, terminal: JsonObject) -> None:
+    try:
+        await turn.ask(method, terminal)
+    except RpcError:
+        pass  # the client has cleaned up by itself
+
+
+async def form(turn: Turn, argument: str) -> None:
+    offers = turn.session.offers
+    by_url = argument == "url"
+    if not (offers.url if by_url else offers.form):
+        raise Refused("Your client does not offer that kind of question.")
+    elicitation = f"elicitation_{new_id()}"
+    if by_url:
+        url = f"https://example.com/demo?elicitation={elicitation}"
+        asked: JsonObject = {"mode": "url", "url": url, "elicitationId": elicitation}
+        message = "May I open this page? It is only an example."
+    else:
+        asked = {"mode": "form", "requestedSchema": FORM}
+        message = "Which weather would you like to see? (I cannot really know it.)"
+    try:
+        answer = await turn.ask("elicitation/create", {"message": message, **asked})
+    except RpcError as error:
+        raise Refused(f"The client did not ask: {error}") from error
+    if by_url:
+        done = {"elicitationId": elicitation}
+        turn.session.connection.notify("elicitation/complete", done)
+    content = msgspec.json.format(msgspec.json.encode(answer.get("content") or {})).decode()
+    await turn.say(f"The answer is “{answer.get('action')}”:\n\n{fenced(content, 'json')}")
+
+
+async def tool(turn: Turn, argument: str) -> None:
+    """Call a tool of the client's MCP servers, or list them."""
+    if not turn.session.servers:
+        raise Refused("Your client listed no MCP server on standard streams for this session.")
+    name, _, text = argument.partition(" ")
+    try:
+        arguments = msgspec.json.decode(text or "{}", type=JsonObject)
+    except msgspec.DecodeError as error:
+        raise Refused(f"The arguments are not a JSON object: {error}") from error
+    found: list[str] = []
+    for server in turn.session.servers:
+        async with connect(server, turn.session.folder.cwd) as client:
+            if name in (tool.name for tool in client.tools):
+                fields = {"name": name, "rawInput": arguments}
+                with turn.tool(f"{server.name}: {name}", "other", **fields) as call:
+                    call.update(status="in_progress")
+                    result = await client.call(name, arguments)
+                    status = "failed" if result.get("isError") else "completed"
+                    content = as_tool_content(result)
+                    call.update(status=status, content=content, rawOutput=result)
+                await turn.say(f"The tool `{name}` {status}.")
+                return
+            found += [
+                f"- `{tool.name}` ({server.name}): {tool.description}" for tool in client.tools
+            ]
+    if name:
+        raise Refused(f"There is no tool `{name}`. There are:\n\n" + "\n".join(found))
+    await turn.say("Tools of your client:\n\n" + "\n".join(found))
+
+
+COMMANDS = (
+    Command("read", "reads a file through the client", read, "FILE"),
+    Command("write", "writes a file through the client", write, "FILE TEXT"),
+    Command("run", "runs a command in a terminal of the client", run, "COMMAND"),
+    Command("form", "asks with a form, or by a web page", form, "url, or nothing"),
+    Command("tool", "lists or calls tools of the client's MCP servers", tool, "NAME {json}"),
+)

@@ -1,0 +1,52 @@
+"""All `/commands`, how they are called, and `/help`."""
+
+from __future__ import annotations
+
+from . import client, faults, shows
+from .command import Command
+from .files import Refused
+from .jobs import say_what_i_can
+from .turn import StopReason, Turn
+from .wire import JsonObject
+
+
+async def help(turn: Turn, argument: str) -> None:
+    await say_what_i_can(turn)
+    rows = [
+        f"- `/{command.name}{f' {command.hint}' if command.hint else ''}`: {command.description}"
+        for command in COMMANDS.values()
+    ]
+    await turn.say("\n\n" + "\n".join(rows))
+
+
+COMMANDS = {
+    command.name: command
+    for command in (
+        Command("help", "what I understand and can show", help),
+        *shows.COMMANDS,
+        *client.COMMANDS,
+        *faults.COMMANDS,
+    )
+}
+
+
+def available() -> JsonObject:
+    """The update that lists the commands."""
+    listed = [
+        {
+            "name": c.name,
+            "description": c.description,
+            "input": {"hint": c.hint} if c.hint else None,
+        }
+        for c in COMMANDS.values()
+    ]
+    return {"sessionUpdate": "available_commands_update", "availableCommands": listed}
+
+
+async def run(turn: Turn, text: str) -> StopReason:
+    """Run `/name argument`; raises `Refused` for an unknown name."""
+    name, _, argument = text.removeprefix("/").partition(" ")
+    command = COMMANDS.get(name)
+    if command is None:
+        raise Refused(f"I have no command `/{name}`; `/help` lists those I have.")
+    return await command.run(turn, argument.strip()) or "end_turn"

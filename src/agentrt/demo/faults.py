@@ -1,0 +1,89 @@
+"""The `/commands` that show what can go wrong: silence, floods, errors and crashes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+import trio
+
+from .command import Command, number
+from .files import Refused
+from .turn import StopReason, Turn
+from .wire import INTERNAL_ERROR, RpcError
+
+LONGEST = 3600.0
+"""Seconds of the longest wait that can be asked for."""
+
+
+async def slow(turn: Turn, argument: str) -> None:
+    seconds = number(argument, 10, LONGEST)
+    with turn.tool(f"Say nothing for {seconds:g} s", "execute") as call:
+        call.update(status="in_progress")
+        await trio.sleep(seconds)
+    await turn.say("That was a tool that says nothing while it runs.")
+
+
+async def stubborn(turn: Turn, argument: str) -> None:
+    """Not to be stopped by a cancel for a while."""
+    seconds = number(argument, 5, LONGEST)
+    await turn.say(f"For {seconds:g} s I do not listen to a cancel.")
+    with trio.CancelScope(shield=True):
+        await trio.sleep(seconds)
+    await turn.say("Now I listen again.")
+
+
+async def flood(turn: Turn, argument: str) -> None:
+    count = int(number(argument, 1000, 1_000_000))
+    for line in range(1, count + 1):
+        content = {"type": "text", "text": f"line {line}\n"}
+        turn.session.tell({"sessionUpdate": "agent_message_chunk", "content": content})
+        if line % 100 == 0:
+            await turn.session.connection.room()
+
+
+async def error(turn: Turn, argument: str) -> None:
+    await turn.say("Some text, and then an error.")
+    code = int(number(argument.removeprefix("-"), -INTERNAL_ERROR, 99_999))
+    raise RpcError(-code, "An error, as asked for", {"details": "This is what `/error` shows."})
+
+
+async def refuse(turn: Turn, argument: str) -> StopReason:
+    await turn.say("I refuse, as asked.")
+    return "refusal"
+
+
+async def limit(turn: Turn, argument: str) -> StopReason:
+    await turn.say("This answer is cut off in the mid")
+    return "max_turn_requests" if argument == "turns" else "max_tokens"
+
+
+async def crash(turn: Turn, argument: str) -> None:
+    how = argument.upper()
+    wanted = signal.Signals.__members__.get(how if how.startswith("SIG") else f"SIG{how}")
+    if how not in ("", "MID") and not how.isdecimal() and wanted is None:
+        raise Refused("Say how: `/crash`, `/crash 3`, `/crash SEGV` or `/crash mid`.")
+    await turn.say("I am about to crash.")
+    with turn.tool("Crash", "other") as call:
+        call.update(status="in_progress")
+        await turn.session.connection.drained()
+        print("agentrt demo: crashing, as asked", file=sys.stderr, flush=True)
+        if how == "MID":
+            half = b'{"jsonrpc":"2.0","method":"session/update","params":{"sess'
+            await turn.session.connection.write_raw(half)
+        if wanted is not None:
+            os.kill(os.getpid(), wanted)
+            await trio.sleep_forever()  # a signal that is handled or ignored ends nothing by itself
+        os._exit(int(how) % 256 if how.isdecimal() else 1)
+
+
+COMMANDS = (
+    Command("slow", "a tool that says nothing while it runs", slow, "seconds"),
+    Command("stubborn", "does not listen to a cancel for a while", stubborn, "seconds"),
+    Command("flood", "very many updates", flood, "how many"),
+    Command("error", "an error as the answer to the prompt", error, "code"),
+    Command("refuse", "a refusal", refuse),
+    Command("limit", "an answer cut off by a limit", limit, "tokens or turns"),
+    Command("crash", "ends the agent's process", crash, "status, signal or mid"),
+)

@@ -1,0 +1,134 @@
+"""The session's folders: names to paths that stay inside, reading, replacing and listing files.
+
+A name is resolved, symbolic links included, before it is compared with the folders; the last
+component is then opened without following a link. Whoever can swap folders in between already
+writes inside the session's folders, and the agent runs with that user's rights.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+FILE = 1024 * 1024
+"""Bytes of the largest file that is read, edited or searched."""
+LISTED = 200
+"""Entries of a folder that are shown."""
+
+
+class Refused(Exception):
+    """The work cannot be done; the message tells the user why, in a sentence."""
+
+
+def shown(name: str | os.PathLike[str]) -> str:
+    """A file name as text that is always valid Unicode."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+class Folder:
+    """The working folder, and further ones that the client allowed."""
+
+    def __init__(self, cwd: Path, further: Sequence[Path] = ()) -> None:
+        self.cwd = cwd.resolve()
+        self._roots = (self.cwd, *(path.resolve() for path in further))
+
+    def resolve(self, name: str) -> Path:
+        """The real path of `name`; raises `Refused` if it lies outside."""
+        try:
+            path = (self.cwd / os.path.expanduser(name)).resolve()
+        except (OSError, RuntimeError, ValueError):
+            raise Refused(f"`{name}` is not a path I can follow.") from None
+        if not any(path.is_relative_to(root) for root in self._roots):
+            raise Refused(f"`{name}` is outside the folder this session works in.")
+        return path
+
+    def relative(self, path: Path) -> str:
+        """`path` as the user would write it."""
+        return shown(path.relative_to(self.cwd)) if path.is_relative_to(self.cwd) else shown(path)
+
+
+def read_bytes(path: Path, name: str) -> bytes:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise Refused(f"There is no file `{name}` here.") from None
+    except OSError as error:
+        raise Refused(f"I cannot open `{name}`: {error.strerror}.") from None
+    with open(fd, "rb") as file:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISDIR(mode):
+            raise Refused(f"`{name}` is a folder; `list {name}` shows what is in it.")
+        if not stat.S_ISREG(mode):
+            raise Refused(f"`{name}` is not an ordinary file.")
+        data = file.read(FILE + 1)
+    if len(data) > FILE:
+        raise Refused(f"`{name}` is larger than the {FILE // 1024} KiB I read.")
+    return data
+
+
+def read_text(path: Path, name: str) -> str:
+    try:
+        return read_bytes(path, name).decode()
+    except UnicodeDecodeError:
+        raise Refused(f"`{name}` is not UTF-8 text.") from None
+
+
+def write_text(path: Path, name: str, before: str | None, after: str) -> None:
+    """Put `after` in the place of `before` (None: a new file), whole or not at all."""
+    if before is not None and read_text(path, name) != before:
+        raise Refused(f"`{name}` was changed in the meantime; I left it alone.")
+    fresh = path.with_name(f".{path.name[:200]}.{os.getpid()}.tmp")
+    try:
+        if before is None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        fresh.write_bytes(after.encode())
+        if before is None:
+            os.link(fresh, path)  # unlike a rename it never replaces what came into being
+        else:
+            fresh.chmod(stat.S_IMODE(path.stat().st_mode))
+            fresh.replace(path)
+    except FileExistsError:
+        raise Refused(f"`{name}` exists already; `edit` changes it.") from None
+    except OSError as error:
+        raise Refused(f"I cannot write `{name}`: {error.strerror}.") from None
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def list_folder(path: Path, name: str) -> str:
+    """A folder's entries as Markdown, folders first."""
+    try:
+        with os.scandir(path) as scan:
+            entries = sorted(scan, key=lambda entry: (not entry.is_dir(), entry.name.lower()))
+    except NotADirectoryError:
+        raise Refused(f"`{name}` is a file; `read {name}` shows it.") from None
+    except FileNotFoundError:
+        raise Refused(f"There is no folder `{name}` here.") from None
+    except OSError as error:
+        raise Refused(f"I cannot list `{name}`: {error.strerror}.") from None
+    if not entries:
+        return f"`{name}` is empty."
+    rows = [_row(entry) for entry in entries[:LISTED]]
+    if len(entries) > LISTED:
+        rows.append(f"\n… and {len(entries) - LISTED} more.")
+    return "\n".join(rows)
+
+
+def _row(entry: os.DirEntry[str]) -> str:
+    name = shown(entry.name)
+    try:
+        if entry.is_dir():
+            return f"- `{name}/`"
+        return f"- `{name}` {size(entry.stat().st_size)}"
+    except OSError:
+        return f"- `{name}` (a link to nothing)"
+
+
+def size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"

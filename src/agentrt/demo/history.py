@@ -1,0 +1,183 @@
+"""Where conversations are kept: two small files per session in the user's state folder.
+
+`ID.json` says what the session is (for `session/list`), `ID.ndjson` holds its updates, one a line
+(for `session/load`). Both are bounded. Writes are a few hundred bytes to a local file, so they are
+made in place rather than in a thread; a disk that fails costs the history, not the conversation.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from .wire import JsonObject
+
+SESSIONS = 100
+"""Conversations kept; the longest unused go first."""
+SIZE = 1024 * 1024
+"""Bytes of updates kept of one conversation; the older half goes first."""
+
+PIECE = 16 * 1024
+"""Characters of one text that are gathered before they are written."""
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class Info(Struct, rename="camel", kw_only=True):
+    """What `session/list` tells about one session; also the content of its `.json` file."""
+
+    session_id: str
+    cwd: str
+    additional_directories: list[str] = []
+    title: str | None = None
+    updated_at: str = ""
+
+
+def state_folder() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(base) / "agentrt" / "demo"
+
+
+def now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+class Store:
+    """The folder of all saved sessions."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._broken = False
+
+    def _path(self, session_id: str, suffix: str) -> Path | None:
+        # Ids come back from clients: only what could be ours may become a file name.
+        return self._folder / (session_id + suffix) if _ID.fullmatch(session_id) else None
+
+    def _give_up(self, error: OSError) -> None:
+        if not self._broken:
+            self._broken = True
+            print(f"agentrt demo: sessions are not being saved: {error}", file=sys.stderr)
+
+    def save(self, info: Info) -> None:
+        """Write the session's `.json`, whole or not at all."""
+        path = self._path(info.session_id, ".json")
+        if path is None or self._broken:
+            return
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            fresh = path.with_suffix(f".{os.getpid()}.tmp")
+            fresh.write_bytes(msgspec.json.encode(info))
+            fresh.replace(path)
+        except OSError as error:
+            self._give_up(error)
+
+    def append(self, session_id: str, update: JsonObject) -> None:
+        path = self._path(session_id, ".ndjson")
+        if path is None or self._broken:
+            return
+        try:
+            with path.open("ab") as file:
+                file.write(msgspec.json.encode(update) + b"\n")
+                size = file.tell()
+            if size > SIZE:
+                _halve(path)
+        except OSError as error:
+            self._give_up(error)
+
+    def info(self, session_id: str) -> Info | None:
+        path = self._path(session_id, ".json")
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Info) if path else None
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def updates(self, session_id: str) -> list[JsonObject]:
+        """What was said, to be told again."""
+        path = self._path(session_id, ".ndjson")
+        try:
+            lines = path.read_bytes().splitlines() if path else []
+        except OSError:
+            return []
+        found: list[JsonObject] = []
+        for line in lines:
+            try:
+                found.append(msgspec.json.decode(line, type=JsonObject))
+            except msgspec.DecodeError:
+                continue  # half a line: the process was killed while it wrote
+        return found
+
+    def list(self) -> list[Info]:
+        """All saved sessions, the last used one first."""
+        names = [path.stem for path in self._folder.glob("*.json")]
+        found = [info for name in names if (info := self.info(name)) is not None]
+        return sorted(found, key=lambda info: (info.updated_at, info.session_id), reverse=True)
+
+    def forget_old(self) -> None:
+        """Keep the bound on the number of sessions."""
+        for info in self.list()[SESSIONS:]:
+            self.delete(info.session_id)
+
+    def delete(self, session_id: str) -> None:
+        for suffix in (".json", ".ndjson"):
+            path = self._path(session_id, suffix)
+            if path is not None:
+                path.unlink(missing_ok=True)
+
+
+def _halve(path: Path) -> None:
+    """Forget the older half, from the first prompt after the middle on."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    prompt = b'"sessionUpdate":"user_message_chunk"'
+    middle = len(lines) // 2
+    start = next((i for i in range(middle, len(lines)) if prompt in lines[i]), middle)
+    fresh = path.with_suffix(".tmp")
+    fresh.write_bytes(b"".join(lines[start:]))
+    fresh.replace(path)
+
+
+class Recorder:
+    """Keeps what was said in one session: pieces of a text joined, a tool call as it ended."""
+
+    def __init__(self, store: Store, session_id: str) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._open: JsonObject | None = None
+        """The piece of text that may still grow."""
+
+    def add(self, update: JsonObject) -> None:
+        content = update.get("content")
+        if not isinstance(content, dict) or content["type"] != "text":
+            self.flush()
+            self._store.append(self._session_id, _without_terminals(update))
+            return
+        if self._open is not None and not _same_message(self._open, update):
+            self.flush()
+        if self._open is None:
+            self._open = {**update, "content": {"type": "text", "text": ""}}
+        text = self._open["content"]["text"] + content["text"]
+        self._open["content"]["text"] = text
+        if len(text) > PIECE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the piece of text that could still have grown."""
+        if self._open is not None:
+            text, self._open = self._open, None
+            self._store.append(self._session_id, text)
+
+
+def _same_message(one: JsonObject, other: JsonObject) -> bool:
+    return all(one.get(key) == other.get(key) for key in ("sessionUpdate", "messageId"))
+
+
+def _without_terminals(update: JsonObject) -> JsonObject:
+    """A terminal lives in the client that made it; a later client could only fail on its id."""
+    content = update.get("content")
+    if not isinstance(content, list):
+        return update
+    return {**update, "content": [part for part in content if part["type"] != "terminal"]}

@@ -1,0 +1,187 @@
+"""The useful work: listing, reading, searching, changing files and running commands."""
+
+from __future__ import annotations
+
+import base64
+from functools import partial
+from pathlib import Path
+from typing import assert_never
+
+import trio
+
+from . import words
+from .child import shell
+from .files import Refused, list_folder, read_bytes, read_text, size, write_text
+from .search import as_markdown, search
+from .turn import Turn, fenced, text_content
+from .wire import JsonObject
+
+SHOWN_LINES = 400
+RUN = 600.0
+"""Seconds a command may take."""
+IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif"}
+
+UNDERSTOOD = """\
+- `list`, `list FOLDER`: what is in a folder
+- `read FILE`, `read FILE:10-20`: show a file
+- `search TEXT`, `search TEXT in FOLDER`: find text in files, or files by name
+- `edit FILE replace OLD by NEW`: change a file, once you allow it
+- `create FILE with TEXT`: make a new file, once you allow it
+- `run COMMAND`: a shell command, once you allow it
+"""
+
+
+async def do(turn: Turn, wish: words.Wish) -> None:
+    """Carry out a wish; raises `Refused` if it cannot be done."""
+    match wish:
+        case words.Help():
+            await say_what_i_can(turn)
+        case words.List(path):
+            await list_files(turn, path)
+        case words.Read(path, first, last):
+            await read(turn, path, first, last)
+        case words.Search(text, path):
+            await look_for(turn, text, path)
+        case words.Replace(path, old, new):
+            await replace(turn, path, old, new)
+        case words.Create(path, text):
+            await create(turn, path, text)
+        case words.Run(command):
+            await run(turn, command)
+        case words.Unclear(telling):
+            await help_out(turn, telling)
+        case _:
+            assert_never(wish)
+
+
+async def say_what_i_can(turn: Turn) -> None:
+    await turn.say(
+        "I am agentrt's built-in demo agent. I have no model, so I do not think or chat; I follow "
+        "a few plain sentences about the folder you opened me in:\n\n"
+        f"{UNDERSTOOD}\n"
+        "I can also show everything an agent may send to a viewer, one `/command` each: `/help` "
+        "lists them, `/tour` shows the harmless ones in a row."
+    )
+
+
+async def help_out(turn: Turn, telling: tuple[str, ...]) -> None:
+    """An answer to what was not understood: what it seems to be about, and what can be asked."""
+    await turn.think("This is none of the sentences that I understand.")
+    await turn.say(
+        "I have no model, so I cannot answer that in my own words."
+        + (f" I can look where `{'`, `'.join(telling)}` occurs, though." if telling else "")
+    )
+    for word in telling:
+        await look_for(turn, word, ".")
+    await turn.say(f"\n\nWhat I understand:\n\n{UNDERSTOOD}\n`/help` lists what I can show you.")
+
+
+async def list_files(turn: Turn, name: str) -> None:
+    path = turn.session.folder.resolve(name)
+    await turn.think(f"They want to see a folder: {name}.")
+    with turn.tool(f"List {name}", "read", **_at(path), rawInput={"path": name}) as call:
+        call.update(status="in_progress")
+        listed = await trio.to_thread.run_sync(list_folder, path, name)
+        call.add(listed)
+    await turn.say(f"In `{name}`:\n\n{listed}" if name != "." else f"In this folder:\n\n{listed}")
+
+
+async def read(turn: Turn, name: str, first: int, last: int | None) -> None:
+    path = turn.session.folder.resolve(name)
+    await turn.think(f"They want to read a file: {name}.")
+    if mime := IMAGES.get(path.suffix.lower()):
+        await _show_image(turn, path, name, mime)
+        return
+    with turn.tool(f"Read {name}", "read", **_at(path, first), rawInput={"path": name}) as call:
+        call.update(status="in_progress")
+        lines = (await trio.to_thread.run_sync(read_text, path, name)).splitlines()
+        if first > max(1, len(lines)):
+            raise Refused(f"`{name}` has only {len(lines)} lines.")
+        chosen = lines[first - 1 : min(last or len(lines), first - 1 + SHOWN_LINES)]
+        text = fenced("\n".join(chosen), path.suffix.removeprefix("."))
+        call.add(text)
+    shown = f"Lines {first} to {first - 1 + len(chosen)} of {len(lines)}"
+    await turn.say(f"{shown} in `{name}`:\n\n{text}" if lines else f"`{name}` is empty.")
+
+
+async def _show_image(turn: Turn, path: Path, name: str, mime: str) -> None:
+    with turn.tool(f"Read {name}", "read", **_at(path), rawInput={"path": name}) as call:
+        call.update(status="in_progress")
+        data = await trio.to_thread.run_sync(read_bytes, path, name)
+        image = {"type": "image", "data": base64.b64encode(data).decode(), "mimeType": mime}
+        call.update(content=[{"type": "content", "content": image}])
+    await turn.say(f"`{name}` is an image of {size(len(data))}:")
+    await turn.show(image)
+
+
+async def look_for(turn: Turn, text: str, name: str) -> None:
+    folder = turn.session.folder
+    path = folder.resolve(name)
+    await turn.think(f"They want to find something: {text}.")
+    details = {"locations": [{"path": str(path)}], "rawInput": {"text": text, "path": name}}
+    with turn.tool(f"Search for {text}", "search", **details) as call:
+        call.update(status="in_progress")
+        # The thread asks now and then whether the turn was cancelled, and ends if so.
+        job = partial(search, path, text, trio.from_thread.check_cancelled)
+        found = await trio.to_thread.run_sync(job)
+        listed = as_markdown(found, text, folder.relative)
+        places = [{"path": str(h.path), "line": h.line} for h in found.hits[:20] if h.line]
+        call.update(content=[text_content(listed)], locations=places)
+    await turn.say(listed)
+
+
+async def replace(turn: Turn, name: str, old: str, new: str) -> None:
+    path = turn.session.folder.resolve(name)
+    await turn.think(f"They want to change a file: {name}.")
+    before = await trio.to_thread.run_sync(read_text, path, name)
+    count = before.count(old)
+    if count == 0:
+        raise Refused(f"`{old}` does not occur in `{name}`.")
+    after = before.replace(old, new)
+    await _write(turn, f"Edit {name}", path, name, before, after)
+    await turn.say(f"I replaced {count} {'place' if count == 1 else 'places'} in `{name}`.")
+
+
+async def create(turn: Turn, name: str, text: str) -> None:
+    path = turn.session.folder.resolve(name)
+    await turn.think(f"They want a new file: {name}.")
+    if path.exists():
+        raise Refused(f"`{name}` exists already; `edit` changes it.")
+    await _write(turn, f"Create {name}", path, name, None, text.removesuffix("\n") + "\n")
+    await turn.say(f"I created `{name}`.")
+
+
+async def _write(
+    turn: Turn, title: str, path: Path, name: str, before: str | None, after: str
+) -> None:
+    diff = {"type": "diff", "path": str(path), "oldText": before, "newText": after}
+    with turn.tool(title, "edit", **_at(path), content=[diff], rawInput={"path": name}) as call:
+        await turn.permit(call)
+        await trio.to_thread.run_sync(write_text, path, name, before, after)
+
+
+async def run(turn: Turn, command: str) -> None:
+    await turn.think(f"They want to run a command: {command}.")
+    cwd = turn.session.folder.cwd
+    raw = {"command": command, "cwd": str(cwd)}
+    with turn.tool(f"Run {command}", "execute", rawInput=raw) as call:
+        await turn.permit(call)
+
+        def show(output: str) -> None:
+            call.update(content=[text_content(fenced(output, "console"))])
+
+        status, output = None, ""
+        with trio.move_on_after(RUN):
+            status, output = await shell(command, cwd=cwd, show=show)
+        if status is None:
+            raise Refused(f"I stopped the command after {RUN:.0f} s.")
+        show(output)
+        raw_output = {"exitCode": status, "output": output}
+        call.update(status="completed" if status == 0 else "failed", rawOutput=raw_output)
+    ended = f"ended with status {status}" if status >= 0 else f"was ended by signal {-status}"
+    said = f", and said:\n\n{fenced(output, 'console')}" if output.strip() else " and said nothing."
+    await turn.say(f"The command {ended}{said}")
+
+
+def _at(path: Path, line: int | None = None) -> JsonObject:
+    return {"locations": [{"path": str(path), **({"line": line} if line else {})}]}

@@ -1,0 +1,348 @@
+"""The agent: the protocol's methods, and the tasks that carry them out.
+
+The tree of tasks::
+
+    serve
+    ├── the writer                 ends last, so that every answer gets out
+    └── sessions
+        ├── a session
+        │   ├── the running turn   under the scope that `session/cancel` cancels
+        │   └── background work
+        └── …
+
+What a client sends is handled by the reader, in order; only a prompt, and the end of a session that
+may have to wait for one, get tasks of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import TypeVar
+
+import msgspec
+import trio
+from msgspec import UNSET, Struct
+
+from . import commands
+from .answer import answer
+from .history import Info, Store, now
+from .mcp import Server
+from .session import Model, Offers, Session, new_id
+from .turn import StopReason, Turn
+from .wire import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    REQUEST_CANCELLED,
+    RESOURCE_NOT_FOUND,
+    Connection,
+    Id,
+    JsonObject,
+    Message,
+    RpcError,
+)
+
+VERSION = 1
+"""The version of the Agent Client Protocol that is spoken here."""
+PAGE = 50
+"""Sessions in one answer to `session/list`."""
+FLUSH = 1.0
+"""Seconds for the last answers to get out once the client has closed its end."""
+
+CAPABILITIES: JsonObject = {
+    "loadSession": True,
+    "promptCapabilities": {"image": True, "audio": True, "embeddedContext": True},
+    "mcpCapabilities": {"http": False, "sse": False},
+    "sessionCapabilities": {
+        "list": {},
+        "resume": {},
+        "close": {},
+        "delete": {},
+        "additionalDirectories": {},
+    },
+}
+
+
+class Initialize(Struct, rename="camel"):
+    protocol_version: int
+    client_capabilities: JsonObject | None = None
+
+
+class Open(Struct, rename="camel", kw_only=True):
+    cwd: str
+    mcp_servers: list[JsonObject] | None = None
+    additional_directories: list[str] | None = None
+
+
+class Reopen(Open, rename="camel", kw_only=True):
+    session_id: str
+
+
+class OfSession(Struct, rename="camel", kw_only=True):
+    session_id: str
+
+
+class Prompt(OfSession, rename="camel", kw_only=True):
+    prompt: list[JsonObject]
+
+
+class SetMode(OfSession, rename="camel", kw_only=True):
+    mode_id: str
+
+
+class SetOption(OfSession, rename="camel", kw_only=True):
+    config_id: str
+    value: str | bool
+
+
+class Listing(Struct, rename="camel"):
+    cwd: str | None = None
+    cursor: str | None = None
+
+
+class CancelRequest(Struct, rename="camel"):
+    request_id: Id
+
+
+P = TypeVar("P", bound=Struct)
+
+
+def params(message: Message, type: type[P]) -> P:
+    try:
+        return msgspec.json.decode(message.params, type=type)
+    except msgspec.DecodeError as error:
+        raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
+
+
+class Agent:
+    """One client's agent, for as long as the client stays."""
+
+    def __init__(self, connection: Connection, store: Store, model: Model, version: str) -> None:
+        self._connection = connection
+        self._store = store
+        self._model: Model = model
+        self._about = {"name": "agentrt-demo", "title": "agentrt's demo agent", "version": version}
+        self._offers = Offers.of({})
+        self._sessions: dict[str, Session] = {}
+        self._turns: dict[str, Turn] = {}
+        """The running turn of each session that has one."""
+        self._nursery: trio.Nursery
+
+    async def serve(self) -> None:
+        """Serve until the client closes its end, then end everything. Cancelling does the same."""
+        async with trio.open_nursery() as service:
+            # Shielded: what the cancelled turns still have to say gets out, too.
+            writer = trio.CancelScope(shield=True)
+            service.start_soon(self._write, writer)
+            try:
+                async with trio.open_nursery() as self._nursery:
+                    while (messages := await self._connection.receive()) is not None:
+                        for message in messages:
+                            await self._handle(message)
+                    self._nursery.cancel_scope.cancel(reason="the client is gone")
+            finally:
+                with trio.move_on_after(FLUSH, shield=True):
+                    await self._connection.drained()
+                writer.cancel(reason="everything is told")
+
+    async def _write(self, scope: trio.CancelScope) -> None:
+        with scope:
+            await self._connection.write()
+
+    async def _handle(self, message: Message) -> None:
+        """Carry out a request or a notification; a request gets exactly one answer."""
+        try:
+            if message.id is UNSET:
+                self._notified(message)
+            else:
+                await self._requested(message.id, message)
+        except RpcError as error:
+            if message.id is not UNSET:
+                self._connection.refuse(message.id, error)
+
+    def _notified(self, message: Message) -> None:
+        match message.method:
+            case "session/cancel":
+                turn = self._turns.get(params(message, OfSession).session_id)
+                if turn is not None:  # else it came too late, which is nobody's fault
+                    turn.scope.cancel(reason="session/cancel")
+            case "$/cancel_request":
+                id = params(message, CancelRequest).request_id
+                for turn in self._turns.values():
+                    if turn.request_id == id:
+                        turn.withdrawn = True
+                        turn.scope.cancel(reason="$/cancel_request")
+
+    async def _requested(self, id: Id, message: Message) -> None:
+        reply = self._connection.reply
+        match message.method:
+            case "initialize":
+                offered = params(message, Initialize).client_capabilities
+                self._offers = Offers.of(offered or {})
+                reply(id, self._initialized())
+            case "session/new":
+                await self._new(id, params(message, Open))
+            case "session/load":
+                await self._reopen(id, params(message, Reopen), replay=True)
+            case "session/resume":
+                await self._reopen(id, params(message, Reopen), replay=False)
+            case "session/list":
+                reply(id, self._list(params(message, Listing)))
+            case "session/close":
+                session = self._session(params(message, OfSession))
+                self._nursery.start_soon(self._end, id, session)
+            case "session/delete":
+                await self._delete(id, params(message, OfSession).session_id)
+            case "session/set_mode":
+                setting = params(message, SetMode)
+                session = self._session(setting)
+                session.set("mode", setting.mode_id)
+                session.tell_options()
+                reply(id, {})
+            case "session/set_config_option":
+                option = params(message, SetOption)
+                session = self._session(option)
+                session.set(option.config_id, option.value)
+                if option.config_id == "mode":
+                    session.tell_mode()
+                reply(id, {"configOptions": session.options()})
+            case "session/prompt":
+                self._prompt(id, params(message, Prompt))
+            case method:
+                raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+
+    def _initialized(self) -> JsonObject:
+        about = {"agentCapabilities": CAPABILITIES, "agentInfo": self._about, "authMethods": []}
+        return {"protocolVersion": VERSION, **about}
+
+    # --- sessions
+
+    def _session(self, asked: OfSession) -> Session:
+        session = self._sessions.get(asked.session_id)
+        if session is None:
+            raise _unknown(asked.session_id)
+        return session
+
+    async def _new(self, id: Id, asked: Open) -> None:
+        info = Info(session_id=f"demo-{new_id()}", cwd=asked.cwd, updated_at=now())
+        session = await self._open(info, asked)
+        self._store.save(info)
+        self._store.forget_old()
+        settings = {"modes": session.modes(), "configOptions": session.options()}
+        self._connection.reply(id, {"sessionId": info.session_id, **settings})
+        session.tell(commands.available())
+
+    async def _reopen(self, id: Id, asked: Reopen, *, replay: bool) -> None:
+        info = self._store.info(asked.session_id)
+        if info is None:
+            raise _unknown(asked.session_id)
+        if asked.session_id in self._turns:
+            raise RpcError(INVALID_REQUEST, "This session is busy with a prompt")
+        if open := self._sessions.pop(asked.session_id, None):
+            open.nursery.cancel_scope.cancel(reason="the session was opened again")
+        info.cwd = asked.cwd
+        session = await self._open(info, asked)
+        if replay:
+            session.replay()
+        settings = {"modes": session.modes(), "configOptions": session.options()}
+        self._connection.reply(id, settings)
+        session.tell(commands.available())
+
+    async def _open(self, info: Info, asked: Open) -> Session:
+        info.additional_directories = asked.additional_directories or []
+        for folder in (info.cwd, *info.additional_directories):
+            if not (os.path.isabs(folder) and await trio.Path(folder).is_dir()):
+                raise RpcError(INVALID_PARAMS, f"Not an absolute path of a folder: {folder}")
+        session = Session(
+            self._connection,
+            self._store,
+            info,
+            offers=self._offers,
+            servers=_on_standard_streams(asked.mcp_servers or []),
+            model=self._model,
+        )
+        await self._nursery.start(session.run)
+        self._sessions[info.session_id] = session
+        return session
+
+    def _list(self, asked: Listing) -> JsonObject:
+        found = [info for info in self._store.list() if asked.cwd in (None, info.cwd)]
+        try:
+            start = int(asked.cursor or 0)
+        except ValueError:
+            raise RpcError(INVALID_PARAMS, "Not a cursor of mine") from None
+        listed: JsonObject = {"sessions": found[start : start + PAGE]}
+        if start + PAGE < len(found):
+            listed["nextCursor"] = str(start + PAGE)
+        return listed
+
+    async def _delete(self, id: Id, session_id: str) -> None:
+        if session := self._sessions.get(session_id):
+            self._nursery.start_soon(self._end, id, session, True)
+        else:
+            self._store.delete(session_id)
+            self._connection.reply(id, {})
+
+    async def _end(self, id: Id, session: Session, forget: bool = False) -> None:
+        """Stop a session's work, let its prompt be answered, then free it."""
+        session_id = session.info.session_id
+        if turn := self._turns.get(session_id):
+            turn.scope.cancel(reason="the session is closed")
+            await turn.ended.wait()
+        self._sessions.pop(session_id, None)
+        session.nursery.cancel_scope.cancel(reason="the session is closed")
+        if forget:
+            self._store.delete(session_id)
+        self._connection.reply(id, {})
+
+    # --- prompts
+
+    def _prompt(self, id: Id, asked: Prompt) -> None:
+        session = self._session(asked)
+        if asked.session_id in self._turns:
+            raise RpcError(INVALID_REQUEST, "This session is busy with a prompt")
+        # Known before its task runs: a cancel right behind the prompt must find it.
+        turn = self._turns[asked.session_id] = Turn(session, id, asked.prompt)
+        session.nursery.start_soon(self._run, turn)
+
+    async def _run(self, turn: Turn) -> None:
+        """The task of a turn: whatever happens, the prompt gets exactly one answer."""
+        stop: StopReason = "cancelled"
+        error: RpcError | None = None
+        try:
+            with turn.scope:
+                stop = await answer(turn)
+        except RpcError as refused:
+            error = refused
+        except Exception as bug:
+            traceback.print_exception(bug, file=sys.stderr)
+            error = RpcError(INTERNAL_ERROR, "Internal error", {"details": repr(bug)})
+        finally:
+            del self._turns[turn.session.info.session_id]
+            turn.session.save()
+            turn.session.tell_usage()
+            if turn.withdrawn:
+                error = RpcError(REQUEST_CANCELLED, "Request cancelled")
+            elif turn.scope.cancel_called:
+                stop, error = "cancelled", None
+            if error is None:
+                self._connection.reply(turn.request_id, {"stopReason": stop})
+            else:
+                self._connection.refuse(turn.request_id, error)
+            turn.ended.set()
+
+
+def _unknown(session_id: str) -> RpcError:
+    return RpcError(RESOURCE_NOT_FOUND, "Session not found", {"sessionId": session_id})
+
+
+def _on_standard_streams(servers: list[JsonObject]) -> list[Server]:
+    """The MCP servers of the only kind that is supported, and that every agent must support."""
+    chosen = [server for server in servers if server.get("type", "stdio") == "stdio"]
+    try:
+        return msgspec.convert(chosen, list[Server])
+    except msgspec.ValidationError as error:
+        raise RpcError(INVALID_PARAMS, f"Invalid mcpServers: {error}") from None

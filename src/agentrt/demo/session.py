@@ -1,0 +1,193 @@
+"""One conversation: its settings, what the user allowed for good, and what the client can do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+import trio
+from msgspec import Struct
+
+from .files import Folder
+from .history import Info, Recorder, Store, now
+from .mcp import Server
+from .wire import INVALID_PARAMS, Connection, JsonObject, RpcError
+
+Mode: TypeAlias = Literal["ask", "auto", "plan"]
+Model: TypeAlias = Literal["steady", "instant"]
+
+CONTEXT = 200_000
+"""The size of the context window, had there been a model."""
+CHARACTERS_PER_TOKEN = 4
+
+_MODES: dict[str, tuple[str, str]] = {
+    "ask": ("Ask", "Asks before it changes a file or runs a command"),
+    "auto": ("Auto", "Changes files and runs commands without asking"),
+    "plan": ("Plan", "Only says what it would do"),
+}
+_MODELS: dict[str, tuple[str, str]] = {
+    "steady": ("No model, steady", "Streams its fixed answers at a reader's pace"),
+    "instant": ("No model, instant", "Sends its fixed answers without a pause"),
+}
+
+
+def new_id() -> str:
+    return os.urandom(6).hex()
+
+
+class Offers(Struct, frozen=True):
+    """What the client said it can do, as far as this agent makes use of it."""
+
+    read_file: bool
+    write_file: bool
+    terminal: bool
+    boolean_options: bool
+    notices: bool
+    compaction: bool
+    form: bool
+    url: bool
+
+    @staticmethod
+    def of(capabilities: JsonObject) -> Offers:
+        def has(*path: str) -> bool:
+            value: object = capabilities
+            for key in path:
+                value = value.get(key) if isinstance(value, dict) else None
+            return value is True or isinstance(value, dict)
+
+        return Offers(
+            read_file=has("fs", "readTextFile"),
+            write_file=has("fs", "writeTextFile"),
+            terminal=has("terminal"),
+            boolean_options=has("session", "configOptions", "boolean"),
+            notices=has("session", "notices"),
+            compaction=has("session", "compaction"),
+            form=has("elicitation", "form"),
+            url=has("elicitation", "url"),
+        )
+
+
+class Session:
+    """An open session. Its nursery holds the running turn and any background work."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        store: Store,
+        info: Info,
+        *,
+        offers: Offers,
+        servers: list[Server],
+        model: Model,
+    ) -> None:
+        self.connection = connection
+        self.info = info
+        self.offers = offers
+        self.servers = servers
+        self.folder = Folder(Path(info.cwd), [Path(name) for name in info.additional_directories])
+        self.mode: Mode = "ask"
+        self.model: Model = model
+        self.thoughts = True
+        self.remembered: dict[str, bool] = {}
+        """Kinds of tool calls that the user allowed or rejected for good."""
+        self.characters = 0
+        self.cost = 0.0
+        self.nursery: trio.Nursery
+        self._store = store
+        self._recorder = Recorder(store, info.session_id)
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """The session's task: ends when its nursery is cancelled."""
+        async with trio.open_nursery() as self.nursery:
+            task_status.started()
+            await trio.sleep_forever()
+
+    # --- telling
+
+    def tell(self, update: JsonObject) -> None:
+        """Send an update that is no part of the conversation."""
+        params = {"sessionId": self.info.session_id, "update": update}
+        self.connection.notify("session/update", params)
+
+    def say(self, update: JsonObject) -> None:
+        """Send an update and keep it for `session/load`."""
+        self.tell(update)
+        self.record(update)
+
+    def record(self, update: JsonObject) -> None:
+        self._recorder.add(update)
+        content = update.get("content")
+        if isinstance(content, dict):
+            self.characters += len(content.get("text", ""))
+
+    def replay(self) -> None:
+        """Tell a client that did not see it the whole conversation again."""
+        for update in self._store.updates(self.info.session_id):
+            self.tell(update)
+        self.tell({"sessionUpdate": "session_info_update", "title": self.info.title})
+
+    def save(self) -> None:
+        """Write down what is not yet; at the end of each turn."""
+        self._recorder.flush()
+        self.info.updated_at = now()
+        self._store.save(self.info)
+
+    def set_title(self, title: str) -> None:
+        self.info.title = title
+        self.info.updated_at = now()
+        self._store.save(self.info)
+        update = {"title": title, "updatedAt": self.info.updated_at}
+        self.tell({"sessionUpdate": "session_info_update", **update})
+
+    def tell_usage(self) -> None:
+        used = self.characters // CHARACTERS_PER_TOKEN
+        cost = {"amount": self.cost, "currency": "USD"}
+        self.tell({"sessionUpdate": "usage_update", "used": used, "size": CONTEXT, "cost": cost})
+
+    # --- settings
+
+    def modes(self) -> JsonObject:
+        available = [{"id": id, "name": n, "description": d} for id, (n, d) in _MODES.items()]
+        return {"currentModeId": self.mode, "availableModes": available}
+
+    def options(self) -> list[JsonObject]:
+        """The settings as config options; a client that knows these ignores `modes`."""
+        options: list[JsonObject] = [
+            _select("mode", "Mode", "mode", self.mode, _MODES),
+            _select("model", "Model", "model", self.model, _MODELS),
+        ]
+        if self.offers.boolean_options:
+            thoughts = {"id": "thoughts", "name": "Show thoughts", "category": "thought_level"}
+            options.append({**thoughts, "type": "boolean", "currentValue": self.thoughts})
+        return options
+
+    def set(self, option: str, value: str | bool) -> None:
+        """Change a setting; raises `RpcError` if there is no such setting or value."""
+        match option, value:
+            case "mode", "ask" | "auto" | "plan":
+                self.mode = value
+            case "model", "steady" | "instant":
+                self.model = value
+            case "thoughts", bool():
+                self.thoughts = value
+            case _:
+                raise RpcError(INVALID_PARAMS, f"Nothing that can be set: {option} = {value!r}")
+
+    def tell_mode(self) -> None:
+        self.tell({"sessionUpdate": "current_mode_update", "currentModeId": self.mode})
+
+    def tell_options(self) -> None:
+        self.tell({"sessionUpdate": "config_option_update", "configOptions": self.options()})
+
+
+def _select(
+    id: str, name: str, category: str, current: str, values: dict[str, tuple[str, str]]
+) -> JsonObject:
+    options = [{"value": value, "name": n, "description": d} for value, (n, d) in values.items()]
+    described = {"id": id, "name": name, "category": category}
+    return {**described, "type": "select", "currentValue": current, "options": options}
+
+
+assert set(_MODES) == set(get_args(Mode))
+assert set(_MODELS) == set(get_args(Model))

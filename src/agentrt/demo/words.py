@@ -1,0 +1,132 @@
+"""Plain words to what they ask for. There is no model behind this: a handful of sentence shapes."""
+
+from __future__ import annotations
+
+import re
+from typing import TypeAlias
+
+from msgspec import Struct
+
+
+class Help(Struct, frozen=True):
+    """ "What can you do?" """
+
+
+class List(Struct, frozen=True):
+    path: str = "."
+
+
+class Read(Struct, frozen=True):
+    path: str
+    first: int = 1
+    last: int | None = None
+
+
+class Search(Struct, frozen=True):
+    text: str
+    path: str = "."
+
+
+class Replace(Struct, frozen=True):
+    path: str
+    old: str
+    new: str
+
+
+class Create(Struct, frozen=True):
+    path: str
+    text: str
+
+
+class Run(Struct, frozen=True):
+    command: str
+
+
+class Unclear(Struct, frozen=True):
+    """Anything else. `words` are the parts of it that may occur in files."""
+
+    words: tuple[str, ...]
+
+
+Wish: TypeAlias = Help | List | Read | Search | Replace | Create | Run | Unclear
+
+_POLITE = re.compile(
+    r"^(?:please|now|then|(?:can|could|would|will) you|i want you to|let's|let us)[,\s]+",
+    re.IGNORECASE,
+)
+
+
+def _shape(pattern: str) -> re.Pattern[str]:
+    """A sentence, with `_` for any space, and names for what it is about."""
+    return re.compile(pattern.replace("_", r"\s+"), re.IGNORECASE | re.DOTALL)
+
+
+_HELP = _shape(
+    r"help|hi|hello|hey|what_(?:can|do)_you_(?:do|know|understand)|who_are_you|what_are_you|how_.*work"
+)
+_RUN = _shape(r"(?:run|execute)_(?:the_command_)?(?P<command>.+)|[$!]\s*(?P<shell>.+)")
+_REPLACE = (
+    _shape(
+        r"edit_(?P<path>\S+?):?_(?:replace|change)_(?P<old>.+?)_(?:by|with|to|->|→)_(?P<new>.+)"
+    ),
+    _shape(r"(?:replace|change)_(?P<old>.+?)_(?:by|with|to|->|→)_(?P<new>.+)_in_(?P<path>\S+)"),
+    _shape(r"in_(?P<path>\S+?),?_(?:replace|change)_(?P<old>.+?)_(?:by|with|to|->|→)_(?P<new>.+)"),
+)
+_CREATE = _shape(
+    r"(?:create|write|make)_(?:(?:a_|the_)?(?:new_)?file_)?(?P<path>\S+?)"
+    r"(?::|_(?:with|containing|saying))_(?P<text>.+)"
+)
+_SEARCH = _shape(
+    r"(?:search|grep|find|look)(?:_for)?_(?P<text>.+?)(?:_in_(?P<path>\S+))?"
+    r"|where_(?:is|are|do|does)_(?P<where>.+?)(?:_(?:defined|used|mentioned))?"
+)
+_LIST = _shape(
+    r"(?:list|ls|dir)(?:_(?:the_|all_)?(?:files|folders?|entries))?(?:_(?:in|of)(?:_the_folder)?)?"
+    r"(?:_(?P<path>\S+))?"
+    r"|(?:what|which)_files_(?:are_(?:there|here)|do_you_see|are_in_(?P<folder>\S+))"
+)
+_READ = _shape(
+    r"(?:read|show|cat|open|print|view)_(?:me_)?(?:the_file_)?(?P<path>\S+?)"
+    r"(?:(?::|_lines?_)(?P<first>\d+)(?:(?:-|_to_)(?P<last>\d+))?)?"
+)
+
+
+def unquote(text: str) -> str:
+    """A text without the quotes or backticks around the whole of it."""
+    for opening, closing in ('""', "''", "``", "“”", "«»"):
+        if len(text) > 1 and text[0] == opening and text[-1] == closing:
+            return text[1:-1]
+    return text
+
+
+def understand(text: str) -> Wish:
+    """What a sentence asks for."""
+    sentence = _POLITE.sub("", text.strip())
+    plain = sentence.rstrip("?!. ")
+    here = ("here", "this", "folder", "there")
+    if _HELP.fullmatch(plain):
+        return Help()
+    if found := _RUN.fullmatch(sentence):
+        return Run(unquote((found["command"] or found["shell"]).strip()))
+    for shape in _REPLACE:
+        if found := shape.fullmatch(sentence):
+            return Replace(*(unquote(found[name]) for name in ("path", "old", "new")))
+    if found := _CREATE.fullmatch(sentence):
+        return Create(unquote(found["path"]), unquote(found["text"]))
+    if found := _LIST.fullmatch(plain):
+        path = unquote(found["path"] or found["folder"] or ".")
+        return List("." if path in here else path)
+    if found := _SEARCH.fullmatch(plain):
+        return Search(unquote(found["text"] or found["where"]), unquote(found["path"] or "."))
+    if found := _READ.fullmatch(plain):
+        first = int(found["first"] or 1)
+        last = int(found["last"]) if found["last"] else first if found["first"] else None
+        return Read(unquote(found["path"]), first, last)
+    return Unclear(_telling_words(sentence))
+
+
+def _telling_words(sentence: str) -> tuple[str, ...]:
+    """Quoted parts, names with a dot, underscore or slash, and CamelCase: what files may hold."""
+    quoted = [a or b for a, b in re.findall(r'`([^`]+)`|"([^"]+)"', sentence)]
+    names = re.findall(r"[\w./-]*\w[._/]\w[\w./-]*|\b[A-Z]?[a-z]+[A-Z]\w*\b", sentence)
+    return tuple(dict.fromkeys(word.strip(".") for word in (*quoted, *names)))[:3]
