@@ -65,8 +65,8 @@ class Signal(Struct, gc=False):
 
 
 class Started(Struct, kw_only=True):
-    """The handshake is over and prompts may be sent. It comes again, with nothing but `session`
-    changed, when the agent's session has become another one (`/clear`, a fork)."""
+    """The handshake is over and prompts may be sent. It comes again when the agent's session has
+    become another one (`/clear`, a fork) or can be resumed from now on."""
 
     session: str
     """The agent's own session id, for a later resume."""

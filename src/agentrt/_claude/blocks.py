@@ -1,0 +1,105 @@
+"""Content blocks, from ours to Claude's and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from .._errors import LocalProtocolError
+from .._model.content import (
+    Audio,
+    Block,
+    Image,
+    JsonObject,
+    Resource,
+    ResourceLink,
+    Text,
+    ToolContent,
+    ToolText,
+)
+
+
+def to_claude(content: Sequence[Block]) -> str | list[JsonObject]:
+    """A prompt's content as a user message wants it. Text alone stays a string, so that slash
+    commands are seen as such.
+
+    Raises `LocalProtocolError` for what Claude does not take.
+    """
+    if len(content) == 1 and isinstance(content[0], Text):
+        return content[0].text
+    return [part for block in content for part in _to_claude(block)]
+
+
+def _to_claude(block: Block) -> list[JsonObject]:
+    match block:
+        case Text(text=text):
+            return [_text(text)]
+        case Image(data=data, mime_type=mime):
+            return [_base64("image", mime, data)]
+        case ResourceLink(uri=uri, name=name):
+            return [_text(_mention(uri, name))]
+        case Resource(resource=resource):
+            return _resource(resource)
+        case Audio():
+            raise LocalProtocolError("Claude takes no audio")
+
+
+def _resource(resource: JsonObject) -> list[JsonObject]:
+    uri = str(resource.get("uri", ""))
+    mime = str(resource.get("mimeType") or "")
+    blob = resource.get("blob")
+    if isinstance(blob, str):
+        if mime.startswith("image/"):
+            return [_base64("image", mime, blob)]
+        if mime == "application/pdf":
+            return [_base64("document", mime, blob)]
+        raise LocalProtocolError(f"Claude takes no resource of type {mime!r}")
+    text = str(resource.get("text", ""))
+    return [_text(f'{_mention(uri, "")}\n<context ref="{uri}">\n{text}\n</context>')]
+
+
+def _mention(uri: str, name: str) -> str:
+    """How a prompt names a resource: `@path` makes Claude Code open the file by itself."""
+    parts = urlparse(uri)
+    if parts.scheme == "file":
+        path = unquote(parts.path)
+        return f'@"{path}"' if " " in path else f"@{path}"
+    return f"[{name}]({uri})" if name else uri
+
+
+def _text(text: str) -> JsonObject:
+    return {"type": "text", "text": text}
+
+
+def _base64(kind: str, mime: str, data: str) -> JsonObject:
+    return {"type": kind, "source": {"type": "base64", "media_type": mime, "data": data}}
+
+
+def from_claude(content: Any) -> list[Block]:
+    """Content of a tool result or of a user message. What has no counterpart is left out."""
+    if isinstance(content, str):
+        return [Text(content)] if content else []
+    if not isinstance(content, list):
+        return []
+    return [block for part in content for block in _from_claude(part)]
+
+
+def _from_claude(part: Any) -> Iterable[Block]:
+    if not isinstance(part, dict):
+        return
+    text, source = part.get("text"), part.get("source")
+    if isinstance(text, str):
+        yield Text(text)
+    elif part.get("type") == "image":
+        if isinstance(source, dict) and isinstance(source.get("data"), str):
+            yield Image(source["data"], str(source.get("media_type") or "image/png"))
+        elif isinstance(part.get("data"), str):  # MCP's shape
+            yield Image(part["data"], str(part.get("mimeType") or "image/png"))
+    elif part.get("type") == "resource_link" and isinstance(part.get("uri"), str):
+        yield ResourceLink(part["uri"], str(part.get("name") or ""))
+
+
+def tool_content(content: Any) -> list[ToolContent]:
+    """The content of a tool's result, as it is shown."""
+    return [ToolText(block) for block in from_claude(content)]

@@ -1,0 +1,254 @@
+"""Control requests, both ways: what the CLI asks of us, and what we ask of it.
+
+The CLI may ask at any time, also before it has answered `initialize`, several things at once. Each
+request is answered exactly once, in any order; one that the CLI took back is not answered at all.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final
+
+from msgspec import Struct
+
+from .._model.content import JsonObject
+from .._model.driver import Answer, Effect, NewKey, Requested, Returned, Withdrawn, Write
+from .._model.events import Error
+from .._wire.json import encode_line
+from .messages import ControlRequest, ControlResult
+from .questions import (
+    allows,
+    ask_elicitation,
+    ask_permission,
+    elicitation_response,
+    permission_response,
+)
+from .tasks import Tasks
+
+REMEMBERED: Final = 256
+"""Answered requests whose repetition is still recognised: a CLI that is attached to again repeats
+what it believes unanswered."""
+
+INTERNAL_ERROR: Final = -32603
+
+
+class _Asking(Struct):
+    """A request of the CLI that waits for our answer."""
+
+    id: str
+    key: str
+    request: JsonObject
+    rpc: tuple[str, Any] | None = None
+    """For a request to an in-process MCP server: the server and the JSON-RPC id."""
+
+
+class Requests:
+    """The CLI's requests."""
+
+    def __init__(self, new_key: NewKey, tasks: Tasks, denied: set[str]) -> None:
+        self._new_key = new_key
+        self._tasks = tasks
+        self._denied = denied
+        self._open: dict[str, _Asking] = {}  # by the CLI's id
+        self._keys: dict[str, _Asking] = {}  # the same, by ours
+        self._answered: deque[str] = deque(maxlen=REMEMBERED)
+
+    def received(self, m: ControlRequest, out: list[Effect]) -> None:
+        """A request. What nobody here knows is refused at once."""
+        id, request = m.request_id, m.request
+        if id in self._open or id in self._answered:
+            return
+        asking = _Asking(id, self._new_key(), request)
+        match request.get("subtype"):
+            case "can_use_tool":
+                self._add(asking)
+                agent = request.get("agent_id")
+                background = isinstance(agent, str) and self._tasks.in_background(agent)
+                out.append(ask_permission(asking.key, request, background=background))
+            case "elicitation":
+                self._add(asking)
+                out.append(ask_elicitation(asking.key, request))
+            case "hook_callback":
+                self._add(asking)
+                params = {n: request.get(n) for n in ("callback_id", "input", "tool_use_id")}
+                out.append(Requested(key=asking.key, method="hook", params=params))
+            case "mcp_message" if isinstance(request.get("message"), dict):
+                self._mcp(asking, request["message"], out)
+            case subtype:
+                self._answered.append(id)
+                out.append(_failure(id, f"unsupported_request: {subtype}"))
+
+    def _add(self, asking: _Asking) -> None:
+        self._open[asking.id] = self._keys[asking.key] = asking
+
+    def _mcp(self, asking: _Asking, message: JsonObject, out: list[Effect]) -> None:
+        """A message for an in-process server. Only a JSON-RPC request waits for an answer; the
+        control request that carries anything else is acknowledged at once."""
+        server = str(asking.request.get("server_name"))
+        if "id" in message and "method" in message:
+            asking.rpc = (server, message["id"])
+            self._add(asking)
+        else:
+            self._answered.append(asking.id)
+            out.append(_success(asking.id, {"mcp_response": {"jsonrpc": "2.0", "result": {}}}))
+            if message.get("method") == "notifications/cancelled":
+                self._mcp_cancelled(server, message.get("params"), out)
+                return
+        params = {"server": server, "message": message}
+        out.append(Requested(key=asking.key, method="mcp", params=params))
+
+    def _mcp_cancelled(self, server: str, params: Any, out: list[Effect]) -> None:
+        """An MCP call was given up; the CLI has no control message for that."""
+        if isinstance(params, dict):
+            meant = (server, params.get("requestId"))
+            for asking in list(self._open.values()):
+                if asking.rpc == meant:
+                    self._drop(asking)
+                    out.append(Withdrawn(asking.key))
+
+    def cancelled(self, id: str, out: list[Effect]) -> None:
+        """The CLI took a request back."""
+        asking = self._open.get(id)
+        if asking is not None:
+            self._drop(asking)
+            out.append(Withdrawn(asking.key))
+
+    def _drop(self, asking: _Asking) -> None:
+        del self._open[asking.id], self._keys[asking.key]
+        self._answered.append(asking.id)
+
+    def _take(self, key: str) -> _Asking | None:
+        asking = self._keys.get(key)
+        if asking is not None:
+            self._drop(asking)
+        return asking
+
+    # --- our answers
+
+    def answer(self, key: str, answer: Answer) -> list[Effect]:
+        asking = self._take(key)
+        if asking is None:
+            return []
+        if asking.request.get("subtype") == "elicitation":
+            return [_success(asking.id, elicitation_response(answer))]
+        response = permission_response(asking.request, answer)
+        call = asking.request.get("tool_use_id")
+        if not allows(response) and isinstance(call, str):
+            self._denied.add(call)
+        return [_success(asking.id, response)]
+
+    def reply(self, key: str, result: Any) -> list[Effect]:
+        asking = self._take(key)
+        if asking is None:
+            return []
+        try:
+            if asking.rpc is None:
+                return [_success(asking.id, {} if result is None else result)]
+            if not isinstance(result, dict):
+                result = _rpc_error(asking.rpc[1], INTERNAL_ERROR, "no result", None)
+            return [_success(asking.id, {"mcp_response": result})]
+        except (TypeError, ValueError) as error:  # a handler's result that is no JSON
+            return self._refuse(asking, INTERNAL_ERROR, f"no JSON: {error}", None)
+
+    def refuse(self, key: str, code: int, message: str, data: Any) -> list[Effect]:
+        asking = self._take(key)
+        return [] if asking is None else self._refuse(asking, code, message, data)
+
+    @staticmethod
+    def _refuse(asking: _Asking, code: int, message: str, data: Any) -> list[Effect]:
+        if asking.rpc is None:
+            return [_failure(asking.id, message or f"error {code}")]
+        # An error of the control request itself would fail the whole MCP server.
+        error = _rpc_error(asking.rpc[1], code, message, data)
+        return [_success(asking.id, {"mcp_response": error})]
+
+
+def _success(id: str, response: Any) -> Write:
+    body = {"subtype": "success", "request_id": id, "response": response}
+    return Write(encode_line({"type": "control_response", "response": body}))
+
+
+def _failure(id: str, error: str) -> Write:
+    body = {"subtype": "error", "request_id": id, "error": error}
+    return Write(encode_line({"type": "control_response", "response": body}))
+
+
+def _rpc_error(id: Any, code: int, message: str, data: Any) -> JsonObject:
+    error: JsonObject = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    return {"jsonrpc": "2.0", "id": id, "error": error}
+
+
+class Sent(Struct):
+    """A request of ours that waits for the CLI's answer. `call` is set if somebody waits for it."""
+
+    request: JsonObject
+    call: str | None = None
+
+
+class Calls:
+    """Our requests."""
+
+    def __init__(self) -> None:
+        self._sent: dict[str, Sent] = {}
+        self._count = 0
+
+    def send(self, request: JsonObject, call: str | None = None) -> Write:
+        """Send a request; ahead of prompts that still wait to be written."""
+        self._count += 1
+        id = f"agentrt-{self._count}"  # the CLI echoes answers to its own ids, which are UUIDs
+        self._sent[id] = Sent(request, call)
+        return Write(encode_line({"type": "control_request", "request_id": id, "request": request}))
+
+    def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
+        """A caller's request, in neutral words or in Claude's own."""
+        request = _translated(method, params)
+        if request is None:
+            text = f"Claude Code has no {method} for a running session"
+            return [Returned(call, error=Error("unsupported", text))]
+        return [self.send(request, call)]
+
+    def uncall(self, call: str) -> list[Effect]:
+        for id, sent in list(self._sent.items()):
+            if sent.call == call:
+                del self._sent[id]
+                line = encode_line({"type": "control_cancel_request", "request_id": id})
+                return [Write(line)]
+        return []
+
+    def answered(self, result: ControlResult) -> Sent | None:
+        """What a response answers; None if nobody waits for it."""
+        return self._sent.pop(result.request_id, None)
+
+    def closed(self) -> list[Effect]:
+        """The CLI is gone: no answer will come."""
+        gone = Error("closed", "the agent ended before it answered")
+        waiting = [sent.call for sent in self._sent.values() if sent.call is not None]
+        self._sent.clear()
+        return [Returned(call, error=gone) for call in waiting]
+
+
+UNAVAILABLE = frozenset({"initialize", "set_option", "list_sessions", "delete_session", "logout"})
+"""What a session cannot be asked: how it begins is not for callers, the others do not exist."""
+
+_NEUTRAL: dict[str, tuple[str, dict[str, str]]] = {
+    "set_mode": ("set_permission_mode", {"mode": "mode"}),
+    "set_model": ("set_model", {"model": "model"}),
+    "stop_task": ("stop_task", {"task": "task_id"}),
+    "mcp_notify": ("mcp_message", {"server": "server_name", "message": "message"}),
+}
+
+
+def _translated(method: str, params: JsonObject) -> JsonObject | None:
+    if method in UNAVAILABLE:
+        return None
+    subtype, names = _NEUTRAL.get(method, (method, {}))
+    return {"subtype": subtype, **{names.get(name, name): v for name, v in params.items()}}
+
+
+def error_of(result: ControlResult) -> Error:
+    """Why the CLI refused a request."""
+    code = result.error_code if isinstance(result.error_code, str) else "rejected"
+    message = result.error if isinstance(result.error, str) else "the agent refused the request"
+    return Error("unsupported" if code == "unsupported_request" else code, message)

@@ -1,0 +1,394 @@
+"""The driver of Claude Code: its messages in, effects out, and the other way round.
+
+The parts are elsewhere: what a line means (`messages.py`), what Claude says and does (`speech.py`),
+when a turn is over (`turns.py`) and how it ended (`outcome.py`), background work (`tasks.py`),
+control requests both ways (`control.py`). Here they are put together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+from uuid import uuid4
+
+from .._errors import LocalProtocolError
+from .._limits import Limits
+from .._model.content import Block, JsonObject
+from .._model.driver import (
+    Answer,
+    Effect,
+    NewKey,
+    Opening,
+    Returned,
+    SpeechEnded,
+    Spoke,
+    UsageSet,
+    Write,
+)
+from .._model.events import Error, Notice
+from .._wire.json import encode_line
+from .._wire.lines import Lines
+from . import messages as wire
+from . import notices
+from .blocks import to_claude
+from .command import initialize_request
+from .control import Calls, Requests, Sent, error_of
+from .handshake import Handshake
+from .options import ClaudeOptions, effective
+from .outcome import judge, session_usage, total_cost, turn_usage
+from .settings import Settings
+from .speech import Translator
+from .tasks import Tasks
+from .turns import Turns
+
+INTERRUPT: Final = {"subtype": "interrupt", "cancel_queued": True}
+GOODBYE: Final = {"subtype": "end_session"}
+TASKS = frozenset(
+    {
+        "task_started",
+        "task_progress",
+        "task_updated",
+        "task_notification",
+        "background_tasks_changed",
+    }
+)
+Out: TypeAlias = list[Effect]
+
+
+class ClaudeDriver:
+    """The state machine of one Claude Code process. Implements `Driver`, `Settles`, `Steers`.
+
+    `new_uuid` names prompts; a name that was used before is never sent.
+    """
+
+    def __init__(
+        self,
+        options: ClaudeOptions | None = None,
+        *,
+        new_key: NewKey,
+        new_uuid: Callable[[], str] | None = None,
+        line_limit: int = Limits().line,
+    ) -> None:
+        self.options = options if options is not None else ClaudeOptions()
+        self.dropped: Counter[str] = Counter()
+        """What came and meant nothing, by reason: `late`, `stale`, `unknown`, `bad`."""
+        self._new_uuid: Callable[[], str] = new_uuid or (lambda: str(uuid4()))
+        self._lines = Lines(line_limit)
+        self._reader = wire.Reader()
+        self._turns = Turns()
+        self._tasks = Tasks()
+        self._speech = Translator()
+        self._settings = Settings()
+        self._calls = Calls()
+        self._requests = Requests(new_key, self._tasks, self._speech.denied)
+        self._opening = Opening(cwd="")
+        self._handshake = Handshake()
+        self._cost = 0.0
+        self._blocked: str | None = None
+        self._take: dict[type, Callable[[Any, Out], None]] = {
+            wire.Assistant: self._assistant,
+            wire.User: self._user,
+            wire.Result: self._result,
+            wire.System: self._system,
+            wire.CommandLifecycle: self._lifecycle,
+            wire.ControlRequest: self._requests.received,
+            wire.ControlResponse: self._response,
+            wire.ControlCancel: lambda m, out: self._requests.cancelled(m.request_id, out),
+            wire.ConversationReset: self._reset,
+            wire.RateLimit: self._mention,
+            wire.AuthStatus: self._mention,
+            wire.PromptSuggestion: self._mention,
+            wire.Bad: self._bad,
+            wire.Unknown: self._unknown,
+        }
+
+    @property
+    def _started(self) -> bool:
+        return self._handshake.started is not None
+
+    # --- commands
+
+    def start(self, opening: Opening) -> list[Effect]:
+        self._opening = opening
+        self.options = effective(self.options, opening)
+        return [self._calls.send(initialize_request(opening, self.options))]
+
+    def prompt(self, turn: str, content: Sequence[Block]) -> list[Effect]:
+        if self._turns.user is not None:
+            raise LocalProtocolError("a prompt is already in flight")
+        write, uuid = self._user_message(content)
+        self._forget_turn()
+        self._turns.prompted(turn, uuid)
+        return [write]
+
+    def steer(self, turn: str, content: Sequence[Block]) -> list[Effect]:
+        if not self._turns.running:
+            raise LocalProtocolError("no turn runs that a prompt could be taken into")
+        write, uuid = self._user_message(content)
+        self._turns.steer(turn, uuid)
+        return [write]
+
+    def _user_message(self, content: Sequence[Block]) -> tuple[Write, str]:
+        if not self._started:
+            raise LocalProtocolError("the handshake is not over")
+        uuid = self._new_uuid()
+        if uuid in self._turns.used:  # Claude would ignore it, and never answer
+            raise LocalProtocolError(f"a prompt was named {uuid} before")
+        message = {"role": "user", "content": to_claude(content)}
+        line = {
+            "type": "user",
+            "message": message,
+            "parent_tool_use_id": None,
+            "session_id": "",
+            "uuid": uuid,
+        }
+        return Write(encode_line(line), urgent=False), uuid
+
+    def cancel(self) -> list[Effect]:
+        if not self._turns.running:
+            return []  # Claude would answer, and no result would ever come
+        self._speech.interrupted = True
+        return [self._calls.send(INTERRUPT)]
+
+    def abandon(self) -> list[Effect]:
+        self._turns.abandon()
+        return []
+
+    def answer(self, key: str, answer: Answer) -> list[Effect]:
+        return self._requests.answer(key, answer)
+
+    def reply(self, key: str, result: Any) -> list[Effect]:
+        return self._requests.reply(key, result)
+
+    def refuse(self, key: str, code: int, message: str, data: Any = None) -> list[Effect]:
+        return self._requests.refuse(key, code, message, data)
+
+    def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
+        if not self._started:
+            return [Returned(call, error=Error("unsupported", "the handshake is not over"))]
+        if method == "cancel_async_message" and "turn" in params:
+            uuids = {id: uuid for uuid, id in self._turns.steered.items()}
+            params = {"message_uuid": uuids.get(str(params["turn"]), "")}
+        return self._calls.call(call, method, params)
+
+    def uncall(self, call: str) -> list[Effect]:
+        return self._calls.uncall(call)
+
+    def goodbye(self) -> list[Effect]:
+        return [self._calls.send(GOODBYE)] if self._started else []
+
+    @property
+    def idle(self) -> bool:
+        return self._started and self._turns.at_rest and not self._tasks.agents_live
+
+    @property
+    def settling(self) -> bool:
+        return self._turns.settling
+
+    def settle(self) -> list[Effect]:
+        out: Out = []
+        self._turns.settle(out)
+        return out
+
+    # --- bytes
+
+    def receive(self, data: bytes) -> list[Effect]:
+        out: Out = []
+        lines = self._lines.feed(data)
+        if lines:
+            self._read(lines, out)
+        if self._lines.oversized:
+            self._oversized(out)
+        return out
+
+    def receive_eof(self) -> list[Effect]:
+        out: Out = []
+        lines = self._lines.end()
+        if lines:
+            self._read(lines, out)
+        if self._lines.oversized:
+            self._oversized(out)
+        if not self._handshake.over:
+            text = "the agent ended its output before it was ready"
+            self._handshake.fail("protocol", text, out)
+        out += self._calls.closed()
+        return out
+
+    def _oversized(self, out: Out) -> None:
+        for size in self._lines.oversized:
+            text = f"a line of {size} bytes was skipped; the limit is {self._lines.limit}"
+            out.append(Notice("error", "line_too_long", text, {"size": size}))
+        self._lines.oversized.clear()
+
+    def _read(self, lines: bytes | bytearray, out: Out) -> None:
+        """Take some lines. Neighbouring pieces of one block become one effect: this is where an
+        agent that streams fast is kept up with, so each piece costs two look-ups and an append."""
+        pieces: list[str] = []
+        parent: str | None = None
+        index, thought = -1, False
+        for m in self._reader.read(lines):
+            if type(m) is wire.StreamEvent:
+                event = m.event
+                delta = event.delta
+                if delta is not None:
+                    text = delta.text
+                    thinks = text is None
+                    if thinks:
+                        text = delta.thinking
+                    if text is not None:
+                        if (
+                            event.index != index
+                            or thinks is not thought
+                            or m.parent_tool_use_id != parent
+                        ):
+                            if pieces:
+                                self._spoken(parent, index, thought, pieces, out)
+                            parent, index, thought = m.parent_tool_use_id, event.index, thinks
+                        pieces.append(text)
+                        continue
+                if pieces:
+                    self._spoken(parent, index, thought, pieces, out)
+                if m.parent_tool_use_id is None:
+                    self._turns.began(out)
+                self._speech.stream_event(event, m.parent_tool_use_id, out)
+                continue
+            if pieces:
+                self._spoken(parent, index, thought, pieces, out)
+            take = self._take.get(type(m))
+            if take is not None:
+                take(m, out)
+        if pieces:
+            self._spoken(parent, index, thought, pieces, out)
+
+    def _spoken(
+        self, parent: str | None, index: int, thought: bool, pieces: list[str], out: Out
+    ) -> None:
+        text = "".join(pieces)
+        pieces.clear()
+        if text:
+            if parent is None:
+                self._turns.began(out)
+            self._speech.pieces(parent, index, thought, text, out)
+
+    # --- messages
+
+    def _assistant(self, m: wire.Assistant, out: Out) -> None:
+        if m.parent_tool_use_id is None:
+            self._turns.began(out)
+        self._speech.assistant(m, out)
+
+    def _user(self, m: wire.User, out: Out) -> None:
+        self._speech.user(m, m.uuid in self._turns.used, out)
+
+    def _result(self, m: wire.Result, out: Out) -> None:
+        if not self._started:
+            self._handshake.refused(m, out)
+            return
+        usage = turn_usage(m, self._cost)
+        self._cost = total_cost(m) or self._cost
+        session = session_usage(m, self._speech.context, self._settings.model)
+        verdict = judge(
+            m,
+            interrupted=self._speech.interrupted,
+            structured=self.options.json_schema is not None and not m.unsolicited(),
+            api_error=self._speech.api_error,
+            blocked=self._blocked,
+        )
+        out.append(UsageSet(session))
+        resting = self._tasks.hold
+        taken = self._turns.resulted(m.uuids(), m.unsolicited(), verdict, usage, resting, out)
+        if taken:
+            self._forget_turn()
+        else:
+            self.dropped["stale"] += 1
+            data = {"prompts": m.uuids(), "outcome": verdict.outcome, "origin": m.origin}
+            out.append(Notice("info", "stale", "a result came that ends no turn", data))
+
+    def _forget_turn(self) -> None:
+        self._speech.turn_ended()
+        self._blocked = None
+
+    def _lifecycle(self, m: wire.CommandLifecycle, out: Out) -> None:
+        self._turns.fate(m.command_uuid, m.state, out)
+
+    def _reset(self, m: wire.ConversationReset, out: Out) -> None:
+        self._cost = 0.0
+        self._mention(m, out)
+
+    def _mention(self, m: wire.Message, out: Out) -> None:
+        notice = notices.of_message(m)
+        if notice is not None:
+            out.append(notice)
+
+    def _bad(self, m: wire.Bad, out: Out) -> None:
+        self.dropped["bad"] += 1
+        self._mention(m, out)
+
+    def _unknown(self, m: wire.Unknown, out: Out) -> None:
+        self.dropped["unknown"] += 1
+
+    def _system(self, m: wire.System, out: Out) -> None:
+        fields = m.fields
+        match m.subtype:
+            case "session_state_changed":
+                self._turns.state_changed(str(fields.get("state")), out)
+            case "init":
+                self._turns.began(out, sure=False)
+                self._handshake.session_is(fields, self.options, out)
+                self._settings.turn_init(fields, out)
+            case "commands_changed":
+                self._settings.commands(fields.get("commands"), out)
+            case "local_command_output":
+                text = fields.get("content")
+                if isinstance(text, str) and text:
+                    self._turns.began(out)
+                    out += [Spoke(text), SpeechEnded()]
+            case subtype if subtype in TASKS:
+                self._tasks.heard(fields, self._turns.current, self._speech.hidden, out)
+            case subtype:
+                if subtype == "status":
+                    self._settings.mode(fields.get("permissionMode"), out)
+                elif subtype == "permission_denied":
+                    self._speech.denied.add(str(fields.get("tool_use_id")))
+                elif subtype == "informational" and fields.get("prevent_continuation"):
+                    self._blocked = str(fields.get("content"))
+                notice = notices.of_system(fields)
+                if notice is not None:
+                    out.append(notice)
+
+    # --- the handshake, and answers to our requests
+
+    def _response(self, m: wire.ControlResponse, out: Out) -> None:
+        sent = self._calls.answered(m.response)
+        if sent is None:
+            self.dropped["late"] += 1
+        elif sent.request["subtype"] == "initialize":
+            self._initialized(m.response, out)
+        else:
+            self._called(sent, m.response, out)
+
+    def _called(self, sent: Sent, result: wire.ControlResult, out: Out) -> None:
+        if result.subtype == "success":
+            self._settings.answered(sent.request, out)
+        if sent.call is None:
+            return
+        if result.subtype == "success":
+            out.append(Returned(sent.call, result.response))
+        else:
+            out.append(Returned(sent.call, error=error_of(result)))
+
+    def _initialized(self, result: wire.ControlResult, out: Out) -> None:
+        if self._handshake.over:
+            return
+        reply = result.response if isinstance(result.response, dict) else {}
+        if result.subtype != "success":
+            self._handshake.fail("rejected", error_of(result).message, out)
+            return
+        self._handshake.accepted(reply, self._opening, self.options, out)
+        self._settings.initialized(reply, self.options, out)
+        pending = result.pending_permission_requests
+        for request in pending if isinstance(pending, list) else []:
+            match request:
+                case {"request_id": str(id), "request": dict(body)}:
+                    self._requests.received(wire.ControlRequest(id, body), out)

@@ -1,0 +1,91 @@
+"""How a session with Claude Code begins: the reply to `initialize`, or why there is none.
+
+A CLI that cannot start does not answer: it writes a `result` with its reasons, or only ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from .._model.content import JsonObject
+from .._model.driver import Effect, Opening, Started, StartFailed
+from .._model.events import Error
+from . import messages as wire
+from .options import ClaudeOptions
+
+REFUSALS = {
+    "cli_version_too_old": "version",
+    "org_pin_api_key_conflict": "auth_required",
+    "org_verify_failed": "auth_required",
+    "org_pin_mismatch": "auth_required",
+    "gateway_signin_required": "auth_required",
+    "gateway_access_denied": "auth_required",
+    "org_config_refused": "auth_required",
+}
+"""Some of Claude's reasons not to start, as codes of `StartFailed`; the others are `rejected`."""
+
+
+class Handshake:
+    """Ends once, with `Started` or `StartFailed`; afterwards it follows the session's id."""
+
+    def __init__(self) -> None:
+        self.started: Started | None = None
+        self._failed = False
+
+    @property
+    def over(self) -> bool:
+        return self._failed or self.started is not None
+
+    def accepted(
+        self, reply: JsonObject, opening: Opening, options: ClaudeOptions, out: list[Effect]
+    ) -> None:
+        """The reply to `initialize`."""
+        resumes = opening.resume is not None and not opening.fork
+        session = opening.resume if resumes else options.session_id
+        self.started = Started(
+            session=session or "",
+            agent_name="Claude Code",
+            agent_version=_str(reply.get("claude_code_version")),
+            resumed=opening.resume is not None,
+            capabilities={
+                "resume": resumes and options.persist,
+                "steer": True,
+                "prompt": {"image": True, "embeddedContext": True, "audio": False},
+                "account": reply.get("account"),
+                "agents": reply.get("agents"),
+                "output_styles": reply.get("available_output_styles"),
+            },
+        )
+        out.append(self.started)
+
+    def session_is(self, init: JsonObject, options: ClaudeOptions, out: list[Effect]) -> None:
+        """A turn's `init` tells the session's id. From now on there is something to resume."""
+        known, session = self.started, _str(init.get("session_id"))
+        if known is None or session is None:
+            return
+        capabilities = {**known.capabilities, "resume": options.persist}
+        version = _str(init.get("claude_code_version")) or known.agent_version
+        new = replace(known, session=session, agent_version=version, capabilities=capabilities)
+        if new != known:
+            self.started = new
+            out.append(new)
+
+    def refused(self, m: wire.Result, out: list[Effect]) -> None:
+        """A result before the reply: Claude says why it does not start."""
+        said = m.errors if isinstance(m.errors, list) else [m.result]
+        text = "\n".join(e for e in said if isinstance(e, str)) or "the agent refused to start"
+        code = REFUSALS.get(str(m.startup_failure_reason), "rejected")
+        if "No conversation found" in text:
+            code = "session_not_found"
+        self.fail(code, text, out)
+
+    def fail(self, code: str, message: str, out: list[Effect]) -> None:
+        if not self.over:
+            self._failed = True
+            out.append(StartFailed(Error(code, message)))
+
+
+def _str(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,298 @@
+"""The reverse-engineered protocol that some programs implement in Claude Code's place.
+
+It has no control requests. Standard input takes four messages: `user`, `approve`, `deny` and
+`tool_result`. Every tool call waits for one of the last three. `assistant` lines are snapshots of
+the whole message so far. A turn is aborted by SIGINT, and the process lives on.
+
+Claude Code itself ignores `approve`, `deny` and `tool_result`, and exits on SIGINT: this is not for
+it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.json import decode
+
+from .._errors import LocalProtocolError
+from .._limits import Limits
+from .._model.content import Block, JsonObject, Text
+from .._model.driver import (
+    Answer,
+    Effect,
+    NewKey,
+    Opening,
+    Returned,
+    Settled,
+    Signal,
+    Started,
+    TurnFinished,
+    Withdrawn,
+    Write,
+)
+from .._model.events import Error, Notice
+from .._wire.json import encode_line
+from .._wire.lines import Lines
+from . import messages as wire
+from . import notices
+from .options import ClaudeOptions, effective
+from .outcome import judge, total_cost, turn_usage
+from .questions import ask_permission, permission_response
+from .settings import Settings
+from .speech import CALLS, Translator
+
+
+class LegacyDriver:
+    """The state machine of one such process. Implements `Driver`."""
+
+    def __init__(
+        self,
+        options: ClaudeOptions | None = None,
+        *,
+        new_key: NewKey,
+        line_limit: int = Limits().line,
+    ) -> None:
+        self.options = options if options is not None else ClaudeOptions(legacy=True)
+        self.dropped: Counter[str] = Counter()
+        self._new_key = new_key
+        self._lines = Lines(line_limit)
+        self._reader = wire.Reader()
+        self._speech = Translator()
+        self._snapshots = _Snapshots(self._speech)
+        self._settings = Settings()
+        self._turn: str | None = None
+        self._abandoned = False
+        self._cost = 0.0
+        self._asked: dict[str, tuple[str, JsonObject]] = {}  # key: the call's id, the request
+
+    # --- commands
+
+    def start(self, opening: Opening) -> list[Effect]:
+        """There is no handshake: prompts may be sent at once."""
+        self.options = effective(self.options, opening)
+        return [Started(session=self.options.session_id or "")]
+
+    def prompt(self, turn: str, content: Sequence[Block]) -> list[Effect]:
+        if self._turn is not None:
+            raise LocalProtocolError("a prompt is already in flight")
+        texts = [block.text for block in content if isinstance(block, Text)]
+        if len(texts) != len(content):
+            raise LocalProtocolError("this protocol takes text only")
+        self._turn, self._abandoned = turn, False
+        message = {"role": "user", "content": "\n".join(texts)}
+        return [Write(encode_line({"type": "user", "message": message}), urgent=False)]
+
+    def cancel(self) -> list[Effect]:
+        if self._turn is None:
+            return []
+        self._speech.interrupted = True
+        return [Signal("interrupt")]
+
+    def abandon(self) -> list[Effect]:
+        self._abandoned = True
+        return []
+
+    def answer(self, key: str, answer: Answer) -> list[Effect]:
+        call, request = self._asked.pop(key, (None, {}))
+        if call is None:
+            return []
+        response = permission_response(request, answer)
+        line: JsonObject = {"type": "approve", "tool_use_id": call}
+        if response["behavior"] != "allow":
+            self._speech.denied.add(call)
+            line["type"] = "deny"
+        elif request["tool_name"] == "AskUserQuestion":
+            answers = response["updatedInput"]["answers"]
+            line = {"type": "tool_result", "tool_use_id": call, "content": _in_words(answers)}
+        return [Write(encode_line(line))]
+
+    def reply(self, key: str, result: Any) -> list[Effect]:
+        return []
+
+    def refuse(self, key: str, code: int, message: str, data: Any = None) -> list[Effect]:
+        return []
+
+    def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
+        return [Returned(call, error=Error("unsupported", f"this protocol has no {method}"))]
+
+    def uncall(self, call: str) -> list[Effect]:
+        return []
+
+    def goodbye(self) -> list[Effect]:
+        return []
+
+    @property
+    def idle(self) -> bool:
+        return self._turn is None
+
+    # --- bytes
+
+    def receive(self, data: bytes) -> list[Effect]:
+        return self._read(self._lines.feed(data))
+
+    def receive_eof(self) -> list[Effect]:
+        return self._read(self._lines.end())
+
+    def _read(self, lines: bytes | bytearray) -> list[Effect]:
+        out: list[Effect] = []
+        for m in self._reader.read(lines):
+            match m:
+                case wire.Assistant():
+                    self._assistant(m, out)
+                case wire.User():
+                    self._snapshots.end(out)
+                    self._settled(m, out)
+                    self._speech.user(m, True, out)
+                case wire.Result():
+                    self._result(m, out)
+                case wire.System(subtype="init", fields=fields):
+                    self._settings.turn_init(fields, out)
+                case wire.System(subtype="result", fields=fields):
+                    self._result(_double_encoded(fields), out)
+                case wire.System(fields=fields):
+                    out += filter(None, [notices.of_system(fields)])
+                case _:
+                    out += filter(None, [notices.of_message(m)])
+        for size in self._lines.oversized:
+            text = f"a line of {size} bytes was skipped; the limit is {self._lines.limit}"
+            out.append(Notice("error", "line_too_long", text, {"size": size}))
+        self._lines.oversized.clear()
+        return out
+
+    def _assistant(self, m: wire.Assistant, out: list[Effect]) -> None:
+        for block in self._snapshots.new(m, out):
+            if block.type in CALLS and block.id:
+                self._ask(block, block.id, out)
+
+    def _ask(self, block: wire.Block, call: str, out: list[Effect]) -> None:
+        """A tool call waits to be approved, unless nothing does."""
+        if self.options.permission_mode == "bypassPermissions":
+            return
+        request = {"tool_name": block.name or "", "input": block.input, "tool_use_id": call}
+        key = self._new_key()
+        self._asked[key] = (call, request)
+        out.append(ask_permission(key, request, background=False))
+
+    def _settled(self, m: wire.User, out: list[Effect]) -> None:
+        """A result came for a call that we were still asked about: it needed no approval."""
+        blocks = m.message.content if isinstance(m.message.content, list) else []
+        done = {block.tool_use_id for block in blocks}
+        for key, (call, _) in list(self._asked.items()):
+            if call in done:
+                del self._asked[key]
+                out.append(Withdrawn(key))
+
+    def _result(self, m: wire.Result, out: list[Effect]) -> None:
+        self._snapshots.end(out)
+        usage = turn_usage(m, self._cost)
+        self._cost = total_cost(m) or self._cost
+        verdict = judge(m, interrupted=self._speech.interrupted)
+        turn, self._turn = self._turn, None
+        self._speech.turn_ended()
+        out += [Withdrawn(key) for key in self._asked]
+        self._asked.clear()
+        if turn is None:
+            self.dropped["stale"] += 1
+            out.append(Notice("info", "stale", "a result came that ends no turn"))
+        elif self._abandoned:
+            out.append(Settled(turn))
+        else:
+            out.append(
+                TurnFinished(
+                    turn=turn,
+                    outcome=verdict.outcome,
+                    stop_reason=verdict.stop_reason,
+                    usage=usage,
+                    error=verdict.error,
+                )
+            )
+
+
+class _Seen(Struct):
+    """A block of the snapshot before."""
+
+    type: str
+    text: str
+    id: str | None
+
+
+class _Snapshots:
+    """Makes what is new in each snapshot into pieces, as if it had been streamed."""
+
+    def __init__(self, speech: Translator) -> None:
+        self._speech = speech
+        self._seen: list[_Seen] = []
+        self._message: str | None = None
+        self._parent: str | None = None
+        self._index = -1  # of the block that is being said
+
+    def new(self, m: wire.Assistant, out: list[Effect]) -> list[wire.Block]:
+        """Tells what a snapshot adds, and returns the blocks that it adds."""
+        content = m.message.content
+        blocks = [wire.Block(type="text", text=content)] if isinstance(content, str) else content
+        now = [_Seen(b.type, b.thinking or b.text or "", b.id) for b in blocks]
+        if not self._continues(m, now):
+            self.end(out)
+            self._message, self._parent = m.message.id, m.parent_tool_use_id
+        seen, self._seen = self._seen, now
+        for index, (block, shown) in enumerate(zip(blocks, now, strict=True)):
+            said = seen[index].text if index < len(seen) else ""
+            if block.type in ("text", "thinking"):
+                self._say(index, block.type != "text", shown.text[len(said) :], out)
+            elif index >= len(seen):
+                self._stop(out)
+                alone = wire.ApiMessage([block], m.message.id, m.message.model)
+                self._speech.assistant(wire.Assistant(alone, m.parent_tool_use_id), out)
+        return blocks[len(seen) :]
+
+    def _continues(self, m: wire.Assistant, now: list[_Seen]) -> bool:
+        """Whether this is another snapshot of the message before."""
+        before = self._seen
+        return (
+            m.parent_tool_use_id == self._parent
+            and m.message.id == self._message
+            and 0 < len(before) <= len(now)
+            and all(
+                old.type == new.type and old.id == new.id and new.text.startswith(old.text)
+                for old, new in zip(before, now, strict=False)
+            )
+        )
+
+    def _say(self, index: int, thought: bool, text: str, out: list[Effect]) -> None:
+        if text:
+            if index != self._index:
+                self._stop(out)
+                self._index = index
+            self._speech.pieces(self._parent, index, thought, text, out)
+
+    def _stop(self, out: list[Effect]) -> None:
+        if self._index >= 0:
+            stop = wire.Event("content_block_stop", self._index)
+            self._speech.stream_event(stop, self._parent, out)
+            self._index = -1
+
+    def end(self, out: list[Effect]) -> None:
+        """The message is complete."""
+        self._stop(out)
+        self._seen = []
+        self._speech.stream_event(wire.Event("message_start"), self._parent, out)
+
+
+def _double_encoded(fields: JsonObject) -> wire.Result:
+    """The end of a turn as older versions wrote it: its text is JSON within JSON."""
+    text = fields.get("result")
+    try:
+        text = decode(text) if isinstance(text, str) else text
+    except ValueError:
+        pass
+    return wire.Result(is_error=bool(fields.get("is_error")), result=text)
+
+
+def _in_words(answers: dict[str, str]) -> str:
+    """A person's answers as the text of a tool's result."""
+    if len(answers) == 1:
+        return next(iter(answers.values()))
+    return "\n".join(f"{question} {answer}" for question, answer in answers.items())

@@ -1,0 +1,339 @@
+"""Claude's stream-json, as it is on the wire: what the CLI writes, and how a read is decoded.
+
+The CLI grows fields, types and subtypes with every release, so everything here is lenient. One
+tagged union declares every top-level type that is known, also those nobody needs: an undeclared
+tag would fail the decoding of its whole batch. Below it the shapes are flat and optional (a block,
+a delta and a stream event of any kind each fit one struct), for the same reason. What nobody
+computes with is typed `Any`, so that a surprise in it cannot cost the message.
+
+Field names are the wire's, camelCase where it is. `type` may be the last key of a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from msgspec import Struct, ValidationError, convert
+from msgspec.json import Decoder
+
+from .._errors import RemoteProtocolError
+from .._model.content import JsonObject
+from .._wire.json import DECODE_ERRORS, decode
+
+# --- what a conversation is made of
+
+
+class Block(Struct, gc=False, omit_defaults=True):
+    """A content block of any kind: text, thinking, tool_use, tool_result, image, …"""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Any = None
+    tool_use_id: str | None = None
+    content: Any = None
+    is_error: bool | None = None
+    source: Any = None
+
+
+class ApiMessage(Struct, gc=False):
+    """A message of the Messages API."""
+
+    content: str | list[Block] = ""
+    id: str | None = None
+    model: str | None = None
+    usage: Any = None
+
+
+class Assistant(Struct, tag_field="type", tag="assistant", gc=False):
+    """One finished content block of the answer; several share `message.id`. With partial messages
+    on, it repeats what `stream_event` lines already said, and comes before the block's end."""
+
+    message: ApiMessage
+    parent_tool_use_id: str | None = None
+    error: Any = None
+    api_error_status: Any = None
+
+
+class User(Struct, tag_field="type", tag="user", gc=False):
+    """Tool results, prompts of sub-agents, synthetic texts and echoes."""
+
+    message: ApiMessage
+    uuid: str | None = None
+    parent_tool_use_id: str | None = None
+    tool_use_result: Any = None
+    tool_result_meta: Any = None
+    isReplay: Any = None
+
+
+class Delta(Struct, gc=False):
+    text: str | None = None
+    thinking: str | None = None
+
+
+class Event(Struct, gc=False):
+    """A streaming event of the Messages API, of any kind."""
+
+    type: str
+    index: int = 0
+    delta: Delta | None = None
+    content_block: Block | None = None
+    message: ApiMessage | None = None
+    usage: Any = None
+
+
+class StreamEvent(Struct, tag_field="type", tag="stream_event", gc=False):
+    event: Event
+    parent_tool_use_id: str | None = None
+
+
+class Result(Struct, tag_field="type", tag="result", gc=False):
+    """The end of a turn (not of the run)."""
+
+    subtype: Any = None
+    is_error: Any = None
+    terminal_reason: Any = None
+    stop_reason: Any = None
+    result: Any = None
+    errors: Any = None
+    num_turns: Any = None
+    total_cost_usd: Any = None
+    usage: Any = None
+    modelUsage: Any = None
+    structured_output: Any = None
+    api_error_status: Any = None
+    startup_failure_reason: Any = None
+    origin: Any = None
+    user_message_uuid: Any = None
+    user_message_uuids: Any = None
+
+    def uuids(self) -> list[str]:
+        """The prompts that this result answers, if the CLI is new enough to say."""
+        if isinstance(self.user_message_uuids, list) and self.user_message_uuids:
+            return self.user_message_uuids
+        return [self.user_message_uuid] if isinstance(self.user_message_uuid, str) else []
+
+    def unsolicited(self) -> bool:
+        """Whether something else than a prompt of ours started the turn."""
+        kind = self.origin.get("kind") if isinstance(self.origin, dict) else None
+        return kind not in (None, "human")
+
+
+class CommandLifecycle(Struct, tag_field="type", tag="command_lifecycle", gc=False):
+    """What became of one prompt: `queued`, `started`, `completed` or `cancelled`. Undocumented."""
+
+    command_uuid: str
+    state: str
+
+
+class ConversationReset(Struct, tag_field="type", tag="conversation_reset", gc=False):
+    """The conversation was cleared; totals restart, the session id changes with the next `init`."""
+
+    trigger: Any = None
+
+
+# --- control, both ways
+
+
+class ControlRequest(Struct, tag_field="type", tag="control_request", gc=False):
+    request_id: str
+    request: JsonObject
+
+
+class ControlResult(Struct, gc=False):
+    subtype: str
+    request_id: str
+    response: Any = None
+    error: Any = None
+    error_code: Any = None
+    pending_permission_requests: Any = None
+    pending_user_dialog_requests: Any = None
+
+
+class ControlResponse(Struct, tag_field="type", tag="control_response", gc=False):
+    response: ControlResult
+
+
+class ControlCancel(Struct, tag_field="type", tag="control_cancel_request", gc=False):
+    request_id: str
+
+
+# --- further types
+
+
+class RateLimit(Struct, tag_field="type", tag="rate_limit_event", gc=False):
+    rate_limit_info: Any = None
+
+
+class AuthStatus(Struct, tag_field="type", tag="auth_status", gc=False):
+    isAuthenticating: Any = None
+    output: Any = None
+    error: Any = None
+
+
+class PromptSuggestion(Struct, tag_field="type", tag="prompt_suggestion", gc=False):
+    suggestion: Any = None
+
+
+class ToolProgress(Struct, tag_field="type", tag="tool_progress", gc=False):
+    """A heartbeat of a running tool. Its `parent_tool_use_id` is the tool itself, so it says
+    nothing about sub-agents; that it came is all it means."""
+
+
+class KeepAlive(Struct, tag_field="type", tag="keep_alive", gc=False):
+    pass
+
+
+class ToolUseSummary(Struct, tag_field="type", tag="tool_use_summary", gc=False):
+    pass
+
+
+class TranscriptMirror(Struct, tag_field="type", tag="transcript_mirror", gc=False):
+    pass
+
+
+class ActiveGoal(Struct, tag_field="type", tag="active_goal", gc=False):
+    pass
+
+
+class AutocompactState(Struct, tag_field="type", tag="autocompact_state", gc=False):
+    pass
+
+
+class SystemHead(Struct, tag_field="type", tag="system", gc=False):
+    """A `system` line, as far as it is decoded with its batch; `System` has the rest."""
+
+    subtype: str = ""
+
+
+class System(Struct, gc=False):
+    """A `system` line with all its fields; `fields` includes the unknown ones."""
+
+    subtype: str
+    fields: JsonObject
+
+
+class Unknown(Struct, gc=False):
+    """A line whose `type` nobody declared here; `fields` is all of it."""
+
+    type: str
+    fields: JsonObject
+
+
+class Bad(Struct, gc=False):
+    """A line that is no message: not JSON, not an object, or broken in what is needed of it."""
+
+    error: str
+    line: bytes
+
+
+_Wire: TypeAlias = (
+    StreamEvent
+    | Assistant
+    | User
+    | SystemHead
+    | Result
+    | CommandLifecycle
+    | ControlRequest
+    | ControlResponse
+    | ControlCancel
+    | ConversationReset
+    | RateLimit
+    | AuthStatus
+    | PromptSuggestion
+    | ToolProgress
+    | KeepAlive
+    | ToolUseSummary
+    | TranscriptMirror
+    | ActiveGoal
+    | AutocompactState
+)
+Message: TypeAlias = _Wire | System | Unknown | Bad
+
+_decoder: Decoder[_Wire] = Decoder(_Wire)
+_objects: Decoder[JsonObject] = Decoder(JsonObject)
+
+QUIET_SYSTEM = frozenset(
+    {
+        "thinking_tokens",
+        "hook_started",
+        "hook_progress",
+        "files_persisted",
+        "memory_recall",
+        "elicitation_complete",
+        "control_request_progress",
+    }
+)
+"""Subtypes of `system` that nothing is made of; their lines are not decoded again."""
+
+
+class Reader:
+    """Decodes whole lines into messages, all lines of a read in one call where possible."""
+
+    def __init__(self) -> None:
+        self._by_line = False
+        """Set once an undeclared type was met: each of them fails its batch, and tolerating that
+        costs more than the batch gains."""
+
+    def read(self, lines: bytes | bytearray) -> list[Message]:
+        """The messages of some whole lines. Never raises: what cannot be read is `Bad`."""
+        if self._by_line:
+            return list(self._each(lines))
+        try:
+            batch = _decoder.decode_lines(lines)
+        except DECODE_ERRORS:
+            return list(self._each(lines))
+        if any(type(m) is SystemHead and m.subtype not in QUIET_SYSTEM for m in batch):
+            return self._with_system(batch, lines)
+        return batch  # type: ignore[return-value]  # a list of a part of the union
+
+    def _with_system(self, batch: list[_Wire], lines: bytes | bytearray) -> list[Message]:
+        """The second step of `system` lines: their subtypes share no shape worth declaring."""
+        texts = [line for line in lines.split(b"\n") if line.strip()]
+        if len(texts) != len(batch):  # not one object a line
+            return list(self._each(lines))
+        try:
+            return [
+                _system(decode(text, _objects))
+                if type(message) is SystemHead and message.subtype not in QUIET_SYSTEM
+                else message
+                for message, text in zip(batch, texts, strict=True)
+            ]
+        except RemoteProtocolError:
+            return list(self._each(lines))
+
+    def _each(self, lines: bytes | bytearray) -> Iterator[Message]:
+        for line in lines.split(b"\n"):
+            if not line.strip():
+                continue
+            try:
+                fields = decode(line, _objects)
+            except RemoteProtocolError as error:
+                yield Bad(str(error), bytes(line[:200]))
+                continue
+            yield self._one(fields, line)
+
+    def _one(self, fields: JsonObject, line: bytes | bytearray) -> Message:
+        """One line, decoded without a type: also its lone surrogates are repaired by now."""
+        tag = fields.get("type")
+        if tag == "system" and isinstance(fields.get("subtype", ""), str):
+            return _system(fields)
+        try:
+            message: _Wire = convert(fields, _Wire)
+            return message
+        except ValidationError as error:
+            if isinstance(tag, str) and tag not in DECLARED:
+                self._by_line = True
+                return Unknown(tag, fields)
+            return Bad(str(error), bytes(line[:200]))
+
+
+def _system(fields: JsonObject) -> System:
+    return System(fields.get("subtype", ""), fields)
+
+
+DECLARED: frozenset[str] = frozenset(str(kind.__struct_config__.tag) for kind in _Wire.__args__)
+"""The top-level types that are decoded with their batch."""

@@ -1,0 +1,158 @@
+"""How a turn ended, from its `result`.
+
+`subtype` alone says little: an API error is a `success`, an interrupt an error. What counts is
+`terminal_reason` together with `is_error`, and whether a structured answer is there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from .._model.events import Error, Outcome, Usage
+from .messages import Result
+from .speech import ApiError
+
+ABORTED = frozenset({"aborted_streaming", "aborted_tools"})
+LIMITS = frozenset({"max_turns", "budget_exhausted"})
+LIMIT_SUBTYPES = frozenset({"error_max_turns", "error_max_budget_usd"})
+DIAGNOSTIC = "[ede_diagnostic]"
+"""Begins texts that the CLI writes for its own developers."""
+
+
+class Verdict(Struct):
+    """A turn's end in neutral words."""
+
+    outcome: Outcome
+    stop_reason: str | None = None
+    error: Error | None = None
+    structured_output: Any = None
+
+
+def judge(
+    result: Result,
+    *,
+    interrupted: bool = False,
+    structured: bool = False,
+    api_error: ApiError | None = None,
+    blocked: str | None = None,
+) -> Verdict:
+    """How the turn of this result ended.
+
+    `interrupted`: we asked to stop. `structured`: a structured answer was asked for. `blocked`:
+    what a hook said when it stopped the prompt.
+    """
+    reason, stop = _str(result.terminal_reason), _str(result.stop_reason)
+    said = stop if reason in (None, "completed") else reason
+    if reason in ABORTED or (reason is None and interrupted and result.is_error):
+        return Verdict("cancelled", said)
+    if reason in LIMITS or result.subtype in LIMIT_SUBTYPES:
+        return Verdict("limit", said or _str(result.subtype))
+    if result.is_error:
+        return Verdict("failed", said, _error(result, reason, api_error))
+    if stop == "refusal":
+        return Verdict("refused", stop)
+    if stop == "max_tokens":
+        return Verdict("limit", stop)
+    if blocked is not None and result.num_turns == 0:
+        return Verdict("refused", "hook_blocked", Error("hook_blocked", blocked))
+    if structured and result.structured_output is None and result.num_turns != 0:
+        missing = "the agent ended its turn without the structured output that was asked for"
+        return Verdict("failed", said, Error("structured_output_missing", missing))
+    return Verdict("completed", said, structured_output=result.structured_output)
+
+
+def _error(result: Result, reason: str | None, api_error: ApiError | None) -> Error:
+    """What went wrong, as far as the CLI told: never its internal diagnostics."""
+    said = [e for e in _texts(result.errors) if not e.startswith(DIAGNOSTIC)]
+    if not said:
+        said = _texts([result.result])
+    if not said and api_error is not None:
+        said = [api_error.message]
+    code = reason or (_str(result.subtype) if result.subtype != "success" else None) or "failed"
+    data: dict[str, Any] = {"reason": reason} if reason is not None else {}
+    status = result.api_error_status
+    if api_error is not None:
+        code = api_error.code
+        status = status if status is not None else api_error.status
+    if status is not None:
+        data["status"] = status
+    return Error(code, "\n".join(said) or f"the turn ended with {code}", data or None)
+
+
+def turn_usage(result: Result, cost_before: float) -> Usage | None:
+    """What the turn took: tokens of the main conversation, and the growth of the cost."""
+    cost = total_cost(result)
+    spent = cost - cost_before if cost is not None and cost >= cost_before else cost
+    usage = result.usage
+    if not isinstance(usage, dict):
+        return Usage(cost=spent, currency="USD") if spent is not None else None
+    return _usage(
+        _int(usage.get("input_tokens")),
+        _int(usage.get("output_tokens")),
+        _int(usage.get("cache_read_input_tokens")),
+        _int(usage.get("cache_creation_input_tokens")),
+        cost=spent,
+    )
+
+
+def session_usage(result: Result, context: dict[str, int], model: str | None) -> Usage:
+    """What the session took so far, with all its helpers, and how full the context window is.
+
+    `context` are the API's counts of the main agent's last message.
+    """
+    models = [m for m in _values(result.modelUsage) if isinstance(m, dict)]
+
+    def total(name: str) -> int | None:
+        return sum(_int(m.get(name)) or 0 for m in models) if models else None
+
+    usage = _usage(
+        total("inputTokens"),
+        total("outputTokens"),
+        total("cacheReadInputTokens"),
+        total("cacheCreationInputTokens"),
+        cost=total_cost(result),
+    )
+    main = result.modelUsage.get(model) if isinstance(result.modelUsage, dict) else None
+    sizes = [_int(m.get("contextWindow")) for m in ([main] if isinstance(main, dict) else models)]
+    usage.size = max((size for size in sizes if size), default=None)
+    usage.used = sum(context.values()) or None
+    return usage
+
+
+def _usage(
+    fresh: int | None, output: int | None, read: int | None, write: int | None, cost: float | None
+) -> Usage:
+    counts = [count for count in (fresh, output, read, write) if count is not None]
+    return Usage(
+        input_tokens=fresh,
+        output_tokens=output,
+        cache_read_tokens=read,
+        cache_write_tokens=write,
+        total_tokens=sum(counts) if counts else None,
+        cost=cost,
+        currency="USD" if cost is not None else None,
+    )
+
+
+def total_cost(result: Result) -> float | None:
+    """The session's cost so far, in USD."""
+    cost = result.total_cost_usd
+    return float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None
+
+
+def _str(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _int(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _texts(values: Any) -> list[str]:
+    return [v for v in values if isinstance(v, str) and v] if isinstance(values, list) else []
+
+
+def _values(mapping: Any) -> list[Any]:
+    return list(mapping.values()) if isinstance(mapping, dict) else []

@@ -1,0 +1,190 @@
+"""What Claude asks a person: permission for a tool, answers to its questions, forms of MCP servers.
+
+Each is shown as an `Asked`; the answer is translated back into the response that the CLI wants.
+Nothing is ever allowed by default: an answer that is not understood is a refusal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._model.content import JsonObject
+from .._model.driver import Answer, Asked
+from .._model.events import PermissionOption
+from .toolkit import kind_of, title_of
+
+ALLOW_ONCE, ALLOW_ALWAYS, REJECT = "allow_once", "allow_always", "reject_once"
+ACCEPT_EDITS = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
+DETAILS = (
+    "description",
+    "decision_reason",
+    "decision_reason_type",
+    "blocked_path",
+    "permission_suggestions",
+    "matched_ask_rule",
+    "classifier_approvable",
+    "default_to_no",
+    "requires_user_interaction",
+    "mcp_server",
+    "agent_id",
+)
+"""What the CLI says about a request beside the call itself; it may carry terminal escapes."""
+
+
+def ask_permission(key: str, request: JsonObject, *, background: bool) -> Asked:
+    """`can_use_tool`. `background`: a background agent asks, whose calls are not shown."""
+    name = _str(request.get("tool_name"))
+    arguments = request.get("input")
+    call = request.get("tool_use_id")
+    asked = Asked(
+        key=key,
+        kind="permission",
+        title=_str(request.get("title")) or title_of(name, arguments),
+        options=_options(name, request),
+        tool_call=call if isinstance(call, str) and not background else None,
+        name=name,
+        tool_kind=kind_of(name),
+        input=arguments,
+        detail={name: request[name] for name in DETAILS if name in request} or None,
+        raw=request,
+    )
+    if name == "AskUserQuestion":
+        asked.kind = "elicitation"
+        asked.options = []
+        asked.form = _questionnaire(arguments)
+    return asked
+
+
+def _options(name: str, request: JsonObject) -> list[PermissionOption]:
+    if name == "ExitPlanMode":
+        return [
+            PermissionOption(ALLOW_ALWAYS, "Yes, and accept edits from now on", "allow_always"),
+            PermissionOption(ALLOW_ONCE, "Yes, and ask before each edit", "allow_once"),
+            PermissionOption(REJECT, "No, keep planning", "reject_once"),
+        ]
+    options = [PermissionOption(ALLOW_ONCE, "Allow", "allow_once")]
+    suggestions = _suggestions(request)
+    if suggestions and not request.get("suppress_always_allow_rule"):
+        words = "; ".join(filter(None, map(_in_words, suggestions)))
+        label = f"Always allow: {words}" if words else "Always allow"
+        options.append(PermissionOption(ALLOW_ALWAYS, label, "allow_always"))
+    options.append(PermissionOption(REJECT, "Reject", "reject_once"))
+    return options
+
+
+def _suggestions(request: JsonObject) -> list[JsonObject]:
+    given = request.get("permission_suggestions")
+    return [s for s in given if isinstance(s, dict)] if isinstance(given, list) else []
+
+
+def _in_words(update: JsonObject) -> str:
+    """A change of the permission rules, for people."""
+    match update.get("type"):
+        case "addRules" | "replaceRules":
+            rules = update.get("rules")
+            return ", ".join(map(_rule, rules)) if isinstance(rules, list) else ""
+        case "setMode":
+            return f"mode {update.get('mode')}"
+        case "addDirectories":
+            folders = update.get("directories")
+            return ", ".join(map(str, folders)) if isinstance(folders, list) else ""
+        case _:
+            return ""
+
+
+def _rule(rule: Any) -> str:
+    if not isinstance(rule, dict):
+        return ""
+    content = rule.get("ruleContent")
+    return f"{rule.get('toolName')}({content})" if content else str(rule.get("toolName"))
+
+
+def permission_response(request: JsonObject, answer: Answer) -> JsonObject:
+    """The response to `can_use_tool`."""
+    arguments = request.get("input")
+    arguments = arguments if isinstance(arguments, dict) else {}
+    name = request.get("tool_name")
+    if name == "AskUserQuestion":
+        if answer.option != "accept" or answer.content is None:
+            return _deny(answer, "The user did not answer the questions.")
+        answers = {question: _joined(value) for question, value in answer.content.items()}
+        return {"behavior": "allow", "updatedInput": {**arguments, "answers": answers}}
+    if answer.option not in (ALLOW_ONCE, ALLOW_ALWAYS):
+        return _deny(answer, "The user does not want to proceed with this tool use.")
+    new = answer.updated_input
+    allowed: JsonObject = {"behavior": "allow", "updatedInput": arguments if new is None else new}
+    if answer.option == ALLOW_ALWAYS:
+        allowed["updatedPermissions"] = (
+            [ACCEPT_EDITS] if name == "ExitPlanMode" else _suggestions(request)
+        )
+    return allowed
+
+
+def allows(response: JsonObject) -> bool:
+    return response.get("behavior") == "allow"
+
+
+def _deny(answer: Answer, reason: str) -> JsonObject:
+    """A denial; without a message the CLI would take it for a broken answer."""
+    denied: JsonObject = {"behavior": "deny", "message": answer.message or reason}
+    if answer.interrupt:
+        denied["interrupt"] = True
+    return denied
+
+
+def _questionnaire(arguments: Any) -> JsonObject:
+    """The form of `AskUserQuestion`: one field per question, called by the question's text, which
+    is what the CLI wants the answers to be called by."""
+    questions = arguments.get("questions") if isinstance(arguments, dict) else None
+    fields = {
+        _str(q.get("question")): _question(q)
+        for q in (questions if isinstance(questions, list) else [])
+        if isinstance(q, dict)
+    }
+    return {"type": "object", "properties": fields, "required": list(fields)}
+
+
+def _question(question: JsonObject) -> JsonObject:
+    given = question.get("options")
+    choices: list[JsonObject] = []
+    for option in given if isinstance(given, list) else []:
+        if isinstance(option, dict):
+            label = _str(option.get("label"))
+            choice = {"const": label, "title": label}
+            if option.get("description"):
+                choice["description"] = _str(option["description"])
+            choices.append(choice)
+    named = {"title": _str(question.get("header")), "description": _str(question.get("question"))}
+    if question.get("multiSelect"):
+        return {**named, "type": "array", "items": {"type": "string", "anyOf": choices}}
+    return {**named, "type": "string", "oneOf": choices}
+
+
+def _joined(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def ask_elicitation(key: str, request: JsonObject) -> Asked:
+    """`elicitation`: an MCP server wants a form filled or a page visited."""
+    schema, url = request.get("requested_schema"), request.get("url")
+    return Asked(
+        key=key,
+        kind="elicitation",
+        title=_str(request.get("title")) or _str(request.get("message")),
+        name=_str(request.get("mcp_server_name")) or None,
+        detail={"message": request.get("message")},
+        form=schema if isinstance(schema, dict) else None,
+        url=url if isinstance(url, str) else None,
+        raw=request,
+    )
+
+
+def elicitation_response(answer: Answer) -> JsonObject:
+    """The response to `elicitation`."""
+    if answer.option == "accept":
+        return {"action": "accept", "content": answer.content or {}}
+    return {"action": "cancel" if answer.option is None else "decline"}
+
+
+def _str(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,341 @@
+"""What Claude says and does, from messages to effects: text, thoughts, tool calls, results.
+
+With partial messages on, every text arrives twice: in pieces, and whole in an `assistant` message
+just before its block ends. The pieces are what is shown. The whole only adds what the pieces
+lacked, which is also how a message without pieces is handled (a sub-agent's, or an older CLI's).
+
+The steps of a background agent are no part of any turn and are not shown here; its task tells how
+it gets on (`tasks.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, Struct, field, to_builtins
+
+from .._model.content import Block, Text, ToolContent
+from .._model.driver import (
+    Effect,
+    PlanSet,
+    Said,
+    Showed,
+    SpeechEnded,
+    Spoke,
+    ToolCalled,
+)
+from .._model.events import ItemStatus, Notice
+from . import messages as wire
+from .blocks import from_claude, tool_content
+from .plan import Plan
+from .toolkit import content_of, is_edit, kind_of, locations_of, title_of
+
+CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+CONTEXT = (
+    "input_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "output_tokens",
+)
+SYNTHETIC = "<synthetic>"
+"""The model's name in messages that the CLI wrote itself."""
+
+
+class _Speech(Struct):
+    """A text or thinking block that arrives in pieces."""
+
+    thought: bool
+    said: int = 0
+    """Characters shown so far."""
+    ended: bool = False
+
+
+class _Stream(Struct):
+    """The message that one agent (the main one, or a sub-agent) writes now."""
+
+    message: str | None = None
+    blocks: dict[int, _Speech] = field(default_factory=dict)
+    unconfirmed: list[_Speech] = field(default_factory=list)
+    """Blocks whose `assistant` message has not come."""
+
+
+class ApiError(Struct):
+    """What the CLI wrote in the model's place because the API failed."""
+
+    code: str
+    message: str
+    status: int | None = None
+
+
+class Translator:
+    """Turns the conversation's messages into effects, appended to `out`."""
+
+    def __init__(self) -> None:
+        self.hidden: set[str] = set()
+        """Tool calls whose sub-agent works in the background, and all calls below them."""
+        self.denied: set[str] = set()
+        """Tool calls that were refused, by us or by a rule."""
+        self.interrupted = False
+        """We asked to stop: what was running did not fail, and nobody refused it."""
+        self.api_error: ApiError | None = None
+        self.context: dict[str, int] = {}
+        """Tokens in the main agent's context, by the API's names."""
+        self._streams: dict[str | None, _Stream] = {}
+        self._names: dict[str, str] = {}
+        self._plan = Plan()
+
+    def turn_ended(self) -> None:
+        """Forget what concerned the turn."""
+        self.interrupted = False
+        self.api_error = None
+        self.denied.clear()
+
+    # --- in pieces
+
+    def pieces(
+        self, parent: str | None, index: int, thought: bool, text: str, out: list[Effect]
+    ) -> None:
+        """Text of one block, perhaps of many deltas."""
+        if parent in self.hidden:
+            return
+        stream = self._streams.get(parent)
+        if stream is None:
+            stream = self._streams[parent] = _Stream()
+        speech = stream.blocks.get(index)
+        if speech is None:  # its start was lost
+            speech = self._begin(stream, index, thought)
+        speech.said += len(text)
+        out.append(Spoke(text, thought, stream.message, parent))
+
+    def stream_event(self, event: wire.Event, parent: str | None, out: list[Effect]) -> None:
+        """A streaming event that is no piece of text."""
+        if parent in self.hidden:
+            return
+        match event.type:
+            case "message_start":
+                message = event.message
+                self._streams[parent] = _Stream(message.id if message is not None else None)
+                if parent is None and message is not None:
+                    self._count(message.usage)
+            case "content_block_start" if event.content_block is not None:
+                self._block_start(event.index, event.content_block, parent, out)
+            case "content_block_stop":
+                self._block_stop(event.index, parent, out)
+            case "message_delta" if parent is None:
+                self._count(event.usage)
+            case _:
+                pass
+
+    def _begin(self, stream: _Stream, index: int, thought: bool) -> _Speech:
+        speech = stream.blocks[index] = _Speech(thought)
+        stream.unconfirmed.append(speech)
+        return speech
+
+    def _block_start(
+        self, index: int, block: wire.Block, parent: str | None, out: list[Effect]
+    ) -> None:
+        if block.type in ("text", "thinking"):
+            self._begin(self._streams.setdefault(parent, _Stream()), index, block.type != "text")
+            if text := _text_of(block):
+                self.pieces(parent, index, block.type != "text", text, out)
+        elif block.type in CALLS and block.id:
+            name = block.name or ""
+            self._names[block.id] = name
+            out.append(
+                ToolCalled(
+                    id=block.id,
+                    opens=True,
+                    name=name,
+                    title=title_of(name, None),
+                    kind=kind_of(name),
+                    status="pending",
+                    parent=parent,
+                )
+            )
+
+    def _block_stop(self, index: int, parent: str | None, out: list[Effect]) -> None:
+        stream = self._streams.get(parent)
+        speech = stream.blocks.pop(index, None) if stream is not None else None
+        if speech is not None:
+            speech.ended = True
+            if speech.said:
+                out.append(SpeechEnded(parent=parent))
+
+    def _count(self, usage: Any) -> None:
+        if isinstance(usage, dict):
+            for name in CONTEXT:
+                if isinstance(usage.get(name), int):
+                    self.context[name] = usage[name]
+
+    # --- whole messages
+
+    def assistant(self, m: wire.Assistant, out: list[Effect]) -> None:
+        parent, message = m.parent_tool_use_id, m.message
+        blocks = _blocks(message)
+        if parent in self.hidden:
+            self.hidden.update(b.id for b in blocks if b.type in CALLS and b.id)
+            return
+        if m.error is not None and message.model == SYNTHETIC:
+            self._api_failed(m, blocks)
+            return
+        stream = self._streams.get(parent)
+        if parent is None and (stream is None or stream.message != message.id):
+            self._count(message.usage)
+        for block in blocks:
+            if block.type in ("text", "thinking"):
+                self._confirm(block, message.id, parent, out)
+            elif block.type in CALLS and block.id:
+                self._call(block, block.id, parent, out)
+            elif block.type.endswith("_tool_result") and block.tool_use_id:
+                self._result(block, block.tool_use_id, parent, {}, None, out)
+            else:
+                for shown in from_claude([to_builtins(block)]):
+                    out.append(Showed(block=shown, message=message.id, parent=parent))
+
+    def _confirm(
+        self, block: wire.Block, message: str | None, parent: str | None, out: list[Effect]
+    ) -> None:
+        """A whole text: shows what its pieces did not."""
+        text, thought = _text_of(block), block.type != "text"
+        stream = self._streams.get(parent)
+        speech: _Speech | None = None
+        if stream is not None and stream.message == message:
+            speech = next((s for s in stream.unconfirmed if s.thought is thought), None)
+            if speech is not None:
+                stream.unconfirmed.remove(speech)
+        rest = text[speech.said :] if speech is not None else text
+        if rest:
+            out.append(Spoke(rest, thought, message, parent))
+        if speech is not None:
+            speech.said += len(rest)
+        if rest and (speech is None or speech.ended):
+            out.append(SpeechEnded(parent=parent))
+
+    def _call(self, block: wire.Block, id: str, parent: str | None, out: list[Effect]) -> None:
+        name = block.name or ""
+        opens = id not in self._names
+        self._names[id] = name
+        out.append(
+            ToolCalled(
+                id=id,
+                opens=opens,
+                name=name,
+                title=title_of(name, block.input),
+                kind=kind_of(name),
+                status="running",
+                input=block.input,
+                content=content_of(name, block.input) or UNSET,
+                locations=locations_of(block.input) or UNSET,
+                parent=parent,
+            )
+        )
+        if parent is None and (plan := self._plan.called(id, name, block.input)) is not None:
+            out.append(PlanSet(plan))
+
+    def _api_failed(self, m: wire.Assistant, blocks: list[wire.Block]) -> None:
+        """The CLI's own words about a failed request; the turn's result says them as an error."""
+        status = m.api_error_status
+        self.api_error = ApiError(
+            str(m.error),
+            "".join(map(_text_of, blocks)),
+            status if isinstance(status, int) else None,
+        )
+
+    # --- the other side
+
+    def user(self, m: wire.User, ours: bool, out: list[Effect]) -> None:
+        """Tool results and echoes. `ours`: it repeats a prompt of ours."""
+        parent, content = m.parent_tool_use_id, m.message.content
+        if parent in self.hidden:
+            return
+        if isinstance(content, str):
+            self._said(content, m, ours, out)
+            return
+        meta = _by_id(m.tool_result_meta)
+        results = [b for b in content if b.type == "tool_result" and b.tool_use_id]
+        for block in results:
+            assert block.tool_use_id is not None
+            structured = m.tool_use_result if len(results) == 1 else None
+            self._result(
+                block, block.tool_use_id, parent, meta.get(block.tool_use_id, {}), structured, out
+            )
+        if m.isReplay and not results and not ours and parent is None:
+            said = [part for b in content for part in _shown(b)]
+            if said:
+                out.append(Said(content=said, message=m.uuid))
+
+    def _said(self, text: str, m: wire.User, ours: bool, out: list[Effect]) -> None:
+        for tag, level in (("local-command-stdout", "info"), ("local-command-stderr", "warning")):
+            if text.startswith(f"<{tag}>"):
+                said = text.removeprefix(f"<{tag}>").removesuffix(f"</{tag}>").strip()
+                if said:
+                    out.append(Notice(level, "local_command", said))  # type: ignore[arg-type]
+                return
+        if m.isReplay and not ours and m.parent_tool_use_id is None:
+            out.append(Said(content=[Text(text)], message=m.uuid))
+
+    def _result(
+        self,
+        block: wire.Block,
+        id: str,
+        parent: str | None,
+        meta: dict[str, Any],
+        structured: Any,
+        out: list[Effect],
+    ) -> None:
+        if id in self.hidden and id not in self._names:
+            return  # a step of a background agent
+        failed = bool(block.is_error)
+        status = self._status(id, failed, meta.get("non_execution_kind"))
+        content: list[ToolContent] = _unwrapped(block.content)
+        name = self._names.pop(id, "")
+        out.append(
+            ToolCalled(
+                id=id,
+                status=status,
+                content=UNSET if is_edit(name) and not failed else content,
+                output=structured if isinstance(structured, dict | list) else UNSET,
+                parent=parent,
+            )
+        )
+        if parent is None and (plan := self._plan.answered(id, failed, structured)) is not None:
+            out.append(PlanSet(plan))
+
+    def _status(self, id: str, failed: bool, unexecuted: Any) -> ItemStatus:
+        if id in self.denied:
+            return "denied" if failed else "completed"
+        if unexecuted is not None:
+            stopped = self.interrupted or unexecuted == "interrupted"
+            return "cancelled" if stopped else "denied"
+        if failed:
+            return "cancelled" if self.interrupted else "failed"
+        return "completed"
+
+
+def _blocks(message: wire.ApiMessage) -> list[wire.Block]:
+    if isinstance(message.content, str):
+        return [wire.Block(type="text", text=message.content)]
+    return message.content
+
+
+def _text_of(block: wire.Block) -> str:
+    if block.type == "thinking":
+        return block.thinking or block.text or ""
+    return block.text or ""
+
+
+def _shown(block: wire.Block) -> list[Block]:
+    return from_claude([to_builtins(block)])
+
+
+def _unwrapped(content: Any) -> list[ToolContent]:
+    """A result's content, without the tags that tell the model that it is an error."""
+    if isinstance(content, str):
+        content = content.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
+    return tool_content(content)
+
+
+def _by_id(meta: Any) -> dict[str, dict[str, Any]]:
+    if not isinstance(meta, list):
+        return {}
+    return {m["id"]: m for m in meta if isinstance(m, dict) and isinstance(m.get("id"), str)}

@@ -1,0 +1,158 @@
+"""Background work: agents, shells and workflows that go on when the turn is over.
+
+Claude reports a task by edges (`task_started`, `task_updated`, `task_notification`), either of
+whose ends may be missing, and by the level (`background_tasks_changed`, the whole set). Both are
+believed: a task is over when one of them says so. Work in the foreground is announced by the same
+messages (any shell command of more than 3 s is) and is no background task, unless it becomes one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .._model.content import JsonObject
+from .._model.driver import Effect, TaskSet
+from .._model.events import Task
+
+STATUS = {
+    "pending": "pending",
+    "running": "running",
+    "paused": "pending",
+    "completed": "completed",
+    "failed": "failed",
+    "killed": "cancelled",
+    "stopped": "cancelled",
+}
+"""Claude's words, of which there are two for the same end, as the words of items."""
+
+OVER = frozenset({"completed", "failed", "cancelled"})
+
+AGENTS = frozenset({"local_agent", "local_workflow"})
+"""Kinds that work in Claude's own process and make it go on by itself when they are done."""
+
+
+class _Known(Struct):
+    task: Task
+    background: bool
+    call: str | None = None
+    """The tool call that began it."""
+    shown: Task | None = None
+    """What was told last."""
+
+
+class Tasks:
+    """The tasks of one process. What changes is appended to `out` as `TaskSet`."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, _Known] = {}
+
+    def _live(self) -> list[Task]:
+        return [k.task for k in self._tasks.values() if k.background and k.task.status not in OVER]
+
+    @property
+    def hold(self) -> bool:
+        """Whether background work goes on that keeps Claude from going to rest: all but shells."""
+        return any(task.kind != "local_bash" for task in self._live())
+
+    @property
+    def agents_live(self) -> bool:
+        """Whether background work goes on that will make Claude speak again."""
+        return any(task.kind in AGENTS for task in self._live())
+
+    def in_background(self, id: str) -> bool:
+        known = self._tasks.get(id)
+        return known is not None and known.background
+
+    def heard(self, m: JsonObject, turn: str | None, hidden: set[str], out: list[Effect]) -> None:
+        """A `system` message about tasks. The tool call of an agent that works in the background
+        is added to `hidden`."""
+        if m.get("subtype") == "background_tasks_changed":
+            self._level(m.get("tasks"), turn, hidden, out)
+            return
+        id = m.get("task_id")
+        if not isinstance(id, str):
+            return
+        match m.get("subtype"):
+            case "task_started":
+                self._started(id, m, turn)
+            case "task_progress":
+                detail = m.get("summary") or m.get("description") or m.get("last_tool_name")
+                self._change(id, detail=detail)
+            case "task_updated":
+                patch = m.get("patch")
+                if isinstance(patch, dict):
+                    self._patch(id, patch)
+            case "task_notification":
+                self._change(id, status=STATUS.get(str(m.get("status"))), detail=m.get("summary"))
+            case _:
+                return
+        known = self._tasks.get(id)
+        if known is not None:
+            self._tell(known, hidden, out)
+
+    def _started(self, id: str, m: JsonObject, turn: str | None) -> None:
+        known = self._tasks.get(id)
+        task = Task(
+            id=id,
+            title=str(m.get("description") or m.get("workflow_name") or ""),
+            turn=known.task.turn if known is not None else turn,
+            kind=_kind(m),
+        )
+        quiet = bool(m.get("ambient") or m.get("skip_transcript"))
+        background = m.get("is_backgrounded") is not False and not quiet
+        call = m.get("tool_use_id")
+        shown = known.shown if known is not None else None
+        self._tasks[id] = _Known(task, background, call if isinstance(call, str) else None, shown)
+
+    def _patch(self, id: str, patch: JsonObject) -> None:
+        known = self._tasks.get(id)
+        if known is not None and patch.get("is_backgrounded") is True:
+            known.background = True
+        self._change(
+            id,
+            status=STATUS.get(str(patch.get("status"))),
+            title=patch.get("description"),
+            detail=patch.get("error"),
+        )
+
+    def _change(self, id: str, **fields: Any) -> None:
+        known = self._tasks.get(id)
+        if known is not None and known.task.status not in OVER:
+            new = {name: value for name, value in fields.items() if isinstance(value, str)}
+            known.task = replace(known.task, **new)
+
+    def _level(self, tasks: Any, turn: str | None, hidden: set[str], out: list[Effect]) -> None:
+        """The whole set of live tasks: adds what began unheard, ends what ended unheard."""
+        if not isinstance(tasks, list):
+            return
+        live = {t["task_id"]: t for t in tasks if isinstance(t, dict) and _id(t)}
+        for id, m in live.items():
+            known = self._tasks.get(id)
+            if known is None or known.task.status in OVER:  # a resumed task keeps its id
+                self._started(id, m, turn)
+            elif not m.get("ambient"):
+                known.background = True
+            self._tell(self._tasks[id], hidden, out)
+        for id, known in self._tasks.items():
+            if known.background and id not in live:
+                self._change(id, status="completed")
+                self._tell(known, hidden, out)
+
+    def _tell(self, known: _Known, hidden: set[str], out: list[Effect]) -> None:
+        if known.background and known.task != known.shown:
+            known.shown = known.task
+            out.append(TaskSet(known.task))
+        if known.background and known.task.kind in AGENTS and known.call is not None:
+            hidden.add(known.call)
+
+
+def _id(m: JsonObject) -> bool:
+    return isinstance(m.get("task_id"), str)
+
+
+def _kind(m: JsonObject) -> str | None:
+    kind = m.get("task_type")
+    return kind if isinstance(kind, str) else None

@@ -1,0 +1,153 @@
+"""Claude's own tools: what kind each is, how a call is called, which files it is about.
+
+This is for people who watch. No permission rule may rest on it: names and inputs come from the
+agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from .._model.content import Diff, JsonObject, Text, ToolContent, ToolText
+
+TITLE = 200
+"""Characters of a title; a heredoc in a shell command makes a bad headline."""
+
+
+class Tool(NamedTuple):
+    kind: str
+    """One of ACP's: `read`, `edit`, `search`, `execute`, `think`, `fetch`, `switch_mode`, …"""
+    title: str
+    """With the fields of the input in braces."""
+
+
+TOOLS: dict[str, Tool] = {
+    "Bash": Tool("execute", "{command}"),
+    "PowerShell": Tool("execute", "{command}"),
+    "BashOutput": Tool("read", "Read the output of {bash_id}"),
+    "TaskOutput": Tool("read", "Read the output of {task_id}"),
+    "KillShell": Tool("execute", "Stop {shell_id}"),
+    "TaskStop": Tool("execute", "Stop {task_id}"),
+    "Monitor": Tool("execute", "{command}"),
+    "Read": Tool("read", "Read {file_path}"),
+    "Write": Tool("edit", "Write {file_path}"),
+    "Edit": Tool("edit", "Edit {file_path}"),
+    "MultiEdit": Tool("edit", "Edit {file_path}"),
+    "NotebookEdit": Tool("edit", "Edit {notebook_path}"),
+    "NotebookRead": Tool("read", "Read {notebook_path}"),
+    "Glob": Tool("search", "Find {pattern}"),
+    "Grep": Tool("search", "Search {pattern}"),
+    "LS": Tool("search", "List {path}"),
+    "ToolSearch": Tool("search", "Search tools: {query}"),
+    "WebFetch": Tool("fetch", "Fetch {url}"),
+    "WebSearch": Tool("fetch", "Search the web: {query}"),
+    "Task": Tool("think", "{description}"),
+    "Agent": Tool("think", "{description}"),
+    "Workflow": Tool("think", "{description}"),
+    "TodoWrite": Tool("think", "Update the plan"),
+    "TaskCreate": Tool("think", "Plan: {subject}"),
+    "TaskUpdate": Tool("think", "Update the plan"),
+    "TaskList": Tool("think", "Read the plan"),
+    "TaskGet": Tool("think", "Read the plan"),
+    "AskUserQuestion": Tool("other", "Ask a question"),
+    "EnterPlanMode": Tool("switch_mode", "Enter plan mode"),
+    "ExitPlanMode": Tool("switch_mode", "Ready to code?"),
+    "Skill": Tool("other", "Use the skill {skill}"),
+    "SendMessage": Tool("other", "Send a message to {to}"),
+}
+
+
+def kind_of(name: str) -> str:
+    tool = TOOLS.get(name)
+    return tool.kind if tool is not None else "other"
+
+
+def title_of(name: str, arguments: Any) -> str:
+    """A headline for a call. Without its input (it is still being written) the tool's name."""
+    tool = TOOLS.get(name)
+    if tool is None:
+        return _mcp_title(name)
+    if not isinstance(arguments, dict):
+        return name
+    try:
+        title = tool.title.format_map(
+            {name: _line(value) for name, value in arguments.items() if isinstance(value, str)}
+        )
+    except (KeyError, ValueError, IndexError):
+        return name
+    return title if len(title) <= TITLE else f"{title[: TITLE - 1]}…"
+
+
+def _line(value: str) -> str:
+    return " ".join(value[: 2 * TITLE].split())
+
+
+def _mcp_title(name: str) -> str:
+    """`mcp__server__tool` as `tool (server)`."""
+    parts = name.split("__", 2)
+    if len(parts) == 3 and parts[0] == "mcp":
+        return f"{parts[2]} ({parts[1]})"
+    return name
+
+
+def locations_of(arguments: Any) -> list[JsonObject]:
+    """The files that a call is about."""
+    if not isinstance(arguments, dict):
+        return []
+    path = arguments.get("file_path") or arguments.get("notebook_path") or arguments.get("path")
+    if not isinstance(path, str):
+        return []
+    place: JsonObject = {"path": path}
+    if isinstance(arguments.get("offset"), int):
+        place["line"] = arguments["offset"]
+    return [place]
+
+
+def content_of(name: str, arguments: Any) -> list[ToolContent]:
+    """What a call shows before it has a result: the change it wants to make, the plan it made."""
+    show = _SHOWN.get(name)
+    if show is None or not isinstance(arguments, dict):
+        return []
+    try:
+        return show(arguments)
+    except (KeyError, TypeError):
+        return []
+
+
+def is_edit(name: str) -> bool:
+    """Whether a call shows its change, which says more than its result."""
+    return name in _SHOWN and kind_of(name) == "edit"
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _edits(arguments: JsonObject) -> list[ToolContent]:
+    path = _text(arguments["file_path"])
+    edits = arguments.get("edits", [arguments])
+    return [Diff(path, _text(e["new_string"]), _text(e["old_string"])) for e in edits]
+
+
+def _write(arguments: JsonObject) -> list[ToolContent]:
+    return [Diff(_text(arguments["file_path"]), _text(arguments["content"]))]
+
+
+def _notebook(arguments: JsonObject) -> list[ToolContent]:
+    return [Diff(_text(arguments["notebook_path"]), _text(arguments["new_source"]))]
+
+
+def _plan(arguments: JsonObject) -> list[ToolContent]:
+    return [ToolText(Text(_text(arguments["plan"])))]
+
+
+_SHOWN: dict[str, Callable[[JsonObject], list[ToolContent]]] = {
+    "Edit": _edits,
+    "MultiEdit": _edits,
+    "Write": _write,
+    "NotebookEdit": _notebook,
+    "ExitPlanMode": _plan,
+}

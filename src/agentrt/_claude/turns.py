@@ -1,0 +1,219 @@
+"""Which turn runs, and when it is over.
+
+A prompt carries a uuid of ours, and the `result` that lists it ends its turn. Around that:
+
+- The end is told when Claude is at rest, by `session_state_changed: idle`, a few milliseconds
+  after the result. It does not wait for that where waiting would be wrong or for ever:
+  background agents keep the state `running` for minutes, and the next turn may begin without
+  `idle` between the two (queued prompts, and what Claude does after a background agent has
+  ended). So a result ends its turn at once while such work is live, when the next turn
+  shows itself, and with a CLI that sends no state frames. Background work is shown by its tasks,
+  and what Claude makes of it later is a turn of its own.
+- Claude also begins turns by itself. Outside a prompt such a turn begins with its `init` and ends
+  with a result of its own. While a prompt waits, such work is no turn: it is shown inside the
+  prompt's, and its result is not taken for the prompt's.
+- A prompt may be taken into a running turn, or several be merged into one; then one result lists
+  several uuids.
+- A CLI that lists no uuids: the first result that nothing else started is the prompt's.
+- Two waits could last for ever: for `idle` after a result, and for a result (whose line may have
+  been lost) after `idle`. `settling` is true in both, and `settle` ends them; it is called by
+  whoever keeps a clock.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from .._model.driver import Effect, Settled, TurnBegan, TurnFinished
+from .._model.events import Error, Usage
+from .outcome import Verdict
+
+CANCELLED = Verdict("cancelled")
+LOST = Verdict(
+    "failed", error=Error("no_result", "the agent went to rest without a result for the prompt")
+)
+NO_WORD = Verdict("completed")
+
+
+class _Turn(Struct):
+    """A turn that has not ended. `id` and `uuid` are None for one that Claude began."""
+
+    id: str | None = None
+    uuid: str | None = None
+    fate: str | None = None
+    """What `command_lifecycle` said last of the prompt: `queued`, `started`, …"""
+    ran: bool = False
+    """The state was `running` since the prompt."""
+    abandoned: bool = False
+    verdict: Verdict | None = None
+    usage: Usage | None = None
+    folded: tuple[str, ...] = ()
+    rested: bool = False
+    """Claude went to rest since, but no result has come."""
+
+
+class Turns:
+    """The turns of one process. What ends or begins is appended to `out`."""
+
+    def __init__(self) -> None:
+        self.user: _Turn | None = None
+        self.agent: _Turn | None = None
+        self.state: str | None = None
+        """Claude's own word for it; None until it has spoken, for ever if it is too old to."""
+        self.steered: dict[str, str] = {}
+        """Prompts that were sent into a running turn: their uuids and ids."""
+        self.used: set[str] = set()
+        """Every uuid sent so far: the CLI ignores a second prompt of the same one, for ever."""
+        self._fates = False
+        """This CLI tells the fate of each prompt."""
+
+    @property
+    def running(self) -> bool:
+        """Whether a turn runs that has no result yet."""
+        return any(turn is not None and turn.verdict is None for turn in (self.user, self.agent))
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing runs and Claude does not say otherwise."""
+        return self.user is None and self.agent is None and self.state in (None, "idle")
+
+    @property
+    def current(self) -> str | None:
+        """The id of the prompt's turn, if there is one."""
+        return self.user.id if self.user is not None else None
+
+    def prompted(self, id: str, uuid: str) -> None:
+        self.used.add(uuid)
+        self.user = _Turn(id, uuid)
+
+    def steer(self, id: str, uuid: str) -> None:
+        self.used.add(uuid)
+        self.steered[uuid] = id
+
+    def abandon(self) -> None:
+        if self.user is not None:
+            self.user.abandoned = True
+
+    # --- what Claude tells
+
+    def began(self, out: list[Effect], *, sure: bool = True) -> None:
+        """A turn shows itself: by `init`, or by what the main agent says. `sure` is False for an
+        `init` that could mean less."""
+        self._flush(out)
+        if self.user is not None:
+            self._runs(self.user)
+        elif self.agent is None and (sure or self.state == "running"):
+            self.agent = _Turn()
+            out.append(TurnBegan(explicit=True))
+
+    def state_changed(self, state: str, out: list[Effect]) -> None:
+        self.state = state
+        if state != "idle":
+            if self.user is not None:
+                self._runs(self.user)
+            return
+        if self.agent is not None and self.agent.verdict is None:
+            self.agent.verdict = NO_WORD
+        self._flush(out)
+        if self.user is not None:
+            self.user.rested = self.user.ran
+
+    def fate(self, uuid: str, fate: str, out: list[Effect]) -> None:
+        """`command_lifecycle`: the fate of one prompt."""
+        self._fates = True
+        user = self.user
+        if user is not None and user.uuid == uuid:
+            if fate == "started":
+                self._flush(out)  # whatever ran before it
+                self._runs(user)
+            never = fate == "cancelled" and user.fate in (None, "queued")
+            user.fate = fate
+            if never and user.verdict is None:
+                user.verdict = CANCELLED
+                self._finish(user, out)
+        elif fate == "cancelled" and uuid in self.steered:
+            out.append(TurnFinished(turn=self.steered.pop(uuid), outcome="cancelled"))
+
+    def resulted(
+        self,
+        uuids: list[str],
+        unsolicited: bool,
+        verdict: Verdict,
+        usage: Usage | None,
+        resting: bool,
+        out: list[Effect],
+    ) -> bool:
+        """A result. `resting`: its turn is not to wait for `idle`. False: it is nobody's."""
+        turn = self._meant(uuids, unsolicited)
+        if turn is None:
+            return False
+        if turn is self.user and self.agent is not None:  # the prompt was taken into its turn
+            self.agent.verdict = verdict
+        turn.verdict, turn.usage = verdict, usage
+        turn.folded = tuple(self.steered.pop(u) for u in uuids if u in self.steered)
+        if resting or self.state in (None, "idle"):
+            self._flush(out)
+        return True
+
+    def _meant(self, uuids: list[str], unsolicited: bool) -> _Turn | None:
+        """The turn that a result ends."""
+        user = self.user
+        if user is not None and user.verdict is None:
+            if user.uuid in uuids:
+                return user
+            waits = user.fate == "queued" or (user.fate is None and self._fates)
+            if not uuids and not unsolicited and not waits:
+                return user
+        late = any(uuid in self.used and uuid not in self.steered for uuid in uuids)
+        agent = self.agent
+        return None if late or agent is None or agent.verdict is not None else agent
+
+    # --- how it ends
+
+    @property
+    def settling(self) -> bool:
+        """Whether a turn has its result but no `idle`, or `idle` but no result."""
+        user, agent = self.user, self.agent
+        return (user is not None and (user.verdict is not None or user.rested)) or (
+            agent is not None and agent.verdict is not None
+        )
+
+    def settle(self, out: list[Effect]) -> None:
+        """What `settling` waits for is not waited for any more."""
+        user = self.user
+        if user is not None and user.verdict is None and user.rested:
+            user.verdict = {"completed": NO_WORD, "cancelled": CANCELLED}.get(user.fate or "", LOST)
+        self._flush(out)
+
+    @staticmethod
+    def _runs(turn: _Turn) -> None:
+        turn.ran = True
+        turn.rested = False
+
+    def _flush(self, out: list[Effect]) -> None:
+        """End every turn that has its result, the agent's own one first."""
+        for turn in (self.agent, self.user):
+            if turn is not None and turn.verdict is not None:
+                self._finish(turn, out)
+
+    def _finish(self, turn: _Turn, out: list[Effect]) -> None:
+        verdict = turn.verdict
+        assert verdict is not None
+        if turn is self.user:
+            self.user = None
+        else:
+            self.agent = None
+        if turn.abandoned and turn.id is not None:
+            out.append(Settled(turn.id))
+            return
+        out.append(
+            TurnFinished(
+                turn=turn.id,
+                outcome=verdict.outcome,
+                stop_reason=verdict.stop_reason,
+                usage=turn.usage,
+                error=verdict.error,
+                structured_output=verdict.structured_output,
+                folded=turn.folded,
+            )
+        )
