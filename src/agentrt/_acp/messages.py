@@ -61,6 +61,22 @@ class ClientCapabilities(Message):
     elicitation: ElicitationCapabilities | None = None
 
 
+def client_capabilities(
+    *,
+    read_files: bool = False,
+    write_files: bool = False,
+    terminals: bool = False,
+    elicitation: bool = False,
+) -> ClientCapabilities:
+    """The capabilities of a host that serves these, and shows all that there is to show."""
+    return ClientCapabilities(
+        fs=FileSystemCapabilities(read_files, write_files),
+        terminal=terminals,
+        session=ClientSessionCapabilities(ConfigOptionsCapabilities(Marker()), Marker(), Marker()),
+        elicitation=ElicitationCapabilities(Marker(), Marker()) if elicitation else None,
+    )
+
+
 class PromptCapabilities(Message):
     image: bool | None = None
     audio: bool | None = None

@@ -7,7 +7,7 @@ Enumerations are plain strings: every agent may be newer than this file.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType, ValidationError, field
 
@@ -130,7 +130,10 @@ class AvailableCommandsUpdate(Update, tag="available_commands_update"):
 
 
 class CurrentModeUpdate(Update, tag="current_mode_update"):
-    current_mode_id: str
+    """`mode_id` is what an example in the old documentation called it."""
+
+    current_mode_id: str | None = None
+    mode_id: str | None = None
 
 
 class ConfigOptionUpdate(Update, tag="config_option_update"):
@@ -259,15 +262,14 @@ def read_update(raw: Any, dropped: list[str]) -> KnownUpdate | UnknownUpdate:
 
 
 class Params(Struct, rename="camel", gc=False):
-    """The parameters of `session/update`. Of any other method they are looked at later."""
-
-    session_id: str = ""
-    update: KnownUpdate | None = None
+    session_id: str
+    update: KnownUpdate
 
 
-class Frame(Struct, gc=False):
-    """Any JSON-RPC message, seen as if it were an update. `id` is UNSET when there is none."""
+class UpdateFrame(Struct, gc=False):
+    """A `session/update` as it should be; nearly all that an agent ever writes."""
 
-    id: Any = UNSET
-    method: str = ""
-    params: Params | None = None
+    method: Literal["session/update"]
+    params: Params
+    id: Literal["\0"] | UnsetType = UNSET
+    """An update is a notification: anything with an id is refused here."""

@@ -1,0 +1,126 @@
+"""What every part of the driver speaks through: effects out, our requests and their answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from .._model.driver import Effect, Write
+from .._model.events import Notice
+from .._wire.jsonrpc import Calls, Response, notification_line, request_line
+from .._wire.lenient import lenient
+
+T = TypeVar("T", bound=Struct)
+
+Then: TypeAlias = Callable[[Response], None]
+"""What to do with the answer to a request."""
+
+TELL_ALL = 16
+"""The first notices about one thing are all told, later ones at every power of two: an agent that
+logs to stdout for hours must not fill the log with it."""
+
+_STRAYS = {
+    "duplicate": "a request was answered a second time",
+    "foreign": "an answer to a request that was never made",
+}
+
+
+class Channel:
+    """Collects the effects of one command or read, and matches answers with requests."""
+
+    def __init__(self) -> None:
+        self.out: list[Effect] = []
+        self.counts: Counter[str] = Counter()
+        """How often each notice was due, told or not."""
+        self._told: Counter[tuple[str, str]] = Counter()
+        self._calls: Calls[Then] = Calls()
+
+    def take(self) -> list[Effect]:
+        out, self.out = self.out, []
+        return out
+
+    def write(self, line: bytes, *, urgent: bool = True) -> None:
+        self.out.append(Write(line, urgent))
+
+    def notify(self, method: str, params: Struct, *, urgent: bool = True) -> None:
+        self.write(notification_line(method, params), urgent=urgent)
+
+    def request(self, method: str, params: Any, then: Then, *, urgent: bool = True) -> int:
+        """Send a request; `then` gets its answer. Returns its id."""
+        id = self._calls.open(then)
+        self.write(request_line(id, method, params), urgent=urgent)
+        return id
+
+    def forget(self, id: int) -> None:
+        """Nobody waits for this answer any more; if it comes, it is dropped and told."""
+        self._calls.replace(id, self._late)
+
+    def answered(self, response: Response) -> None:
+        """Hand an answer to whoever waits for it."""
+        if response.id is None and response.error is not None:
+            self.tell(
+                "warning",
+                "error_without_id",
+                f"the agent reported an error about nothing in particular: "
+                f"{response.error.message}",
+                response.error,
+            )
+            return
+        then, defect = self._calls.take(response.id)
+        if then is None:
+            self.tell("info", f"{defect}_response", _STRAYS[defect], {"id": response.id})
+            return
+        if defect:
+            self.tell("info", defect, "a number was echoed as something else", {"id": response.id})
+        then(response)
+
+    def read(self, raw: Any, type: type[T], what: str) -> T:
+        """Read a message leniently, and tell what of it was left out. `ValidationError`, whose text
+        is the path of the culprit, if it is unusable."""
+        dropped: list[str] = []
+        message = lenient(raw, type, dropped)
+        self.tell_dropped(dropped, raw, what)
+        return message
+
+    def tell_dropped(self, dropped: list[str], raw: Any, what: str) -> None:
+        if dropped:
+            self.tell(
+                "info",
+                "wrong_fields",
+                f"{what} came with wrong fields, which were left out",
+                {"fields": dropped, "message": raw},
+                about=what,
+            )
+
+    def tell(
+        self,
+        level: Literal["info", "warning", "error"],
+        code: str,
+        message: str,
+        data: Any = None,
+        *,
+        about: str = "",
+    ) -> None:
+        """Count something worth a notice and, unless it was told often before, tell it. `about`:
+        what is counted apart under the same code."""
+        self.counts[code] += 1
+        if len(self._told) > 256:  # `about` is the agent's word: it may never be the same
+            about = ""
+        self._told[code, about] += 1
+        times = self._told[code, about]
+        if times > TELL_ALL:
+            if times & (times - 1):
+                return
+            message = f"{message} ({times} times so far)"
+        self.out.append(Notice(level, code, message, data))
+
+    def _late(self, response: Response) -> None:
+        self.tell(
+            "info",
+            "late_response",
+            "an answer came after nobody waited for it",
+            {"id": response.id},
+        )

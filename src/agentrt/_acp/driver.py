@@ -1,0 +1,446 @@
+"""The driver of one ACP agent: bytes and commands in, effects out. No I/O, no clock.
+
+It keeps to three identities. An answer belongs to the request whose id it carries, an update to
+the session that it names, and a turn to the one `session/prompt` that is in flight; whatever fits
+none of them is dropped, counted and told. What the agent says about its turn is passed on as it
+says it: that we cancelled is known above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from .._errors import LocalProtocolError, RemoteProtocolError
+from .._limits import Limits
+from .._model.content import Audio, Block, Image, JsonObject, Resource, Text
+from .._model.driver import (
+    Answer,
+    Effect,
+    NewKey,
+    Opening,
+    Returned,
+    Settled,
+    Spoke,
+    TurnFinished,
+)
+from .._model.events import Error
+from .._wire.json import DECODE_ERRORS, repair
+from .._wire.jsonrpc import Notification, Request, Response, RpcError, parse, result_line
+from .._wire.lines import Lines
+from .calls import resolve
+from .channel import Channel
+from .messages import (
+    NOT_FOUND,
+    CancelRequest,
+    ClientCapabilities,
+    Implementation,
+    PromptCapabilities,
+    PromptRequest,
+    PromptResponse,
+    SessionCapabilities,
+    SessionRequest,
+)
+from .opening import Handshake
+from .requests import Requests
+from .services import ElicitationRequest, PermissionRequest
+from .settings import Settings, Unsupported
+from .stream import Stream
+from .translate import OUTCOMES, error_of, turn_usage
+from .updates import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
+    KnownUpdate,
+    UnknownUpdate,
+    UpdateFrame,
+    read_update,
+)
+
+_updates: msgspec.json.Decoder[UpdateFrame] = msgspec.json.Decoder(UpdateFrame)
+_json: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+
+
+class _Prompt(Struct):
+    """The prompt in flight."""
+
+    turn: str
+    id: int = 0
+    cancels: int = 0
+    abandoned: bool = False
+
+
+class Statistics(Struct, frozen=True):
+    """What a driver has seen. `notices` counts by code, the ones that were not told included."""
+
+    messages: int
+    notices: dict[str, int]
+
+
+class AcpDriver:
+    """Implements `_model.driver.Driver` for agents that speak ACP version 1."""
+
+    def __init__(
+        self,
+        new_key: NewKey,
+        *,
+        capabilities: ClientCapabilities,
+        client: Implementation,
+        auth_method: str | None = None,
+        line_limit: int = Limits().line,
+    ) -> None:
+        """`capabilities` are what the host serves (`client_capabilities` makes them).
+        `auth_method`: how to authenticate if the agent wants it; default: its first method that
+        needs no terminal."""
+        self._capabilities = capabilities
+        self._client = client
+        self._auth_method = auth_method
+        self._lines = Lines(line_limit)
+        self._channel = Channel()
+        self._settings = Settings()
+        self._requests = Requests(self._channel, new_key, capabilities)
+        self._stream = Stream(self._channel, self._settings)
+        self._handshake: Handshake | None = None
+        self._ready = False
+        self._prompt: _Prompt | None = None
+        self._calls: dict[str, int] = {}
+        """Calls of the runtime that wait, and the ids of their requests."""
+        self._messages = 0
+        self._singly = 0
+        """How many batches are still to be decoded line by line."""
+        self._penalty = 1
+        """To what `_singly` is set by the next batch that cannot be decoded as one."""
+
+    # --- commands
+
+    def start(self, opening: Opening) -> list[Effect]:
+        if self._handshake is not None:
+            raise LocalProtocolError("already started")
+        self._handshake = Handshake(
+            self._channel,
+            opening,
+            self._settings,
+            self._stream,
+            offered=self._capabilities,
+            client=self._client,
+            auth_method=self._auth_method,
+            started=self._started,
+        )
+        self._handshake.begin()
+        return self._channel.take()
+
+    def prompt(self, turn: str, content: Sequence[Block]) -> list[Effect]:
+        session = self._session()
+        if self._prompt is not None:
+            raise LocalProtocolError("another prompt has not been answered yet")
+        self._check_content(content)
+        self._prompt = prompt = _Prompt(turn)
+        self._stream.begin_turn()
+        request = PromptRequest(session, list(content))
+        prompt.id = self._channel.request(
+            "session/prompt", request, self._prompt_answered, urgent=False
+        )
+        return self._channel.take()
+
+    def cancel(self) -> list[Effect]:
+        # Not urgent: it must not overtake its own prompt, or the agent gets it while idle.
+        prompt = self._prompt
+        if prompt is not None or self._stream.works_by_itself:
+            self._channel.notify("session/cancel", SessionRequest(self._session()), urgent=False)
+        if prompt is not None:
+            prompt.cancels += 1
+            if prompt.cancels > 1:  # perhaps it understands this one
+                self._channel.notify("$/cancel_request", CancelRequest(prompt.id), urgent=False)
+        return self._channel.take()
+
+    def abandon(self) -> list[Effect]:
+        if self._prompt is not None:
+            self._prompt.abandoned = True
+            self._stream.abandon_turn()
+        return self._channel.take()
+
+    def answer(self, key: str, answer: Answer) -> list[Effect]:
+        self._requests.answer(key, answer)
+        return self._channel.take()
+
+    def reply(self, key: str, result: Any) -> list[Effect]:
+        self._requests.reply(key, result)
+        return self._channel.take()
+
+    def refuse(self, key: str, code: int, message: str, data: Any = None) -> list[Effect]:
+        self._requests.refuse(key, RpcError(code, message, data))
+        return self._channel.take()
+
+    def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
+        session = self._session()
+        assert self._handshake is not None
+        if method == "stop_task":
+            return self._stop_task(call, params.get("task"))
+        try:
+            change = resolve(method, params, session, self._settings, self._handshake.agent)
+        except Unsupported as error:
+            self._channel.out.append(Returned(call, error=Error("unsupported", str(error))))
+            return self._channel.take()
+
+        def answered(response: Response) -> None:
+            del self._calls[call]
+            error = response.error
+            if error is not None and not (
+                method == "delete_session" and error.code == NOT_FOUND  # gone is gone
+            ):
+                self._channel.out.append(Returned(call, error=error_of(error)))
+                return
+            if change.apply is not None:
+                change.apply(response.result)
+                self._stream.show_settings()
+            self._channel.out.append(Returned(call, response.result))
+
+        self._calls[call] = self._channel.request(change.method, change.params, answered)
+        return self._channel.take()
+
+    def uncall(self, call: str) -> list[Effect]:
+        id = self._calls.pop(call, None)
+        if id is not None:
+            self._channel.forget(id)
+            self._channel.notify("$/cancel_request", CancelRequest(id))
+        return self._channel.take()
+
+    def goodbye(self) -> list[Effect]:
+        session, handshake = self._stream.session, self._handshake
+        if session is not None and handshake is not None:
+            sessions = handshake.agent.session_capabilities or SessionCapabilities()
+            if sessions.close is not None:
+                request = SessionRequest(session)
+                self._channel.request("session/close", request, lambda response: None)
+        return self._channel.take()
+
+    @property
+    def idle(self) -> bool:
+        return self._prompt is None
+
+    def statistics(self) -> Statistics:
+        return Statistics(self._messages, dict(self._channel.counts))
+
+    # --- what the agent writes
+
+    def receive(self, data: bytes) -> list[Effect]:
+        lines = self._lines.feed(data)
+        if lines:
+            self._receive_lines(lines)
+        if self._lines.oversized:
+            self._tell_oversized()
+        return self._channel.take()
+
+    def receive_eof(self) -> list[Effect]:
+        self._receive_lines(self._lines.end())
+        self._tell_oversized()
+        return self._channel.take()
+
+    def _receive_lines(self, lines: bytes | bytearray) -> None:
+        """Decode the lines of a read in one go, if all are updates and as they should be.
+
+        A line with something unknown or wrong in it costs the batch, so an agent that sends such
+        lines all the time is read line by line: after each batch lost to one, twice as many.
+        """
+        if self._singly:
+            self._singly -= 1
+        else:
+            try:
+                frames = _updates.decode_lines(lines)
+            except DECODE_ERRORS:
+                pass
+            else:
+                self._penalty = 1
+                self._receive_updates(frames)
+                return
+        odd = False
+        for line in bytes(lines).split(b"\n"):
+            if not line or line.isspace():
+                continue
+            try:
+                frame = _updates.decode(line)
+            except DECODE_ERRORS:
+                odd = not self._receive_message(line) or odd
+            else:
+                self._receive_updates([frame])
+        if odd and not self._singly:
+            self._singly = self._penalty
+            self._penalty = min(2 * self._penalty, 64)
+
+    def _receive_updates(self, frames: list[UpdateFrame]) -> None:
+        """The hot path: a piece of text costs one effect and no call."""
+        self._messages += len(frames)
+        append = self._channel.out.append
+        take = self._stream.update
+        live = self._stream.live
+        for frame in frames:
+            params = frame.params
+            update = params.update
+            if (
+                params.session_id == live
+                and (type(update) is AgentMessageChunk or type(update) is AgentThoughtChunk)
+                and type(content := update.content) is Text
+            ):
+                thought = type(update) is AgentThoughtChunk
+                append(Spoke(content.text, thought, update.message_id))
+            else:
+                take(params.session_id, update)
+
+    def _receive_message(self, line: bytes) -> bool:
+        """Anything but an update, and any line that is not as it should be. False for the latter:
+        there, decoding in one go was in vain."""
+        self._messages += 1
+        try:
+            try:
+                message = _json.decode(line)
+            except DECODE_ERRORS:
+                message = _json.decode(repair(line))
+                self._channel.tell(
+                    "info", "repaired", "the agent sent broken text, which was repaired"
+                )
+            parsed = parse(message)
+        except (RemoteProtocolError, *DECODE_ERRORS) as error:
+            beginning = line[:200].decode("utf-8", "replace")
+            self._channel.tell("warning", "malformed", str(error), {"line": beginning})
+            return False
+        match parsed:
+            case Response():
+                self._channel.answered(parsed)
+            case Notification(method="session/update"):
+                self._loose_update(parsed.params)
+                return False
+            case Notification():
+                self._notified(parsed)
+            case Request(method="session/update"):
+                self._loose_update(parsed.params)
+                self._channel.write(result_line(parsed.id, {}))
+            case Request():
+                self._requested(parsed)
+        return True
+
+    def _tell_oversized(self) -> None:
+        for size in self._lines.oversized:
+            self._channel.tell(
+                "warning",
+                "line_too_long",
+                f"the agent sent a line of {size} bytes, which was skipped",
+                {"size": size, "limit": self._lines.limit},
+            )
+        self._lines.oversized.clear()
+
+    def _notified(self, notification: Notification) -> None:
+        method, params = notification.method, notification.params
+        if method == "$/cancel_request":
+            if isinstance(params, dict) and "requestId" in params:
+                self._requests.withdraw(params["requestId"])
+        elif not method.startswith("$/"):
+            known = method == "elicitation/complete"
+            self._channel.tell(
+                "info",
+                "elicitation_complete" if known else "unknown_notification",
+                f"the agent sent {method}",
+                params,
+                about=method,
+            )
+
+    def _loose_update(self, params: Any) -> None:
+        """An update that strict decoding refused: take what fits."""
+        params = params if isinstance(params, dict) else {}
+        raw, session = params.get("update"), params.get("sessionId")
+        dropped: list[str] = []
+        update: KnownUpdate | UnknownUpdate = read_update(raw, dropped)
+        self._channel.tell_dropped(dropped, raw, f"a {raw['sessionUpdate']}" if dropped else "")
+        self._stream.update(session if isinstance(session, str) else "", update)
+
+    def _requested(self, request: Request) -> None:
+        params = self._requests.accept(request)
+        prompt = self._prompt
+        match params:
+            case None:
+                pass
+            case PermissionRequest() | ElicitationRequest() if prompt is not None and (
+                prompt.cancels or prompt.abandoned
+            ):
+                self._requests.say_cancelled(request.id, request.method)
+            case PermissionRequest():
+                asked = self._stream.about_permission(params)
+                self._requests.ask_permission(request, params, asked)
+            case ElicitationRequest():
+                self._requests.elicit(request, params)
+            case _:
+                self._requests.serve(request, params)
+
+    # --- the turn
+
+    def _prompt_answered(self, response: Response) -> None:
+        prompt = self._prompt
+        assert prompt is not None
+        self._prompt = None
+        self._stream.end_turn()
+        if prompt.abandoned:
+            self._channel.out.append(Settled(prompt.turn))
+            return
+        if response.error is not None:
+            error = error_of(response.error)
+            cancelled = error.code == "request_cancelled"
+            self._channel.out.append(
+                TurnFinished(
+                    turn=prompt.turn, outcome="cancelled" if cancelled else "failed", error=error
+                )
+            )
+            return
+        raw = response.result if isinstance(response.result, dict) else {}
+        result = self._channel.read(raw, PromptResponse, "the answer to a prompt")
+        reason = result.stop_reason
+        if reason not in OUTCOMES:
+            self._channel.tell(
+                "info",
+                "stop_reason",
+                f"the agent ended its turn with the unknown reason {reason!r}"
+                if reason is not None
+                else "the agent ended its turn without a reason",
+                response.result,
+            )
+        self._channel.out.append(
+            TurnFinished(
+                turn=prompt.turn,
+                outcome=OUTCOMES.get(reason or "", "completed"),
+                stop_reason=reason,
+                usage=turn_usage(result.usage) if result.usage is not None else None,
+            )
+        )
+
+    # --- helpers
+
+    def _started(self) -> None:
+        self._ready = True
+        self._stream.open()
+
+    def _session(self) -> str:
+        if not self._ready or self._stream.session is None:
+            raise LocalProtocolError("there is no session yet")
+        return self._stream.session
+
+    def _check_content(self, content: Sequence[Block]) -> None:
+        assert self._handshake is not None
+        can = self._handshake.agent.prompt_capabilities or PromptCapabilities()
+        for block in content:
+            if (
+                (isinstance(block, Image) and not can.image)
+                or (isinstance(block, Audio) and not can.audio)
+                or (isinstance(block, Resource) and not can.embedded_context)
+            ):
+                raise LocalProtocolError(
+                    f"the agent takes no {type(block).__name__.lower()} in a prompt"
+                )
+
+    def _stop_task(self, call: str, task: Any) -> list[Effect]:
+        if self._stream.can_stop(task):
+            self._channel.notify("session/cancel", SessionRequest(task))
+            self._channel.out.append(Returned(call))
+        else:
+            error = Error("unsupported", f"the agent has no task {task!r} that can be stopped")
+            self._channel.out.append(Returned(call, error=error))
+        return self._channel.take()

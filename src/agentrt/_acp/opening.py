@@ -1,0 +1,306 @@
+"""The way to a session: initialize, authenticate if need be, new or load or resume or fork, then
+the mode, the model and the options that were asked for.
+
+One request at a time, each answer leads to the next step. It ends with `Started` or `StartFailed`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec import ValidationError, convert
+
+from .._errors import LocalProtocolError
+from .._model.content import JsonObject
+from .._model.driver import ModesSet, Opening, Started, StartFailed
+from .._model.events import Error
+from .._wire.jsonrpc import Response
+from .channel import Channel
+from .messages import (
+    AUTH_REQUIRED,
+    NOT_FOUND,
+    PROTOCOL_VERSION,
+    AgentCapabilities,
+    AuthenticateRequest,
+    AuthMethod,
+    ClientCapabilities,
+    ForkSessionRequest,
+    Implementation,
+    InitializeRequest,
+    InitializeResponse,
+    LoadSessionRequest,
+    LoadSessionResponse,
+    McpCapabilities,
+    McpServer,
+    NewSessionRequest,
+    PromptCapabilities,
+    ResumeSessionRequest,
+    SessionCapabilities,
+)
+from .settings import Change, Settings, Unsupported
+from .stream import Stream
+from .translate import error_of
+
+_NO_SESSION = re.compile(
+    r"\b(session|conversation|thread)\b.*\bnot found|\b(unknown|no such) session",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Few agents use the error code that means it."""
+
+
+class Handshake:
+    """Opens one session. `started` is called behind the effects that say that prompts may be
+    sent."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        opening: Opening,
+        settings: Settings,
+        stream: Stream,
+        *,
+        offered: ClientCapabilities,
+        client: Implementation,
+        auth_method: str | None,
+        started: Callable[[], None],
+    ) -> None:
+        self.agent = AgentCapabilities()
+        self._channel = channel
+        self._opening = opening
+        self._settings = settings
+        self._stream = stream
+        self._offered = offered
+        self._client = client
+        self._auth_method = auth_method
+        self._servers = [_server(entry) for entry in opening.mcp_servers]
+        self._started = started
+        self._method = ""
+        self._auth_methods: list[AuthMethod] = []
+        self._authenticated = False
+        self._info: Implementation | None = None
+        self._raw_capabilities: JsonObject = {}
+
+    def begin(self) -> None:
+        request = InitializeRequest(PROTOCOL_VERSION, self._offered, self._client)
+        self._channel.request("initialize", request, self._initialized)
+
+    def _initialized(self, response: Response) -> None:
+        if response.error is not None:
+            self._fail("rejected", response)
+            return
+        raw = response.result if isinstance(response.result, dict) else {}
+        version = raw.get("protocolVersion")
+        if type(version) is not int or version != PROTOCOL_VERSION:
+            self._fail("version", f"the agent speaks version {version!r} of the protocol, not 1")
+            return
+        agent = self._channel.read(raw, InitializeResponse, "the answer to initialize")
+        self.agent = agent.agent_capabilities or self.agent
+        self._info = agent.agent_info
+        self._auth_methods = agent.auth_methods or []
+        if isinstance(raw.get("agentCapabilities"), dict):
+            self._raw_capabilities = raw["agentCapabilities"]
+        self._open()
+
+    def _open(self) -> None:
+        """Ask for the session in the way that fits what is wanted and what the agent can."""
+        opening, agent = self._opening, self.agent
+        sessions = agent.session_capabilities or SessionCapabilities()
+        servers = self._reachable_servers()
+        roots = self._roots()
+        meta = opening.options.get("meta")
+        request: NewSessionRequest | LoadSessionRequest | ResumeSessionRequest
+        if opening.resume is None:
+            self._method = "session/new"
+            request = NewSessionRequest(opening.cwd, servers, roots, meta=meta)
+        elif opening.fork:
+            if sessions.fork is None:
+                self._fail("rejected", "the agent cannot fork a session")
+                return
+            self._method = "session/fork"
+            request = ForkSessionRequest(opening.resume, opening.cwd, servers, roots, meta=meta)
+        elif agent.load_session and (sessions.resume is None or self._wants_history):
+            self._method = "session/load"
+            request = LoadSessionRequest(opening.resume, opening.cwd, servers, roots, meta=meta)
+        elif sessions.resume is not None:
+            self._method = "session/resume"
+            request = ResumeSessionRequest(opening.resume, opening.cwd, servers, roots, meta=meta)
+        else:
+            self._fail("rejected", "the agent cannot take up an earlier session")
+            return
+        if self._resumes:
+            assert opening.resume is not None
+            self._stream.expect(opening.resume, replay=True)
+        self._channel.request(self._method, request, self._answered)
+
+    @property
+    def _resumes(self) -> bool:
+        return self._method in ("session/load", "session/resume")
+
+    @property
+    def _wants_history(self) -> bool:
+        """Loading repeats the conversation, resuming does not."""
+        return self._opening.options.get("replay", True) is not False
+
+    def _answered(self, response: Response) -> None:
+        """The agent has opened the session, or not."""
+        error = response.error
+        if error is not None and error.code == AUTH_REQUIRED:
+            self._authenticate(response)
+        elif error is not None:
+            unknown = error.code == NOT_FOUND or _NO_SESSION.search(error_of(error).message)
+            lost = self._opening.resume is not None and unknown
+            self._fail("session_not_found" if lost else "rejected", response)
+        else:
+            self._take_session(response.result)
+
+    def _authenticate(self, refusal: Response) -> None:
+        """Once, with the configured method or the first that needs no terminal."""
+        usable = [each.id for each in self._auth_methods if each.type in (None, "agent")]
+        others = [each.id for each in self._auth_methods if each.id not in usable]
+        method = self._auth_method or next(iter(usable), None)
+        if self._authenticated or method is None or method in others:
+            self._fail("auth_required", refusal)
+            return
+        self._authenticated = True
+
+        def done(response: Response) -> None:
+            if response.error is not None:
+                self._fail("auth_required", response)
+            else:
+                self._open()
+
+        self._channel.request("authenticate", AuthenticateRequest(method), done)
+
+    def _take_session(self, result: Any) -> None:
+        raw = result if isinstance(result, dict) else {}
+        session = raw.get("sessionId")
+        if self._resumes:
+            session = self._opening.resume
+        if not isinstance(session, str):
+            self._fail("protocol", f"the agent's answer to {self._method} names no session")
+            return
+        what = f"the answer to {self._method}"
+        self._settings.open(self._channel.read(raw, LoadSessionResponse, what))
+        self._stream.expect(session, replay=False)
+        self._apply(session, self._wishes(session))
+
+    def _wishes(self, session: str) -> Iterator[Change]:
+        """The settings asked for, each looked up after the one before it has been made: another
+        model may bring other modes."""
+        opening, settings = self._opening, self._settings
+        if opening.model is not None:
+            yield settings.change_model(session, opening.model)
+        if opening.mode is not None:
+            yield settings.change_mode(session, opening.mode)
+        for option, value in opening.options.get("config", {}).items():
+            yield settings.change_option(session, option, value)
+
+    def _apply(self, session: str, wishes: Iterator[Change]) -> None:
+        """Make the changes one after the other. A wish that cannot be met fails the start: a mode
+        may be what keeps the agent from writing."""
+        try:
+            change = next(wishes, None)
+        except Unsupported as error:
+            self._fail("rejected", str(error))
+            return
+        if change is None:
+            self._finish(session)
+            return
+
+        def done(response: Response) -> None:
+            if response.error is not None:
+                self._fail("rejected", response)
+            else:
+                assert change.apply is not None
+                change.apply(response.result)
+                self._apply(session, wishes)
+
+        self._channel.request(change.method, change.params, done)
+
+    def _finish(self, session: str) -> None:
+        started = Started(
+            session=session,
+            agent_name=self._info.name if self._info is not None else None,
+            agent_version=self._info.version if self._info is not None else None,
+            resumed=self._resumes,
+            capabilities=self._capabilities(),
+        )
+        self._channel.out += [started, ModesSet(self._settings.view())]
+        self._started()
+
+    def _capabilities(self) -> JsonObject:
+        """What the agent can, in neutral words, and in its own (`agent`)."""
+        agent = self.agent
+        sessions = agent.session_capabilities or SessionCapabilities()
+        prompts = agent.prompt_capabilities or PromptCapabilities()
+        return {
+            "resume": bool(agent.load_session) or sessions.resume is not None,
+            "fork": sessions.fork is not None,
+            "list_sessions": sessions.list is not None,
+            "delete_session": sessions.delete is not None,
+            "logout": agent.auth is not None and agent.auth.logout is not None,
+            "image": bool(prompts.image),
+            "audio": bool(prompts.audio),
+            "embedded_context": bool(prompts.embedded_context),
+            "agent": self._raw_capabilities,
+        }
+
+    def _reachable_servers(self) -> list[McpServer]:
+        """The servers that the agent can reach. Several entries of one name are alternatives: the
+        first whose transport the agent knows is taken."""
+        can = self.agent.mcp_capabilities or McpCapabilities()
+        reachable = {None: True, "http": can.http, "sse": can.sse}
+        taken: dict[str, McpServer] = {}
+        for server in self._servers:
+            if reachable.get(server.type) and server.name not in taken:
+                taken[server.name] = server
+        for name in sorted({server.name for server in self._servers} - taken.keys()):
+            self._channel.tell(
+                "warning", "mcp_unsupported", f"the agent cannot reach the MCP server {name!r}"
+            )
+        return list(taken.values())
+
+    def _roots(self) -> list[str] | None:
+        if not self._opening.roots:
+            return None
+        sessions = self.agent.session_capabilities or SessionCapabilities()
+        if sessions.additional_directories is None:
+            self._channel.tell(
+                "warning",
+                "roots_unsupported",
+                "the agent takes no folders beside the working folder",
+                list(self._opening.roots),
+            )
+            return None
+        return list(self._opening.roots)
+
+    def _fail(self, code: str, why: Response | str) -> None:
+        if isinstance(why, str):
+            error = Error(code, why)
+        else:
+            assert why.error is not None
+            error = error_of(why.error)
+            error.code = code
+        if code == "auth_required":
+            methods = [
+                {"id": each.id, "name": each.name, "type": each.type or "agent"}
+                for each in self._auth_methods
+            ]
+            error.data = {**(error.data or {}), "methods": methods}
+        self._channel.out.append(StartFailed(error))
+
+
+def _server(entry: JsonObject) -> McpServer:
+    """An MCP server as it goes over the wire, with the lists that agents insist on."""
+    try:
+        server = convert(entry, McpServer)
+    except ValidationError as error:
+        raise LocalProtocolError(f"not an MCP server: {error}") from error
+    if server.type in (None, "stdio"):
+        server.type = None
+        server.args, server.env = server.args or [], server.env or []
+    else:
+        server.headers = server.headers or []
+    return server

@@ -1,0 +1,206 @@
+"""What the agent asks of us: permission, elicitation, files, terminals; and our answers.
+
+The agent numbers its own requests; towards the runtime each has a key, so that a late, second or
+foreign answer can never meet another request. Every request is answered exactly once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, ValidationError, to_builtins
+
+from .._errors import LocalProtocolError
+from .._model.content import JsonObject
+from .._model.driver import Answer, Asked, NewKey, Requested, Withdrawn
+from .._model.events import PermissionOption
+from .._wire.jsonrpc import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Id,
+    Request,
+    RpcError,
+    error_line,
+    result_line,
+)
+from .channel import Channel
+from .messages import REQUEST_CANCELLED, ClientCapabilities
+from .methods import CLIENT_METHODS
+from .services import (
+    Cancelled,
+    ElicitationRequest,
+    ElicitationResponse,
+    PermissionRequest,
+    PermissionResponse,
+    Selected,
+)
+
+ELICITATION_OPTIONS = [
+    PermissionOption("accept", "Accept", "allow_once"),
+    PermissionOption("decline", "Decline", "reject_once"),
+]
+
+
+class _Open(Struct):
+    """A request that waits for our answer."""
+
+    id: Id
+    method: str
+    options: frozenset[str] = frozenset()
+    """The ids of the options of a permission request."""
+
+
+class Requests:
+    """The agent's open requests."""
+
+    def __init__(self, channel: Channel, new_key: NewKey, offered: ClientCapabilities) -> None:
+        self._channel = channel
+        self._new_key = new_key
+        self._offered = offered
+        self._open: dict[str, _Open] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def accept(self, request: Request) -> Struct | None:
+        """The typed parameters of a request, if it is one that we offered to serve; any other is
+        refused at once."""
+        method = request.method
+        if not self._offers(method):
+            self._channel.tell(
+                "info",
+                "unknown_request",
+                f"the agent asked for {method}, which it was not offered",
+                request.params,
+                about=method,
+            )
+            self._refuse(request, METHOD_NOT_FOUND, f"{method} is not supported")
+            return None
+        try:
+            return self._channel.read(request.params, CLIENT_METHODS[method].params, method)
+        except ValidationError as error:
+            why = f"{method} without a usable {error}"
+            self._channel.tell("warning", "invalid_request", why, request.params)
+            self._refuse(request, INVALID_PARAMS, why)
+            return None
+
+    def serve(self, request: Request, params: Struct) -> None:
+        """Pass a request for a file or a terminal on to the host."""
+        key = self._add(_Open(request.id, request.method))
+        plain: JsonObject = to_builtins(params)
+        self._channel.out.append(Requested(key=key, method=request.method, params=plain))
+
+    def ask_permission(self, request: Request, params: PermissionRequest, asked: Asked) -> None:
+        """Put a permission request before somebody. `asked` says what it is about."""
+        options = [
+            PermissionOption(each.option_id, each.name or each.option_id, each.kind or "")
+            for each in params.options
+        ]
+        ids = frozenset(option.id for option in options)
+        asked.key = self._add(_Open(request.id, request.method, ids))
+        asked.options = options
+        asked.raw = request.params
+        self._channel.out.append(asked)
+
+    def elicit(self, request: Request, params: ElicitationRequest) -> None:
+        """Put an elicitation before somebody, if it is of a mode that we offered."""
+        offered = self._offered.elicitation
+        form = params.mode == "form" and params.requested_schema is not None
+        url = params.mode == "url" and params.url is not None
+        if offered is None or not ((form and offered.form) or (url and offered.url)):
+            self._refuse(request, INVALID_PARAMS, f"elicitation mode {params.mode} is not offered")
+            return
+        key = self._add(_Open(request.id, request.method))
+        self._channel.out.append(
+            Asked(
+                key=key,
+                kind="elicitation",
+                title=params.message,
+                options=ELICITATION_OPTIONS,
+                tool_call=params.tool_call_id,
+                form=params.requested_schema if form else None,
+                url=params.url if url else None,
+                raw=request.params,
+            )
+        )
+
+    def withdraw(self, id: Any) -> None:
+        """The agent gave up a request (`$/cancel_request`): answer it, and say so."""
+        for key, request in list(self._open.items()):
+            if request.id == id and type(request.id) is type(id):
+                self._channel.out.append(Withdrawn(key))
+                self.cancel(key)
+
+    def cancel(self, key: str) -> None:
+        """Answer an open request by saying that it was cancelled."""
+        request = self._open.pop(key)
+        self.say_cancelled(request.id, request.method)
+
+    def say_cancelled(self, id: Id, method: str) -> None:
+        """The answer to a request that nobody will decide or serve any more."""
+        if method == "session/request_permission":
+            self._channel.write(result_line(id, PermissionResponse(Cancelled())))
+        elif method == "elicitation/create":
+            self._channel.write(result_line(id, ElicitationResponse("cancel")))
+        else:
+            self._channel.write(error_line(id, RpcError(REQUEST_CANCELLED, "cancelled")))
+
+    def answer(self, key: str, answer: Answer) -> None:
+        """Answer a question; a key that is not open any more is none."""
+        request = self._open.get(key)
+        if request is None:
+            return
+        result: Struct
+        if request.method == "elicitation/create":
+            action = answer.option or "cancel"
+            if action not in ("accept", "decline", "cancel"):
+                raise LocalProtocolError(f"an elicitation has no answer {action!r}")
+            content = answer.content if action == "accept" else None
+            result = ElicitationResponse(action, content)
+        elif request.method != "session/request_permission":
+            raise LocalProtocolError(f"{request.method} wants a reply, not a decision")
+        elif answer.option is None:
+            result = PermissionResponse(Cancelled())
+        elif answer.option in request.options:
+            result = PermissionResponse(Selected(answer.option))
+        else:  # the agents fail their turn over an option that they did not offer
+            raise LocalProtocolError(f"the request has no option {answer.option!r}")
+        del self._open[key]
+        self._channel.write(result_line(request.id, result))
+
+    def reply(self, key: str, result: Any) -> None:
+        """Answer a service request. None stands for an empty result."""
+        request = self._open.pop(key, None)
+        if request is not None:
+            self._channel.write(result_line(request.id, {} if result is None else result))
+
+    def refuse(self, key: str, error: RpcError) -> None:
+        request = self._open.pop(key, None)
+        if request is not None:
+            self._channel.write(error_line(request.id, error))
+
+    def _add(self, request: _Open) -> str:
+        key = self._new_key()
+        self._open[key] = request
+        return key
+
+    def _refuse(self, request: Request, code: int, message: str) -> None:
+        self._channel.write(error_line(request.id, RpcError(code, message)))
+
+    def _offers(self, method: str) -> bool:
+        files, offered = self._offered.fs, self._offered
+        match method:
+            case "session/request_permission":
+                return True
+            case "fs/read_text_file":
+                return files is not None and bool(files.read_text_file)
+            case "fs/write_text_file":
+                return files is not None and bool(files.write_text_file)
+            case "elicitation/create":
+                return offered.elicitation is not None
+            case _:
+                return (
+                    method.startswith("terminal/")
+                    and method in CLIENT_METHODS
+                    and bool(offered.terminal)
+                )

@@ -1,0 +1,181 @@
+"""Modes, models and options of a session: what they are, and which request changes them.
+
+ACP has had three ways: `modes`, `models` (removed, still sent by older agents) and config options,
+of which the one with category `mode` or `model` is the mode or the model. Where both exist, the
+config option counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from msgspec import Struct, ValidationError
+
+from .._model.content import JsonObject
+from .._model.events import Choice, Modes, Option
+from .._wire.lenient import lenient
+from .messages import (
+    SessionModelState,
+    SessionModeState,
+    SetConfigOptionRequest,
+    SetConfigOptionResponse,
+    SetModelRequest,
+    SetModeRequest,
+)
+from .messages import Settings as WireSettings
+from .updates import ConfigChoice, ConfigOption
+
+
+class Unsupported(Exception):
+    """The agent does not offer this; the text says what it offers."""
+
+
+class Change(NamedTuple):
+    """A request to the agent; if it changes a setting, `apply` takes its result."""
+
+    method: str
+    params: Struct | JsonObject
+    apply: Callable[[Any], None] | None = None
+
+
+class Settings:
+    """The settings of one session, as last heard of."""
+
+    def __init__(self) -> None:
+        self.modes: SessionModeState | None = None
+        self.models: SessionModelState | None = None
+        self.options: list[ConfigOption] = []
+
+    def open(self, offered: WireSettings) -> None:
+        """Take what the answer to `session/new` and the like said."""
+        self.modes = offered.modes
+        self.models = offered.models
+        self.options = offered.config_options or []
+
+    def view(self) -> Modes:
+        """All of it in neutral words."""
+        mode, model = self._option("mode"), self._option("model")
+        modes = Modes(
+            options=[
+                Option(
+                    id=option.id,
+                    name=option.name or option.id,
+                    category=option.category,
+                    description=option.description,
+                    value=option.current_value,
+                    choices=_choices(option),
+                )
+                for option in self.options
+                if option is not mode
+                and option is not model
+                and option.type in ("select", "boolean")
+            ]
+        )
+        if mode is not None:
+            modes.mode, modes.modes = str(mode.current_value), _choices(mode)
+        elif self.modes is not None:
+            modes.mode = self.modes.current_mode_id
+            modes.modes = [
+                Choice(each.id, each.name or each.id, each.description)
+                for each in self.modes.available_modes
+            ]
+        if model is not None:
+            modes.model, modes.models = str(model.current_value), _choices(model)
+        elif self.models is not None:
+            modes.model = self.models.current_model_id
+            modes.models = [
+                Choice(each.model_id, each.name or each.model_id, each.description)
+                for each in self.models.available_models
+            ]
+        return modes
+
+    def mode_is(self, mode: str) -> None:
+        """The agent is in that mode now, as it says or as it was asked to be."""
+        if self.modes is not None:
+            self.modes.current_mode_id = mode
+        option = self._option("mode")
+        if option is not None and any(choice.id == mode for choice in _choices(option)):
+            option.current_value = mode
+
+    def change_mode(self, session: str, mode: str) -> Change:
+        """Raises `Unsupported` if there is no such mode; so do the next two."""
+        view = self.view()
+        mode = _pick("mode", mode, view.modes)
+        if (option := self._option("mode")) is not None:
+            return self._set(session, option, mode)
+        return Change(
+            "session/set_mode", SetModeRequest(session, mode), lambda result: self.mode_is(mode)
+        )
+
+    def change_model(self, session: str, model: str) -> Change:
+        model = _pick("model", model, self.view().models)
+        if (option := self._option("model")) is not None:
+            return self._set(session, option, model)
+
+        def apply(result: Any) -> None:
+            if self.models is not None:
+                self.models.current_model_id = model
+
+        return Change("session/set_model", SetModelRequest(session, model), apply)
+
+    def change_option(self, session: str, id: str, value: str | bool) -> Change:
+        option = next((each for each in self.options if each.id == id), None)
+        if option is None:
+            known = ", ".join(each.id for each in self.options) or "none"
+            raise Unsupported(f"the agent has no option {id!r}; it has: {known}")
+        if option.type == "boolean":
+            if not isinstance(value, bool):
+                raise Unsupported(f"option {id!r} is a switch: true or false, not {value!r}")
+        else:
+            value = _pick(f"value of {id!r}", str(value), _choices(option))
+        return self._set(session, option, value)
+
+    def _set(self, session: str, option: ConfigOption, value: str | bool) -> Change:
+        def apply(result: Any) -> None:
+            try:
+                self.options = lenient(result, SetConfigOptionResponse, []).config_options
+            except ValidationError:  # it owes the complete list, and some do not send it
+                option.current_value = value
+
+        return Change(
+            "session/set_config_option",
+            SetConfigOptionRequest(
+                session, option.id, value, type="boolean" if isinstance(value, bool) else None
+            ),
+            apply,
+        )
+
+    def _option(self, category: str) -> ConfigOption | None:
+        """The select option that is the mode, or the model."""
+        return next(
+            (each for each in self.options if each.category == category and each.type == "select"),
+            None,
+        )
+
+
+def _choices(option: ConfigOption) -> list[Choice]:
+    """The values of a select option, out of their groups."""
+    choices: list[Choice] = []
+
+    def collect(offered: list[ConfigChoice] | None) -> None:
+        for each in offered or ():
+            if each.value is not None:
+                choices.append(Choice(each.value, each.name or each.value, each.description))
+            else:
+                collect(each.options)
+
+    collect(option.options)
+    return choices
+
+
+def _pick(what: str, wanted: str, offered: list[Choice]) -> str:
+    """The id of a choice given by id or by its name."""
+    for choice in offered:
+        if choice.id == wanted:
+            return wanted
+    for choice in offered:
+        if choice.name.casefold() == wanted.casefold():
+            return choice.id
+    known = ", ".join(choice.id for choice in offered) or "none"
+    raise Unsupported(f"the agent has no {what} {wanted!r}; it has: {known}")

@@ -1,0 +1,299 @@
+"""What the agent tells of its session: every `session/update`, routed and put in neutral words.
+
+Updates are routed by the session they name, never by what runs at the moment: they come before
+the answer to `session/new`, after the answer to a prompt, for children of the session, and for
+sessions that are none of ours.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import UNSET, Struct, to_builtins
+
+from .._model.content import Block, Text, plain_text
+from .._model.driver import Asked, ModesSet, Said, Showed, Spoke, TaskSet, TitleSet
+from .._model.events import Task
+from .channel import Channel
+from .services import PermissionRequest
+from .settings import Settings
+from .translate import commands_set, plan_set, tool_called, tool_name, usage_set
+from .updates import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
+    AvailableCommandsUpdate,
+    CompactionSummaryChunk,
+    CompactionUpdate,
+    ConfigOptionUpdate,
+    CurrentModeUpdate,
+    KnownUpdate,
+    NoticeUpdate,
+    Plan,
+    SessionInfoUpdate,
+    SubagentUpdate,
+    ToolCall,
+    ToolCallUpdate,
+    ToolFields,
+    UnknownUpdate,
+    UsageUpdate,
+    UserMessageChunk,
+)
+
+EARLY = 10_000
+"""How many updates are kept that come too early to be told. Real agents send three."""
+
+Content: TypeAlias = (
+    UserMessageChunk | AgentMessageChunk | AgentThoughtChunk | ToolCall | ToolCallUpdate
+)
+"""The updates that make up the conversation; all others are about the session."""
+
+_LEVELS: dict[str | None, Literal["info", "warning", "error"]] = {
+    "warning": "warning",
+    "error": "error",
+}
+
+
+class _Child(Struct):
+    """A session below ours that the agent announced."""
+
+    task: Task
+    can_stop: bool = False
+
+
+class _Tool(Struct):
+    """What was last said of a tool call: permission requests often name no more than its id."""
+
+    title: str | None = None
+    name: str | None = None
+    kind: str | None = None
+    input: Any = None
+
+
+class Stream:
+    """One session's updates."""
+
+    def __init__(self, channel: Channel, settings: Settings) -> None:
+        self.session: str | None = None
+        """The agent's id of our session, as soon as it is known."""
+        self.live: str | None = None
+        """The same while a prompt runs that somebody waits for, else None."""
+        self.works_by_itself = False
+        """True if the agent has said something since the last turn that no prompt asked for."""
+        self._channel = channel
+        self._settings = settings
+        self._phase: Literal["opening", "replay", "open", "abandoned"] = "opening"
+        self._early: list[tuple[str, KnownUpdate | UnknownUpdate]] = []
+        self._children: dict[str, _Child] = {}
+        self._tools: dict[str, _Tool] = {}
+        self._summaries: dict[str, list[str]] = {}
+
+    # --- what the driver knows
+
+    def expect(self, session: str, *, replay: bool) -> None:
+        """Our session has this id. `replay`: what comes now is its history."""
+        self.session = session
+        self._phase = "replay" if replay else "opening"
+
+    def open(self) -> None:
+        """The handshake is over: what came too early is told now."""
+        self._phase = "open"
+        self.works_by_itself = False
+        early, self._early = self._early, []
+        for session, update in early:
+            self.update(session, update)
+
+    def begin_turn(self) -> None:
+        self.live = self.session
+        self.works_by_itself = False
+        self._tools.clear()
+
+    def abandon_turn(self) -> None:
+        """What still comes for the running prompt is nobody's."""
+        self.live = None
+        self._phase = "abandoned"
+
+    def end_turn(self) -> None:
+        self.live = None
+        self._phase = "open"
+
+    def can_stop(self, task: Any) -> bool:
+        child = self._children.get(task) if isinstance(task, str) else None
+        return child is not None and child.can_stop
+
+    def show_settings(self) -> None:
+        self._channel.out.append(ModesSet(self._settings.view()))
+
+    # --- routing
+
+    def update(self, session: str, update: KnownUpdate | UnknownUpdate) -> None:
+        """Take an update: route it by its session, then say what it means."""
+        parent = None
+        if session != self.session:
+            if session in self._children:
+                parent = session
+            elif self.session is None:
+                self._keep(session, update)
+                return
+            else:
+                self._drop("foreign_session", f"an update of another session, {session!r}", update)
+                return
+        if isinstance(update, Content):
+            if self._phase == "opening":
+                self._keep(session, update)
+            elif self._phase == "abandoned":
+                self._drop("stale_update", "an update of a turn that was given up", update)
+            else:
+                self.works_by_itself = self.live is None
+                self._content(update, parent, self._phase == "replay")
+        elif isinstance(update, SubagentUpdate):
+            self._subagent(update)
+        elif parent is None:
+            self._about_session(update)
+
+    def _keep(self, session: str, update: KnownUpdate | UnknownUpdate) -> None:
+        if len(self._early) < EARLY:
+            self._early.append((session, update))
+        else:
+            self._drop("early_update", "too many updates before the session was open", update)
+
+    def _drop(self, code: str, what: str, update: KnownUpdate | UnknownUpdate) -> None:
+        self._channel.tell("info", code, f"the agent sent {what}: dropped", _raw(update))
+
+    # --- the conversation
+
+    def _content(self, update: Content, parent: str | None, replay: bool) -> None:
+        out = self._channel.out
+        match update:
+            case UserMessageChunk(content=block, message_id=message):
+                if parent is None:
+                    out.append(Said(content=[block], message=message, replay=replay))
+            case AgentMessageChunk() | AgentThoughtChunk():
+                thought = isinstance(update, AgentThoughtChunk)
+                out.append(_speech(update.content, thought, update.message_id, parent, replay))
+            case ToolCall() | ToolCallUpdate():
+                self._remember(update)
+                out.append(tool_called(update, parent, replay))
+
+    def _remember(self, update: ToolFields) -> _Tool:
+        tool = self._tools.setdefault(update.tool_call_id, _Tool())
+        tool.title = update.title or tool.title
+        tool.name = tool_name(update) or tool.name
+        tool.kind = update.kind or tool.kind
+        tool.input = update.raw_input if update.raw_input is not None else tool.input
+        return tool
+
+    def about_permission(self, request: PermissionRequest) -> Asked:
+        """A permission request as a question, to which key and options are still to be added. What
+        it says of its tool call is told first: it may be the first or the only word about it."""
+        update = request.tool_call
+        known = update.tool_call_id in self._tools
+        tool = self._remember(update)
+        parent = request.session_id if request.session_id in self._children else None
+        called = tool_called(update, parent, False)
+        called.opens = not known
+        if known:
+            called.status = UNSET  # the call goes on as it was, below the question
+        self._channel.out.append(called)
+        return Asked(
+            key="",
+            kind="permission",
+            title=tool.title or tool.name or tool.kind or "The agent asks for permission",
+            tool_call=update.tool_call_id,
+            name=tool.name,
+            tool_kind=tool.kind,
+            input=tool.input,
+            detail=to_builtins(update.content) if update.content else None,
+        )
+
+    # --- the session
+
+    def _about_session(self, update: KnownUpdate | UnknownUpdate) -> None:
+        out = self._channel.out
+        match update:
+            case Plan():
+                out.append(plan_set(update))
+            case AvailableCommandsUpdate():
+                out.append(commands_set(update))
+            case UsageUpdate():
+                out.append(usage_set(update))
+            case SessionInfoUpdate(title=title):
+                if title is not UNSET:
+                    out.append(TitleSet(title))
+            case CurrentModeUpdate():
+                self._settings.mode_is(update.current_mode_id or update.mode_id or "")
+                self.show_settings()
+            case ConfigOptionUpdate(config_options=options):
+                self._settings.options = options
+                self.show_settings()
+            case CompactionSummaryChunk(compaction_id=id, content=block):
+                self._summaries.setdefault(id, []).append(plain_text([block]))
+            case CompactionUpdate():
+                self._compaction(update)
+            case NoticeUpdate(severity=severity, title=title, description=description):
+                message = f"{title}: {description}" if description else title
+                self._channel.tell(
+                    _LEVELS.get(severity, "info"), "agent_notice", message, about=message
+                )
+            case UnknownUpdate(defect=str() as defect, raw=raw):
+                self._channel.tell("warning", "unusable_update", f"the agent sent {defect}", raw)
+            case _:
+                raw = _raw(update)
+                kind = raw["sessionUpdate"]
+                self._channel.tell(
+                    "info", "unknown_update", f"the agent sent a {kind}", raw, about=kind
+                )
+
+    def _compaction(self, update: CompactionUpdate) -> None:
+        status = "running" if update.status == "in_progress" else update.status
+        if update.summary is not None:
+            detail = plain_text(update.summary)
+        else:
+            detail = "".join(self._summaries.get(update.compaction_id, ()))
+        if status != "running":
+            self._summaries.pop(update.compaction_id, None)
+        if isinstance(update.error, str):
+            detail = update.error
+        self._channel.out.append(
+            TaskSet(
+                Task(
+                    id=update.compaction_id,
+                    title="Compacting the conversation",
+                    status=status,
+                    kind="compaction",
+                    detail=detail or None,
+                )
+            )
+        )
+
+    def _subagent(self, update: SubagentUpdate) -> None:
+        child = self._children.get(update.session_id)
+        if child is None:
+            task = Task(id=update.session_id, title="Sub-agent", kind="subagent")
+            child = self._children[update.session_id] = _Child(task)
+        task = child.task = Task(
+            id=update.session_id,
+            title=update.title or child.task.title,
+            status=child.task.status,
+            kind="subagent",
+            detail=update.description or child.task.detail,
+        )
+        if update.capabilities is not None:
+            child.can_stop = update.capabilities.get("cancel") is not None
+        if update.state is not None:
+            idle = update.state.get("state") == "idle"
+            ends = {"cancelled": "cancelled", "error": "failed"}
+            reason = str(update.state.get("stopReason"))
+            task.status = ends.get(reason, "completed") if idle else "running"
+        self._channel.out.append(TaskSet(task))
+
+
+def _speech(
+    block: Block, thought: bool, message: str | None, parent: str | None, replay: bool
+) -> Spoke | Showed:
+    if isinstance(block, Text):
+        return Spoke(block.text, thought, message, parent, replay)
+    return Showed(block=block, thought=thought, message=message, parent=parent, replay=replay)
+
+
+def _raw(update: KnownUpdate | UnknownUpdate) -> Any:
+    return update.raw if isinstance(update, UnknownUpdate) else to_builtins(update)

@@ -1,0 +1,127 @@
+"""ACP's words in the neutral vocabulary: tool calls, usage, stop reasons, errors."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import UNSET, to_builtins
+
+from .._model.content import JsonObject
+from .._model.driver import CommandsSet, PlanSet, ToolCalled, UsageSet
+from .._model.events import Command, Error, ItemStatus, Outcome, PlanEntry, Usage
+from .._wire import jsonrpc
+from .messages import AUTH_REQUIRED, NOT_FOUND, REQUEST_CANCELLED, TurnUsage
+from .updates import AvailableCommandsUpdate, Plan, ToolCall, ToolFields, UsageUpdate
+
+TOOL_STATUS: Final[dict[str, ItemStatus]] = {
+    "pending": "pending",
+    "in_progress": "running",
+    "completed": "completed",
+    "failed": "failed",
+    "cancelled": "cancelled",  # not in version 1, but some say it
+}
+
+OUTCOMES: Final[dict[str, Outcome]] = {
+    "end_turn": "completed",
+    "max_tokens": "limit",
+    "max_turn_requests": "limit",
+    "refusal": "refused",
+    "cancelled": "cancelled",
+}
+
+ERRORS: Final[dict[int, str]] = {
+    AUTH_REQUIRED: "auth_required",
+    NOT_FOUND: "not_found",
+    REQUEST_CANCELLED: "request_cancelled",
+    jsonrpc.INVALID_REQUEST: "invalid_request",
+    jsonrpc.METHOD_NOT_FOUND: "unsupported",
+    jsonrpc.INVALID_PARAMS: "invalid_params",
+    jsonrpc.INTERNAL_ERROR: "internal",
+}
+
+
+def tool_called(tool: ToolFields, parent: str | None, replay: bool) -> ToolCalled:
+    """The effect of a tool call's announcement or update. An unknown status is no status."""
+    opens = isinstance(tool, ToolCall)
+    status = TOOL_STATUS.get(tool.status or ("pending" if opens else ""), UNSET)
+    return ToolCalled(
+        id=tool.tool_call_id,
+        opens=opens,
+        name=tool_name(tool) or UNSET,
+        title=tool.title if tool.title is not None else UNSET,
+        kind=tool.kind if tool.kind is not None else UNSET,
+        status=status,
+        input=tool.raw_input if tool.raw_input is not None else UNSET,
+        output=tool.raw_output if tool.raw_output is not None else UNSET,
+        content=tool.content if tool.content is not None else UNSET,
+        locations=UNSET if tool.locations is None else to_builtins(tool.locations),
+        parent=parent,
+        replay=replay,
+    )
+
+
+def tool_name(tool: ToolFields) -> str | None:
+    """The program's name of a tool. The field is young; older agents say it in `_meta`."""
+    if tool.name:
+        return tool.name
+    meta = tool.meta or {}
+    claude = meta.get("claudeCode")
+    for holder, key in (
+        (claude if isinstance(claude, dict) else {}, "toolName"),
+        (meta, "toolName"),
+        (meta, "tool_name"),
+    ):
+        if isinstance(name := holder.get(key), str):
+            return name
+    return None
+
+
+def plan_set(plan: Plan) -> PlanSet:
+    return PlanSet(
+        [
+            PlanEntry(entry.content, entry.status or "pending", entry.priority or "medium")
+            for entry in plan.entries
+        ]
+    )
+
+
+def commands_set(update: AvailableCommandsUpdate) -> CommandsSet:
+    return CommandsSet(
+        [
+            Command(each.name, each.description or "", each.input.hint if each.input else None)
+            for each in update.available_commands
+        ]
+    )
+
+
+def usage_set(update: UsageUpdate) -> UsageSet:
+    usage = Usage(used=update.used, size=update.size)
+    if update.cost is not None:
+        usage.cost, usage.currency = update.cost.amount, update.cost.currency
+    return UsageSet(usage)
+
+
+def turn_usage(usage: TurnUsage) -> Usage:
+    return Usage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        total_tokens=usage.total_tokens,
+        thought_tokens=usage.thought_tokens,
+        cache_read_tokens=usage.cached_read_tokens,
+        cache_write_tokens=usage.cached_write_tokens,
+    )
+
+
+def error_of(error: jsonrpc.RpcError) -> Error:
+    """An error for people and programs. The cause often stands in `data` alone, so that is kept
+    (`data = {"code", "data"}`), and what it says in words is put into the message."""
+    data: JsonObject = {"code": error.code}
+    message = error.message
+    if error.data is not None:
+        data["data"] = error.data
+        words = error.data
+        if isinstance(words, dict):
+            words = words.get("details") or words.get("message") or words.get("error")
+        if isinstance(words, str) and words not in message:
+            message = f"{message}: {words}"
+    return Error(ERRORS.get(error.code, "agent_error"), message, data)
