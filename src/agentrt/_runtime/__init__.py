@@ -1,0 +1,1 @@
+"""Sessions, turns, processes and tools: the part of agentrt that runs under Trio."""

@@ -1,0 +1,106 @@
+"""The host's side of the guard program (`supervisor.py`), which outlives a host that is killed.
+
+One per Trio run, started before the first agent and shared by all. It costs nothing while the host
+lives. Agents carry the run's token in their environment (see `descendants.MARKER`); if the host
+dies without closing them, the guard ends whatever carries it.
+
+It needs `/proc` and a Python to run: on other systems, and in a frozen program, there is none, and
+an agent that ignores the end of its standard input outlives a host that is killed.
+
+`PR_SET_PDEATHSIG` is no substitute: Trio spawns from a worker thread, and the kernel takes the end
+of that thread, after ten idle seconds, for the parent's death.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from .._errors import AgentStartError
+from .descendants import MARKER
+
+_PROGRAM = Path(__file__).with_name("supervisor.py")
+
+_END = 1.0
+"""Seconds that the guard, killed, may take to be waited for: it should take a millisecond."""
+
+
+class _Guard:
+    """The guard program of one Trio run."""
+
+    def __init__(self) -> None:
+        self.token = secrets.token_hex(8)
+        self.users = 0
+        self._starting = trio.Lock()
+        self._process: trio.Process | None = None
+
+    async def start(self) -> None:
+        """Start the program unless it runs; also again, should somebody have killed it."""
+        async with self._starting:
+            if self._process is not None and self._process.returncode is None:
+                return
+            await self.end()
+            # It needs no word that it is ready: the pipe tells it even if the host is gone by then.
+            self._process = await trio.lowlevel.open_process(
+                [sys.executable, "-I", "-S", str(_PROGRAM), self.token, str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                # Without the marker of a host above this one: that host would end the guard first.
+                env={name: value for name, value in os.environ.items() if name != MARKER},
+                start_new_session=True,
+            )
+
+    async def end(self) -> None:
+        """Kill and reap the program. It keeps nothing that is worth a polite word."""
+        if self._process is not None:
+            self._process.kill()
+            assert self._process.stdin is not None
+            await self._process.stdin.aclose()
+            await self._process.wait()
+
+
+_current: trio.lowlevel.RunVar[_Guard | None] = trio.lowlevel.RunVar("agentrt guard", None)
+
+
+@asynccontextmanager
+async def guard() -> AsyncIterator[str]:
+    """Have the guard program while the block runs; the value is the run's token.
+
+    The first user starts it, the last one ends it. A program that opens one agent after the other
+    saves the start by holding it open around them all.
+
+    Raises `AgentStartError` if it cannot be started. Cancellation ends the block as usual; ending
+    the program is shielded and takes a second at most.
+    """
+    shared = _current.get()
+    if shared is None:
+        shared = _Guard()
+        _current.set(shared)
+    shared.users += 1
+    try:
+        if _available():
+            try:
+                await shared.start()
+            except OSError as error:
+                raise AgentStartError(f"the guard program could not be started: {error}") from error
+        yield shared.token
+    finally:
+        shared.users -= 1
+        if not shared.users:
+            _current.set(None)
+            with trio.move_on_after(_END, shield=True):
+                await shared.end()
+
+
+def _available() -> bool:
+    # In a frozen program `sys.executable` is the program itself: it would be started once more.
+    return bool(sys.executable) and not hasattr(sys, "frozen") and os.path.exists("/proc/self")

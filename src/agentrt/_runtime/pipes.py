@@ -1,0 +1,318 @@
+"""The pipes to an agent: what a session needs of a process, and who reads and writes.
+
+One task reads and one task writes per process, and both outlive every turn. A write that is
+cancelled halfway leaves half a line, and the next message, the cancel itself, is lost in it: so
+callers only queue, and only the writer's task waits for the pipe.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import termios
+from collections import deque
+from collections.abc import Callable
+from fcntl import ioctl
+from typing import Protocol
+
+import trio
+from msgspec import Struct
+
+from .._errors import LimitExceeded, LocalProtocolError
+
+READ_SIZE = 64 * 1024
+"""What a pipe holds; asking for more gains nothing (measured)."""
+
+
+_NOTHING = memoryview(b"")
+
+
+class Readable(Protocol):
+    """A pipe's end to read from."""
+
+    def read_nowait(self) -> bytes | None:
+        """Up to `READ_SIZE` bytes; None: nothing there now; empty: the end."""
+        ...
+
+    async def wait_readable(self) -> None:
+        """Until `read_nowait` has something to say. A checkpoint; cancelling it loses nothing."""
+        ...
+
+
+class Transport(Readable, Protocol):
+    """An agent's process as the session sees it; what is read is its stdout.
+
+    `process.AgentProcess` is the real one.
+    """
+
+    @property
+    def pid(self) -> int | None:
+        """The process's number; None if there is no real process."""
+        ...
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status (negative: the signal that ended it), or None while it runs."""
+        ...
+
+    def write_nowait(self, data: bytes | memoryview) -> int:
+        """Write what fits and say how many bytes that was; 0: the pipe is full.
+
+        Raises `trio.BrokenResourceError` if nobody can read it any more.
+        """
+        ...
+
+    async def wait_writable(self) -> None:
+        """Until `write_nowait` has something to say, be it that stdin is closed now. A checkpoint;
+        cancelling it loses nothing."""
+        ...
+
+    def close_stdin(self) -> None:
+        """Close the agent's standard input. Once more: nothing happens."""
+        ...
+
+    async def wait(self) -> int:
+        """Until the process has exited; the status. Any number of tasks may wait, at the cost of
+        an event each. Cancelling it changes nothing."""
+        ...
+
+    def stderr_tail(self) -> str:
+        """The end of what the agent wrote to stderr; complete once `wait` has returned."""
+        ...
+
+    async def note(self) -> None:
+        """Take down what the agent has started, to find it again when its ties are cut."""
+        ...
+
+    def terminate(self) -> None:
+        """SIGTERM to the process's group and to everything noted outside of it."""
+        ...
+
+    async def wait_tree(self) -> None:
+        """Until the process and everything that it started are gone."""
+        ...
+
+    async def kill_tree(self) -> None:
+        """SIGKILL to the process and everything that it started, until all are gone."""
+        ...
+
+
+async def read_loop(
+    source: Readable, on_data: Callable[[bytes], None], on_eof: Callable[[], None]
+) -> None:
+    """Hand what comes to `on_data`, a read at a time, until it ends; then call `on_eof`.
+
+    Reads first and waits only when the pipe is drained, which a short read says: a wake-up costs
+    as much as decoding a dozen messages. After a full read others get their turn.
+
+    An agent may close its stdout without an exit (`returncode` is None after `on_eof`): then it is
+    of no more use and has to be ended. Cancellation stops reading between two reads.
+    """
+    while True:
+        data = source.read_nowait()
+        if data is not None:
+            if not data:
+                on_eof()
+                return
+            on_data(data)
+            if len(data) == READ_SIZE:
+                await trio.lowlevel.checkpoint()
+                continue
+        await source.wait_readable()
+
+
+class ReadEnd:
+    """The host's end of a pipe that the agent writes to: a `Readable` that can be told to end."""
+
+    def __init__(self, stream: trio.lowlevel.FdStream) -> None:
+        self._stream = stream
+        self._fd = stream.fileno()
+        self._left: int | None = None
+        """After `cut`: how many bytes are still of interest."""
+
+    def read_nowait(self) -> bytes | None:
+        if self._left is not None:
+            return self._read_rest(self._left)
+        try:
+            return os.read(self._fd, READ_SIZE)
+        except BlockingIOError:
+            return None
+
+    def _read_rest(self, left: int) -> bytes:
+        data = os.read(self._fd, min(left, READ_SIZE)) if left else b""
+        self._left = left - len(data)
+        return data
+
+    async def wait_readable(self) -> None:
+        if self._left is not None:
+            await trio.lowlevel.checkpoint()
+            return
+        try:
+            await trio.lowlevel.wait_readable(self._fd)
+        except trio.ClosedResourceError:
+            return
+
+    def cut(self) -> None:
+        """End the pipe behind what is in it now: whoever still writes is of no interest."""
+        if self._left is None:
+            self._left = int.from_bytes(ioctl(self._fd, termios.FIONREAD, bytes(4)), sys.byteorder)
+            trio.lowlevel.notify_closing(self._fd)  # wakes who waits
+
+    def close(self) -> None:
+        """Close the pipe; a reader sees its end."""
+        self._left = 0
+        self._stream.close()
+
+
+class WriterStatistics(Struct, frozen=True):
+    """What a `Writer` has done, at one moment."""
+
+    lines_written: int
+    bytes_written: int
+    lines_waiting: int
+    """Including the one that is partly written."""
+    bytes_waiting: int
+    lines_dropped: int
+    """Asked for after the end, or waiting when it came."""
+
+
+class Writer:
+    """Writes whole lines to an agent, in order, urgent ones first.
+
+    `write` only queues, after trying the pipe at once; `run` is the task that waits for the pipe.
+    A write that failed, was cut off in the middle of a line or made no progress for
+    `write_timeout` seconds means that the pipe is dead: `broken` says why, stdin is closed,
+    nothing more is written, and `on_broken` is called once, by the task, never inside `write`.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        outbox: int,
+        write_timeout: float,
+        on_broken: Callable[[str], None] | None = None,
+    ) -> None:
+        self._transport = transport
+        self._outbox = outbox
+        self._timeout = write_timeout
+        self._on_broken = on_broken
+        self._urgent: deque[bytes] = deque()
+        self._prompts: deque[bytes] = deque()
+        self._rest = _NOTHING
+        """What is still to be written of a line that was begun."""
+        self._bytes_waiting = 0
+        """The size of both queues and of the rest. The task is parked only while it is 0."""
+        self._closing = False
+        self._parked = trio.lowlevel.ParkingLot()
+        self._lines_written = self._bytes_written = self._lines_dropped = 0
+        self.broken: str | None = None
+        """Why the pipe is dead, or None."""
+
+    def write(self, line: bytes, *, urgent: bool = False) -> None:
+        """Send one line (or several), with its newline.
+
+        `urgent` (cancels, replies) goes ahead of every prompt that has not been begun. After the
+        end of the pipe the line is dropped and counted: the owner was told of the end.
+
+        Raises `LimitExceeded`, and nothing is sent, while the agent leaves more than `outbox` bytes
+        unread. An urgent line may fill it twice over; the one behind that breaks the pipe: an agent
+        that misses a reply waits for it for ever.
+        """
+        if not line.endswith(b"\n"):
+            raise LocalProtocolError("a message to the agent must end with a newline")
+        if self.broken is not None or self._closing:
+            self._lines_dropped += 1
+            return
+        idle = not self._bytes_waiting
+        if self._bytes_waiting + len(line) > self._outbox * (2 if urgent else 1):
+            full = f"{self._bytes_waiting} bytes wait to be read by the agent (limits.outbox)"
+            if not urgent:
+                raise LimitExceeded(f"not sent: {full}")
+            self._lines_dropped += 1
+            self._break(full)
+        else:
+            (self._urgent if urgent else self._prompts).append(line)
+            self._bytes_waiting += len(line)
+        if idle:
+            self._flush()
+            if self._bytes_waiting or self.broken is not None:
+                self._parked.unpark_all()
+
+    def close(self) -> None:
+        """Have stdin closed behind the urgent lines. Prompts that were not begun are dropped."""
+        self._closing = True
+        self._drop(self._prompts)
+        self._parked.unpark_all()
+
+    async def run(self) -> None:
+        """Write until `close` or a broken pipe; stdin is closed then. To be run once, by a task
+        that outlives every turn.
+
+        Cancellation ends writing for good; in the middle of a line it breaks the pipe.
+        """
+        try:
+            while True:
+                self._flush()
+                if self.broken is not None or (self._closing and not self._bytes_waiting):
+                    break
+                if not self._bytes_waiting:
+                    await self._parked.park()
+                    continue
+                with trio.move_on_after(self._timeout) as patience:
+                    await self._transport.wait_writable()
+                if patience.cancelled_caught:
+                    self._break(f"the agent has not read its input for {self._timeout:g} s")
+        finally:
+            if self._rest:
+                self._break("writing was cancelled in the middle of a line")
+            self._closing = True
+            self._drop(self._urgent)
+            self._drop(self._prompts)
+            self._transport.close_stdin()
+            if self.broken is not None and self._on_broken is not None:
+                self._on_broken(self.broken)
+
+    def statistics(self) -> WriterStatistics:
+        """What was written, waits and was dropped until now."""
+        return WriterStatistics(
+            lines_written=self._lines_written,
+            bytes_written=self._bytes_written,
+            lines_waiting=len(self._urgent) + len(self._prompts) + bool(self._rest),
+            bytes_waiting=self._bytes_waiting,
+            lines_dropped=self._lines_dropped,
+        )
+
+    def _flush(self) -> None:
+        """Write until nothing waits or the pipe is full."""
+        while self._bytes_waiting:
+            queue = self._urgent or self._prompts
+            data = self._rest or queue[0]
+            try:
+                taken = self._transport.write_nowait(data)
+            except trio.BrokenResourceError:
+                self._break("the agent closed its standard input")
+                return
+            if not taken:
+                return
+            if not self._rest:
+                queue.popleft()
+            self._rest = memoryview(data)[taken:] if taken < len(data) else _NOTHING
+            self._lines_written += not self._rest
+            self._bytes_written += taken
+            self._bytes_waiting -= taken
+
+    def _break(self, reason: str) -> None:
+        if self.broken is None:
+            self.broken = reason
+            self._lines_dropped += bool(self._rest)
+            self._bytes_waiting -= len(self._rest)
+            self._rest = _NOTHING
+            self._drop(self._urgent)
+            self._drop(self._prompts)
+            self._transport.close_stdin()  # also wakes the task, should it wait for the pipe
+
+    def _drop(self, queue: deque[bytes]) -> None:
+        self._lines_dropped += len(queue)
+        self._bytes_waiting -= sum(map(len, queue))
+        queue.clear()

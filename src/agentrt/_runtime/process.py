@@ -1,0 +1,344 @@
+"""An agent's process: starting it, its streams, its exit and its end.
+
+The process has a session and a group of its own. Its exit is learnt from waiting on it, never from
+the end of a stream, which a grandchild may hold open. Where the system allows (pidfd), it is not
+reaped before everything that it started is gone: until then its number, and with it its group's
+and its session's, cannot be used again, and signalling them is safe.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import math
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+import trio
+
+from .._errors import AgentNotFound, AgentrtError, AgentStartError
+from .._limits import Limits
+from . import descendants
+from .descendants import MARKER, Found
+from .guard import guard
+from .pipes import ReadEnd, Transport, Writer, read_loop
+from .scopes import open_service_nursery
+
+_log = logging.getLogger("agentrt")
+
+_LOOK = 0.02
+"""Seconds between two looks whether what was signalled is gone."""
+_WALK = 1.0
+"""Seconds that one walk over `/proc` may take before the ladder goes on without it: reading the
+environment of a process that hangs in the kernel may hang as well."""
+
+_walkers = trio.CapacityLimiter(math.inf)
+"""Ending agents must not wait for the application's own use of worker threads."""
+
+
+@asynccontextmanager
+async def open_process(
+    argv: Sequence[str],
+    *,
+    cwd: str | os.PathLike[str],
+    env: Mapping[str, str],
+    limits: Limits,
+    on_stderr: Callable[[bytes], None] | None = None,
+) -> AsyncIterator[AgentProcess]:
+    """Start an agent's program and end it, with everything it started, when the block is left.
+
+    `argv[0]` is looked up on the PATH of `env`, which is the program's whole environment but for
+    agentrt's marker. `on_stderr` sees what it writes to stderr; its errors are logged.
+
+    Leaving the block takes nothing if `close` was called inside; else it runs the ladder, whose
+    bounds are in `limits`, also when cancelled. The process is of no use afterwards.
+
+    Raises `AgentNotFound` if there is no such program, `AgentStartError` if it cannot be run.
+    """
+    async with guard() as run, open_service_nursery() as services:
+        marker = f"{run}:{secrets.token_hex(8)}"
+        agent = AgentProcess(await _spawn(argv, cwd, env, marker), marker, limits, on_stderr)
+        services.start_soon(agent._watch_exit)
+        services.start_soon(agent._watch_stderr)
+        try:
+            yield agent
+        finally:
+            with trio.CancelScope(shield=True):
+                await close(agent, limits)
+            agent._release()
+
+
+async def close(
+    transport: Transport,
+    limits: Limits,
+    *,
+    writer: Writer | None = None,
+    goodbye: Callable[[], None] | None = None,
+) -> None:
+    """End an agent, and everything that it started, by the gentlest means that work.
+
+    `goodbye` writes the protocol's last lines, urgently, to `writer`; stdin is closed behind them.
+    Then `limits.stdin_close` seconds for the agent to leave, SIGTERM and `limits.terminate`
+    seconds, SIGKILL and `limits.kill` seconds. Each step ends as soon as nothing is left, and all
+    are made if something is: an agent that left behind what it started is not gone.
+
+    Shielded from cancellation and bounded by those times; what a SIGKILL cannot end is left alone.
+    """
+    with trio.CancelScope(shield=True):
+        with trio.move_on_after(_WALK):
+            await transport.note()
+        if goodbye is not None:
+            goodbye()
+        if writer is not None:
+            writer.close()
+        else:
+            transport.close_stdin()
+        with trio.move_on_after(limits.stdin_close):
+            await transport.wait_tree()
+            return
+        transport.close_stdin()  # the goodbye did not get through
+        with trio.move_on_after(_WALK):
+            await transport.note()
+        transport.terminate()
+        with trio.move_on_after(limits.terminate):
+            await transport.wait_tree()
+            return
+        with trio.move_on_after(limits.kill):
+            await transport.kill_tree()
+
+
+class AgentProcess:
+    """A running agent, the real `Transport`. Made by `open_process`."""
+
+    def __init__(
+        self,
+        process: trio.Process,
+        marker: str,
+        limits: Limits,
+        on_stderr: Callable[[bytes], None] | None,
+    ) -> None:
+        stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
+        assert isinstance(stdin, trio.lowlevel.FdStream)
+        assert isinstance(stdout, trio.lowlevel.FdStream)
+        assert isinstance(stderr, trio.lowlevel.FdStream)
+        self.pid = process.pid
+        self.returncode: int | None = None
+        self._process = process
+        self._stdin = stdin
+        self._stdout = ReadEnd(stdout)
+        self._stderr = ReadEnd(stderr)
+        self._limits = limits
+        self._tail = bytearray()
+        self._on_stderr = on_stderr
+        self._exited = trio.Event()
+        self._group: int | None = process.pid
+        """The process group; None once the leader is reaped and the number may be another's."""
+        self._marker = marker
+        self._leader = descendants.identify(process.pid)
+        """None without `/proc`: then nobody below the leader is ever found."""
+        self._below: frozenset[Found] = frozenset()
+        """What the leader had started and still ran at the last look."""
+        self._terminated: frozenset[Found] | None = None
+        """Who got SIGTERM, beside the group; None: nobody yet."""
+        self._all_gone = False
+
+    # --- streams
+
+    def read_nowait(self) -> bytes | None:
+        return self._stdout.read_nowait()
+
+    async def wait_readable(self) -> None:
+        await self._stdout.wait_readable()
+
+    def write_nowait(self, data: bytes | memoryview) -> int:
+        try:
+            return os.write(self._stdin.fileno(), data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:  # nobody reads it, or it is closed
+            raise trio.BrokenResourceError from error
+
+    async def wait_writable(self) -> None:
+        if (fd := self._stdin.fileno()) < 0:
+            await trio.lowlevel.checkpoint()
+            return
+        try:
+            await trio.lowlevel.wait_writable(fd)
+        except trio.ClosedResourceError:
+            return
+
+    def close_stdin(self) -> None:
+        self._stdin.close()
+
+    def stderr_tail(self) -> str:
+        return self._tail.decode(errors="replace")
+
+    # --- the end
+
+    async def wait(self) -> int:
+        await self._exited.wait()
+        assert self.returncode is not None
+        return self.returncode
+
+    async def note(self) -> None:
+        if self._leader is not None and not self._all_gone:
+            self._below = await trio.to_thread.run_sync(
+                partial(descendants.find, self._leader, self._marker, self._below),
+                abandon_on_cancel=True,
+                limiter=_walkers,
+            )
+
+    def terminate(self) -> None:
+        # Once each: some programs take a second SIGTERM as an order to drop everything.
+        if self._terminated is None:
+            self._terminated = frozenset()
+            self._signal_group(signal.SIGTERM)
+        for found in self._below - self._terminated:
+            found.send(signal.SIGTERM, unless_in=self._group)
+        self._terminated |= self._below
+
+    async def wait_tree(self) -> None:
+        await self.wait()
+        await self.note()
+        while self._below:
+            await trio.sleep(_LOOK)
+            if not any(found.alive() for found in self._below):
+                await self.note()  # may have started others meanwhile
+        self._all_gone = True
+
+    async def kill_tree(self) -> None:
+        self._kill()
+        await self.note()
+        while self._below or self.returncode is None:
+            self._kill()
+            await trio.sleep(_LOOK)
+            await self.note()
+        self._all_gone = True
+
+    def _kill(self) -> None:
+        self._signal_group(signal.SIGKILL)
+        for found in self._below:
+            found.send(signal.SIGKILL)
+
+    def _signal_group(self, signum: signal.Signals) -> None:
+        if self._group is not None:
+            try:
+                os.killpg(self._group, signum)
+            except (ProcessLookupError, PermissionError):
+                pass  # nobody in it, or nobody of this user
+
+    def _release(self) -> None:
+        """Reap the process and close everything that belongs to it."""
+        self._group = None
+        self._process.poll()
+        self._stdin.close()
+        self._stdout.close()
+        self._stderr.close()
+
+    # --- service tasks
+
+    async def _watch_exit(self) -> None:
+        self.returncode = await self._wait_exit()
+        # Its last words are in the pipe: whoever asks why it died shall have them.
+        if data := self._stderr.read_nowait():
+            self._keep(data)
+        self._exited.set()
+        await trio.sleep(self._limits.stdout_drain)
+        self._stdout.cut()
+        self._stderr.cut()
+
+    async def _wait_exit(self) -> int:
+        try:
+            handle = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):
+            return await self._reap()  # an older system, kernel or Python
+        try:
+            await trio.lowlevel.wait_readable(handle)
+        finally:
+            trio.lowlevel.notify_closing(handle)
+            os.close(handle)
+        status = _exit_status(self.pid)
+        # None: somebody else reaped it, or the host ignores SIGCHLD.
+        return await self._reap() if status is None else status
+
+    async def _reap(self) -> int:
+        status = await self._process.wait()
+        self._group = None
+        return status
+
+    async def _watch_stderr(self) -> None:
+        await read_loop(self._stderr, self._keep, lambda: None)
+
+    def _keep(self, data: bytes) -> None:
+        self._tail += data
+        del self._tail[: max(0, len(self._tail) - self._limits.stderr_ring)]
+        if self._on_stderr is not None:
+            try:
+                self._on_stderr(data)
+            except Exception:
+                _log.exception("on_stderr failed; stderr is read on")
+
+
+async def _spawn(
+    argv: Sequence[str], cwd: str | os.PathLike[str], env: Mapping[str, str], marker: str
+) -> trio.Process:
+    if not argv:
+        raise AgentStartError("the agent's command is empty: give a program to run")
+    if outer := env.get(MARKER):
+        marker = f"{outer},{marker}"  # the host is itself below an agent, whose host looks for it
+    try:
+        return await trio.lowlevel.open_process(
+            list(argv),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env={**env, MARKER: marker},
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise _explained(error, argv[0], os.fspath(cwd)) from error
+
+
+def _exit_status(pid: int) -> int | None:
+    """How a dead child ended, without reaping it; None if it is no child any more."""
+    try:
+        info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    assert info is not None
+    return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
+
+
+def _explained(error: OSError | ValueError, program: str, cwd: str) -> AgentrtError:
+    """Why a program could not be started, and what to do."""
+    if not isinstance(error, OSError):  # a zero byte, or a "=" in a variable's name
+        return AgentStartError(f"{program!r} cannot be started: {error}")
+    reason = error.strerror or str(error)
+    if error.filename == cwd:
+        return AgentStartError(f"no agent can run in {cwd!r} ({reason}): give an existing folder")
+    missing = isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError)
+    if missing and os.sep not in program:
+        return AgentNotFound(
+            f"there is no executable program {program!r} on the PATH given to the agent: "
+            "install the agent, or give the program's full path"
+        )
+    path = os.path.join(cwd, program)
+    if missing and not os.path.lexists(path):
+        return AgentNotFound(
+            f"there is no program {path!r}: install the agent, or correct the path"
+        )
+    if isinstance(error, FileNotFoundError):
+        return AgentStartError(f"{path!r} names an interpreter in its first line that is missing")
+    if isinstance(error, PermissionError):
+        return AgentStartError(f"{path!r} is not executable: check its permissions (chmod +x)")
+    if error.errno == errno.ENOEXEC:
+        return AgentStartError(
+            f"{path!r} is no program: a script needs a first line like #!/bin/sh"
+        )
+    return AgentStartError(f"{program!r} cannot be started: {reason}")

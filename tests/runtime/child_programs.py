@@ -1,0 +1,77 @@
+"""Small real programs that the process tests run as agents, and how to talk to them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import psutil
+import trio
+
+from agentrt._limits import Limits
+from agentrt._runtime.pipes import Transport
+from agentrt._runtime.process import AgentProcess, open_process
+
+QUICK = Limits(stdin_close=0.1, terminate=0.1, kill=2.0, stdout_drain=0.1)
+"""For agents that use up the steps of the ladder: real processes keep real time."""
+
+PATIENT = Limits(stdin_close=4.0, terminate=1.0, kill=2.0)
+"""For agents that are to do something within a step, on a machine that may be busy."""
+
+
+def python(code: str) -> list[str]:
+    """Run `code` in an interpreter that starts in a dozen milliseconds."""
+    return [sys.executable, "-I", "-S", "-c", code]
+
+
+def sh(script: str) -> list[str]:
+    return ["sh", "-c", script]
+
+
+def started(
+    argv: list[str], *, limits: Limits = QUICK, **options: object
+) -> AbstractAsyncContextManager[AgentProcess]:
+    return open_process(argv, **{"cwd": "/", "env": os.environ, "limits": limits, **options})
+
+
+class Lines:
+    """What a transport says, line by line."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._buffer = b""
+
+    async def next(self) -> str:
+        """The next line, without its newline; what is left, at the end."""
+        while b"\n" not in self._buffer:
+            data = self._transport.read_nowait()
+            if data is None:
+                await self._transport.wait_readable()
+            elif data:
+                self._buffer += data
+            else:
+                rest, self._buffer = self._buffer, b""
+                return rest.decode()
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        return line.decode()
+
+
+def running(pid: int) -> bool:
+    """Whether the process lives; a zombie does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something of another process, of which there is no event; five seconds at most."""
+    with trio.fail_after(5):
+        while not condition():  # noqa: ASYNC110
+            await trio.sleep(0.01)
+
+
+async def until_gone(pid: int) -> None:
+    await until(lambda: not running(pid))

@@ -1,0 +1,222 @@
+"""The guard program: small, quiet, shared, and there when the host is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+import trio
+import trio.testing
+from child_programs import running, started, until, until_gone
+
+from agentrt._errors import AgentStartError
+from agentrt._runtime import guard as guard_module
+from agentrt._runtime.descendants import MARKER
+from agentrt._runtime.guard import guard
+
+
+def programs() -> list[psutil.Process]:
+    """The guard programs of this process."""
+    return [
+        child
+        for child in psutil.Process().children()
+        if "supervisor.py" in " ".join(child.cmdline())
+    ]
+
+
+async def loaded() -> psutil.Process:
+    """The guard program, once it watches the host."""
+    (program,) = programs()
+    await until(lambda: "anon_inode:[pidfd]" in files_of(program))
+    return program
+
+
+def files_of(program: psutil.Process) -> list[str]:
+    folder = Path(f"/proc/{program.pid}/fd")
+    return sorted(os.readlink(file) for file in folder.iterdir())
+
+
+async def test_it_starts_before_the_agent_and_ends_with_it() -> None:
+    async with started(["cat"]) as agent:
+        (program,) = programs()
+        assert program.create_time() <= psutil.Process(agent.pid).create_time()
+    assert not running(program.pid)
+
+
+async def test_all_users_share_one_and_the_last_one_ends_it() -> None:
+    async with guard() as first:
+        (program,) = programs()
+        async with guard() as second, started(["cat"]) as agent:
+            assert first == second
+            assert programs() == [program]
+            assert psutil.Process(agent.pid).environ()[MARKER].startswith(f"{first}:")
+        assert programs() == [program]
+    assert not running(program.pid)
+
+
+async def test_those_who_come_at_the_same_time_share_one() -> None:
+    seen: list[psutil.Process] = []
+
+    async def use() -> None:
+        async with guard():
+            seen.extend(programs())
+            await trio.testing.wait_all_tasks_blocked(0.01)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(use)
+    assert len(seen) == 5
+    assert len(set(seen)) == 1
+
+
+async def test_a_cancelled_user_ends_it() -> None:
+    with trio.CancelScope() as scope:
+        async with guard():
+            scope.cancel()
+            await trio.sleep_forever()
+    assert not programs()
+
+
+async def test_it_is_small_and_holds_nothing_of_the_hosts() -> None:
+    there, here = os.pipe()
+    os.set_inheritable(here, True)
+    try:
+        async with guard():
+            program = await loaded()
+            assert program.memory_info().rss < 12 * 2**20
+            assert os.getsid(program.pid) == program.pid
+            assert program.cwd() == "/"
+            null, other_null, watched, pipe = files_of(program)
+            assert (watched, null, other_null) == ("anon_inode:[pidfd]", "/dev/null", "/dev/null")
+            assert pipe.startswith("pipe:")
+    finally:
+        os.close(there)
+        os.close(here)
+
+
+async def test_it_ignores_the_signals_of_a_terminal_and_of_a_tidy_user() -> None:
+    async with guard():
+        program = await loaded()
+        for signum in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+            program.send_signal(signum)
+        program.send_signal(signal.SIGSTOP)  # delivered behind the others
+        await until(lambda: program.status() == psutil.STATUS_STOPPED)
+
+
+async def test_one_that_was_killed_is_replaced_for_the_next_user() -> None:
+    async with guard():
+        (program,) = programs()
+        program.kill()
+        await until_gone(program.pid)
+        async with guard():
+            (other,) = programs()
+            assert other != program
+
+
+async def test_there_is_none_in_a_frozen_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    async with started(["cat"]) as agent:
+        assert not programs()
+        assert running(agent.pid)
+
+
+async def test_a_python_that_does_not_start_is_a_start_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(guard_module.sys, "executable", "/no/such/python")
+    with pytest.raises(AgentStartError, match="guard program could not be started"):
+        async with started(["cat"]):
+            pass
+
+
+# --- the host is killed
+
+HOST = """
+import os, signal, sys, trio
+from agentrt._limits import Limits
+from agentrt._runtime.pipes import read_loop
+from agentrt._runtime.process import open_process
+
+async def agent(script):
+    async with open_process(["sh", "-c", script], cwd="/", env=os.environ, limits=Limits()) as it:
+        await read_loop(it, lambda lines: os.write(1, lines), lambda: None)
+
+async def main():
+    async with trio.open_nursery() as nursery:
+        for script in sys.argv[2:]:
+            nursery.start_soon(agent, script)
+        if sys.argv[1] == "fork":
+            with trio.open_signal_receiver(signal.SIGUSR1) as signals:
+                async for _ in signals:
+                    if not os.fork():
+                        print(os.getpid(), flush=True)
+                        signal.pause()
+
+trio.run(main)
+"""
+SAYS_WHEN_TERMINATED = """
+exec 2>/dev/null  # the host's end is gone, and the shell has something to say about its child
+trap 'echo terminated > {}; exit' TERM
+echo $$
+while :; do sleep 0.1; done
+"""
+DEAF = "trap '' TERM; echo $$; while :; do sleep 60; done"
+LEAVES_A_GRANDCHILD = "setsid sleep 60 & echo $!; cat"
+
+
+@contextmanager
+def host(mode: str, *scripts: str) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """A host with an agent for each script, which says one number."""
+    argv = [sys.executable, "-c", HOST, mode, *scripts]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process, [int(process.stdout.readline()) for _ in scripts]
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def agent_of_another_host() -> Iterator[subprocess.Popen[bytes]]:
+    environment = {**os.environ, MARKER: "another:run"}
+    with subprocess.Popen(["sleep", "60"], env=environment) as process:
+        yield process
+        process.kill()
+
+
+async def test_when_the_host_is_killed_its_agents_and_what_they_started_end(
+    tmp_path: Path, agent_of_another_host: subprocess.Popen[bytes]
+) -> None:
+    log = tmp_path / "log"
+    polite = SAYS_WHEN_TERMINATED.format(log)
+    with host("plain", polite, DEAF, LEAVES_A_GRANDCHILD) as (process, pids):
+        process.kill()
+        for pid in pids:
+            await until_gone(pid)
+    assert log.read_text() == "terminated\n"
+    assert agent_of_another_host.poll() is None
+
+
+async def test_a_forked_copy_of_the_host_does_not_keep_its_agents_alive() -> None:
+    with host("fork", LEAVES_A_GRANDCHILD) as (process, (grandchild,)):
+        assert process.stdout is not None
+        process.send_signal(signal.SIGUSR1)
+        copy = int(process.stdout.readline())
+        try:
+            process.kill()
+            await until_gone(grandchild)
+        finally:
+            os.kill(copy, signal.SIGKILL)
+
+
+async def test_a_host_that_ends_in_order_leaves_nothing_to_guard() -> None:
+    with host("plain", "echo $$; cat >/dev/null & exit 0") as (process, _):
+        with trio.fail_after(10):
+            assert await trio.to_thread.run_sync(process.wait) == 0

@@ -1,0 +1,172 @@
+"""What an agent started ends with it, however it cut its ties; what it did not start lives on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+import trio
+from child_programs import PATIENT, QUICK, Lines, running, sh, started
+
+from agentrt._limits import Limits
+from agentrt._runtime.descendants import Found, find, identify
+from agentrt._runtime.process import close
+
+LEFT_BY_A_LEADER = {
+    "in its group": "sleep 60 & echo $!",
+    "in a group of its own": "set -m; sleep 60 & echo $!",
+    "in a session of its own": "setsid sleep 60 & echo $!",
+    "forked twice": "(setsid sh -c 'sleep 60 & echo $!; wait' &)",
+    "without the marker, in its session": "env -i sleep 60 & echo $!",
+    "deaf to SIGTERM": "setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 60; done' &",
+}
+
+
+@pytest.mark.parametrize("script", LEFT_BY_A_LEADER.values(), ids=LEFT_BY_A_LEADER)
+@pytest.mark.parametrize("leaving", ["read line", "trap '' TERM; while :; do sleep 60; done"])
+async def test_a_grandchild_is_ended_when_the_agent_is_closed(script: str, leaving: str) -> None:
+    with trio.fail_after(5):
+        async with started(sh(f"{script}\n{leaving}")) as agent:
+            grandchild = int(await Lines(agent).next())
+        assert not running(grandchild)
+
+
+@pytest.mark.parametrize("script", LEFT_BY_A_LEADER.values(), ids=LEFT_BY_A_LEADER)
+async def test_a_grandchild_is_ended_although_the_agent_was_killed(script: str) -> None:
+    with trio.fail_after(5):
+        async with started(sh(f"{script}\nread line")) as agent:
+            grandchild = int(await Lines(agent).next())
+            os.kill(agent.pid, signal.SIGKILL)
+            assert await agent.wait() == -signal.SIGKILL
+            assert running(grandchild)
+        assert not running(grandchild)
+
+
+async def test_a_grandchild_that_cut_every_tie_was_noted_before_the_agent_left() -> None:
+    with trio.fail_after(5):
+        async with started(sh("env -i setsid sleep 60 & echo $!; read line")) as agent:
+            grandchild = int(await Lines(agent).next())
+        assert not running(grandchild)
+
+
+async def test_what_starts_others_when_it_is_terminated_is_ended_with_them(tmp_path: Path) -> None:
+    log = tmp_path / "pids"
+    heir = f"setsid sh -c 'echo $$ >> {log}; exec sleep 60' &"
+    script = f'trap "{heir}" TERM; echo; while :; do sleep 0.05; done'
+    with trio.fail_after(5):
+        async with started(sh(script), limits=Limits(stdin_close=0.1, terminate=1.0)) as agent:
+            await Lines(agent).next()
+    (pid,) = log.read_text().split()
+    assert not running(int(pid))
+
+
+async def test_an_orphan_may_end_by_itself_before_it_is_signalled(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    script = f"setsid sh -c 'trap \"\" TERM; cat <&3; echo saved > {log}' 3<&0 & echo; read line"
+    with trio.fail_after(5):
+        async with started(sh(script), limits=PATIENT) as agent:
+            await Lines(agent).next()
+    assert log.read_text() == "saved\n"
+
+
+async def test_an_agent_stays_a_zombie_until_what_it_left_is_gone() -> None:
+    """So that its number, and with it its group's and its session's, cannot be used again."""
+    with trio.fail_after(5):
+        async with started(sh("sleep 60 & exit 0")) as agent:
+            await agent.wait()
+            assert psutil.Process(agent.pid).status() == psutil.STATUS_ZOMBIE
+        assert not psutil.pid_exists(agent.pid)
+
+
+async def test_closing_one_agent_leaves_the_others_alone() -> None:
+    script = "setsid sleep 60 & echo $!; read line"
+    with trio.fail_after(5):
+        async with started(sh(script)) as first:
+            kept = int(await Lines(first).next())
+            async with started(sh(script)) as second:
+                ended = int(await Lines(second).next())
+            assert not running(ended)
+            assert running(kept)
+            assert first.returncode is None
+
+
+async def test_a_process_that_has_the_number_of_another_is_not_signalled() -> None:
+    with trio.fail_after(5):
+        async with started(["cat"]) as agent:
+            found = identify(agent.pid)
+            assert found is not None
+            other = Found(found.pid, found.start - 1)
+            assert found.alive()
+            assert not other.alive()
+            other.send(signal.SIGKILL)
+            agent.write_nowait(b"still here\n")
+            assert await Lines(agent).next() == "still here"
+
+
+async def test_a_program_of_any_name_is_found(tmp_path: Path) -> None:
+    name = tmp_path / "a) Z 1 (b"
+    shutil.copy("/usr/bin/sleep", name)
+    with trio.fail_after(5):
+        async with started(sh(f"setsid '{name}' 60 & echo $!; read line")) as agent:
+            grandchild = int(await Lines(agent).next())
+            assert running(grandchild)
+        assert not running(grandchild)
+
+
+async def test_a_marker_behind_a_large_environment_is_found() -> None:
+    environment = {**{f"V{n}": "x" * 100_000 for n in range(3)}, "PATH": os.environ["PATH"]}
+    with trio.fail_after(5):
+        async with started(sh("setsid sleep 60 & echo $!; exit 0"), env=environment) as agent:
+            grandchild = int(await Lines(agent).next())
+        assert not running(grandchild)
+
+
+async def test_a_walk_that_hangs_does_not_stop_the_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
+    with trio.fail_after(8):
+        async with started(["sleep", "60"]) as agent:
+
+            async def hang() -> None:
+                await trio.sleep_forever()
+
+            with monkeypatch.context() as patch:
+                patch.setattr(agent, "note", hang)
+                await close(agent, QUICK)
+            assert await agent.wait() == -signal.SIGTERM
+
+
+HOST_THAT_ADOPTS = """
+import ctypes, sys, trio
+from agentrt._limits import Limits
+from agentrt._runtime.process import open_process
+
+assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER, as PID 1 is
+
+async def main():
+    limits = Limits(stdin_close=0.2, terminate=0.5, kill=1)
+    script = "(setsid sleep 60 & sleep 60 &); read line"
+    async with open_process(["sh", "-c", script], cwd="/", env={}, limits=limits):
+        pass
+    with open("/proc/thread-self/children") as file:
+        print(repr(file.read()))
+
+trio.run(main)
+"""
+
+
+def test_a_host_that_adopts_orphans_reaps_them() -> None:
+    host = [sys.executable, "-c", HOST_THAT_ADOPTS]
+    assert subprocess.check_output(host, text=True, timeout=20) == "''\n"
+
+
+def test_nothing_is_found_where_there_is_no_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(path: str) -> list[str]:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(os, "listdir", missing)
+    assert find(Found(1, 0), "marker", ()) == frozenset()
