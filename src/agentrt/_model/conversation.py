@@ -11,11 +11,12 @@ Here, and only here, items, permission requests and turns are opened and closed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from .._errors import LocalProtocolError
 from .content import Block
 from .driver import (
     Asked,
@@ -32,17 +33,23 @@ from .driver import (
     UsageSet,
 )
 from .events import (
+    TERMINAL,
     AgentState,
     CancelledBy,
     CommandsChanged,
     Error,
+    Event,
     Item,
+    ItemClosed,
     ItemOpened,
     ItemStatus,
     ModesChanged,
     Notice,
     Origin,
     Outcome,
+    PermissionClosed,
+    PermissionOpened,
+    Phase,
     PlanChanged,
     QueueChanged,
     QueueEntry,
@@ -72,6 +79,9 @@ CLOSING: Final[dict[Outcome, ItemStatus]] = {
 }
 """What becomes of an item that the agent left open at the end of its turn."""
 
+Lifecycle: TypeAlias = Literal["starting", "ready", "dead", "closed"]
+"""What a session is beside its turns."""
+
 
 class Conversation:
     """One session's conversation: writes the log, and is the only one who does.
@@ -84,8 +94,8 @@ class Conversation:
         self.log = log
         self.turn: TurnMachine | None = None
         self.agent = agent
-        self.lifecycle: str = "starting"
-        """`starting`, `ready`, `dead` or `closed`; the phase is derived from it and the turn."""
+        self.lifecycle: Lifecycle = "starting"
+        """The phase is derived from it and the turn."""
         self.error: Error | None = None
         self.items = Items(log, self.new_id, self._admit)
         self.keep_replay = True
@@ -127,12 +137,14 @@ class Conversation:
         origin: Origin,
         prompt: list[Block] | None = None,
         *,
+        id: str | None = None,
         deadline: float | None = None,
         explicit: bool = True,
     ) -> TurnMachine:
         """Start a turn. Illegal while another one runs."""
-        assert self.turn is None, "one turn at a time"
-        turn = TurnMachine(self.new_id("t"), origin, self._now(), deadline, explicit=explicit)
+        if self.turn is not None:
+            raise LocalProtocolError(f"turn {self.turn.id} is running")
+        turn = TurnMachine(id or self.new_id("t"), origin, self._now(), deadline, explicit=explicit)
         self.turn = turn
         self._show_in(turn)
         self._append(TurnStarted(turn.id, origin, prompt))
@@ -159,8 +171,7 @@ class Conversation:
 
     def cancel(self, by: CancelledBy | None, deadline: float | None) -> None:
         """Close everything open at once and wait for the agent's end. Idempotent."""
-        turn = self.turn
-        assert turn is not None
+        turn = self._running()
         first = turn.state is not Machine.CANCELLING
         turn.apply(TurnInput.CANCEL)
         if first:
@@ -179,8 +190,10 @@ class Conversation:
         structured_output: Any = None,
     ) -> TurnEnded:
         """End the running turn: close what is open, then say so."""
-        turn = self.turn
-        assert turn is not None
+        turn = self._running()
+        by: CancelledBy | None = None
+        if outcome == "cancelled":
+            by = turn.by if turn.state is Machine.CANCELLING else "agent"
         closing = CLOSING[outcome]
         self.items.close_all(closing, closing if closing != "failed" else "completed")
         turn.apply(TurnInput.END)
@@ -189,7 +202,7 @@ class Conversation:
         ended = TurnEnded(
             turn=turn.id,
             outcome=outcome,
-            by=turn.by if outcome == "cancelled" else None,
+            by=by,
             stop_reason=stop_reason,
             usage=usage,
             error=error,
@@ -198,14 +211,18 @@ class Conversation:
         self._append(ended)
         return ended
 
+    def _running(self) -> TurnMachine:
+        if self.turn is None:
+            raise LocalProtocolError("no turn is running")
+        return self.turn
+
     # --- questions
 
     def ask(self, effect: Asked, expires: float | None) -> bool:
         """Show a question. False: its turn is being cancelled, the answer is `cancelled`."""
         if not self.items.ask(effect, expires):
             return False
-        assert self.turn is not None
-        self.turn.apply(TurnInput.ASK)
+        self._running().apply(TurnInput.ASK)
         return True
 
     def resolve(
@@ -253,6 +270,37 @@ class Conversation:
             self._queue, self._paused = entries, paused
             self._append(QueueChanged(entries, paused))
 
+    # --- what is left of an agent that is gone
+
+    def orphan_tasks(self) -> None:
+        """The process is gone, and with it what it did in the background."""
+        for task in list(self.log.state.tasks.values()):
+            if task.status not in TERMINAL:
+                self._append(TaskChanged(msgspec.structs.replace(task, status="orphaned")))
+
+    def restore(self, events: Iterable[Event]) -> None:
+        """Go on with the events that an earlier process of ours has logged. What they leave open
+        is closed: nobody knows what became of it."""
+        for event in events:
+            self._append(event)
+            for id in _ids(event):
+                kind = id.rstrip("0123456789")
+                self._ids[kind] = max(self._ids[kind], int(id[len(kind) :] or 0))
+        state = self.log.state
+        self._queue, self._paused = state.queue, state.paused
+        for request in list(state.permissions):
+            self._append(PermissionClosed(request=request, outcome="cancelled", by="turn"))
+        for item in state.items.values():
+            if item.status not in TERMINAL:
+                self._append(ItemClosed(item.id, "orphaned"))
+        for turn in state.turns.values():
+            if turn.outcome is None:
+                self._append(TurnEnded(turn=turn.id, outcome="agent_died"))
+        self.orphan_tasks()
+        self.lifecycle = "dead"
+        self.keep_replay = False
+        self.sync()
+
     # --- the state
 
     def sync(self) -> None:
@@ -260,8 +308,10 @@ class Conversation:
         self._resolved()  # a tool call that ended takes its question with it
         turn = self.turn
         agent = self.agent
-        phase = self.lifecycle
-        if phase == "ready":
+        phase: Phase
+        if self.lifecycle != "ready":
+            phase = self.lifecycle
+        else:
             phase = "idle" if turn is None else PHASES[turn.state]
         now: tuple[object, ...] = (
             phase,
@@ -279,7 +329,7 @@ class Conversation:
         self._append(
             StateChanged(
                 State(
-                    phase=phase,  # type: ignore[arg-type]
+                    phase=phase,
                     turn=None
                     if turn is None
                     else TurnState(
@@ -294,3 +344,14 @@ class Conversation:
                 )
             )
         )
+
+
+def _ids(event: Event) -> list[str]:
+    """The ids that an event brings into use."""
+    match event:
+        case TurnStarted(turn=id) | ItemOpened(item=Item(id=id)) | PermissionOpened(request=id):
+            return [id]
+        case QueueChanged(queue=entries):
+            return [entry.id for entry in entries]
+        case _:
+            return []

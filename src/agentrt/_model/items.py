@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from msgspec import UNSET, Struct
 
-from .content import JsonObject, TerminalRef
+from .content import Block, JsonObject, TerminalRef
 from .driver import Asked, Said, Showed, SpeechEnded, Spoke, ToolCalled
 from .events import (
     TERMINAL,
@@ -21,6 +21,7 @@ from .events import (
     ItemDelta,
     ItemOpened,
     ItemStatus,
+    ItemType,
     ItemUpdated,
     Notice,
     PermissionClosed,
@@ -46,7 +47,9 @@ class _Call(Struct):
 
     id: str
     item: str
+    """Empty for a call that was never shown, because its turn was being cancelled."""
     turn: str | None
+    """None for what the agent repeats of an earlier process's conversation."""
     status: ItemStatus
     """The agent's own word, also while a question shows the item as `waiting`."""
     asks: int = 0
@@ -95,13 +98,14 @@ class Items:
 
     def close_all(self, tools: ItemStatus, speech: ItemStatus) -> None:
         """Close what is open of the running turn."""
+        for call in self._open.values():
+            call.status = tools  # before its questions close: it does not go on after them
         for key in list(self._asks):
             self.resolve(key, "cancelled", by="turn")
             self.released.append(key)
         for parent in list(self._speech):
             self._close_speech(parent, speech)
         for call in self._open.values():
-            call.status = tools
             self._append(ItemClosed(call.item, tools))
         self._open.clear()
 
@@ -111,12 +115,15 @@ class Items:
     # --- what the agent says
 
     def spoke(self, effect: Spoke) -> None:
-        if not (self.admits and not effect.replay) and not self._admit(effect.replay):
+        if not effect.text:
+            return  # some agents end a message with nothing, also behind the turn's end
+        if (effect.replay or not self.admits) and not self._admit(effect.replay):
             return
         speech = self._speech.get(effect.parent)
         if (
             speech is None
             or speech.thought is not effect.thought
+            or speech.replay is not effect.replay
             or (effect.message is not None and speech.message != effect.message)
         ):
             speech = self._open_speech(effect.parent, effect.thought, effect.message, effect.replay)
@@ -129,18 +136,8 @@ class Items:
         self, parent: str | None, thought: bool, message: str | None, replay: bool
     ) -> _Speech:
         self._close_speech(parent, "completed")
-        item = self._new_id("i")
-        self._append(
-            ItemOpened(
-                Item(
-                    id=item,
-                    type="thought" if thought else "text",
-                    turn=self._turn_id(replay),
-                    parent=self._parent(parent),
-                    message=message,
-                    replay=replay,
-                )
-            )
+        item = self._show(
+            "thought" if thought else "text", replay, parent, status="running", message=message
         )
         speech = self._speech[parent] = _Speech(item, thought, message, replay)
         if not thought and parent is None and not replay:
@@ -159,41 +156,24 @@ class Items:
         if not self._admit(effect.replay):
             return
         self._close_speech(effect.parent, "completed")
-        self._append(
-            ItemOpened(
-                Item(
-                    id=self._new_id("i"),
-                    type="thought" if effect.thought else "text",
-                    turn=self._turn_id(effect.replay),
-                    parent=self._parent(effect.parent),
-                    status="completed",
-                    content=[effect.block],
-                    message=effect.message,
-                    replay=effect.replay,
-                )
-            )
+        self._show(
+            "thought" if effect.thought else "text",
+            effect.replay,
+            effect.parent,
+            content=[effect.block],
+            message=effect.message,
         )
 
     def user_said(self, effect: Said) -> None:
-        if self.echoes and not effect.replay:
+        live = not effect.replay
+        if live and self.echoes:
             self.dropped["echo"] += 1
             return
-        if effect.replay and not self._admit(True):
+        # Behind the end of a turn it is shown without one: words of the user are no work.
+        if not (live and self.turn is None) and not self._admit(effect.replay):
             return
         self._close_speech(None, "completed")
-        self._append(
-            ItemOpened(
-                Item(
-                    id=self._new_id("i"),
-                    type="user",
-                    turn=self._turn_id(effect.replay),
-                    status="completed",
-                    content=effect.content,
-                    message=effect.message,
-                    replay=effect.replay,
-                )
-            )
-        )
+        self._show("user", effect.replay, content=effect.content, message=effect.message)
 
     def replayed(self) -> None:
         """The history is complete: whatever it left open is closed."""
@@ -205,6 +185,33 @@ class Items:
                 call.status = "completed"
                 self._append(ItemClosed(call.item, "completed"))
 
+    def _show(
+        self,
+        type: ItemType,
+        replay: bool,
+        parent: str | None = None,
+        *,
+        status: ItemStatus = "completed",
+        content: list[Block] | None = None,
+        tool: Tool | None = None,
+        message: str | None = None,
+    ) -> str:
+        """Open an item; returns its id. One that is complete is born with its end."""
+        id = self._new_id("i")
+        item = Item(
+            id=id,
+            type=type,
+            turn=self._turn_id(replay),
+            parent=self._parent(parent),
+            status=status,
+            content=content or [],
+            tool=tool,
+            message=message,
+            replay=replay,
+        )
+        self._append(ItemOpened(item))
+        return id
+
     def _turn_id(self, replay: bool) -> str | None:
         return None if replay else self.turn
 
@@ -213,26 +220,43 @@ class Items:
         if call is None:
             return None
         known = self._calls.get(call)
-        return known.item if known is not None else None
+        return known.item or None if known is not None else None
 
     # --- tool calls
 
     def tool_called(self, effect: ToolCalled) -> None:
         """Open, change or close the item of a tool call."""
-        call = self._calls.get(effect.id)
-        if call is not None and (
-            call.turn != self._turn_id(effect.replay) or (call.turn is None and not effect.replay)
-        ):
-            if not effect.opens:
-                self._late(call, effect)
-                return
-            call = None
-        if not self._admit(effect.replay):
+        if effect.replay and not self._admit(True):
             return
-        if call is None:
+        call = self._calls.get(effect.id)
+        if call is not None and not effect.opens and not self._belongs(call, effect.replay):
+            self._late(call, effect)
+            return
+        if call is not None and effect.opens and not self._is_same(call, effect):
+            call = None
+        if not effect.replay and not self._admit(False):
+            if call is None:
+                self._never_shown(effect.id)
+        elif call is None:
             self._open_call(effect)
         else:
             self._update_call(call, effect)
+
+    def _belongs(self, call: _Call, replay: bool) -> bool:
+        """Whether the call is of the running turn, or, of the history, that is being replayed."""
+        return call.turn is None if replay else call.turn is not None and call.turn == self.turn
+
+    def _is_same(self, call: _Call, effect: ToolCalled) -> bool:
+        """Whether a call that begins now is the one that we know. Some models count their calls
+        from zero again and again, so that an id alone does not say it."""
+        if not self._belongs(call, effect.replay):
+            return False
+        over = call.status in TERMINAL and call.status != "denied"  # that was not the agent's word
+        return not over or effect.status in TERMINAL
+
+    def _never_shown(self, id: str) -> None:
+        """Remember a call of the turn that is being cancelled: its updates may come later."""
+        self._calls[id] = _Call(id, "", self.turn, "cancelled")
 
     def _late(self, call: _Call, effect: ToolCalled) -> None:
         self.dropped["late"] += 1
@@ -243,29 +267,22 @@ class Items:
                     "info",
                     "late",
                     "the agent sent an update for a tool call of a turn that is over",
-                    {"item": call.item, "turn": call.turn, "call": effect.id},
+                    {"item": call.item or None, "turn": call.turn, "call": effect.id},
                 )
             )
 
     def _open_call(self, effect: ToolCalled) -> _Call:
         self._close_speech(effect.parent, "completed")
         status: ItemStatus = effect.status if effect.status is not UNSET else "pending"
-        call = _Call(effect.id, self._new_id("i"), self._turn_id(effect.replay), status)
-        self._calls[effect.id] = call
-        tool = Tool(call=effect.id, **_tool_fields(effect))
-        self._append(
-            ItemOpened(
-                Item(
-                    id=call.item,
-                    type="tool",
-                    turn=call.turn,
-                    parent=self._parent(effect.parent),
-                    status="running" if status in TERMINAL else status,
-                    tool=tool,
-                    replay=effect.replay,
-                )
-            )
+        item = self._show(
+            "tool",
+            effect.replay,
+            effect.parent,
+            status="running" if status in TERMINAL else status,
+            tool=Tool(call=effect.id, **_tool_fields(effect)),
         )
+        call = _Call(effect.id, item, self._turn_id(effect.replay), status)
+        self._calls[effect.id] = call
         if effect.append is not UNSET:
             self._append(ItemDelta(call.item, effect.append))
         if status in TERMINAL:
@@ -295,12 +312,13 @@ class Items:
             self._close_call(call, status)
 
     def _close_call(self, call: _Call, status: ItemStatus) -> None:
+        call.status = status
         if call.asks:  # the agent went on without the answer
             for key, ask in list(self._asks.items()):
                 if ask.call is call:
                     self.resolve(key, "cancelled", by="agent")
                     self.released.append(key)
-        call.status = status
+        self._close_speech(call.id, "completed")  # a sub-agent's
         self._open.pop(call.id, None)
         self._append(ItemClosed(call.item, status))
 
@@ -319,12 +337,13 @@ class Items:
 
     def ask(self, effect: Asked, expires: float | None) -> bool:
         """Show a question. False: its turn is being cancelled, the answer is `cancelled`."""
+        call = self._calls.get(effect.tool_call) if effect.tool_call is not None else None
         if not self._admit(False):
+            if effect.tool_call is not None and call is None:
+                self._never_shown(effect.tool_call)
             return False
-        call: _Call | None = None
         if effect.tool_call is not None:
-            call = self._calls.get(effect.tool_call)
-            if call is None or call.turn != self.turn:
+            if call is None or not self._belongs(call, False):
                 call = self._open_call(
                     ToolCalled(
                         id=effect.tool_call,

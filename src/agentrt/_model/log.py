@@ -2,8 +2,8 @@
 
 Appending is synchronous and never waits. The log keeps a ring of recent events; the state, which
 is their fold, keeps the content. A reader that falls behind the ring is either *lossless* (a
-turn's Python iterator: what it has not read is kept for it, neighbouring text joined, so memory
-is bounded by content) or gets told to start again from a snapshot (a browser).
+turn's Python iterator: what it has not read is kept for it, neighbours joined, so memory is
+bounded by content) or gets told to start again from a snapshot (a browser).
 """
 
 from __future__ import annotations
@@ -16,8 +16,22 @@ import msgspec
 from msgspec import Struct
 
 from .._limits import Limits
-from .events import Event, ItemDelta, ItemOpened, ItemUpdated, PermissionOpened
-from .state import SessionState, Snapshot
+from .events import (
+    CommandsChanged,
+    Event,
+    ItemClosed,
+    ItemDelta,
+    ItemUpdated,
+    ModesChanged,
+    PlanChanged,
+    QueueChanged,
+    StateChanged,
+    TaskChanged,
+    TitleChanged,
+    TurnStarted,
+    UsageChanged,
+)
+from .state import SessionState, Snapshot, patched
 
 JOIN: Final = 256 * 1024
 """Text kept for a slow lossless reader is joined up to this size: joining without bound would
@@ -145,34 +159,32 @@ class Cursor:
         self._kept.clear()
 
     def _keep(self, events: list[Event], first: int) -> None:
-        """Events `first…` are about to leave the ring: keep the unread ones, text joined."""
+        """Events `first…` are about to leave the ring: keep the unread ones, neighbours joined."""
         kept = self._kept
         read = max(0, (kept[-1][0] if kept else self.seq) - first + 1)
         for seq, event in merged(events[read:], first + read):
-            if kept:
-                last = kept[-1][1]
-                if (
-                    isinstance(event, ItemDelta)
-                    and isinstance(last, ItemDelta)
-                    and last.item == event.item
-                    and len(last.text) < JOIN
-                ):
-                    kept[-1] = (seq, type(last)(last.item, last.text + event.text))
-                    continue
-            kept.append((seq, event))
+            both = joined(kept[-1][1], event) if kept else None
+            if both is not None:
+                kept[-1] = (seq, both)
+            else:
+                kept.append((seq, event))
 
 
 def weight(event: Event) -> int:
     """Roughly the bytes that an event holds."""
     if isinstance(event, ItemDelta):
         return 160 + len(event.text)
-    if isinstance(event, ItemOpened | ItemUpdated | PermissionOpened):
-        return 512 + _size(event)
-    return 512
+    if isinstance(event, _LIGHT):
+        return 512
+    return 512 + _size(event)
+
+
+_LIGHT: Final = (ItemClosed, StateChanged, TurnStarted)
+"""Small ones; a prompt is weighed with the item that shows it."""
 
 
 def _size(root: object) -> int:
-    """The text in a nested value; of a very bushy one, a sample."""
+    """The text in a nested value; of a very bushy one, a guess from a sample."""
     size = 0
     stack = [root]
     for _ in range(1000):
@@ -187,7 +199,7 @@ def _size(root: object) -> int:
             stack.extend(value.values())
         elif isinstance(value, Struct):
             stack.extend(msgspec.structs.astuple(value))
-    return size
+    return size + 64 * len(stack)
 
 
 def merged(events: Iterable[Event], first: int) -> Iterator[tuple[int, Event]]:
@@ -216,3 +228,30 @@ def merged(events: Iterable[Event], first: int) -> Iterator[tuple[int, Event]]:
 
 def _run(head: ItemDelta, texts: list[str]) -> ItemDelta:
     return head if len(texts) == 1 else type(head)(head.item, "".join(texts))
+
+
+_WHOLE: Final = (
+    CommandsChanged,
+    ModesChanged,
+    PlanChanged,
+    QueueChanged,
+    TitleChanged,
+    UsageChanged,
+)
+"""Events that carry the whole new value: the later one says it all."""
+
+
+def joined(last: Event, event: Event) -> Event | None:
+    """One event with the effect of two neighbours, where there is one of reasonable size."""
+    if isinstance(event, ItemDelta):
+        if isinstance(last, ItemDelta) and last.item == event.item and len(last.text) < JOIN:
+            return type(last)(last.item, last.text + event.text)
+    elif isinstance(event, ItemUpdated):
+        if isinstance(last, ItemUpdated) and last.item == event.item:
+            return ItemUpdated(event.item, patched(last.patch, event.patch))
+    elif isinstance(event, TaskChanged):
+        if isinstance(last, TaskChanged) and last.task.id == event.task.id:
+            return event
+    elif isinstance(event, _WHOLE) and type(last) is type(event):
+        return event
+    return None

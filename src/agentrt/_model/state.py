@@ -61,6 +61,7 @@ class TurnRecord(Struct, omit_defaults=True, kw_only=True):
     stop_reason: str | None = None
     usage: Usage | None = None
     error: Error | None = None
+    structured_output: Any = None
 
 
 class Snapshot(Struct, kw_only=True):
@@ -199,6 +200,7 @@ class SessionState:
             turn.stop_reason = event.stop_reason
             turn.usage = event.usage
             turn.error = event.error
+            turn.structured_output = event.structured_output
 
     def _item_opened(self, event: ItemOpened) -> None:
         # The event keeps its own object: the fold changes only its copy.

@@ -158,7 +158,11 @@ class Conductor:
         if self.free and self.waiting:
             turn = self._queue.popleft()
             self._changed()
-            engine.begin(turn)
+            try:
+                engine.begin(turn)
+            except AgentrtError as error:
+                turn._failure = error
+                turn._started.set()
 
     async def _host(self, turn: Turn) -> None:
         """The turn's nursery: lives until the turn has ended and its handlers have stopped."""

@@ -27,6 +27,7 @@ from .._model.driver import (
     Requested,
     Returned,
     Settled,
+    Signal,
     Started,
     StartFailed,
     TurnBegan,
@@ -38,10 +39,11 @@ from .._model.events import CancelledBy, Error, Notice, Outcome
 from .._model.result import TurnResult
 from .calls import Calls
 from .conductor import Conductor, gave_up
-from .handlers import Handlers, Refuse, Reply
+from .handlers import Handlers, Refuse, Reply, Starter
 from .link import Connect, Link
 from .permissions import Policy
 from .questions import Questions
+from .scopes import ServiceNursery
 from .turn import Turn
 
 Service = Callable[[Requested], Awaitable[Any]]
@@ -76,6 +78,8 @@ class Engine:
         """The agent's own id of the conversation, for resuming it."""
         self.capabilities: dict[str, Any] = {}
         self.log = conversation.log
+        self._batches = trio.lowlevel.ParkingLot()
+        """Who waits for the agent's rest parks here: it may come without an event."""
         self.ended = False
         """True once `finish` has begun: no prompt is taken any more."""
         self.closed = trio.Event()
@@ -84,13 +88,14 @@ class Engine:
         self._services = services
         self.questions = Questions(self, policy)
         self.wall_time = now
-        self._services_nursery: trio.Nursery
+        self._services_nursery: ServiceNursery
         self.conductor = Conductor(self)
         self.calls = Calls(self)
         self.log.listen(self._wake_readers)
         self._take: dict[type, Callable[[Any], None]] = {
             **conversation.handled,
             Write: self._write,
+            Signal: self._signal,
             Asked: self.questions.asked,
             Requested: self._requested,
             Withdrawn: self._withdrawn,
@@ -114,10 +119,11 @@ class Engine:
 
     # --- starting and ending the process
 
-    async def start(self, nursery: trio.Nursery, opening: Opening) -> None:
+    async def start(self, nursery: ServiceNursery, opening: Opening) -> None:
         """Start a process and shake hands, within `limits.handshake`. Raises `AgentStartError`.
         Being cancelled, or failing, ends the process again."""
         self._services_nursery = nursery
+        self.opening = opening
         conversation = self.conversation
         conversation.lifecycle = "starting"
         conversation.error = None
@@ -175,8 +181,9 @@ class Engine:
         self.publish()
 
     async def _restart(self, resume: str | None) -> None:
-        self.opening = structs.replace(self.opening, resume=resume, fork=False)
-        await self.start(self._services_nursery, self.opening)
+        options = {**self.opening.options, "replay": False}
+        opening = structs.replace(self.opening, resume=resume, fork=False, options=options)
+        await self.start(self._services_nursery, opening)
 
     # --- the link's owner
 
@@ -224,22 +231,27 @@ class Engine:
     # --- turns
 
     def begin(self, turn: Turn) -> None:
-        """Send the prompt. From here on the turn runs, hosted or not."""
-        assert self.link is not None
-        limits = turn.limits
-        now = trio.current_time()
+        """Send the prompt. From here on the turn runs, hosted or not. Raises, and changes
+        nothing, if the agent cannot take such a prompt."""
+        link = self.link
+        assert link is not None
+        conversation = self.conversation
+        id = conversation.new_id("t")
+        prompt = link.driver.prompt(id, turn._content)  # an illegal one raises here
         if turn._attended:
             turn._cursor = self.log.cursor(lossless=True)
-        hard = limits.hard
-        machine = self.conversation.begin(
-            "user", turn._content, deadline=None if hard is None else self.wall_time() + hard
+        now, hard = trio.current_time(), turn.limits.hard
+        turn._machine = conversation.begin(
+            "user",
+            turn._content,
+            id=id,
+            deadline=None if hard is None else self.wall_time() + hard,
         )
-        turn._machine = machine
-        turn.id = machine.id
-        turn._began = self.link.last_activity = now
+        turn.id = id
+        turn._began = link.last_activity = now
         turn._hard_at = math.inf if hard is None else now + hard
         self._hand_over(turn)
-        self.received(self.link, self.link.driver.prompt(machine.id, turn._content))
+        self.received(link, prompt)
 
     def _adopt(self) -> None:
         """Host a turn that the agent began by itself."""
@@ -362,6 +374,10 @@ class Engine:
         assert self.link is not None
         self.link.write(effect.data, urgent=effect.urgent)
 
+    def _signal(self, effect: Signal) -> None:
+        assert self.link is not None
+        self.link.interrupt()
+
     def _requested(self, effect: Requested) -> None:
         link = self.link
         assert link is not None
@@ -401,7 +417,7 @@ class Engine:
         )
         self._start_in_turn(start)
 
-    def _start_in_turn(self, start: Callable[[trio.Nursery], None]) -> None:
+    def _start_in_turn(self, start: Callable[[Starter], None]) -> None:
         turn = self.turn
         if turn is None:
             start(self._services_nursery)
@@ -463,7 +479,7 @@ class Engine:
     async def drained(self) -> None:
         """Until no turn runs or waits and, by its own word, the agent has nothing left to do."""
         while not (self.conductor.free and not self.conductor.waiting and self._idle):
-            await self.news.park()
+            await self._batches.park()
 
     @property
     def _idle(self) -> bool:
@@ -490,6 +506,8 @@ class Engine:
     def publish(self) -> None:
         self.conversation.sync()
         self.log.publish()
+        if self._batches:
+            self._batches.unpark_all()
 
 
 def _exit_words(code: int | None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import trio
 
@@ -24,6 +24,12 @@ Reply = Callable[[Any], None]
 Refuse = Callable[[int, str, Any], None]
 
 
+class Starter(Protocol):
+    """What a handler can be started in."""
+
+    def start_soon(self, service: Callable[..., Awaitable[object]], /, *args: object) -> None: ...
+
+
 class Handlers:
     """The handlers that run now, by the key of their request."""
 
@@ -35,7 +41,7 @@ class Handlers:
 
     def prepare(
         self, key: str, service: Callable[[], Awaitable[Any]], reply: Reply, refuse: Refuse
-    ) -> Callable[[trio.Nursery], None]:
+    ) -> Callable[[Starter], None]:
         """Have `service` run and its result answered, exactly once: call what this returns with
         the nursery to run in, now or when there is one. `cancel` works from now on.
 

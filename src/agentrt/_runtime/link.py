@@ -48,6 +48,7 @@ class Link:
         self._transport: Transport | None = None
         self._writer: Writer | None = None
         self._closing = False
+        self._over = trio.Event()
 
     async def run(
         self, connect: Connect, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -70,9 +71,14 @@ class Link:
                     await transport.wait()
                     nursery.cancel_scope.cancel()
         finally:
+            self._end()
+
+    def _end(self) -> None:
+        if not self.gone:
             self.gone = True
             self._owner.gone(self)
             self.started.set()
+            self._over.set()
 
     def _broken(self, why: str) -> None:
         if not self._closing and self.returncode is None:
@@ -106,12 +112,20 @@ class Link:
         if self._writer is not None and not self.gone:
             self._writer.write(data, urgent=urgent)
 
+    def interrupt(self) -> None:
+        """Send SIGINT to the agent, for the protocol whose cancel that is."""
+        if self._transport is not None and not self.gone:
+            self._transport.interrupt()
+
     async def close(self) -> None:
         """End the process by the ladder: goodbye, end of input, signals. Bounded and shielded."""
         if self._transport is None or self.gone:
             return
         self._closing = True
         await close(self._transport, self.limits, writer=self._writer, goodbye=self._goodbye)
+        with trio.move_on_after(self.limits.stdout_drain + 1, shield=True):
+            await self._over.wait()
+        self._end()  # what even SIGKILL does not end is not waited for
 
     def _goodbye(self) -> None:
         self._owner.received(self, self.driver.goodbye())

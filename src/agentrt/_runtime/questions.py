@@ -176,8 +176,9 @@ class Questions:
         link = engine.link
         if link is not None:
             engine.received(link, link.driver.answer(key, answer))
-        if engine.turn is not None:
-            engine.turn._stir.set()  # the idle clock runs again
+        if link is not None and engine.turn is not None:
+            link.last_activity = trio.current_time()  # the idle clock starts again
+            engine.turn._stir.set()
 
     def drop(self, key: str) -> None:
         """Tell the agent that nobody will answer (`cancelled`)."""

@@ -7,14 +7,51 @@ clean-up ends them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
 
 import trio
 
 
+class ServiceNursery:
+    """A nursery for services. An error of one cancels the block that uses them at once, before
+    the others are cancelled: the block must not take their end for something else."""
+
+    def __init__(self, nursery: trio.Nursery, block: trio.CancelScope) -> None:
+        self._nursery = nursery
+        self._block = block
+
+    @property
+    def cancel_scope(self) -> trio.CancelScope:
+        return self._nursery.cancel_scope
+
+    def start_soon(self, service: Callable[..., Awaitable[object]], *args: object) -> None:
+        self._nursery.start_soon(self._serve, service, args)
+
+    async def start(self, service: Callable[..., Awaitable[object]], *args: object) -> Any:
+        """As `trio.Nursery.start`."""
+
+        async def serve(task_status: trio.TaskStatus[Any]) -> None:
+            await self._serve(partial(service, task_status=task_status), args)
+
+        return await self._nursery.start(serve)
+
+    async def _serve(
+        self, service: Callable[..., Awaitable[object]], args: tuple[object, ...]
+    ) -> None:
+        try:
+            await service(*args)
+        except trio.Cancelled:
+            raise
+        except BaseException:
+            self._block.cancel()
+            raise
+
+
 @asynccontextmanager
-async def open_service_nursery() -> AsyncIterator[trio.Nursery]:
+async def open_service_nursery() -> AsyncIterator[ServiceNursery]:
     """A nursery whose tasks do not feel a cancellation from outside: the block must end them (by
     `nursery.cancel_scope.cancel()`) or let them end, in bounded time, before it is left.
 
@@ -30,7 +67,7 @@ async def open_service_nursery() -> AsyncIterator[trio.Nursery]:
     async with bare_errors(), trio.open_nursery() as outer:
         services = await outer.start(serve)
         try:
-            yield services
+            yield ServiceNursery(services, outer.cancel_scope)
         finally:
             services.cancel_scope.cancel()
 

@@ -53,6 +53,11 @@ class Session:
         return self.state.agent
 
     @property
+    def limits(self) -> Limits:
+        """The bounds that it was opened with."""
+        return self._engine.limits
+
+    @property
     def modes(self) -> Modes | None:
         """The agent's mode, model and options, and what they can be set to."""
         return self._engine.log.state.modes

@@ -19,6 +19,7 @@ from .._model.turn import TurnMachine
 
 if TYPE_CHECKING:
     from .engine import Engine
+    from .handlers import Starter
 
 STRIDE: Final = 512
 """Events handed over between two checkpoints of a reader that always finds more."""
@@ -82,7 +83,7 @@ class Turn:
         self._ended = trio.Event()
         self._stir = trio.Event()
         self._nursery: trio.Nursery | None = None
-        self._backlog: list[Callable[[trio.Nursery], None]] = []
+        self._backlog: list[Callable[[Starter], None]] = []
         self._began = 0.0
         # --- of the iterator
         self._offered: str | None = None

@@ -1,0 +1,130 @@
+"""Opening a session: what it is made of, put together and taken apart in the right order."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from .._agents import Agent, resolve_agent
+from .._limits import Limits
+from .._model.content import JsonObject
+from .._model.conversation import Conversation
+from .._model.driver import Opening
+from .._model.events import AgentState
+from .._model.log import Log
+from .._model.state import SessionState
+from .engine import Engine
+from .link import Connect
+from .permissions import Policy
+from .scopes import open_service_nursery
+from .session import Session
+from .tools import Tool
+from .wings import Wing, open_wing
+
+
+@asynccontextmanager
+async def open_session(
+    agent: str | Agent,
+    *,
+    cwd: str | os.PathLike[str] = ".",
+    roots: Sequence[str | os.PathLike[str]] = (),
+    tools: Iterable[Tool] = (),
+    permissions: Policy | None = None,
+    mcp_servers: Sequence[JsonObject] = (),
+    resume: str | None = None,
+    fork: bool = False,
+    model: str | None = None,
+    mode: str | None = None,
+    options: JsonObject | None = None,
+    env: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+    on_stderr: Callable[[bytes], None] | None = None,
+) -> AsyncIterator[Session]:
+    """A session with an agent, ready for prompts.
+
+    - `agent`: a name of the catalogue (`"claude"`, `"gemini"`, …) or an `Agent`.
+    - `cwd`: the folder it works in; with `roots` the only ones that it may reach through agentrt.
+    - `tools`: functions of this program that the agent may call (see `tool`).
+    - `permissions`: who answers its permission requests. Without it, the reader of a turn may
+      answer each as it passes by, and what is not answered is rejected. See `Policy`.
+    - `mcp_servers`: further MCP servers, in ACP's shape.
+    - `resume`: the agent's own id of an earlier session; with `fork`, a copy of it.
+    - `model`, `mode`, `options`: settings of the agent, by its own ids.
+    - `env`: the child's whole environment; default: this process's.
+    - `limits`: every bound, see `Limits`.
+    - `on_stderr`: sees what the agent writes to stderr.
+
+    Leaving the block normally lets running and background work finish, for `limits.drain` at the
+    most; leaving it by an exception or a cancellation ends everything now, in bounded time.
+
+    Raises `AgentNotFound`, `AgentStartError` or `SessionNotFound`.
+    """
+    limits = limits or Limits()
+    found = resolve_agent(agent) if isinstance(agent, str) else agent
+    opening = Opening(
+        cwd=str(Path(cwd).resolve()),
+        roots=tuple(str(Path(root).resolve()) for root in roots),
+        resume=resume,
+        fork=fork,
+        mcp_servers=tuple(mcp_servers),
+        model=model,
+        mode=mode,
+        options=options or {},
+    )
+    wing = open_wing(
+        found,
+        opening,
+        tools=tuple(tools),
+        env=dict(os.environ if env is None else env),
+        limits=limits,
+        on_stderr=on_stderr,
+    )
+    async with wing as parts, serve_session(found, parts, permissions, limits) as session:
+        yield session
+
+
+@asynccontextmanager
+async def serve_session(
+    agent: Agent,
+    wing: Wing,
+    permissions: Policy | None,
+    limits: Limits,
+    *,
+    connect: Connect | None = None,
+    ids: Callable[[], str] = secrets.token_urlsafe,
+    now: Callable[[], float] = time.time,
+) -> AsyncIterator[Session]:
+    """A session of these parts. `connect`, `ids` and `now` are for tests that want to know them
+    beforehand."""
+    state = AgentState(agent.name, agent.protocol)
+    log = Log(ids(), ids(), limits, SessionState(state))
+    engine = Engine(
+        Conversation(log, agent=state, now=now),
+        limits=limits,
+        opening=wing.opening,
+        make_driver=wing.make_driver,
+        connect=connect or wing.connect,
+        policy=permissions,
+        services=wing.services,
+        now=now,
+    )
+    session = Session(engine)
+    async with open_service_nursery() as services:
+        try:
+            async with wing.attach(engine, session) as opening:
+                await engine.start(services, opening)
+                services.start_soon(engine.conductor.run)
+                yield session
+                with trio.move_on_after(limits.drain):
+                    await engine.drained()
+                await engine.finish()
+        finally:
+            with trio.CancelScope(shield=True):  # bounded by the ladder
+                await engine.finish()
