@@ -84,7 +84,8 @@ class ClaudeDriver:
         self._requests = Requests(new_key, self._tasks, self._speech.denied)
         self._opening = Opening(cwd="")
         self._handshake = Handshake()
-        self._cost = 0.0
+        self._cost: float | None = 0.0
+        """The session's at its last result; None: a resumed one's, not told yet."""
         self._blocked: str | None = None
         self._take: dict[type, Callable[[Any, Out], None]] = {
             wire.Assistant: self._assistant,
@@ -111,6 +112,7 @@ class ClaudeDriver:
 
     def start(self, opening: Opening) -> list[Effect]:
         self._opening = opening
+        self._cost = None if opening.resume is not None else 0.0
         self.options = effective(self.options, opening)
         return [self._calls.send(initialize_request(opening, self.options))]
 
@@ -212,6 +214,7 @@ class ClaudeDriver:
         if not self._handshake.over:
             text = "the agent ended its output before it was ready"
             self._handshake.fail("protocol", text, out)
+        self._turns.closed(out)
         out += self._calls.closed()
         return out
 
@@ -286,7 +289,7 @@ class ClaudeDriver:
             self._handshake.refused(m, out)
             return
         usage = turn_usage(m, self._cost)
-        self._cost = total_cost(m) or self._cost
+        self._cost = total_cost(m)
         session = session_usage(m, self._speech.context, self._settings.model)
         verdict = judge(
             m,

@@ -65,7 +65,7 @@ class LegacyDriver:
         self._settings = Settings()
         self._turn: str | None = None
         self._abandoned = False
-        self._cost = 0.0
+        self._cost: float | None = 0.0
         self._asked: dict[str, tuple[str, JsonObject]] = {}  # key: the call's id, the request
 
     # --- commands
@@ -188,7 +188,7 @@ class LegacyDriver:
     def _result(self, m: wire.Result, out: list[Effect]) -> None:
         self._snapshots.end(out)
         usage = turn_usage(m, self._cost)
-        self._cost = total_cost(m) or self._cost
+        self._cost = total_cost(m)
         verdict = judge(m, interrupted=self._speech.interrupted)
         turn, self._turn = self._turn, None
         self._speech.turn_ended()
@@ -237,6 +237,8 @@ class _Snapshots:
         if not self._continues(m, now):
             self.end(out)
             self._message, self._parent = m.message.id, m.parent_tool_use_id
+            start = wire.Event("message_start", message=wire.ApiMessage(id=self._message))
+            self._speech.stream_event(start, self._parent, out)
         seen, self._seen = self._seen, now
         for index, (block, shown) in enumerate(zip(blocks, now, strict=True)):
             said = seen[index].text if index < len(seen) else ""
@@ -278,7 +280,6 @@ class _Snapshots:
         """The message is complete."""
         self._stop(out)
         self._seen = []
-        self._speech.stream_event(wire.Event("message_start"), self._parent, out)
 
 
 def _double_encoded(fields: JsonObject) -> wire.Result:

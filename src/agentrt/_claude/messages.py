@@ -103,6 +103,7 @@ class Result(Struct, tag_field="type", tag="result", gc=False):
     total_cost_usd: Any = None
     usage: Any = None
     modelUsage: Any = None
+    model_usage_since_last_result: Any = None
     structured_output: Any = None
     api_error_status: Any = None
     startup_failure_reason: Any = None

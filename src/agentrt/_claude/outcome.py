@@ -81,19 +81,24 @@ def _error(result: Result, reason: str | None, api_error: ApiError | None) -> Er
     return Error(code, "\n".join(said) or f"the turn ended with {code}", data or None)
 
 
-def turn_usage(result: Result, cost_before: float) -> Usage | None:
-    """What the turn took: tokens of the main conversation, and the growth of the cost."""
-    cost = total_cost(result)
-    spent = cost - cost_before if cost is not None and cost >= cost_before else cost
-    usage = result.usage
+def turn_usage(result: Result, cost_before: float | None) -> Usage | None:
+    """What the turn took, with all its helpers. Older CLIs tell only the main conversation's
+    tokens, and the cost of the whole session; `cost_before` is that of the result before, None if
+    it is not known."""
+    if isinstance(result.model_usage_since_last_result, dict):
+        return _total(result.model_usage_since_last_result)
+    total, usage = total_cost(result), result.usage
+    cost: float | None = None
+    if total is not None and cost_before is not None and total >= cost_before:
+        cost = total - cost_before
     if not isinstance(usage, dict):
-        return Usage(cost=spent, currency="USD") if spent is not None else None
+        return Usage(cost=cost, currency="USD") if cost is not None else None
     return _usage(
         _int(usage.get("input_tokens")),
         _int(usage.get("output_tokens")),
         _int(usage.get("cache_read_input_tokens")),
         _int(usage.get("cache_creation_input_tokens")),
-        cost=spent,
+        cost,
     )
 
 
@@ -102,23 +107,32 @@ def session_usage(result: Result, context: dict[str, int], model: str | None) ->
 
     `context` are the API's counts of the main agent's last message.
     """
-    models = [m for m in _values(result.modelUsage) if isinstance(m, dict)]
-
-    def total(name: str) -> int | None:
-        return sum(_int(m.get(name)) or 0 for m in models) if models else None
-
-    usage = _usage(
-        total("inputTokens"),
-        total("outputTokens"),
-        total("cacheReadInputTokens"),
-        total("cacheCreationInputTokens"),
-        cost=total_cost(result),
-    )
+    usage = _total(result.modelUsage)
+    usage.cost = total_cost(result)
+    usage.currency = "USD" if usage.cost is not None else None
+    models = _models(result.modelUsage)
     main = result.modelUsage.get(model) if isinstance(result.modelUsage, dict) else None
     sizes = [_int(m.get("contextWindow")) for m in ([main] if isinstance(main, dict) else models)]
     usage.size = max((size for size in sizes if size), default=None)
     usage.used = sum(context.values()) or None
     return usage
+
+
+def _total(usage: Any) -> Usage:
+    """The sum over all models."""
+    models = _models(usage)
+
+    def total(name: str) -> int | None:
+        return sum(_int(m.get(name)) or 0 for m in models) if models else None
+
+    costs = [c for m in models if (c := _float(m.get("costUSD"))) is not None]
+    return _usage(
+        total("inputTokens"),
+        total("outputTokens"),
+        total("cacheReadInputTokens"),
+        total("cacheCreationInputTokens"),
+        sum(costs) if costs else None,
+    )
 
 
 def _usage(
@@ -138,12 +152,15 @@ def _usage(
 
 def total_cost(result: Result) -> float | None:
     """The session's cost so far, in USD."""
-    cost = result.total_cost_usd
-    return float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None
+    return _float(result.total_cost_usd)
 
 
 def _str(value: Any) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _float(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _int(value: Any) -> int | None:
@@ -154,5 +171,6 @@ def _texts(values: Any) -> list[str]:
     return [v for v in values if isinstance(v, str) and v] if isinstance(values, list) else []
 
 
-def _values(mapping: Any) -> list[Any]:
-    return list(mapping.values()) if isinstance(mapping, dict) else []
+def _models(usage: Any) -> list[dict[str, Any]]:
+    values = usage.values() if isinstance(usage, dict) else ()
+    return [model for model in values if isinstance(model, dict)]

@@ -185,6 +185,10 @@ class Turns:
             user.verdict = {"completed": NO_WORD, "cancelled": CANCELLED}.get(user.fate or "", LOST)
         self._flush(out)
 
+    def closed(self, out: list[Effect]) -> None:
+        """Claude's output has ended: what has its result is over."""
+        self._flush(out)
+
     @staticmethod
     def _runs(turn: _Turn) -> None:
         turn.ran = True

@@ -1,0 +1,310 @@
+"""Claude Code's stored sessions: one transcript per session, in a folder named after the project.
+
+A transcript is `<config>/projects/<project>/<session>.jsonl`, written by the CLI only by appending.
+Its entries form a tree by `parentUuid`; the conversation is the branch that ends at the newest
+entry of the main agent. These are plain, blocking functions over such files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct, ValidationError, convert
+
+from .._errors import RemoteProtocolError, SessionNotFound
+from .._model.content import JsonObject
+from .._model.driver import Effect, Said, Showed, SpeechEnded, Spoke, ToolCalled
+from .._wire.json import decode, encode_line
+from . import messages as wire
+from .blocks import from_claude
+from .speech import Translator
+
+GLANCE: Final = 64 * 1024
+"""Bytes read from each end of a transcript to list it; the whole may be hundreds of megabytes."""
+NAME: Final = 200
+"""Characters of a project's folder, before a hash that takes the place of the rest."""
+ENTRIES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+class StoredSession(Struct, frozen=True, kw_only=True):
+    """A session that can be resumed."""
+
+    id: str
+    title: str
+    path: str
+    cwd: str | None
+    branch: str | None
+    modified: float
+    """Seconds since the Unix epoch."""
+    size: int
+
+
+def config_folder(env: Mapping[str, str] = os.environ) -> Path:
+    """Where Claude Code keeps its files."""
+    given = env.get("CLAUDE_CONFIG_DIR")
+    return Path(given) if given else Path(env.get("HOME") or Path.home()) / ".claude"
+
+
+def list_sessions(config: Path, cwd: str | None = None) -> list[StoredSession]:
+    """The sessions of a project (or of all), the newest first. Unreadable ones are left out."""
+    found = [s for path in _transcripts(config, cwd) if (s := _glance(path)) is not None]
+    return sorted(found, key=lambda session: session.modified, reverse=True)
+
+
+def find_session(config: Path, session: str, cwd: str | None = None) -> Path:
+    """The transcript of a session. Raises `SessionNotFound`."""
+    if _UUID.fullmatch(session):
+        for path in _transcripts(config, cwd):
+            if path.stem.lower() == session.lower() and path.stat().st_size:
+                return path
+    raise SessionNotFound(f"no stored session {session!r}")
+
+
+def read_messages(transcript: Path) -> list[JsonObject]:
+    """The conversation's entries (`user`, `assistant`, `system`), from its beginning or its last
+    compaction on, in order."""
+    return [e for e in _conversation(transcript) if e["type"] in ("user", "assistant", "system")]
+
+
+def history(transcript: Path) -> list[Effect]:
+    """The conversation as effects, marked as a replay."""
+    translator = Translator()
+    out: list[Effect] = []
+    for entry in read_messages(transcript):
+        if entry.get("isMeta") or entry.get("isCompactSummary"):
+            continue
+        try:
+            if entry["type"] == "assistant":
+                translator.assistant(convert(entry, wire.Assistant), out)
+            elif entry["type"] == "user" and _is_prompt(entry):
+                content = from_claude(_message(entry).get("content"))
+                out.append(Said(content=content, message=entry["uuid"]))
+            elif entry["type"] == "user":
+                told = {**entry, "tool_use_result": entry.get("toolUseResult")}
+                translator.user(convert(told, wire.User), True, out)
+        except ValidationError:
+            continue
+    for effect in out:
+        if isinstance(effect, Said | Showed | Spoke | ToolCalled):
+            effect.replay = True
+    kept = Said | Showed | Spoke | SpeechEnded | ToolCalled
+    return [effect for effect in out if isinstance(effect, kept)]
+
+
+def rename_session(transcript: Path, title: str) -> None:
+    """Give a session another title. The newest one counts."""
+    if not title.strip():
+        raise ValueError("a title cannot be empty")
+    entry = {"type": "custom-title", "customTitle": title.strip(), "sessionId": transcript.stem}
+    with open(os.open(transcript, os.O_WRONLY | os.O_APPEND), "ab") as file:  # never creates one
+        file.write(encode_line(entry))
+
+
+def delete_session(transcript: Path) -> None:
+    """Remove a session and what its sub-agents left, for ever."""
+    transcript.unlink()
+    shutil.rmtree(transcript.with_suffix(""), ignore_errors=True)
+
+
+def fork_session(
+    transcript: Path,
+    new_uuid: Callable[[], str],
+    *,
+    up_to: str | None = None,
+    title: str | None = None,
+) -> Path:
+    """Copy a conversation, up to the entry with the uuid `up_to`, into a new session next to it.
+
+    Raises ValueError if there is no such entry, or nothing to copy.
+    """
+    branch = _conversation(transcript)
+    if up_to is not None:
+        uuids = [entry["uuid"] for entry in branch]
+        if up_to not in uuids:
+            raise ValueError(f"the session has no message {up_to}")
+        branch = branch[: uuids.index(up_to) + 1]
+    if all(entry["type"] == "progress" for entry in branch):
+        raise ValueError("the session has no messages")
+    target = transcript.with_name(f"{new_uuid()}.jsonl")
+    lines = list(_forked(branch, transcript.stem, target.stem, new_uuid))
+    if title is None:
+        known = _glance(transcript)
+        title = f"{known.title if known is not None else 'Session'} (fork)"
+    lines.append({"type": "custom-title", "customTitle": title, "sessionId": target.stem})
+    with open(target, "xb") as file:
+        file.writelines(map(encode_line, lines))
+    return target
+
+
+def _forked(
+    branch: list[JsonObject], old: str, new: str, new_uuid: Callable[[], str]
+) -> Iterator[JsonObject]:
+    """The entries under new names, without the progress entries that only chain others."""
+    names = {entry["uuid"]: new_uuid() for entry in branch}
+    stands_for: dict[str, str | None] = {}  # the new parent of whatever hangs on an entry
+    newest = branch[-1]["uuid"]
+    for entry in branch:
+        parent = stands_for.get(entry.get("parentUuid") or "")
+        if entry["type"] == "progress":
+            stands_for[entry["uuid"]] = parent
+            continue
+        stands_for[entry["uuid"]] = names[entry["uuid"]]
+        copy = {
+            **entry,
+            "uuid": names[entry["uuid"]],
+            "parentUuid": parent,
+            "sessionId": new,
+            "forkedFrom": {"sessionId": old, "messageUuid": entry["uuid"]},
+        }
+        if entry.get("logicalParentUuid"):
+            copy["logicalParentUuid"] = names.get(entry["logicalParentUuid"])
+        if entry["uuid"] == newest:  # resuming looks for the newest leaf
+            copy["timestamp"] = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        copy.pop("sourceToolAssistantUUID", None)
+        yield copy
+
+
+# --- files
+
+
+def project_name(cwd: str) -> str:
+    """What Claude Code calls the folder of a project."""
+    return re.sub(r"[^a-zA-Z0-9]", "-", cwd)
+
+
+def _transcripts(config: Path, cwd: str | None) -> Iterator[Path]:
+    name = "*"
+    if cwd is not None:
+        name = project_name(os.path.realpath(cwd))
+        if len(name) > NAME:
+            name = f"{name[:NAME]}-*"
+    for path in (config / "projects").glob(f"{name}/*.jsonl"):
+        if _UUID.fullmatch(path.stem):
+            yield path
+
+
+def _glance(path: Path) -> StoredSession | None:
+    """What the two ends of a transcript say about it; None for what is no conversation."""
+    try:
+        with open(path, "rb") as file:
+            stat = os.fstat(file.fileno())
+            head = file.read(GLANCE)
+            file.seek(max(len(head), stat.st_size - GLANCE))
+            tail = file.read(GLANCE)
+    except OSError:
+        return None
+    entries = list(_entries(head))
+    newest = [*entries, *_entries(tail)]
+    first = next((e for e in entries if _in_tree(e)), None)
+    if first is None or first.get("isSidechain"):
+        return None
+    title = (
+        _newest(newest, "customTitle")
+        or _newest(newest, "aiTitle")
+        or _first_prompt(entries)
+        or _newest(newest, "lastPrompt")
+    )
+    return StoredSession(
+        id=path.stem,
+        title=title or "",
+        path=str(path),
+        cwd=_newest([first], "cwd"),
+        branch=_newest(newest, "gitBranch"),
+        modified=stat.st_mtime,
+        size=stat.st_size,
+    )
+
+
+def _newest(entries: list[JsonObject], field: str) -> str | None:
+    values = (entry.get(field) for entry in reversed(entries))
+    return next((v for v in values if isinstance(v, str) and v), None)
+
+
+def _first_prompt(entries: Iterable[JsonObject]) -> str | None:
+    for entry in entries:
+        if entry.get("type") == "user" and not entry.get("isMeta"):
+            content = _message(entry).get("content")
+            text = content if isinstance(content, str) else _text(content)
+            if text and not text.startswith("<"):
+                return " ".join(text.split())[:NAME]
+    return None
+
+
+def _text(content: Any) -> str:
+    parts = content if isinstance(content, list) else []
+    texts = [p.get("text") for p in parts if isinstance(p, dict) and p.get("type") == "text"]
+    return "".join(t for t in texts if isinstance(t, str))
+
+
+# --- entries
+
+
+def _entries(data: bytes) -> Iterator[JsonObject]:
+    """The entries of some lines; broken ones, such as those cut at an end, are left out."""
+    for line in data.split(b"\n"):
+        if line.startswith(b"{"):
+            try:
+                yield decode(line)
+            except RemoteProtocolError:
+                continue
+
+
+def _in_tree(entry: JsonObject) -> bool:
+    named = isinstance(entry.get("uuid"), str) and isinstance(entry.get("type"), str)
+    hangs = isinstance(entry.get("parentUuid"), str | None)
+    return named and hangs and entry["type"] in ENTRIES and not entry.get("isSidechain")
+
+
+def _conversation(transcript: Path) -> list[JsonObject]:
+    return _branch([e for e in _entries(transcript.read_bytes()) if _in_tree(e)])
+
+
+def _branch(entries: list[JsonObject]) -> list[JsonObject]:
+    """The branch of the newest message, in order.
+
+    Tool calls of one answer hang on each other, and each result on its own call, so that a branch
+    holds only one of several results; the others belong to it all the same.
+    """
+    by_uuid = {entry["uuid"]: entry for entry in entries}
+    leaf = next((e for e in reversed(entries) if e["type"] in ("user", "assistant")), None)
+    chosen: set[str] = set()
+    while leaf is not None and leaf["uuid"] not in chosen:
+        chosen.add(leaf["uuid"])
+        leaf = by_uuid.get(leaf.get("parentUuid") or "")
+    answers = {_answer(entry) for entry in entries if entry["uuid"] in chosen} - {None}
+    for entry in entries:
+        result = entry.get("parentUuid") in chosen and _is_result(entry)
+        if result or _answer(entry) in answers:
+            chosen.add(entry["uuid"])
+    return [entry for entry in entries if entry["uuid"] in chosen]
+
+
+def _message(entry: JsonObject) -> JsonObject:
+    message = entry.get("message")
+    return message if isinstance(message, dict) else {}
+
+
+def _answer(entry: JsonObject) -> str | None:
+    """The answer of the model that an entry is a block of."""
+    id = _message(entry).get("id")
+    return id if isinstance(id, str) else None
+
+
+def _is_result(entry: JsonObject) -> bool:
+    content = _message(entry).get("content")
+    return isinstance(content, list) and any(
+        isinstance(part, dict) and part.get("type") == "tool_result" for part in content
+    )
+
+
+def _is_prompt(entry: JsonObject) -> bool:
+    content = _message(entry).get("content")
+    command = isinstance(content, str) and content.startswith("<local-command-")
+    return not command and not _is_result(entry)
