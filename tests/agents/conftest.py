@@ -31,12 +31,20 @@ def one_at_a_time() -> Iterator[None]:
 
 
 @pytest.fixture
-def lab(agent: str, tmp_path: Path, model: Model, one_at_a_time: None) -> Iterator[Lab]:
-    """The agent named by the test's `agent` parameter, ready to be started."""
+def installed(agent: str) -> Path:
+    """Where agents are installed, if the test's `agent` is among them."""
     package = package_of(agent)
     if not package.installed(agents_root()):
         pytest.skip(f"{agent} is not installed: {package.how_to_install}")
-    lab = prepare(agent, model, agents_root(), tmp_path)
+    return agents_root()
+
+
+@pytest.fixture
+def lab(
+    agent: str, installed: Path, one_at_a_time: None, model: Model, tmp_path: Path
+) -> Iterator[Lab]:
+    """The agent named by the test's `agent` parameter, ready to be started."""
+    lab = prepare(agent, model, installed, tmp_path)
     yield lab
     for process in lab.processes():  # a failed test must not disturb the next one
         try:

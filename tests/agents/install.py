@@ -84,31 +84,24 @@ def output(*argv: str) -> str:
 
 
 def pythons() -> Iterator[str]:
-    """Interpreters of this machine, newest first; some may turn out not to start."""
+    """Interpreters of this machine, older ones first: packages have wheels for those."""
     yield sys.executable
-    for minor in range(19, 10, -1):
-        if found := shutil.which(f"python3.{minor}"):
-            yield found
-    folders = (Path.home() / ".pyenv" / "versions").glob("3.*")
-    for folder in sorted((f for f in folders if f.name[2:3].isdigit()), key=version_of):
-        yield str(folder / "bin" / "python")
-
-
-def version_of(folder: Path) -> tuple[int, ...]:
-    return tuple(-int(part) for part in folder.name.split(".") if part.isdigit())
+    names = [f"python3.{minor}" for minor in range(11, 20)]
+    yield from filter(None, map(shutil.which, names))
+    versions = Path.home() / ".pyenv" / "versions"
+    yield from (str(found) for name in names for found in sorted(versions.glob(f"*/bin/{name}")))
 
 
 def find_python(minimum: str) -> str:
     """An interpreter of at least *minimum*; asks each one, since a pyenv shim may be hollow."""
+    question = "import sys; print('.'.join(map(str, sys.version_info[:3])))"
     for candidate in pythons():
         try:
-            version = output(candidate, "-c", "import platform; print(platform.python_version())")
+            version = release(output(candidate, "-c", question))
         except (OSError, subprocess.CalledProcessError):
             continue
-        digits = version.split("+")[0]
-        if all(part.isdigit() for part in digits.split(".")):
-            if release(digits) >= release(minimum):
-                return candidate
+        if version >= release(minimum):
+            return candidate
     raise NotInstallable(f"needs Python {minimum} or newer and none was found")
 
 
@@ -119,10 +112,9 @@ def from_npm(package: Package, folder: Path, root: Path) -> None:
     (folder / "package.json").write_text('{"private": true}')
     wanted = [f"{package.package}@{package.version}", *package.extra]
     flags = ["--no-audit", "--no-fund", "--ignore-scripts", "--save-exact", "--loglevel=error"]
-    path = f"{root / 'node' / 'bin'}:/usr/local/bin:/usr/bin:/bin"
-    run(
-        *npm_command(root), "install", *flags, *wanted, cwd=folder, env={**os.environ, "PATH": path}
-    )
+    path = f"{root / 'node' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path}
+    run(*npm_command(root), "install", *flags, *wanted, cwd=folder, env=env)
 
 
 def from_pypi(package: Package, folder: Path, root: Path) -> None:

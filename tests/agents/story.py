@@ -11,11 +11,13 @@ import psutil
 import trio
 
 import agentrt
-from agentrt import Event, Item, Session
+from agentrt import Event, Item, Policy, Session, Tool
 
 from .lab import Lab
 
 _E = TypeVar("_E")
+
+TERMINAL = {"completed", "failed", "denied", "cancelled", "orphaned"}
 
 GONE = 3.0
 """Seconds that a process may take to leave the process table after the session has ended it."""
@@ -26,10 +28,6 @@ class Story:
     """All events of one session, in order."""
 
     events: list[Event] = field(default_factory=list)
-
-    async def follow(self, subscription: agentrt.Subscription) -> None:
-        async for event in subscription:
-            self.events.append(event)
 
     def all(self, kind: type[_E]) -> list[_E]:
         return [event for event in self.events if isinstance(event, kind)]
@@ -45,7 +43,8 @@ class Story:
 
     def check(self) -> None:
         """One end per turn, with nothing of it open; nothing opened twice or closed twice."""
-        assert list(self._mistakes()) == []
+        mistakes = list(self._mistakes())
+        assert not mistakes, "\n".join(mistakes)
 
     def _mistakes(self) -> Iterator[str]:
         running: str | None = None
@@ -75,7 +74,10 @@ class Story:
                         yield f"{item.id} was opened twice"
                     if item.turn in over:
                         yield f"{item.id} was opened in {item.turn}, which was over"
-                    items[item.id] = item.turn
+                    if item.status in TERMINAL:
+                        closed.add(item.id)  # whole from the start, such as the prompt itself
+                    else:
+                        items[item.id] = item.turn
                 case agentrt.ItemDelta(item=key) | agentrt.ItemUpdated(item=key):
                     if key not in items:
                         yield f"{key} changed while it was not open"
@@ -99,24 +101,24 @@ class Story:
 async def session_with(
     lab: Lab, *, permissions: Policy | None = None, tools: Sequence[Tool] = ()
 ) -> AsyncIterator[tuple[Session, Story]]:
-    """A session with the lab's agent. After the block it is closed, its story is checked and none
-    of its processes is left."""
+    """A session with the lab's agent, and its story, which is complete and checked after the
+    block. The session is closed then, and none of its processes is left."""
     story = Story()
     opening = agentrt.open_session(
-        agentrt.acp(list(lab.argv), name=lab.agent),
+        agentrt.Agent(name=lab.agent, protocol="acp", command=lab.argv),
         cwd=lab.work,
         env=lab.env,
+        mode=lab.recipe.mode,
         permissions=permissions,
         tools=tools,
     )
-    async with trio.open_nursery() as nursery, opening as session:
-        nursery.start_soon(story.follow, session.subscribe(after=0))
-        if lab.recipe.mode is not None:
-            await session.set_mode(lab.recipe.mode)
+    async with opening as session:
+        told = session.subscribe(after=0)
         yield session, story
+    story.events += [event async for event in told]
     story.check()
     _, alive = psutil.wait_procs(lab.processes(), timeout=GONE)
-    assert alive == []
+    assert not alive, alive
 
 
 def running(lab: Lab, command: str) -> list[psutil.Process]:

@@ -9,7 +9,6 @@ import pytest
 import trio
 
 import agentrt
-from agentrt import permissions
 
 from .expectations import EXPECTATIONS
 from .lab import Lab
@@ -21,6 +20,9 @@ HELLO = "Hello from the scripted model."
 SLEEP = "sleep 297"
 PATIENCE = 60.0
 """Seconds for a whole scenario; the slowest agent takes 15 to start on a busy machine."""
+UNDER_WAY = 1.0
+"""Seconds a command has run when it is cancelled: codex ends one that has only just begun, and
+leaves an older one running."""
 
 
 class Recorder:
@@ -32,6 +34,7 @@ class Recorder:
         @agentrt.tool
         async def record_result(summary: str) -> str:
             """Persist the final outcome of a job."""
+            await trio.lowlevel.checkpoint()
             self.summaries.append(summary)
             return f"recorded: {summary}"
 
@@ -50,7 +53,7 @@ async def test_a_text_is_answered(lab: Lab) -> None:
 async def test_an_allowed_command_is_run(lab: Lab) -> None:
     expected = EXPECTATIONS[lab.agent]
     with trio.fail_after(PATIENCE):
-        async with session_with(lab, permissions=permissions.allow_all) as (session, story):
+        async with session_with(lab, permissions=agentrt.allow_all) as (session, story):
             result = await session.run("Please [[shell]]")
     assert result.outcome == "completed"
     assert "The command is finished." in result.text
@@ -65,7 +68,7 @@ async def test_a_denied_tool_call_does_nothing(lab: Lab) -> None:
     expected = EXPECTATIONS[lab.agent]
     recorder = Recorder()
     with trio.fail_after(PATIENCE):
-        async with session_with(lab, permissions=permissions.deny_all, tools=[recorder.tool]) as (
+        async with session_with(lab, permissions=agentrt.deny_all, tools=[recorder.tool]) as (
             session,
             story,
         ):
@@ -107,9 +110,10 @@ async def test_a_cancel_right_behind_the_prompt_ends_the_turn(lab: Lab) -> None:
 async def test_a_cancel_while_a_command_sleeps_ends_the_turn(lab: Lab) -> None:
     expected = EXPECTATIONS[lab.agent]
     with trio.fail_after(PATIENCE):
-        async with session_with(lab, permissions=permissions.allow_all) as (session, story):
+        async with session_with(lab, permissions=agentrt.allow_all) as (session, story):
             async with session.prompt("Please [[sleep]]") as turn:
                 await until(lambda: running(lab, SLEEP), PATIENCE)
+                await trio.sleep(UNDER_WAY)
                 turn.cancel()
             if expected.command_survives_cancel:
                 assert running(lab, SLEEP)
@@ -125,7 +129,7 @@ async def test_a_cancel_at_an_open_permission_ends_the_turn(lab: Lab) -> None:
     expected = EXPECTATIONS[lab.agent]
     recorder = Recorder()
     with trio.fail_after(PATIENCE):
-        async with session_with(lab, permissions=permissions.ask, tools=[recorder.tool]) as (
+        async with session_with(lab, permissions=agentrt.ask, tools=[recorder.tool]) as (
             session,
             story,
         ):
@@ -173,7 +177,7 @@ async def test_after_a_kill_the_next_prompt_is_answered(lab: Lab) -> None:
 async def test_an_agent_calls_a_tool_of_this_process(lab: Lab) -> None:
     recorder = Recorder()
     with trio.fail_after(PATIENCE):
-        async with session_with(lab, permissions=permissions.allow_all, tools=[recorder.tool]) as (
+        async with session_with(lab, permissions=agentrt.allow_all, tools=[recorder.tool]) as (
             session,
             story,
         ):

@@ -9,7 +9,6 @@ import pytest
 import trio
 
 import agentrt
-from agentrt import permissions
 
 from .lab import Lab
 from .story import session_with
@@ -61,12 +60,12 @@ async def test_after_a_kill_the_next_prompt_is_answered_by_a_new_agent(lab: Lab)
 @pytest.mark.parametrize(
     ("policy", "answer", "status"),
     [
-        (permissions.allow_all, "The changes have been applied.", "completed"),
-        (permissions.deny_all, "I'll skip the configuration update.", "denied"),
+        (agentrt.allow_all, "The changes have been applied.", "completed"),
+        (agentrt.deny_all, "I'll skip the configuration update.", "denied"),
     ],
 )
 async def test_the_answer_to_its_question_decides(
-    lab: Lab, policy: permissions.Policy, answer: str, status: str
+    lab: Lab, policy: agentrt.Policy, answer: str, status: str
 ) -> None:
     with trio.fail_after(PATIENCE):
         async with session_with(lab, permissions=policy) as (session, story):
@@ -83,15 +82,15 @@ async def test_a_cancel_while_it_works_ends_the_turn(lab: Lab) -> None:
                 async for event in turn:
                     if isinstance(event, agentrt.TextDelta):
                         turn.cancel()
-            assert story.notices("cancel_ignored") == []
     assert (turn.result.outcome, turn.result.stop_reason) == ("cancelled", "cancelled")
+    assert story.notices("cancel_ignored") == []
 
 
 @pytest.mark.parametrize("agent", ["example-ts"])
 async def test_a_cancel_at_its_question_does_not_hang(lab: Lab) -> None:
     """It waits for the answer to its question, for ever, before it looks at the cancel."""
     with trio.fail_after(PATIENCE):
-        async with session_with(lab, permissions=permissions.ask) as (session, story):
+        async with session_with(lab, permissions=agentrt.ask) as (session, story):
             async with session.prompt("Improve the configuration") as turn:
                 async for event in turn:
                     if isinstance(event, agentrt.PermissionOpened):
