@@ -1,14 +1,18 @@
 """The task that hosts a session's turns, one after the other, and rings their clocks.
 
-Each turn runs in a nursery of its own, opened here; the next one starts when its handlers have
-stopped. The prompts that wait are kept here, too.
+The handlers of a turn run in a nursery of its own, opened here with the first of them; the next
+turn starts when they have stopped. The prompts that wait are kept here, too.
+
+The task sleeps under one cancel scope whose deadline is the running turn's next clock: a turn that
+needs no handler and meets no deadline begins and ends without waking it.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
@@ -19,6 +23,9 @@ from .turn import Turn
 
 if TYPE_CHECKING:
     from .engine import Engine
+    from .handlers import Starter
+
+    Start: TypeAlias = Callable[[Starter], None]
 
 
 class Conductor:
@@ -27,9 +34,12 @@ class Conductor:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._queue: deque[Turn] = deque()  # prompts that wait for their place
-        self._begun: deque[Turn] = deque()  # turns that wait for their host
-        self._hosting = False
+        self._wanted: deque[tuple[Turn, Start]] = deque()  # handlers that wait for their nursery
+        self._hosted: Turn | None = None
+        self._nursery: trio.Nursery | None = None
+        self._quarantine = False
         self._paused = False
+        self._asleep: trio.CancelScope | None = None
         self._poke = trio.Event()
 
     # --- waiting for a place
@@ -48,7 +58,7 @@ class Conductor:
         try:
             if self.free and not self._queue and engine.ready:
                 engine.begin(turn)
-                await trio.lowlevel.checkpoint()
+                await trio.lowlevel.checkpoint_if_cancelled()
             elif turn._when == "reject":
                 raise Busy("a turn is running")
             else:
@@ -62,8 +72,14 @@ class Conductor:
 
     @property
     def free(self) -> bool:
-        """True when the next turn may start: the last one has ended, and so have its handlers."""
-        return self._engine.turn is None and not self._begun and not self._hosting
+        """True when the next turn may start: the last one has ended, and so have its handlers,
+        and no process is in quarantine."""
+        return (
+            self._engine.turn is None
+            and self._hosted is None
+            and not self._wanted
+            and not self._quarantine
+        )
 
     @property
     def waiting(self) -> bool:
@@ -82,8 +98,6 @@ class Conductor:
         else:
             self._queue.append(turn)
         self._changed()
-        if engine.turn is not None:
-            engine.turn._stir.set()  # a turn that has no end on the wire makes room
 
     async def _take_back(self, turn: Turn) -> None:
         if turn in self._queue:
@@ -108,8 +122,7 @@ class Conductor:
     def clear(self, failure: BaseException) -> None:
         """Nothing will be sent any more: every waiting prompt raises `failure`."""
         for turn in self._queue:
-            turn._failure = failure
-            turn._started.set()
+            turn._fail(failure)
         self._queue.clear()
         self._changed()
 
@@ -122,24 +135,44 @@ class Conductor:
 
     # --- hosting
 
-    def host(self, turn: Turn) -> None:
-        """Take over a turn that has begun."""
-        self._begun.append(turn)
-        self._poke.set()
+    def start_handler(self, turn: Turn, start: Start) -> None:
+        """Start a handler in the turn's nursery and context."""
+        if self._hosted is turn and self._nursery is not None:
+            turn._context.run(start, self._nursery)
+        else:
+            self._wanted.append((turn, start))
+            self._poke.set()
+
+    def adjust(self) -> None:
+        """The running turn, its state or what waits has changed: so may the next deadline."""
+        if self._asleep is not None:
+            self._asleep.deadline = self._alarm()
+        if self._engine.turn is None and (self._hosted is not None or self._queue):
+            self._poke.set()
 
     async def run(self) -> None:
         """Host turns for as long as the session lives. To be run once, in its service nursery."""
         while True:
-            if self._begun:
-                self._hosting = True
-                await self._host(self._begun.popleft())
-                self._hosting = False
+            if self._wanted:
+                await self._host(self._wanted[0][0])
+            elif self._quarantine:
+                await self._engine.shut()
+                self._quarantine = False
                 self._engine.publish()
-            elif self.waiting:
+            elif self.free and self.waiting:
                 await self._next()
             else:
-                await self._poke.wait()
-                self._poke = trio.Event()
+                await self._sleep()
+
+    async def _sleep(self) -> None:
+        """Until somebody pokes, or a clock has rung and was seen to."""
+        with trio.CancelScope(deadline=self._alarm()) as self._asleep:
+            await self._poke.wait()
+        self._asleep = None
+        self._poke = trio.Event()
+        turn = self._engine.turn
+        if turn is not None and trio.current_time() >= self._alarm():
+            self._ring(turn)
 
     async def _next(self) -> None:
         """Bring the next prompt on its way, on a new process if the old one is gone."""
@@ -151,8 +184,7 @@ class Conductor:
             except AgentrtError as error:
                 if turn in self._queue:
                     self._queue.remove(turn)
-                    turn._failure = error
-                    turn._started.set()
+                    turn._fail(error)
                     self._changed()
                 return
         if self.free and self.waiting:
@@ -161,31 +193,29 @@ class Conductor:
             try:
                 engine.begin(turn)
             except AgentrtError as error:
-                turn._failure = error
-                turn._started.set()
+                turn._fail(error)
 
     async def _host(self, turn: Turn) -> None:
         """The turn's nursery: lives until the turn has ended and its handlers have stopped."""
-        async with trio.open_nursery() as nursery:
-            turn._nursery = nursery
-            for start in turn._backlog:
-                turn._context.run(start, nursery)
-            turn._backlog.clear()
+        self._hosted = turn
+        async with trio.open_nursery() as self._nursery:
+            while self._wanted and self._wanted[0][0] is turn:
+                turn._context.run(self._wanted.popleft()[1], self._nursery)
             while turn._result is None:
-                turn._stir = trio.Event()
-                with trio.CancelScope(deadline=self._alarm(turn)):
-                    await turn._stir.wait()
-                    continue
-                self._ring(turn)
-            nursery.cancel_scope.cancel()
-        if turn._overdue:
-            await self._engine.shut()
+                await self._sleep()
+            self._nursery.cancel_scope.cancel()
+            self._nursery = None  # what the agent asks from here on belongs to no turn
+        self._hosted = None
+        self._engine.publish()
 
     # --- clocks
 
-    def _alarm(self, turn: Turn) -> float:
-        """When this turn's next clock rings."""
-        machine, active = turn._machine, self._engine.last_activity
+    def _alarm(self) -> float:
+        """When the running turn's next clock rings."""
+        turn, active = self._engine.turn, self._engine.last_activity
+        if turn is None:
+            return math.inf
+        machine = turn._machine
         assert machine is not None
         if machine.state is TurnState.CANCELLING:
             return min(turn._grace_at, turn._resend_at)
@@ -196,14 +226,12 @@ class Conductor:
         return min(turn._hard_at, active + turn.limits.idle)
 
     def _ring(self, turn: Turn) -> None:
-        """A clock has rung: do what it asks for, if it is still due."""
+        """A clock of the turn is due: do what it asks for."""
         engine, machine, now = self._engine, turn._machine, trio.current_time()
         assert machine is not None
-        if now < self._alarm(turn):
-            return  # there was activity meanwhile
         if machine.state is TurnState.CANCELLING:
             if now >= turn._grace_at:
-                turn._overdue = True
+                self._quarantine = True
                 engine.give_up()
             else:
                 turn._resend_at = math.inf

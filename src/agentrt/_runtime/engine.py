@@ -267,7 +267,7 @@ class Engine:
     def _hand_over(self, turn: Turn) -> None:
         self.turn = turn
         turn._started.set()
-        self.conductor.host(turn)
+        self.conductor.adjust()
 
     # --- ending turns
 
@@ -288,7 +288,7 @@ class Engine:
         self.conversation.cancel(by, self.wall_time() + grace)
         self.tell_cancel()
         self.handlers.cancel_all()
-        turn._stir.set()
+        self.conductor.adjust()
         self.publish()
 
     def tell_cancel(self) -> None:
@@ -343,9 +343,10 @@ class Engine:
             duration=trio.current_time() - turn._began,
         )
         self.turn = None
-        self.handlers.cancel_all()
+        if self.handlers:
+            self.handlers.cancel_all()
         turn._ended.set()
-        turn._stir.set()
+        self.conductor.adjust()
 
     def _settle_batch(self) -> None:
         """After effects were taken: what the conversation closed by itself is told to the agent,
@@ -418,13 +419,10 @@ class Engine:
         self._start_in_turn(start)
 
     def _start_in_turn(self, start: Callable[[Starter], None]) -> None:
-        turn = self.turn
-        if turn is None:
+        if self.turn is None:
             start(self._services_nursery)
-        elif turn._nursery is None:
-            turn._backlog.append(start)
         else:
-            turn._context.run(start, turn._nursery)
+            self.conductor.start_handler(self.turn, start)
 
     def _withdrawn(self, effect: Withdrawn) -> None:
         self.handlers.cancel(effect.key)

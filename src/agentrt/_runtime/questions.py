@@ -178,7 +178,7 @@ class Questions:
             engine.received(link, link.driver.answer(key, answer))
         if link is not None and engine.turn is not None:
             link.last_activity = trio.current_time()  # the idle clock starts again
-            engine.turn._stir.set()
+            engine.conductor.adjust()
 
     def drop(self, key: str) -> None:
         """Tell the agent that nobody will answer (`cancelled`)."""

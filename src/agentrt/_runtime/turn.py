@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +18,6 @@ from .._model.turn import TurnMachine
 
 if TYPE_CHECKING:
     from .engine import Engine
-    from .handlers import Starter
 
 STRIDE: Final = 512
 """Events handed over between two checkpoints of a reader that always finds more."""
@@ -75,15 +73,11 @@ class Turn:
         self._result: TurnResult | None = None
         self._verdict: Outcome | None = None
         self._timeout: Error | None = None
-        self._overdue = False
         self._hard_at = float("inf")
         self._grace_at = float("inf")
         self._resend_at = float("inf")
         self._started = trio.Event()
         self._ended = trio.Event()
-        self._stir = trio.Event()
-        self._nursery: trio.Nursery | None = None
-        self._backlog: list[Callable[[Starter], None]] = []
         self._began = 0.0
         # --- of the iterator
         self._offered: str | None = None
@@ -131,8 +125,9 @@ class Turn:
         try:
             if error is None:
                 self._attended = False
-                self._engine.questions.refuse_unattended(self)
-                await self._ended.wait()
+                if self._result is None:
+                    self._engine.questions.refuse_unattended(self)
+                    await self._ended.wait()
         finally:
             # By an error of the block, or of the wait above: by now only a cancellation.
             if self._result is None:
@@ -144,6 +139,11 @@ class Turn:
             self._close_cursor()
         if self._check and error is None:
             self.raise_for_outcome()
+
+    def _fail(self, failure: BaseException) -> None:
+        """It never started; `__aenter__` raises this."""
+        self._failure = failure
+        self._started.set()
 
     def _close_cursor(self) -> None:
         if self._cursor is not None:
