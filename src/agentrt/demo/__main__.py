@@ -7,22 +7,15 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from importlib.metadata import PackageNotFoundError, version
 from typing import get_args
 
 import trio
 
+from .. import __version__
 from .history import Store, state_folder
 from .server import Agent
 from .session import Model
 from .wire import Connection
-
-
-def _version() -> str:
-    try:
-        return version("agentrt")
-    except PackageNotFoundError:
-        return "0"  # run from a source tree that was not installed
 
 
 async def _serve(model: Model) -> int:
@@ -43,7 +36,7 @@ async def _serve(model: Model) -> int:
         ):
             nursery.start_soon(obey, signals, nursery.cancel_scope)
             store = Store(state_folder())
-            await Agent(Connection(stdin, stdout), store, model, _version()).serve()
+            await Agent(Connection(stdin, stdout), store, model, __version__).serve()
             nursery.cancel_scope.cancel(reason="the client is gone")
     return status
 
@@ -51,6 +44,7 @@ async def _serve(model: Model) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m agentrt.demo", description=__doc__)
     parser.add_argument("--model", choices=get_args(Model), default="steady")
+    parser.add_argument("--version", action="version", version=f"agentrt-demo {__version__}")
     model: Model = parser.parse_args().model
     if sys.stdin.isatty():
         print(

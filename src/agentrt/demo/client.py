@@ -100,9 +100,9 @@ async def in_terminal(turn: Turn, command: str) -> str:
         except RpcError as error:
             raise Refused(f"The client did not run it: {error}") from error
         status = "completed" if ended.get("exitCode") == 0 else "failed"
-        call.update(status=status, rawOutput={"output": output, **ended})
         # A later client has no such terminal: it gets what was in it.
-        call.state["content"] = [text_content(fenced(output, "console"))]
+        call.lasting = {"content": [text_content(fenced(output, "console"))]}
+        call.update(status=status, rawOutput={"output": output, **ended})
     how = ended.get("exitCode")
     return f"It ended with {f'status {how}' if how is not None else ended.get('signal')}."
 

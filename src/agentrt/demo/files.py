@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 FILE = 1024 * 1024
@@ -56,12 +57,12 @@ def read_bytes(path: Path, name: str) -> bytes:
         raise Refused(f"There is no file `{name}` here.") from None
     except OSError as error:
         raise Refused(f"I cannot open `{name}`: {error.strerror}.") from None
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(fd)
+        folder = f"a folder; `list {name}` shows what is in it"
+        raise Refused(f"`{name}` is {folder if stat.S_ISDIR(mode) else 'not an ordinary file'}.")
     with open(fd, "rb") as file:
-        mode = os.fstat(fd).st_mode
-        if stat.S_ISDIR(mode):
-            raise Refused(f"`{name}` is a folder; `list {name}` shows what is in it.")
-        if not stat.S_ISREG(mode):
-            raise Refused(f"`{name}` is not an ordinary file.")
         data = file.read(FILE + 1)
     if len(data) > FILE:
         raise Refused(f"`{name}` is larger than the {FILE // 1024} KiB I read.")
@@ -89,12 +90,11 @@ def write_text(path: Path, name: str, before: str | None, after: str) -> None:
         else:
             fresh.chmod(stat.S_IMODE(path.stat().st_mode))
             fresh.replace(path)
-    except FileExistsError:
-        raise Refused(f"`{name}` exists already; `edit` changes it.") from None
     except OSError as error:
         raise Refused(f"I cannot write `{name}`: {error.strerror}.") from None
     finally:
-        fresh.unlink(missing_ok=True)
+        with suppress(OSError):
+            fresh.unlink()
 
 
 def list_folder(path: Path, name: str) -> str:

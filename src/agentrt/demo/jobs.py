@@ -11,7 +11,7 @@ import trio
 
 from . import words
 from .child import shell
-from .files import Refused, list_folder, read_bytes, read_text, size, write_text
+from .files import Refused, list_folder, read_bytes, read_text, shown, size, write_text
 from .search import as_markdown, search
 from .turn import Turn, fenced, text_content
 from .wire import JsonObject
@@ -100,8 +100,8 @@ async def read(turn: Turn, name: str, first: int, last: int | None) -> None:
         chosen = lines[first - 1 : min(last or len(lines), first - 1 + SHOWN_LINES)]
         text = fenced("\n".join(chosen), path.suffix.removeprefix("."))
         call.add(text)
-    shown = f"Lines {first} to {first - 1 + len(chosen)} of {len(lines)}"
-    await turn.say(f"{shown} in `{name}`:\n\n{text}" if lines else f"`{name}` is empty.")
+    which = f"Lines {first} to {first - 1 + len(chosen)} of {len(lines)}"
+    await turn.say(f"{which} in `{name}`:\n\n{text}" if lines else f"`{name}` is empty.")
 
 
 async def _show_image(turn: Turn, path: Path, name: str, mime: str) -> None:
@@ -118,14 +118,14 @@ async def look_for(turn: Turn, text: str, name: str) -> None:
     folder = turn.session.folder
     path = folder.resolve(name)
     await turn.think(f"They want to find something: {text}.")
-    details = {"locations": [{"path": str(path)}], "rawInput": {"text": text, "path": name}}
+    details = {"locations": [{"path": shown(path)}], "rawInput": {"text": text, "path": name}}
     with turn.tool(f"Search for {text}", "search", **details) as call:
         call.update(status="in_progress")
         # The thread asks now and then whether the turn was cancelled, and ends if so.
         job = partial(search, path, text, trio.from_thread.check_cancelled)
         found = await trio.to_thread.run_sync(job)
         listed = as_markdown(found, text, folder.relative)
-        places = [{"path": str(h.path), "line": h.line} for h in found.hits[:20] if h.line]
+        places = [{"path": shown(h.path), "line": h.line} for h in found.hits[:20] if h.line]
         call.update(content=[text_content(listed)], locations=places)
     await turn.say(listed)
 
@@ -154,7 +154,7 @@ async def create(turn: Turn, name: str, text: str) -> None:
 async def _write(
     turn: Turn, title: str, path: Path, name: str, before: str | None, after: str
 ) -> None:
-    diff = {"type": "diff", "path": str(path), "oldText": before, "newText": after}
+    diff = {"type": "diff", "path": shown(path), "oldText": before, "newText": after}
     with turn.tool(title, "edit", **_at(path), content=[diff], rawInput={"path": name}) as call:
         await turn.permit(call)
         await trio.to_thread.run_sync(write_text, path, name, before, after)
@@ -184,4 +184,4 @@ async def run(turn: Turn, command: str) -> None:
 
 
 def _at(path: Path, line: int | None = None) -> JsonObject:
-    return {"locations": [{"path": str(path), **({"line": line} if line else {})}]}
+    return {"locations": [{"path": shown(path), **({"line": line} if line else {})}]}

@@ -157,8 +157,8 @@ async def title(turn: Turn, argument: str) -> None:
 
 async def background(turn: Turn, argument: str) -> None:
     steps = int(number(argument, 3, 1000))
-    turn.session.nursery.start_soon(_work_on, turn, turn.session, steps)
     await turn.say(f"My turn ends here, but {steps} updates will still come.")
+    turn.session.nursery.start_soon(_work_on, turn, turn.session, steps)
 
 
 async def _work_on(turn: Turn, session: Session, steps: int) -> None:

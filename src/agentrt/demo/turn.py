@@ -56,6 +56,8 @@ class ToolCall:
 
     def __init__(self, session: Session, state: JsonObject) -> None:
         self._session = session
+        self.lasting: JsonObject = {}
+        """Fields that are recorded in the place of those that were sent."""
         self.state: JsonObject = {"toolCallId": f"call_{new_id()}", "status": "pending", **state}
         session.tell({"sessionUpdate": "tool_call", **self.state})
 
@@ -69,7 +71,7 @@ class ToolCall:
         id = self.state["toolCallId"]
         self._session.tell({"sessionUpdate": "tool_call_update", "toolCallId": id, **fields})
         if not self.open:
-            self._session.record({"sessionUpdate": "tool_call", **self.state})
+            self._session.record({"sessionUpdate": "tool_call", **self.state, **self.lasting})
 
     def add(self, text: str) -> None:
         """Add a text to the content."""

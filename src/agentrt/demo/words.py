@@ -51,7 +51,7 @@ class Unclear(Struct, frozen=True):
 Wish: TypeAlias = Help | List | Read | Search | Replace | Create | Run | Unclear
 
 _POLITE = re.compile(
-    r"^(?:please|now|then|(?:can|could|would|will) you|i want you to|let's|let us)[,\s]+",
+    r"^(?:(?:please|now|then|(?:can|could|would|will) you|i want you to|let's|let us)[,\s]+)+",
     re.IGNORECASE,
 )
 
@@ -102,7 +102,7 @@ def unquote(text: str) -> str:
 def understand(text: str) -> Wish:
     """What a sentence asks for."""
     sentence = _POLITE.sub("", text.strip())
-    plain = sentence.rstrip("?!. ")
+    plain = re.sub(r"(?<=\w)[?!.]+$", "", sentence)
     here = ("here", "this", "folder", "there")
     if _HELP.fullmatch(plain):
         return Help()
