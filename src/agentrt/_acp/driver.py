@@ -286,7 +286,10 @@ class AcpDriver:
                 thought = type(update) is AgentThoughtChunk
                 append(Spoke(content.text, thought, update.message_id))
             else:
-                take(params.session_id, update)
+                try:
+                    take(params.session_id, update)
+                except RecursionError:  # decoding it was just possible, looking at it is not
+                    self._malformed("an update nested too deeply")
 
     def _receive_message(self, line: bytes) -> bool:
         """Anything but an update, and any line that is not as it should be. False for the latter:
@@ -300,25 +303,29 @@ class AcpDriver:
                 self._channel.tell(
                     "info", "repaired", "the agent sent broken text, which was repaired"
                 )
-            parsed = parse(message)
+            return self._dispatch(parse(message))
         except (RemoteProtocolError, *DECODE_ERRORS) as error:
-            beginning = line[:200].decode("utf-8", "replace")
-            self._channel.tell("warning", "malformed", str(error), {"line": beginning})
+            self._malformed(str(error), {"line": line[:200].decode("utf-8", "replace")})
             return False
-        match parsed:
+
+    def _dispatch(self, message: Request | Notification | Response) -> bool:
+        match message:
             case Response():
-                self._channel.answered(parsed)
+                self._channel.answered(message)
             case Notification(method="session/update"):
-                self._loose_update(parsed.params)
+                self._loose_update(message.params)
                 return False
             case Notification():
-                self._notified(parsed)
+                self._notified(message)
             case Request(method="session/update"):
-                self._loose_update(parsed.params)
-                self._channel.write(result_line(parsed.id, {}))
+                self._loose_update(message.params)
+                self._channel.write(result_line(message.id, {}))
             case Request():
-                self._requested(parsed)
+                self._requested(message)
         return True
+
+    def _malformed(self, why: str, data: JsonObject | None = None) -> None:
+        self._channel.tell("warning", "malformed", why, data)
 
     def _tell_oversized(self) -> None:
         for size in self._lines.oversized:

@@ -24,7 +24,7 @@ from .messages import (
     SetModeRequest,
 )
 from .messages import Settings as WireSettings
-from .updates import ConfigChoice, ConfigOption
+from .updates import ConfigOption
 
 
 class Unsupported(Exception):
@@ -155,18 +155,14 @@ class Settings:
 
 
 def _choices(option: ConfigOption) -> list[Choice]:
-    """The values of a select option, out of their groups."""
-    choices: list[Choice] = []
-
-    def collect(offered: list[ConfigChoice] | None) -> None:
-        for each in offered or ():
-            if each.value is not None:
-                choices.append(Choice(each.value, each.name or each.value, each.description))
-            else:
-                collect(each.options)
-
-    collect(option.options)
-    return choices
+    """The values of a select option, out of their groups (which have no groups in them)."""
+    offered = option.options or []
+    return [
+        Choice(value.value, value.name or value.value, value.description)
+        for each in offered
+        for value in (each.options or [] if each.value is None else [each])
+        if value.value is not None
+    ]
 
 
 def _pick(what: str, wanted: str, offered: list[Choice]) -> str:

@@ -70,7 +70,7 @@ def parse(message: Any) -> Request | Notification | Response:
         raise RemoteProtocolError(f"not a message: {kind}")
     id = message.get("id")
     if isinstance(id, bool | list | dict):
-        raise RemoteProtocolError(f"not a message: its id is {id!r:.50}")
+        raise RemoteProtocolError(f"not a message: its id is a {type(id).__name__}")
     method = message.get("method")
     if isinstance(method, str):
         params = message.get("params")

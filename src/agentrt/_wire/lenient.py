@@ -21,10 +21,13 @@ def lenient(value: Any, type: type[T], dropped: list[str]) -> T:
     """Make a `type` (a struct) of decoded JSON, leaving out what does not fit.
 
     A field that does not fit gets its default, a list item that does not fit is skipped; the paths
-    of both are added to `dropped`. `ValidationError`, whose text is the path, if a required field is
-    missing or wrong.
+    of both are added to `dropped`. `ValidationError`, whose text is the path, if a required field
+    is missing or wrong.
     """
-    result: T = _build(value, _info(type), "", dropped)
+    try:
+        result: T = _build(value, _info(type), "", dropped)
+    except RecursionError as error:
+        raise ValidationError("depth of nesting") from error
     return result
 
 

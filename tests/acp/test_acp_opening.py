@@ -1,0 +1,370 @@
+"""From the first byte to a session that takes prompts, or to a reason why there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from acp_kit import EVERYTHING, Peer, chunk, update
+
+from agentrt._acp.messages import Implementation, client_capabilities
+from agentrt._errors import LocalProtocolError
+from agentrt._model.driver import (
+    ModesSet,
+    Opening,
+    Said,
+    Spoke,
+    Started,
+    StartFailed,
+    ToolCalled,
+)
+
+
+def initialized(opening: Opening | None = None, /, **result: Any) -> Peer:
+    """A peer whose agent has just answered `initialize`."""
+    peer = Peer()
+    peer.start(opening)
+    peer.methods()
+    peer.answer(1, {"protocolVersion": 1, **result})
+    return peer
+
+
+def test_version_one_and_what_the_host_serves_are_sent_first() -> None:
+    peer = Peer(
+        capabilities=client_capabilities(terminals=True), client=Implementation("host", "7")
+    )
+    assert peer.start() == []
+    (line,) = peer.sent
+    assert line["method"] == "initialize"
+    assert line["params"] == {
+        "protocolVersion": 1,
+        "clientCapabilities": {
+            "fs": {"readTextFile": False, "writeTextFile": False},
+            "terminal": True,
+            "session": {"configOptions": {"boolean": {}}, "notices": {}, "compaction": {}},
+        },
+        "clientInfo": {"name": "host", "version": "7"},
+    }
+
+
+def test_a_new_session_is_opened_and_told_with_what_the_agent_can() -> None:
+    peer = initialized(
+        agentCapabilities=EVERYTHING, agentInfo={"name": "agent", "version": "1.2.3"}
+    )
+    assert peer.last("session/new")["params"] == {"cwd": "/project", "mcpServers": []}
+    peer.answer(2, {"sessionId": "s1"})
+    started = peer.only(Started)
+    assert (started.session, started.resumed) == ("s1", False)
+    assert (started.agent_name, started.agent_version) == ("agent", "1.2.3")
+    assert started.capabilities == {
+        "resume": True,
+        "fork": True,
+        "list_sessions": True,
+        "delete_session": True,
+        "logout": True,
+        "image": True,
+        "audio": True,
+        "embedded_context": True,
+        "agent": EVERYTHING,
+    }
+
+
+@pytest.mark.parametrize("version", [2, 0, "1", 1.0, True, None])
+def test_any_other_version_than_one_is_refused(version: Any) -> None:
+    peer = Peer()
+    peer.start()
+    peer.answer(1, {"protocolVersion": version})
+    assert peer.only(StartFailed).error.code == "version"
+    assert peer.methods() == ["initialize"]
+
+
+def test_an_error_instead_of_a_handshake_keeps_its_data() -> None:
+    peer = Peer()
+    peer.start()
+    peer.fail(1, 1001, "no native binary", {"exitCode": 1, "details": "not installed"})
+    error = peer.only(StartFailed).error
+    assert error.code == "rejected"
+    assert error.message == "no native binary: not installed"
+    assert error.data == {"code": 1001, "data": {"exitCode": 1, "details": "not installed"}}
+
+
+def test_an_answer_without_a_session_is_a_failed_start() -> None:
+    peer = initialized()
+    peer.answer(2, {})
+    assert peer.only(StartFailed).error.code == "protocol"
+
+
+def test_an_agent_that_describes_itself_wrongly_is_still_opened() -> None:
+    peer = initialized(agentCapabilities={"loadSession": "yes"}, authMethods="none", agentInfo=3)
+    peer.answer(2, {"sessionId": "0", "modes": [], "configOptions": {"a": 1}})
+    assert peer.only(Started).session == "0"
+    assert peer.notices() == ["wrong_fields", "wrong_fields"]
+
+
+# --- taking up an earlier session
+
+
+def test_an_earlier_session_is_loaded_and_its_history_told_as_such() -> None:
+    peer = initialized(Opening(cwd="/p", resume="old"), agentCapabilities=EVERYTHING)
+    assert peer.last("session/load")["params"] == {
+        "sessionId": "old",
+        "cwd": "/p",
+        "mcpServers": [],
+    }
+    text = {"type": "text", "text": "x"}
+    peer.say(
+        update("user_message_chunk", "old", content=text),
+        chunk("answer", "old"),
+        update("tool_call", "old", toolCallId="c", title="Read"),
+        {"id": 2, "result": None},
+    )
+    assert [effect.replay for effect in peer.effects[:3]] == [True, True, True]  # type: ignore[union-attr]
+    assert [type(effect) for effect in peer.effects] == [Said, Spoke, ToolCalled, Started, ModesSet]
+    assert peer.only(Started).resumed
+    peer.prompt()
+    peer.effects.clear()
+    peer.say(chunk("new", "old"))
+    assert peer.effects == [Spoke("new")]
+
+
+def test_without_wanting_history_a_session_is_resumed_rather_than_loaded() -> None:
+    opening = Opening(cwd="/p", resume="old", options={"replay": False})
+    peer = initialized(opening, agentCapabilities=EVERYTHING)
+    assert peer.last("session/resume")["params"]["sessionId"] == "old"
+    peer.say(chunk("replayed all the same", "old"), {"id": 2, "result": {}})
+    assert peer.only(Spoke).replay
+    assert peer.only(Started).session == "old"
+
+
+def test_a_session_is_resumed_where_it_cannot_be_loaded() -> None:
+    capabilities = {"sessionCapabilities": {"resume": {}}}
+    peer = initialized(Opening(cwd="/p", resume="old"), agentCapabilities=capabilities)
+    assert peer.methods() == ["session/resume"]
+
+
+def test_a_session_is_forked_under_a_new_id() -> None:
+    opening = Opening(cwd="/p", resume="old", fork=True)
+    peer = initialized(opening, agentCapabilities=EVERYTHING)
+    assert peer.last("session/fork")["params"]["sessionId"] == "old"
+    peer.answer(2, {"sessionId": "new"})
+    assert peer.only(Started).session == "new"
+
+
+@pytest.mark.parametrize("fork", [True, False])
+def test_an_agent_that_cannot_take_up_a_session_is_a_failed_start(fork: bool) -> None:
+    peer = initialized(Opening(cwd="/p", resume="old", fork=fork))
+    assert peer.only(StartFailed).error.code == "rejected"
+    assert peer.methods() == []
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "word"),
+    [
+        (-32002, "Resource not found", "session_not_found"),
+        (-32603, "Session 'old' not found", "session_not_found"),
+        (-32001, "Unknown session", "session_not_found"),
+        (-32601, "Method not found", "rejected"),
+        (-32603, "Internal error", "rejected"),
+    ],
+)
+def test_a_lost_session_is_told_apart_from_other_failures(
+    code: int, message: str, word: str
+) -> None:
+    peer = initialized(Opening(cwd="/p", resume="old"), agentCapabilities=EVERYTHING)
+    peer.fail(2, code, message)
+    assert peer.only(StartFailed).error.code == word
+
+
+# --- authentication
+
+
+METHODS: list[dict[str, Any]] = [
+    {"type": "terminal", "id": "login", "name": "Log in", "args": ["--login"]},
+    {"id": "key", "name": "API key"},
+    {"type": "agent", "id": "browser", "name": "Browser"},
+]
+
+
+def refused(peer: Peer) -> Peer:
+    peer.fail(2, -32000, "Authentication required")
+    return peer
+
+
+def test_the_first_method_that_needs_no_terminal_is_tried_once() -> None:
+    peer = refused(initialized(authMethods=METHODS))
+    assert peer.last("authenticate")["params"] == {"methodId": "key"}
+    peer.answer(3, {})
+    assert peer.methods() == ["session/new", "authenticate", "session/new"]
+    peer.fail(4, -32000, "Authentication required")
+    assert peer.only(StartFailed).error.code == "auth_required"
+
+
+def test_a_configured_method_is_used_even_if_it_was_not_advertised() -> None:
+    peer = Peer(auth_method="secret")
+    peer.start()
+    peer.answer(1, {"protocolVersion": 1})
+    refused(peer)
+    assert peer.last("authenticate")["params"] == {"methodId": "secret"}
+    peer.answer(3, None)
+    peer.answer(4, {"sessionId": "s1"})
+    assert peer.only(Started).session == "s1"
+
+
+def test_a_terminal_method_is_never_sent_but_told() -> None:
+    peer = refused(initialized(authMethods=METHODS[:1]))
+    error = peer.only(StartFailed).error
+    assert error.code == "auth_required"
+    assert error.data["methods"] == [{"id": "login", "name": "Log in", "type": "terminal"}]
+    assert peer.methods() == ["session/new"]
+
+
+def test_a_failed_authentication_is_a_failed_start() -> None:
+    peer = refused(initialized(authMethods=METHODS))
+    peer.fail(3, -32603, "wrong key")
+    assert peer.only(StartFailed).error.code == "auth_required"
+
+
+# --- what a session is opened with
+
+
+def test_a_server_is_sent_by_the_first_transport_that_the_agent_knows() -> None:
+    http = {"type": "http", "name": "tools", "url": "http://127.0.0.1:1"}
+    stdio = {"name": "tools", "command": "/bin/bridge", "env": [{"name": "A", "value": "b"}]}
+    opening = Opening(cwd="/p", mcp_servers=(http, stdio))
+    peer = initialized(opening, agentCapabilities={"mcpCapabilities": {"http": True}})
+    assert peer.last("session/new")["params"]["mcpServers"] == [{**http, "headers": []}]
+    peer = initialized(opening)
+    assert peer.last("session/new")["params"]["mcpServers"] == [{**stdio, "args": []}]
+
+
+def test_a_server_out_of_reach_is_told() -> None:
+    http = {"type": "http", "name": "tools", "url": "http://127.0.0.1:1"}
+    peer = initialized(Opening(cwd="/p", mcp_servers=(http,)))
+    assert peer.last("session/new")["params"]["mcpServers"] == []
+    assert peer.notices() == ["mcp_unsupported"]
+
+
+def test_what_is_no_server_is_the_caller_s_mistake() -> None:
+    with pytest.raises(LocalProtocolError, match="not an MCP server"):
+        Peer().start(Opening(cwd="/p", mcp_servers=({"command": "x"},)))
+
+
+def test_further_folders_go_to_agents_that_take_them() -> None:
+    opening = Opening(cwd="/p", roots=("/q",))
+    peer = initialized(opening, agentCapabilities=EVERYTHING)
+    assert peer.last("session/new")["params"]["additionalDirectories"] == ["/q"]
+    peer = initialized(opening)
+    assert "additionalDirectories" not in peer.last("session/new")["params"]
+    assert peer.notices() == ["roots_unsupported"]
+
+
+def test_extras_for_the_agent_travel_as_meta() -> None:
+    peer = initialized(Opening(cwd="/p", options={"meta": {"claudeCode": {"options": {}}}}))
+    assert peer.last("session/new")["params"]["_meta"] == {"claudeCode": {"options": {}}}
+
+
+MODES = {
+    "currentModeId": "code",
+    "availableModes": [{"id": "code", "name": "Code"}, {"id": "ask", "name": "Ask first"}],
+}
+
+
+def test_prompts_wait_until_the_wanted_mode_is_set() -> None:
+    peer = initialized(Opening(cwd="/p", mode="ask first"))
+    peer.answer(2, {"sessionId": "s1", "modes": MODES})
+    assert peer.last("session/set_mode")["params"] == {"sessionId": "s1", "modeId": "ask"}
+    assert peer.of(Started) == []
+    peer.answer(3, {})
+    assert peer.only(Started)
+    assert peer.only(ModesSet).modes.mode == "ask"
+
+
+def test_a_mode_that_does_not_exist_fails_the_start_and_names_those_that_do() -> None:
+    peer = initialized(Opening(cwd="/p", mode="yolo"))
+    peer.answer(2, {"sessionId": "s1", "modes": MODES})
+    error = peer.only(StartFailed).error
+    assert error.code == "rejected"
+    assert "code, ask" in error.message
+
+
+def test_a_mode_that_the_agent_refuses_fails_the_start() -> None:
+    peer = initialized(Opening(cwd="/p", mode="ask"))
+    peer.answer(2, {"sessionId": "s1", "modes": MODES})
+    peer.fail(3, -32603, "not now")
+    assert peer.only(StartFailed).error.message == "not now"
+
+
+def test_model_mode_and_options_are_set_one_after_the_other() -> None:
+    def option(id: str, value: str, *values: str, category: str | None = None) -> dict[str, Any]:
+        choices = [{"value": each, "name": each.upper()} for each in values]
+        return {
+            "id": id,
+            "name": id,
+            "type": "select",
+            "category": category,
+            "currentValue": value,
+            "options": choices,
+        }
+
+    opening = Opening(cwd="/p", model="big", mode="ask", options={"config": {"web": True}})
+    peer = initialized(opening)
+    web = {"id": "web", "name": "Web", "type": "boolean", "currentValue": False}
+    model = option("m", "small", "small", "big", category="model")
+    peer.answer(2, {"sessionId": "s1", "configOptions": [model, web]})
+    assert peer.last("session/set_config_option")["params"] == {
+        "sessionId": "s1",
+        "configId": "m",
+        "value": "big",
+    }
+    mode = option("mode", "code", "code", "ask", category="mode")  # the big model brings it
+    model["currentValue"] = "big"
+    peer.answer(3, {"configOptions": [model, mode, web]})
+    assert peer.last("session/set_config_option")["params"]["value"] == "ask"
+    mode["currentValue"] = "ask"
+    peer.answer(4, {"configOptions": [model, mode, web]})
+    assert peer.last("session/set_config_option")["params"] == {
+        "sessionId": "s1",
+        "configId": "web",
+        "value": True,
+        "type": "boolean",
+    }
+    peer.answer(5, {"nothing": "useful"})
+    modes = peer.only(ModesSet).modes
+    assert (modes.model, modes.mode) == ("big", "ask")
+    assert [(each.id, each.value) for each in modes.options] == [("web", True)]
+
+
+# --- order
+
+
+def test_updates_before_the_session_has_an_id_are_told_after_it_is_open() -> None:
+    peer = initialized()
+    commands = [{"name": "plan", "description": "d"}]
+    peer.say(update("available_commands_update", availableCommands=commands), chunk("early"))
+    peer.say(chunk("not ours", "s2"))
+    assert peer.effects == []
+    peer.answer(2, {"sessionId": "s1"})
+    kinds = [type(effect).__name__ for effect in peer.effects]
+    assert kinds == ["Started", "ModesSet", "CommandsSet", "Spoke", "Notice"]
+    assert peer.notices() == ["foreign_session"]
+
+
+def test_nothing_can_be_done_before_the_session_is_open() -> None:
+    peer = initialized()
+    for command in (
+        lambda: peer.driver.prompt("t", []),
+        lambda: peer.driver.call("c", "set_mode", {"mode": "x"}),
+        lambda: peer.driver.start(Opening(cwd="/p")),
+    ):
+        with pytest.raises(LocalProtocolError):
+            command()
+    assert peer.driver.cancel() == []
+    assert peer.driver.goodbye() == []
+
+
+def test_an_agent_that_asks_for_permission_during_the_handshake_is_heard() -> None:
+    peer = initialized()
+    peer.ask("fs/read_text_file", {"sessionId": "s1", "path": "/p/x"})
+    peer.ask("_vendor/ready", {}, id=1)
+    assert [type(effect).__name__ for effect in peer.effects] == ["Requested", "Notice"]
+    assert peer.methods()[1:] == ["error"]

@@ -1,0 +1,422 @@
+"""Prompts, what is said while they run, cancels, and what comes at the wrong time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from acp_kit import EVERYTHING, Peer, chunk, opened, update
+
+from agentrt._errors import LocalProtocolError
+from agentrt._model.content import Audio, Image, Resource, ResourceLink, Text
+from agentrt._model.driver import (
+    CommandsSet,
+    ModesSet,
+    PlanSet,
+    Said,
+    Settled,
+    Showed,
+    Spoke,
+    TaskSet,
+    TitleSet,
+    ToolCalled,
+    TurnFinished,
+    UsageSet,
+)
+from agentrt._model.events import Command, Notice, PlanEntry, Usage
+
+
+def running(**options: Any) -> tuple[Peer, int]:
+    """A peer whose prompt `t1` has just been sent, and the id of that prompt's request."""
+    peer = opened(**options)
+    id = peer.prompt()
+    peer.sent.clear()
+    return peer, id
+
+
+def test_a_turn_is_what_was_said_and_its_end() -> None:
+    peer, id = running()
+    peer.say(chunk("Hel"), chunk("lo", messageId="m1"), {"id": id, "result": end("end_turn")})
+    assert peer.effects == [
+        Spoke("Hel"),
+        Spoke("lo", message="m1"),
+        TurnFinished(turn="t1", outcome="completed", stop_reason="end_turn"),
+    ]
+
+
+def end(reason: str) -> dict[str, Any]:
+    return {"stopReason": reason}
+
+
+@pytest.mark.parametrize(
+    ("reason", "outcome"),
+    [
+        ("end_turn", "completed"),
+        ("max_tokens", "limit"),
+        ("max_turn_requests", "limit"),
+        ("refusal", "refused"),
+        ("cancelled", "cancelled"),
+    ],
+)
+def test_the_agent_s_reason_says_how_the_turn_ended(reason: str, outcome: str) -> None:
+    peer, id = running()
+    peer.answer(id, end(reason))
+    assert peer.effects == [TurnFinished(turn="t1", outcome=outcome, stop_reason=reason)]  # type: ignore[arg-type]
+
+
+def test_a_failed_prompt_is_a_failed_turn_with_all_that_the_error_said() -> None:
+    peer, id = running()
+    peer.fail(id, -32603, "Internal error", {"details": "quota exceeded"})
+    finished = peer.only(TurnFinished)
+    assert finished.outcome == "failed"
+    assert finished.error is not None
+    assert finished.error.message == "Internal error: quota exceeded"
+    assert finished.error.data == {"code": -32603, "data": {"details": "quota exceeded"}}
+
+
+def test_an_error_that_means_cancelled_is_a_cancelled_turn() -> None:
+    peer, id = running()
+    peer.fail(id, -32800, "Request cancelled")
+    assert peer.only(TurnFinished).outcome == "cancelled"
+
+
+def test_the_tokens_of_a_turn_come_with_its_end() -> None:
+    peer, id = running()
+    usage = {"inputTokens": 1, "outputTokens": 2, "totalTokens": 3, "cachedReadTokens": 4}
+    peer.answer(id, {"stopReason": "end_turn", "usage": usage})
+    assert peer.only(TurnFinished).usage == Usage(
+        input_tokens=1, output_tokens=2, total_tokens=3, cache_read_tokens=4
+    )
+
+
+def test_a_prompt_may_carry_what_the_agent_takes() -> None:
+    blocks = [
+        Text("look"),
+        Image("aGk=", "image/png"),
+        Audio("aGk=", "audio/wav"),
+        ResourceLink("file:///a", "a"),
+        Resource({"uri": "file:///b", "text": "b"}),
+    ]
+    peer = opened(capabilities=EVERYTHING)
+    peer.prompt("t1", blocks)
+    assert [block["type"] for block in peer.last("session/prompt")["params"]["prompt"]] == [
+        "text",
+        "image",
+        "audio",
+        "resource_link",
+        "resource",
+    ]
+
+
+@pytest.mark.parametrize(
+    "block", [Image("", "image/png"), Audio("", "audio/wav"), Resource({"uri": "x", "text": ""})]
+)
+def test_a_prompt_with_what_the_agent_does_not_take_is_refused(block: Any) -> None:
+    peer = opened()
+    with pytest.raises(LocalProtocolError):
+        peer.driver.prompt("t1", [block])
+    peer.prompt()  # and nothing has changed
+
+
+def test_one_prompt_at_a_time() -> None:
+    peer, _ = running()
+    with pytest.raises(LocalProtocolError):
+        peer.driver.prompt("t2", [Text("again")])
+    assert not peer.driver.idle
+
+
+def test_prompts_are_the_only_lines_that_let_others_pass() -> None:
+    peer = opened()
+    writes = peer.driver.prompt("t1", [Text("x")]) + peer.driver.cancel()
+    assert [write.urgent for write in writes] == [False, False]  # type: ignore[union-attr]
+
+
+# --- what is said
+
+
+def test_thoughts_images_and_echoes_are_told_apart() -> None:
+    peer, _ = running()
+    text = {"type": "text", "text": "x"}
+    image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    peer.update("agent_thought_chunk", content=text)
+    peer.update("agent_message_chunk", content=image, messageId="m")
+    peer.update("user_message_chunk", content=text)
+    assert peer.effects == [
+        Spoke("x", thought=True),
+        Showed(block=Image("aGk=", "image/png"), message="m"),
+        Said(content=[Text("x")]),
+    ]
+
+
+def test_a_tool_call_opens_changes_and_ends() -> None:
+    peer, _ = running()
+    peer.update("tool_call", toolCallId="c", title="Run", kind="execute", rawInput={"cmd": "ls"})
+    peer.update("tool_call_update", toolCallId="c", status="in_progress")
+    peer.update("tool_call_update", toolCallId="c", locations=[{"path": "/a", "line": 2}])
+    peer.update("tool_call_update", toolCallId="c", status="completed", rawOutput="done")
+    assert peer.effects == [
+        ToolCalled(
+            id="c", opens=True, title="Run", kind="execute", status="pending", input={"cmd": "ls"}
+        ),
+        ToolCalled(id="c", status="running"),
+        ToolCalled(id="c", locations=[{"path": "/a", "line": 2}]),
+        ToolCalled(id="c", status="completed", output="done"),
+    ]
+
+
+def test_an_unknown_status_is_no_status() -> None:
+    peer, _ = running()
+    peer.update("tool_call_update", toolCallId="c", status="pondering")
+    assert peer.effects == [ToolCalled(id="c")]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "shell"},
+        {"_meta": {"claudeCode": {"toolName": "shell"}}},
+        {"_meta": {"toolName": "shell"}},
+        {"_meta": {"tool_name": "shell"}},
+    ],
+)
+def test_a_tool_s_name_is_found_where_agents_put_it(fields: dict[str, Any]) -> None:
+    peer, _ = running()
+    peer.update("tool_call", toolCallId="c", title="x", **fields)
+    assert peer.only(ToolCalled).name == "shell"
+
+
+def test_what_is_about_the_session_is_told_in_neutral_words() -> None:
+    peer = opened()
+    peer.update("plan", entries=[{"content": "a", "priority": "high", "status": "pending"}])
+    peer.update(
+        "available_commands_update",
+        availableCommands=[
+            {"name": "n", "description": "d", "input": {"hint": "h"}},
+            {"name": "m"},
+        ],
+    )
+    peer.update("session_info_update", title="T")
+    peer.update("session_info_update", updatedAt="2026-01-01")
+    peer.update("session_info_update", title=None)
+    peer.update("usage_update", used=1, size=2, cost={"amount": 0.1, "currency": "EUR"})
+    peer.update("notice", severity="warning", title="Low", description="on disk")
+    assert peer.effects == [
+        PlanSet([PlanEntry("a", "pending", "high")]),
+        CommandsSet([Command("n", "d", "h"), Command("m")]),
+        TitleSet("T"),
+        TitleSet(None),
+        UsageSet(Usage(used=1, size=2, cost=0.1, currency="EUR")),
+        Notice("warning", "agent_notice", "Low: on disk"),
+    ]
+    assert not peer.driver.cancel()  # none of it is work that could be cancelled
+
+
+def test_a_compaction_is_a_task_with_its_summary() -> None:
+    peer = opened()
+    peer.update("compaction_update", compactionId="k", status="in_progress")
+    for word in ("short", "er"):
+        text = {"type": "text", "text": word}
+        peer.update("compaction_summary_chunk", compactionId="k", content=text)
+    peer.update("compaction_update", compactionId="k", status="completed")
+    tasks = [effect.task for effect in peer.of(TaskSet)]
+    assert [(task.kind, task.status, task.detail) for task in tasks] == [
+        ("compaction", "running", None),
+        ("compaction", "completed", "shorter"),
+    ]
+
+
+# --- modes, models, options
+
+
+def test_a_config_option_counts_more_than_a_mode() -> None:
+    modes = {"currentModeId": "a", "availableModes": [{"id": "a", "name": "A"}]}
+    option = {
+        "id": "o",
+        "name": "Mode",
+        "category": "mode",
+        "type": "select",
+        "currentValue": "x",
+        "options": [{"group": "g", "name": "G", "options": [{"value": "x"}, {"value": "y"}]}],
+    }
+    peer = opened(session={"modes": modes, "configOptions": [option]})
+    peer.do(peer.driver.call("c1", "set_mode", {"mode": "y"}))
+    assert peer.last("session/set_config_option")["params"]["configId"] == "o"
+    peer.answer(3, {"configOptions": [{**option, "currentValue": "y"}]})
+    view = peer.only(ModesSet).modes
+    assert (view.mode, [mode.id for mode in view.modes], view.options) == ("y", ["x", "y"], [])
+
+
+def test_older_agents_models_can_still_be_set() -> None:
+    models = {
+        "currentModelId": "a",
+        "availableModels": [{"modelId": "a"}, {"modelId": "b", "name": "B"}],
+    }
+    peer = opened(session={"models": models})
+    peer.do(peer.driver.call("c1", "set_model", {"model": "B"}))
+    assert peer.last("session/set_model")["params"] == {"sessionId": "s1", "modelId": "b"}
+    peer.answer(3, {})
+    assert peer.only(ModesSet).modes.model == "b"
+
+
+def test_a_mode_that_the_agent_changes_is_told() -> None:
+    modes = {"currentModeId": "a", "availableModes": [{"id": "a"}, {"id": "b"}]}
+    peer = opened(session={"modes": modes})
+    peer.update("current_mode_update", currentModeId="b")
+    peer.update("current_mode_update", modeId="a")
+    assert [effect.modes.mode for effect in peer.of(ModesSet)] == ["b", "a"]
+
+
+def test_options_that_the_agent_changes_are_told() -> None:
+    peer = opened()
+    option = {"id": "web", "name": "Web", "type": "boolean", "currentValue": True}
+    strange = {"id": "x", "name": "X", "type": "slider", "currentValue": "7"}
+    peer.update("config_option_update", configOptions=[option, strange])
+    assert [(each.id, each.value) for each in peer.only(ModesSet).modes.options] == [("web", True)]
+
+
+# --- cancel
+
+
+def test_a_cancel_is_sent_once_a_call_and_louder_the_second_time() -> None:
+    peer, id = running()
+    peer.do(peer.driver.cancel())
+    assert peer.methods() == ["session/cancel"]
+    peer.do(peer.driver.cancel())
+    assert peer.last("$/cancel_request")["params"] == {"requestId": id}
+    assert peer.methods() == ["session/cancel", "$/cancel_request"]
+
+
+def test_nothing_is_cancelled_when_nothing_runs() -> None:
+    peer, id = running()
+    peer.answer(id, end("end_turn"))
+    assert peer.driver.cancel() == []
+
+
+def test_the_driver_reports_the_agent_s_word_even_after_a_cancel() -> None:
+    peer, id = running()
+    peer.do(peer.driver.cancel())
+    peer.answer(id, end("end_turn"))
+    assert peer.only(TurnFinished).outcome == "completed"
+
+
+def test_what_is_said_after_a_cancel_is_still_passed_on() -> None:
+    peer, id = running()
+    peer.do(peer.driver.cancel())
+    peer.say(chunk("last words"), {"id": id, "result": end("cancelled")})
+    assert [type(effect) for effect in peer.effects] == [Spoke, TurnFinished]
+
+
+# --- abandoned prompts
+
+
+def test_an_abandoned_prompt_blocks_the_next_until_it_is_answered() -> None:
+    peer, id = running()
+    peer.do(peer.driver.abandon())
+    with pytest.raises(LocalProtocolError):
+        peer.driver.prompt("t2", [Text("x")])
+    peer.say(chunk("stale"), update("tool_call", toolCallId="c", title="stale"))
+    assert peer.notices() == ["stale_update", "stale_update"]
+    peer.effects.clear()
+    peer.answer(id, end("end_turn"))
+    assert peer.effects == [Settled("t1")]
+    assert peer.driver.idle
+    peer.prompt("t2")
+    peer.say(chunk("fresh"))
+    assert peer.effects[-1] == Spoke("fresh")
+
+
+def test_a_late_answer_never_meets_the_next_prompt() -> None:
+    peer, first = running()
+    peer.do(peer.driver.abandon())
+    peer.answer(first, end("end_turn"))
+    second = peer.prompt("t2")
+    peer.effects.clear()
+    peer.answer(first, end("refusal"))
+    assert peer.notices() == ["duplicate_response"]
+    assert not peer.driver.idle
+    peer.answer(second, end("max_tokens"))
+    assert peer.only(TurnFinished) == TurnFinished(
+        turn="t2", outcome="limit", stop_reason="max_tokens"
+    )
+
+
+def test_an_abandoned_turn_can_still_be_cancelled() -> None:
+    peer, _ = running()
+    peer.do(peer.driver.abandon())
+    peer.do(peer.driver.cancel())
+    assert "session/cancel" in peer.methods()
+
+
+# --- outside turns
+
+
+def test_work_that_no_prompt_asked_for_is_passed_on_and_can_be_cancelled() -> None:
+    peer = opened()
+    assert peer.driver.cancel() == []
+    peer.say(chunk("by the way"))
+    assert peer.effects == [Spoke("by the way")]
+    peer.do(peer.driver.cancel())
+    assert peer.methods() == ["session/cancel"]
+    peer.answer(peer.prompt(), end("end_turn"))
+    assert peer.driver.cancel() == []
+
+
+def test_a_late_tool_update_of_the_last_turn_is_no_new_call() -> None:
+    peer, id = running()
+    peer.say(
+        update("tool_call", toolCallId="c", title="Sleep"),
+        {"id": id, "result": end("cancelled")},
+    )
+    peer.prompt("t2")
+    peer.effects.clear()
+    peer.update("tool_call_update", toolCallId="c", status="failed")
+    assert peer.effects == [ToolCalled(id="c", status="failed")]  # the log knows whose it was
+
+
+# --- other sessions
+
+
+def test_updates_of_other_sessions_are_dropped_and_told() -> None:
+    peer, _ = running()
+    peer.say(chunk("not for you", "s2"))
+    assert peer.notices() == ["foreign_session"]
+    assert peer.of(Spoke) == []
+
+
+def test_sub_agents_are_tasks_and_what_they_say_has_a_parent() -> None:
+    peer, _ = running()
+    peer.update(
+        "subagent_update",
+        sessionId="child",
+        title="Explore",
+        capabilities={"cancel": {}},
+        state={"sessionUpdate": "state_update", "state": "running"},
+    )
+    peer.say(
+        chunk("found it", "child"),
+        update("tool_call", "child", toolCallId="c", title="Read"),
+        update("usage_update", "child", used=1, size=2),
+        update("subagent_update", "child", sessionId="grandchild"),
+        chunk("deeper", "grandchild"),
+    )
+    peer.update("subagent_update", sessionId="child", state={"state": "idle"})
+    assert [
+        (effect.task.id, effect.task.title, effect.task.status) for effect in peer.of(TaskSet)
+    ] == [
+        ("child", "Explore", "running"),
+        ("grandchild", "Sub-agent", "running"),
+        ("child", "Explore", "completed"),
+    ]
+    assert [effect.parent for effect in peer.of(Spoke)] == ["child", "grandchild"]
+    assert peer.only(ToolCalled).parent == "child"
+    assert peer.of(UsageSet) == []
+
+
+def test_a_sub_agent_is_stopped_by_its_own_session_if_it_can_be() -> None:
+    peer = opened()
+    peer.update("subagent_update", sessionId="child", capabilities={"cancel": {}})
+    peer.update("subagent_update", sessionId="other")
+    peer.do(peer.driver.call("c1", "stop_task", {"task": "child"}))
+    peer.do(peer.driver.call("c2", "stop_task", {"task": "other"}))
+    assert peer.last("session/cancel")["params"] == {"sessionId": "child"}
+    assert peer.methods() == ["session/cancel"]
