@@ -1,0 +1,103 @@
+"""Background work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentrt._model.driver import Effect, Spoke, TaskSet
+from agentrt._model.events import Task
+
+from .rig import INIT, Json, Rig, assistant, only, state, streamed, system, tool_use
+
+
+@pytest.fixture
+def rig() -> Rig:
+    """In the middle of a turn."""
+    rig = Rig()
+    rig.start()
+    rig.prompt()
+    rig.feed(state("running"), INIT)
+    return rig
+
+
+def begins(kind: str = "local_bash", background: bool = True, **fields: Any) -> Json:
+    task = {"task_id": "b1", "task_type": kind, "description": "serve", "tool_use_id": "c1"}
+    return system("task_started", **{**task, "is_backgrounded": background, **fields})
+
+
+def level(*ids: str, kind: str = "local_bash") -> Json:
+    tasks = [{"task_id": id, "task_type": kind, "description": "serve"} for id in ids]
+    return system("background_tasks_changed", tasks=tasks)
+
+
+def statuses(effects: list[Effect]) -> list[str]:
+    return [e.task.status for e in effects if isinstance(e, TaskSet)]
+
+
+def test_a_task_begins_gets_on_and_ends(rig: Rig) -> None:
+    told = rig.feed(begins())
+    assert only(told, TaskSet).task == Task(
+        id="b1", title="serve", status="running", turn="t1", kind="local_bash"
+    )
+    told = rig.feed(system("task_progress", task_id="b1", summary="half way"))
+    assert only(told, TaskSet).task.detail == "half way"
+    told = rig.feed(system("task_notification", task_id="b1", status="completed", summary="done"))
+    assert only(told, TaskSet).task.status == "completed"
+
+
+def test_either_end_of_a_task_is_enough_and_the_second_says_nothing_new(rig: Rig) -> None:
+    rig.feed(begins())
+    update = system("task_updated", task_id="b1", patch={"status": "killed"})
+    notification = system("task_notification", task_id="b1", status="stopped")
+    assert statuses(rig.feed(update, notification)) == ["cancelled"]
+
+
+def test_the_level_may_come_before_its_edge(rig: Rig) -> None:
+    assert len([e for e in rig.feed(level("b1"), begins()) if isinstance(e, TaskSet)]) == 1
+
+
+def test_a_task_that_left_the_level_unheard_is_over(rig: Rig) -> None:
+    rig.feed(begins())
+    assert statuses(rig.feed(level())) == ["completed"]
+
+
+def test_a_resumed_task_lives_again(rig: Rig) -> None:
+    rig.feed(begins(), level())
+    assert statuses(rig.feed(level("b1"))) == ["running"]
+
+
+def test_work_in_the_foreground_is_no_background_task(rig: Rig) -> None:
+    ended = system("task_notification", task_id="b1", status="completed")
+    assert rig.feed(begins(background=False), ended) == []
+
+
+def test_work_that_is_moved_to_the_background_becomes_a_task(rig: Rig) -> None:
+    rig.feed(assistant(tool_use("c1", "Task", description="dig")))
+    rig.feed(begins("local_agent", background=False))
+    moved = system("task_updated", task_id="b1", patch={"is_backgrounded": True})
+    assert statuses(rig.feed(moved)) == ["running"]
+    rig.feed(*streamed("digging", parent="c1"))
+    assert not rig.told(Spoke)
+
+
+@pytest.mark.parametrize("quiet", ["ambient", "skip_transcript"])
+def test_housekeeping_is_not_shown(rig: Rig, quiet: str) -> None:
+    assert rig.feed(begins(**{quiet: True})) == []
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        system("task_started"),
+        system("task_started", task_id=7),
+        system("task_updated", task_id="b1", patch=7),
+        system("task_updated", task_id="nobody", patch={"status": "killed"}),
+        system("task_notification", task_id="b1", status=["x"]),
+        system("background_tasks_changed", tasks=7),
+        system("background_tasks_changed", tasks=[7, {}, {"task_id": 7}]),
+    ],
+)
+def test_broken_reports_cost_nothing(rig: Rig, broken: Json) -> None:
+    assert rig.feed(broken) == []
