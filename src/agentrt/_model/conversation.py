@@ -41,6 +41,7 @@ from .events import (
     Event,
     Item,
     ItemClosed,
+    ItemDelta,
     ItemOpened,
     ItemStatus,
     ModesChanged,
@@ -56,6 +57,8 @@ from .events import (
     State,
     StateChanged,
     TaskChanged,
+    TextDelta,
+    ThoughtDelta,
     TitleChanged,
     TurnEnded,
     TurnStarted,
@@ -78,6 +81,9 @@ CLOSING: Final[dict[Outcome, ItemStatus]] = {
     "agent_died": "orphaned",
 }
 """What becomes of an item that the agent left open at the end of its turn."""
+
+_DELTAS: Final[dict[str, type[ItemDelta]]] = {"text": TextDelta, "thought": ThoughtDelta}
+"""What a delta is called in Python, by the item it belongs to; as JSON it is one kind."""
 
 Lifecycle: TypeAlias = Literal["starting", "ready", "dead", "closed"]
 """What a session is beside its turns."""
@@ -281,12 +287,15 @@ class Conversation:
     def restore(self, events: Iterable[Event]) -> None:
         """Go on with the events that an earlier process of ours has logged. What they leave open
         is closed: nobody knows what became of it."""
+        state = self.log.state
         for event in events:
+            if type(event) is ItemDelta and event.item in state.items:
+                kind = _DELTAS.get(state.items[event.item].type, ItemDelta)
+                event = kind(event.item, event.text)
             self._append(event)
             for id in _ids(event):
-                kind = id.rstrip("0123456789")
-                self._ids[kind] = max(self._ids[kind], int(id[len(kind) :] or 0))
-        state = self.log.state
+                letter = id.rstrip("0123456789")
+                self._ids[letter] = max(self._ids[letter], int(id[len(letter) :] or 0))
         self._queue, self._paused = state.queue, state.paused
         for request in list(state.permissions):
             self._append(PermissionClosed(request=request, outcome="cancelled", by="turn"))

@@ -235,8 +235,8 @@ class ThoughtDelta(ItemDelta, tag_field="kind", tag="item.delta", gc=False):
 
 
 class ItemUpdated(Struct, tag_field="kind", tag="item.updated"):
-    """Fields of an item were replaced; `patch` holds their new values (`{"tool": {...}}` merges
-    one level deep, as do the other objects)."""
+    """Fields of an item were replaced; `patch` holds their new values. `tool` is merged: only the
+    fields of it that are named are replaced."""
 
     item: str
     patch: JsonObject

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from .content import JsonObject
+from .content import JsonObject, ToolContent
 from .events import (
     AgentState,
     CancelledBy,
@@ -115,7 +115,8 @@ class SessionState:
     joined late would."""
 
     def __init__(self, agent: AgentState | None = None) -> None:
-        self.state = State("starting", None, agent or AgentState("", "acp"))
+        agent = AgentState("", "acp") if agent is None else msgspec.structs.replace(agent)
+        self.state = State("starting", None, agent)  # a copy: only events change it
         self.turns: dict[str, TurnRecord] = {}
         self.items: dict[str, Item] = {}
         self.permissions: dict[str, PermissionOpened] = {}
@@ -221,7 +222,7 @@ class SessionState:
             return
         for name, value in event.patch.items():
             if name == "tool":
-                item.tool = _patched(item.tool, value)
+                item.tool = msgspec.structs.replace(item.tool or Tool(), **_typed(value))
             else:
                 setattr(item, name, value)
 
@@ -266,5 +267,17 @@ class SessionState:
         pass  # told once; not part of the state
 
 
-def _patched(tool: Tool | None, patch: JsonObject) -> Tool:
-    return msgspec.structs.replace(tool or Tool(), **patch)
+def patched(patch: JsonObject, later: JsonObject) -> JsonObject:
+    """One patch of an item with the effect of two."""
+    both = {**patch, **later}
+    if "tool" in patch and "tool" in later:
+        both["tool"] = {**patch["tool"], **later["tool"]}
+    return both
+
+
+def _typed(patch: JsonObject) -> JsonObject:
+    """A patch of a tool that came as JSON has plain objects where structs belong."""
+    content = patch.get("content")
+    if content and isinstance(content[0], dict):
+        return {**patch, "content": msgspec.convert(content, list[ToolContent])}
+    return patch

@@ -1,0 +1,394 @@
+"""Turns begin and end once, a cancel closes at once, and the state is told when it changes."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from agentrt._errors import LocalProtocolError
+from agentrt._model.content import Text
+from agentrt._model.driver import (
+    CommandsSet,
+    ModesSet,
+    PlanSet,
+    Said,
+    Showed,
+    Spoke,
+    TaskSet,
+    TitleSet,
+    UsageSet,
+)
+from agentrt._model.events import (
+    Command,
+    CommandsChanged,
+    Error,
+    Modes,
+    ModesChanged,
+    Notice,
+    Outcome,
+    PlanChanged,
+    PlanEntry,
+    QueueEntry,
+    StateChanged,
+    Task,
+    TitleChanged,
+    TurnEnded,
+    TurnStarted,
+    TurnState,
+    Usage,
+    UsageChanged,
+)
+
+from .talk import Rules, Talk, ask, call, encoded, through_json
+
+
+@pytest.fixture
+def talk() -> Talk:
+    """Ready for a prompt, with all before it read."""
+    talk = Talk()
+    talk.events()
+    return talk
+
+
+# --- turns
+
+
+def test_a_turn_of_the_users_begins_with_its_prompt(talk: Talk) -> None:
+    turn = talk.conversation.begin("user", [Text("hi")], deadline=1060.0)
+    started, _ = talk.events()
+    assert started == TurnStarted("t1", "user", [Text("hi")])
+    assert talk.state.items["i1"].content == [Text("hi")]
+    assert (turn.id, turn.since, turn.deadline, turn.explicit) == ("t1", 1000.0, 1060.0, True)
+
+
+def test_a_turn_takes_the_id_it_is_given(talk: Talk) -> None:
+    assert talk.conversation.begin("user", [], id="t7").id == "t7"
+    assert talk.told()[0] == "turn t7 by user"
+
+
+def test_a_second_turn_cannot_begin_inside_the_first(talk: Talk) -> None:
+    talk.conversation.begin("user", [])
+    talk.events()
+    with pytest.raises(LocalProtocolError, match="t1 is running"):
+        talk.conversation.begin("agent")
+    assert talk.told() == []
+
+
+def test_without_a_turn_there_is_nothing_to_cancel_or_end(talk: Talk) -> None:
+    with pytest.raises(LocalProtocolError, match="no turn is running"):
+        talk.conversation.cancel("user", None)
+    with pytest.raises(LocalProtocolError, match="no turn is running"):
+        talk.conversation.end("completed")
+    assert talk.told() == []
+
+
+def test_the_end_says_all_that_is_known_of_it(talk: Talk) -> None:
+    talk.conversation.begin("user", [])
+    ended = talk.conversation.end(
+        "failed",
+        stop_reason="error",
+        usage=Usage(total_tokens=3),
+        error=Error("agent_error", "no"),
+        structured_output={"a": 1},
+    )
+    assert ended == TurnEnded(
+        turn="t1",
+        outcome="failed",
+        stop_reason="error",
+        usage=Usage(total_tokens=3),
+        error=Error("agent_error", "no"),
+        structured_output={"a": 1},
+    )
+    assert talk.events()[-1] == ended
+
+
+@pytest.mark.parametrize("content", [Spoke("a"), Showed(block=Text("a")), call("c1", opens=True)])
+def test_content_outside_a_turn_begins_one_of_the_agents(talk: Talk, content: Spoke) -> None:
+    talk.tell(content)
+    assert talk.told()[0] == "turn t1 by agent"
+    turn = talk.conversation.turn
+    assert turn is not None
+    assert (turn.origin, turn.explicit) == ("agent", False)
+
+
+def test_the_tail_of_an_answer_behind_its_end_is_a_turn_of_its_own(talk: Talk) -> None:
+    talk.conversation.begin("user", [])
+    talk.tell(Spoke("ans", message="m1"))
+    talk.conversation.end("completed")
+    talk.events()
+    talk.tell(Spoke("wer", message="m1"))
+    talk.conversation.end("completed")
+    assert talk.told() == [
+        "turn t2 by agent",
+        "i3 text running in t2",
+        "i3 + wer",
+        "i3 completed",
+        "turn t2 completed",
+    ]
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        PlanSet([PlanEntry("a")]),
+        UsageSet(Usage(used=1)),
+        ModesSet(Modes(mode="ask")),
+        CommandsSet([Command("help")]),
+        TitleSet("A title"),
+        TaskSet(Task(id="b1")),
+        Notice("info", "n", "n"),
+        Spoke("a", replay=True),
+    ],
+)
+def test_what_is_no_content_begins_no_turn(talk: Talk, effect: PlanSet) -> None:
+    talk.tell(effect)
+    assert talk.conversation.turn is None
+    assert not [event for event in talk.events() if isinstance(event, TurnStarted)]
+
+
+# --- cancel
+
+
+def test_a_cancel_closes_everything_at_once_and_drops_what_follows(talk: Talk) -> None:
+    talk.conversation.begin("user", [])
+    talk.tell(Spoke("a"), call("c1", opens=True), ask("r1", "c1"), Spoke("b", parent="c1"))
+    talk.events()
+    talk.conversation.cancel("user", 1010.0)
+    assert talk.told() == ["r1 cancelled by turn", "i4 cancelled", "i3 cancelled"]
+    talk.tell(
+        Spoke("c"),
+        Showed(block=Text("c")),
+        call("c1", status="completed"),
+        call("c2", opens=True),
+        ask("r2", "c2"),
+    )
+    assert talk.told() == []
+    assert talk.items.dropped == {"cancelling": 5}
+
+
+def test_values_and_notices_are_still_told_during_a_cancel(talk: Talk) -> None:
+    talk.conversation.begin("user", [])
+    talk.conversation.cancel("user", None)
+    talk.events()
+    talk.tell(UsageSet(Usage(used=1)), Notice("info", "n", "n"))
+    assert talk.told() == ["UsageChanged", "notice n"]
+
+
+def test_a_second_cancel_changes_nothing(talk: Talk) -> None:
+    talk.conversation.begin("user", [])
+    talk.conversation.cancel("user", 1010.0)
+    talk.conversation.cancel("caller", 1099.0)
+    talk.step()
+    ended = talk.conversation.end("cancelled")
+    assert ended.by == "user"
+    state = talk.state.state
+    assert state.turn == TurnState("t1", "user", 1000.0, None, cancel_deadline=1010.0)
+
+
+def test_a_turn_that_nobody_cancelled_was_cancelled_by_the_agent(talk: Talk) -> None:
+    talk.conversation.begin("user", [])
+    assert talk.conversation.end("cancelled").by == "agent"
+
+
+@pytest.mark.parametrize("outcome", ["timed_out", "completed", "agent_died"])
+def test_nobody_cancelled_a_turn_that_ended_otherwise(talk: Talk, outcome: Outcome) -> None:
+    talk.conversation.begin("user", [])
+    talk.conversation.cancel("user", None)
+    assert talk.conversation.end(outcome).by is None
+
+
+def test_after_a_cancelled_turn_the_next_one_shows_everything_again(talk: Talk) -> None:
+    talk.conversation.begin("user", [])
+    talk.conversation.cancel("user", None)
+    talk.conversation.end("cancelled")
+    talk.conversation.begin("user", [])
+    talk.events()
+    talk.tell(Spoke("a"), call("c1", opens=True))
+    assert talk.told() == [
+        "i3 text running in t2",
+        "i3 + a",
+        "i3 completed",
+        "i4 tool pending in t2",
+    ]
+
+
+# --- values
+
+
+def test_values_are_passed_on_as_they_are(talk: Talk) -> None:
+    talk.tell(
+        PlanSet([PlanEntry("a")]),
+        ModesSet(Modes(mode="ask")),
+        CommandsSet([Command("help")]),
+        TitleSet(None),
+    )
+    assert talk.events() == [
+        PlanChanged([PlanEntry("a")]),
+        ModesChanged(Modes(mode="ask")),
+        CommandsChanged([Command("help")]),
+        TitleChanged(None),
+    ]
+
+
+def test_usage_keeps_what_an_update_does_not_mention(talk: Talk) -> None:
+    talk.tell(UsageSet(Usage(used=1, size=9)), UsageSet(Usage(used=2, cost=0.5)))
+    assert talk.events()[-1] == UsageChanged(Usage(used=2, size=9, cost=0.5))
+
+
+def test_the_queue_is_told_when_it_changes(talk: Talk) -> None:
+    entry = QueueEntry("q1", [Text("next")])
+    talk.conversation.queue([], paused=False)
+    talk.conversation.queue([entry], paused=False)
+    talk.conversation.queue([entry], paused=False)
+    talk.conversation.queue([entry], paused=True)
+    talk.conversation.queue([], paused=False)
+    assert talk.told() == ["queue q1", "queue q1 paused", "queue nothing"]
+
+
+# --- the state
+
+
+def test_the_state_is_told_only_when_it_changes(talk: Talk) -> None:
+    for _ in range(3):
+        talk.step()
+    talk.tell(Spoke("a"))
+    talk.step()
+    talk.tell(Spoke("b"))
+    talk.step()
+    assert talk.phases() == ["running"]
+
+
+def test_the_phases_of_a_session_follow_its_turn() -> None:
+    talk = Talk(ready=False)
+    conversation = talk.conversation
+    talk.step()
+    conversation.lifecycle = "ready"
+    talk.step()
+    conversation.begin("user", [])
+    talk.step()
+    talk.tell(ask("r1"))
+    talk.step()
+    conversation.cancel("user", None)
+    talk.step()
+    conversation.end("cancelled")
+    talk.step()
+    conversation.lifecycle = "dead"
+    talk.step()
+    conversation.lifecycle = "closed"
+    talk.step()
+    assert talk.phases() == [
+        *("starting", "idle", "running", "waiting", "cancelling", "idle", "dead", "closed")
+    ]
+
+
+def test_the_state_follows_the_agent_and_the_error(talk: Talk) -> None:
+    talk.agent.pid, talk.agent.version = 42, "1.2"
+    talk.step()
+    talk.agent.alive, talk.conversation.error = False, Error("agent_failed", "gone")
+    talk.step()
+    first, second = (e.state for e in talk.events() if isinstance(e, StateChanged))
+    assert (first.agent.pid, first.agent.version, first.agent.alive) == (42, "1.2", True)
+    assert (second.agent.alive, second.error) == (False, Error("agent_failed", "gone"))
+
+
+def test_the_session_is_busy_exactly_while_a_turn_runs(talk: Talk) -> None:
+    talk.conversation.begin("user", [], deadline=1060.0)
+    talk.step()
+    assert talk.state.state.turn == TurnState("t1", "user", 1000.0, 1060.0)
+    talk.conversation.end("completed")
+    talk.step()
+    assert talk.state.state.turn is None
+
+
+def test_ids_are_unique_by_kind(talk: Talk) -> None:
+    kinds = ["t", "i", "t", "r", "tool", "t"]
+    assert [talk.conversation.new_id(kind) for kind in kinds] == [
+        *("t1", "i1", "t2", "r1", "tool1", "t3")
+    ]
+
+
+# --- after the agent, and after a restart of ours
+
+
+def test_background_work_of_a_process_that_is_gone_is_orphaned(talk: Talk) -> None:
+    talk.tell(TaskSet(Task(id="b1")), TaskSet(Task(id="b2", status="completed")))
+    talk.events()
+    talk.conversation.orphan_tasks()
+    talk.conversation.orphan_tasks()
+    assert talk.told() == ["task b1 orphaned"]
+
+
+def interrupted() -> Talk:
+    """A conversation whose process was killed with everything open."""
+    talk = Talk()
+    talk.conversation.begin("user", [Text("hi")])
+    talk.tell(
+        TaskSet(Task(id="b1")),
+        Spoke("a"),
+        call("c1", opens=True, title="x"),
+        ask("r12", "c1"),
+        Spoke("b"),
+    )
+    talk.conversation.queue([QueueEntry("q5", [Text("next")])], paused=False)
+    talk.step()
+    return talk
+
+
+def restored(old: Talk) -> Talk:
+    new = Talk(ready=False)
+    new.conversation.restore(through_json(old.log.since(0)))
+    new.log.publish()
+    return new
+
+
+def test_after_a_restart_nothing_is_open() -> None:
+    old = interrupted()
+    new = restored(old)
+    [*_, permission, tool, speech, turn, _task, _state] = new.log.since(0)
+    assert [msgspec.to_builtins(event) for event in (permission, tool, speech, turn)] == [
+        {"kind": "permission.closed", "request": "r12", "outcome": "cancelled", "by": "turn"},
+        {"kind": "item.closed", "item": "i3", "status": "orphaned"},
+        {"kind": "item.closed", "item": "i4", "status": "orphaned"},
+        {"kind": "turn.ended", "turn": "t1", "outcome": "agent_died"},
+    ]
+    assert new.state.tasks["b1"].status == "orphaned"
+    assert new.state.state.phase == "dead"
+    assert new.state.state.turn is None
+    assert new.state.queue == [QueueEntry("q5", [Text("next")])]
+    rules = Rules()
+    for event in new.log.since(0):
+        rules.check(event)
+    assert rules.turn is None
+
+
+def test_after_a_restart_what_was_logged_is_still_the_same() -> None:
+    old = interrupted()
+    new = restored(old)
+    assert new.log.since(0)[: old.log.seq] == old.log.since(0)
+    kept = Talk(ready=False).state
+    for event in new.log.since(0)[: old.log.seq]:
+        kept.apply(event)
+    assert encoded(kept, old.log.seq) == encoded(old.state, old.log.seq)
+
+
+def test_after_a_restart_no_id_is_given_twice() -> None:
+    new = restored(interrupted()).conversation
+    assert [new.new_id(kind) for kind in "tirq"] == ["t2", "i5", "r13", "q6"]
+
+
+def test_after_a_restart_a_whole_conversation_gets_nothing_but_its_state() -> None:
+    old = Talk()
+    old.conversation.begin("user", [Text("hi")])
+    old.tell(Spoke("a"))
+    old.conversation.end("completed")
+    old.step()
+    new = restored(old)
+    assert new.log.seq == old.log.seq + 1
+    assert isinstance(new.log.since(old.log.seq)[0], StateChanged)
+
+
+def test_after_a_restart_the_history_is_not_shown_again() -> None:
+    new = restored(interrupted())
+    seq = new.log.seq
+    new.tell(Said(content=[Text("hi")], replay=True), Spoke("a", replay=True))
+    assert new.log.seq == seq

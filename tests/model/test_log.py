@@ -1,0 +1,379 @@
+"""The numbered log: numbers, the ring and its bounds, cursors, wake-ups."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentrt._limits import Limits
+from agentrt._model.content import Text
+from agentrt._model.events import (
+    Event,
+    Item,
+    ItemClosed,
+    ItemOpened,
+    ItemUpdated,
+    Notice,
+    PlanChanged,
+    PlanEntry,
+    Task,
+    TaskChanged,
+    TextDelta,
+    ThoughtDelta,
+    TitleChanged,
+    TurnStarted,
+    Usage,
+    UsageChanged,
+)
+from agentrt._model.log import JOIN, Cursor, Log, Overrun, joined, merged, weight
+from agentrt._model.state import SessionState
+
+from .talk import encoded
+
+
+def make_log(events: int = 4096, size: int = 4 * 1024 * 1024) -> Log:
+    return Log("s1", "e1", Limits(ring_events=events, ring_bytes=size), SessionState())
+
+
+def fill(log: Log, *events: Event, batch: int = 1) -> None:
+    for number, event in enumerate(events, 1):
+        log.append(event)
+        if number % batch == 0:
+            log.publish()
+    log.publish()
+
+
+def titles(count: int, first: int = 1) -> list[Event]:
+    return [TitleChanged(str(number)) for number in range(first, first + count)]
+
+
+def notices(count: int) -> list[Event]:
+    """Events of which no two can be joined."""
+    return [Notice("info", str(number), "") for number in range(count)]
+
+
+def drain(cursor: Cursor) -> list[Event]:
+    return [event for _, event in drain_numbered(cursor)]
+
+
+def drain_numbered(cursor: Cursor) -> list[tuple[int, Event]]:
+    found = []
+    while (event := cursor.pop()) is not None:
+        found.append((cursor.seq, event))
+    return found
+
+
+# --- numbers
+
+
+def test_events_are_numbered_from_one_without_gaps() -> None:
+    log = make_log()
+    cursor = log.cursor()
+    fill(log, *titles(3))
+    assert drain_numbered(cursor) == list(enumerate(titles(3), 1))
+    assert log.seq == 3
+
+
+def test_an_event_is_in_the_state_as_soon_as_it_is_appended() -> None:
+    log = make_log()
+    log.append(TitleChanged("now"))
+    assert log.state.title == "now"
+    assert (log.snapshot().seq, log.snapshot().title) == (1, "now")
+
+
+def test_a_snapshot_carries_session_epoch_and_number() -> None:
+    log = make_log()
+    fill(log, *titles(7))
+    snapshot = log.snapshot()
+    assert (snapshot.session, snapshot.epoch, snapshot.seq) == ("s1", "e1", 7)
+
+
+# --- what follows a number
+
+
+def test_since_gives_exactly_what_follows() -> None:
+    log = make_log()
+    fill(log, *titles(5))
+    assert log.since(0) == titles(5)
+    assert log.since(3) == titles(2, first=4)
+    assert log.since(5) == []
+
+
+@pytest.mark.parametrize("seq", [-1, 6, 10**9])
+def test_a_number_that_the_log_never_gave_is_an_overrun(seq: int) -> None:
+    log = make_log()
+    fill(log, *titles(5))
+    with pytest.raises(Overrun):
+        log.since(seq)
+    with pytest.raises(Overrun):
+        log.cursor(after=seq)
+
+
+def test_a_cursor_begins_behind_the_last_event_or_where_it_is_told() -> None:
+    log = make_log()
+    fill(log, *titles(5))
+    behind, early = log.cursor(), log.cursor(after=2)
+    fill(log, *titles(1, first=6))
+    assert drain(behind) == titles(1, first=6)
+    assert drain(early) == titles(4, first=3)
+
+
+def test_cursors_do_not_disturb_each_other() -> None:
+    log = make_log()
+    cursors = [log.cursor() for _ in range(3)]
+    fill(log, *titles(4))
+    cursors[0].pop()
+    assert [len(drain(cursor)) for cursor in cursors] == [3, 4, 4]
+
+
+# --- the ring
+
+
+def test_the_ring_is_bounded_by_the_number_of_events() -> None:
+    log = make_log(events=100)
+    fill(log, *titles(1000))
+    kept = log.since(log.seq - 75)
+    assert kept == titles(75, first=926)
+    with pytest.raises(Overrun):
+        log.since(log.seq - 101)
+
+
+def test_the_ring_is_bounded_by_bytes() -> None:
+    log = make_log(size=100_000)
+    opened = [ItemOpened(Item(id=f"i{n}", type="text", text="x" * 9488)) for n in range(50)]
+    assert weight(opened[0]) > 9488
+    fill(log, *opened)
+    assert log.since(log.seq - 6)
+    with pytest.raises(Overrun):
+        log.since(log.seq - 11)
+
+
+def test_the_newest_batch_stays_however_big_it_is() -> None:
+    log = make_log(events=10)
+    log.publish()
+    fill(log, *titles(500), batch=500)
+    assert len(log.since(0)) == 500
+    fill(log, *titles(1, first=501))
+    with pytest.raises(Overrun):
+        log.since(499)
+    assert log.since(500) == titles(1, first=501)
+
+
+def test_a_cursor_that_fell_behind_the_ring_is_told() -> None:
+    log = make_log(events=10)
+    cursor = log.cursor()
+    fill(log, *titles(100))
+    with pytest.raises(Overrun):
+        cursor.pop()
+
+
+def test_the_state_outlives_the_ring() -> None:
+    log = make_log(events=10)
+    fill(log, ItemOpened(Item(id="i1", type="text")), *(TextDelta("i1", "ab") for _ in range(500)))
+    assert log.snapshot().items[0].text == "ab" * 500
+
+
+@pytest.mark.parametrize(
+    ("event", "least"),
+    [
+        (TextDelta("i1", "x" * 1000), 1000),
+        (ItemUpdated("i1", {"tool": {"output": {"lines": ["x" * 500, "y" * 500]}}}), 1000),
+        (Notice("info", "unknown", "", {"raw": "x" * 1000}), 1000),
+        (ItemOpened(Item(id="i1", type="user", content=[Text("x" * 1000)])), 1000),
+        (Notice("info", "bushy", "", {"raw": [[n] for n in range(100_000)]}), 1_000_000),
+    ],
+)
+def test_an_event_weighs_at_least_its_text(event: Event, least: int) -> None:
+    assert weight(event) >= least
+
+
+# --- wake-ups
+
+
+def test_a_batch_wakes_a_listener_once_and_no_batch_does_not() -> None:
+    log, woken = make_log(), []
+    log.listen(lambda: woken.append(log.seq))
+    for event in titles(3):
+        log.append(event)
+    assert woken == []
+    log.publish()
+    log.publish()
+    assert woken == [3]
+
+
+def test_a_listener_that_left_is_not_woken() -> None:
+    log, woken = make_log(), []
+    leave = log.listen(lambda: woken.append("first"))
+    log.listen(lambda: woken.append("second"))
+    leave()
+    leave()
+    fill(log, *titles(1))
+    assert woken == ["second"]
+
+
+def test_a_listener_may_leave_while_it_is_woken() -> None:
+    log, woken = make_log(), []
+
+    def wake() -> None:
+        woken.append(log.seq)
+        leave()
+
+    leave = log.listen(wake)
+    fill(log, *titles(2))
+    assert woken == [1]
+
+
+def test_a_listener_reads_the_whole_batch_before_the_ring_is_cut() -> None:
+    log, read = make_log(events=10), []
+    cursor = log.cursor()
+    log.listen(lambda: read.extend(drain(cursor)))
+    fill(log, *titles(1000), batch=8)
+    assert read == titles(1000)
+
+
+# --- lossless cursors
+
+
+def test_a_lossless_cursor_misses_nothing_however_late_it_reads() -> None:
+    log = make_log(events=10)
+    cursor = log.cursor(lossless=True)
+    events = notices(1000)
+    fill(log, *events)
+    assert drain_numbered(cursor) == list(enumerate(events, 1))
+    assert cursor.pop() is None
+
+
+def test_unread_text_is_joined_so_that_memory_is_bounded_by_content() -> None:
+    log = make_log(events=100)
+    cursor = log.cursor(lossless=True)
+    fill(log, ItemOpened(Item(id="i1", type="text")))
+    fill(log, *(TextDelta("i1", str(n % 10)) for n in range(100_000)), batch=50)
+    read = drain(cursor)
+    assert len(read) < 200
+    assert "".join(e.text for e in read if isinstance(e, TextDelta)) == "0123456789" * 10_000
+
+
+def test_joined_text_stays_in_pieces_of_a_bounded_size() -> None:
+    log = make_log(events=10)
+    cursor = log.cursor(lossless=True)
+    piece = "x" * 10_000
+    fill(log, *(TextDelta("i1", piece) for _ in range(300)))
+    read = [event for event in drain(cursor) if isinstance(event, TextDelta)]
+    assert sum(len(event.text) for event in read) == 300 * len(piece)
+    assert all(len(event.text) < JOIN + 10 * len(piece) for event in read)
+    assert len(read) < 30
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        lambda n: ItemUpdated("i1", {"tool": {"output": n}}),
+        lambda n: UsageChanged(Usage(used=n)),
+        lambda n: PlanChanged([PlanEntry(str(n))]),
+        lambda n: TaskChanged(Task(id="b1", detail=str(n))),
+    ],
+    ids=["tool update", "usage", "plan", "task"],
+)
+def test_unread_events_that_replace_each_other_do_not_pile_up(event: Any) -> None:
+    log = make_log(events=100)
+    cursor = log.cursor(lossless=True)
+    fill(log, *(event(n) for n in range(10_000)), batch=50)
+    read = drain(cursor)
+    assert len(read) < 200
+    assert read[-1] == event(9999)
+
+
+def test_text_is_not_joined_over_what_stands_between() -> None:
+    log = make_log(events=4)
+    cursor = log.cursor(lossless=True)
+    fill(
+        log,
+        TextDelta("i1", "a"),
+        TextDelta("i1", "b"),
+        ThoughtDelta("i2", "c"),
+        TextDelta("i1", "d"),
+        ItemClosed("i1", "completed"),
+        *notices(20),
+    )
+    assert drain_numbered(cursor)[:4] == [
+        (2, TextDelta("i1", "ab")),
+        (3, ThoughtDelta("i2", "c")),
+        (4, TextDelta("i1", "d")),
+        (5, ItemClosed("i1", "completed")),
+    ]
+
+
+def test_a_closed_lossless_cursor_keeps_nothing_more() -> None:
+    log = make_log(events=10)
+    cursor = log.cursor(lossless=True)
+    fill(log, *notices(100))
+    cursor.close()
+    with pytest.raises(Overrun):
+        cursor.pop()
+
+
+texts = st.lists(
+    st.one_of(
+        st.builds(TextDelta, st.sampled_from(["i1", "i2"]), st.text(max_size=4)),
+        st.builds(TitleChanged, st.text(max_size=2)),
+        st.builds(lambda n: ItemUpdated("i1", {"tool": {"output": n}}), st.integers()),
+        st.builds(lambda n: ItemUpdated("i1", {"tool": {"title": n}}), st.text(max_size=2)),
+        st.builds(lambda n: Notice("info", n, ""), st.text(max_size=2)),
+    ),
+    max_size=60,
+)
+
+
+def opened() -> list[Event]:
+    return [ItemOpened(Item(id=id, type="tool")) for id in ("i1", "i2")]
+
+
+@given(texts, st.integers(1, 6), st.integers(1, 12), st.lists(st.integers(0, 5)))
+def test_whatever_a_lossless_cursor_joins_folds_to_the_same_state(
+    events: list[Event], batch: int, ring: int, reads: list[int]
+) -> None:
+    log = make_log(events=ring)
+    cursor = log.cursor(lossless=True)
+    read: list[tuple[int, Event]] = []
+
+    def read_some() -> None:
+        for _ in range(reads.pop() if reads else 0):
+            if (event := cursor.pop()) is not None:
+                read.append((cursor.seq, event))
+
+    log.listen(read_some)
+    fill(log, *opened(), *events, batch=batch)
+    read += drain_numbered(cursor)
+
+    state = SessionState()
+    for _, event in read:
+        state.apply(event)
+    assert encoded(state, log.seq) == encoded(log.state, log.seq)
+    assert all(a < b for (a, _), (b, _) in pairwise(read))
+    assert cursor.seq == log.seq
+
+
+@given(texts)
+def test_merged_events_fold_to_the_same_state_under_their_last_numbers(events: list[Event]) -> None:
+    state, whole = SessionState(), SessionState()
+    for event in [*opened(), *events]:
+        whole.apply(event)
+    last = 0
+    for seq, event in merged([*opened(), *events], 1):
+        assert seq > last
+        last = seq
+        state.apply(event)
+    assert last == len(events) + 2
+    assert encoded(state, 1) == encoded(whole, 1)
+
+
+def test_a_start_and_a_notice_are_never_joined() -> None:
+    assert joined(TurnStarted("t1", "user"), TurnStarted("t2", "user")) is None
+    assert joined(Notice("info", "a", ""), Notice("info", "a", "")) is None
+    assert joined(TitleChanged("a"), UsageChanged(Usage())) is None
+    assert joined(TextDelta("i1", "a"), TextDelta("i2", "b")) is None
+    assert joined(ItemUpdated("i1", {"a": 1}), ItemUpdated("i2", {"a": 1})) is None

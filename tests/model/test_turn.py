@@ -1,0 +1,60 @@
+"""The turn's table: every state with every input."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentrt._errors import LocalProtocolError
+from agentrt._model.turn import PHASES, TABLE, TurnInput, TurnMachine, TurnState
+
+LEGAL = {
+    ("running", "ask"): "waiting",
+    ("running", "cancel"): "cancelling",
+    ("running", "end"): "ended",
+    ("waiting", "ask"): "waiting",
+    ("waiting", "resolve"): "running",
+    ("waiting", "cancel"): "cancelling",
+    ("waiting", "end"): "ended",
+    ("cancelling", "cancel"): "cancelling",
+    ("cancelling", "end"): "ended",
+}
+ALL = [(state, input) for state in TurnState for input in TurnInput]
+
+
+def machine(state: TurnState) -> TurnMachine:
+    turn = TurnMachine("t1", "user", since=1000.0, deadline=None)
+    turn.state = state
+    return turn
+
+
+@pytest.mark.parametrize(
+    ("state", "input"), [pair for pair in ALL if (pair[0].value, pair[1].value) in LEGAL]
+)
+def test_a_legal_input_moves_the_turn(state: TurnState, input: TurnInput) -> None:
+    turn = machine(state)
+    assert turn.apply(input) is turn.state
+    assert turn.state.value == LEGAL[state.value, input.value]
+
+
+@pytest.mark.parametrize(
+    ("state", "input"), [pair for pair in ALL if (pair[0].value, pair[1].value) not in LEGAL]
+)
+def test_an_illegal_input_raises_and_changes_nothing(state: TurnState, input: TurnInput) -> None:
+    turn = machine(state)
+    before = {name: getattr(turn, name) for name in TurnMachine.__slots__}
+    with pytest.raises(LocalProtocolError, match=f"{input.value} is illegal in turn t1"):
+        turn.apply(input)
+    assert {name: getattr(turn, name) for name in TurnMachine.__slots__} == before
+
+
+def test_the_table_has_a_row_for_every_state() -> None:
+    assert set(TABLE) == set(TurnState)
+
+
+def test_every_state_but_the_end_is_a_phase_of_the_session() -> None:
+    assert set(PHASES) == set(TurnState) - {TurnState.ENDED}
+
+
+def test_from_every_state_the_end_is_one_input_away() -> None:
+    for state in set(TurnState) - {TurnState.ENDED}:
+        assert TABLE[state][TurnInput.END] is TurnState.ENDED
