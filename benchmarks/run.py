@@ -155,19 +155,22 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, help="default: 5, quick: 2")
     parser.add_argument("--quick", action="store_true", help="smaller workloads, fewer rounds")
     parser.add_argument("--workloads", default=",".join(w.name for w in WORKLOADS))
+    parser.add_argument("--protocol", choices=["acp", "claude"], help="default: both")
     parser.add_argument("--no-install", action="store_true", help="only peers that are there")
     arguments = parser.parse_args()
     chosen = arguments.workloads.split(",")
     bench = Bench(quick=arguments.quick, install=not arguments.no_install)
     verdicts = []
     for workload in (w for w in WORKLOADS if w.name in chosen):
-        rounds: dict[str, list[Round]] = {protocol: [] for protocol in workload.protocols}
+        protocols = [p for p in workload.protocols if arguments.protocol in (None, p)]
+        rounds: dict[str, list[Round]] = {protocol: [] for protocol in protocols}
         for _ in range(arguments.rounds or (2 if arguments.quick else 5)):
-            for protocol in workload.protocols:
+            for protocol in protocols:
                 rounds[protocol].append(bench.round(workload, protocol))
-        for protocol in workload.protocols:
+        for protocol in protocols:
             table(workload, protocol, rounds[protocol], quick=bench.quick)
-        verdicts += [judge(workload, each, rounds[each.protocol]) for each in workload.targets]
+        targets = [target for target in workload.targets if target.protocol in rounds]
+        verdicts += [judge(workload, target, rounds[target.protocol]) for target in targets]
     print()
     for verdict, reason in verdicts:
         print(f"{verdict}  {reason}")
