@@ -1,0 +1,13 @@
+"""The agents: what one is (`agent.py`), those that are known (`catalogue.py`), and finding them on
+this machine (`find.py`)."""
+
+from .agent import Agent as Agent
+from .agent import ProtocolName as ProtocolName
+from .agent import Quirks as Quirks
+from .agent import acp as acp
+from .agent import claude as claude
+from .catalogue import BUILT_IN as BUILT_IN
+from .find import Found as Found
+from .find import agent_version as agent_version
+from .find import find_agents as find_agents
+from .find import resolve_agent as resolve_agent

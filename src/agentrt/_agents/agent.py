@@ -1,0 +1,121 @@
+"""What an agent is: a program, its protocol, and where it differs from others."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from .._claude.options import ClaudeOptions
+from .._model.content import JsonObject
+
+ProtocolName: TypeAlias = Literal["acp", "claude"]
+
+
+class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where an agent differs from others, as far as the runtime has to know. All but
+    `auth_method` and the qoder entry's wait were measured."""
+
+    handshake: float | None = None
+    """Seconds for the handshake, in the place of `Limits.handshake`."""
+    stdin_close: float | None = None
+    """Seconds to wait for the exit after stdin was closed, in the place of `Limits.stdin_close`."""
+    cancel_grace: float | None = None
+    """Seconds for the end of a cancelled turn, in the place of `Limits.cancel_grace`."""
+    eof_exits: bool = True
+    """False: it goes on when its stdin is closed, so that only a signal ends it."""
+    resend_cancel: bool = False
+    """It loses a cancel that comes right behind the prompt; a second one may work."""
+    denied_is_cancelled: bool = False
+    """It ends a turn as `cancelled` when a permission was merely denied."""
+    auth_method: str | None = None
+    """The id of the authentication method to use, where it does not work without."""
+    after_new: tuple[tuple[str, JsonObject], ...] = ()
+    """Requests to send once a session is there: method and params, without `sessionId`."""
+
+
+class Agent(Struct, frozen=True, kw_only=True):
+    """A program that speaks one of the two protocols on its standard streams."""
+
+    name: str
+    command: tuple[str, ...]
+    title: str = ""
+    protocol: ProtocolName = "acp"
+    aliases: tuple[str, ...] = ()
+    """Other names that people know it by."""
+    alternatives: tuple[tuple[str, ...], ...] = ()
+    """Other commands that start the same agent, tried when the program of `command` is missing."""
+    installed_as: str | None = None
+    """A regular expression over the program's real path, where two agents share a name."""
+    env: dict[str, str] = {}
+    """Added to the environment."""
+    unset_env: tuple[str, ...] = ()
+    """Removed from it."""
+    install: str = ""
+    """How to get it."""
+    docs: str = ""
+    note: str = ""
+    """What one should know before using it."""
+    asks: bool = False
+    """Measured to ask for permission before it runs a command. (Others may, too.)"""
+    version_args: tuple[str, ...] = ("--version",)
+    quirks: Quirks = Quirks()
+    claude: ClaudeOptions | None = None
+    """How Claude Code is to run; only for the protocol `claude`."""
+
+
+def acp(
+    command: str | Sequence[str],
+    *,
+    name: str | None = None,
+    title: str = "",
+    env: Mapping[str, str] | None = None,
+    unset_env: Sequence[str] = (),
+    quirks: Quirks | None = None,
+) -> Agent:
+    """An agent that speaks ACP. `command`: its words, or one string in the shell's notation;
+    `name`: what to call it, by default its program's name. Raises ValueError for an empty one."""
+    words = _words(command)
+    return Agent(
+        name=name or os.path.basename(words[0]),
+        title=title,
+        command=words,
+        env=dict(env or {}),
+        unset_env=tuple(unset_env),
+        quirks=quirks or Quirks(),
+    )
+
+
+def claude(
+    command: str | Sequence[str] = "claude",
+    *,
+    name: str = "claude",
+    env: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Agent:
+    """Claude Code with some options, which are the fields of `ClaudeOptions`. ValueError names what
+    is not one of them, or has a wrong value."""
+    try:
+        wanted = msgspec.convert(options, ClaudeOptions)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"not an option of Claude Code: {error}") from error
+    return Agent(
+        name=name,
+        title="Claude Code",
+        protocol="claude",
+        command=_words(command),
+        env=dict(env or {}),
+        asks=True,
+        claude=wanted,
+    )
+
+
+def _words(command: str | Sequence[str]) -> tuple[str, ...]:
+    words = tuple(shlex.split(command)) if isinstance(command, str) else tuple(command)
+    if not words or not words[0]:
+        raise ValueError("an agent's command is empty")
+    return words

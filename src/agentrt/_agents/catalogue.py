@@ -1,0 +1,232 @@
+"""The agents agentrt knows by name. Nothing is ever downloaded: an entry names a program that must
+be there already, and `install` says how it gets there.
+
+Where nothing else is said, an agent behaves as the protocol wants it to, or nobody has measured it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from msgspec import structs
+
+from .agent import Agent, Quirks, claude
+
+
+def _npm(package: str) -> str:
+    return f"npm install -g {package}"
+
+
+BUILT_IN: dict[str, Agent] = {
+    agent.name: agent
+    for agent in (
+        structs.replace(
+            claude(),
+            aliases=("claude-code",),
+            install=_npm("@anthropic-ai/claude-code") + ", or pip install claude-agent-sdk",
+            docs="https://code.claude.com/docs",
+        ),
+        Agent(
+            name="claude-agent-acp",
+            title="Claude Agent over ACP",
+            aliases=("claude-acp",),
+            command=("claude-agent-acp",),
+            install=_npm("@agentclientprotocol/claude-agent-acp"),
+            docs="https://github.com/agentclientprotocol/claude-agent-acp",
+            asks=True,
+            # Its session/new alone is known to take up to 60 s, and the `claude` inside it is gone
+            # only up to 8 s after the end of its input.
+            quirks=Quirks(handshake=90.0, stdin_close=8.0),
+        ),
+        Agent(
+            name="codex-acp",
+            title="Codex over ACP",
+            aliases=("codex",),
+            command=("codex-acp",),
+            installed_as="@agentclientprotocol",
+            install=_npm("@agentclientprotocol/codex-acp"),
+            docs="https://github.com/agentclientprotocol/codex-acp",
+            note="asks only in its read-only mode (INITIAL_AGENT_MODE=read-only)",
+            quirks=Quirks(denied_is_cancelled=True),
+        ),
+        Agent(
+            name="codex-acp-zed",
+            title="Codex over ACP (Zed)",
+            command=("codex-acp",),
+            installed_as="^(?!.*@agentclientprotocol)",
+            install=_npm("@zed-industries/codex-acp"),
+            docs="https://github.com/zed-industries/codex-acp",
+            note="asks as its own configuration says (approval_policy)",
+            quirks=Quirks(denied_is_cancelled=True, eof_exits=False),
+        ),
+        Agent(
+            name="gemini",
+            title="Gemini CLI",
+            aliases=("gemini-cli",),
+            command=("gemini", "--acp"),
+            install=_npm("@google/gemini-cli") + " (0.33 or newer)",
+            docs="https://geminicli.com/docs",
+            asks=True,
+            quirks=Quirks(eof_exits=False),
+        ),
+        Agent(
+            name="opencode",
+            title="OpenCode",
+            command=("opencode", "acp"),
+            env={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
+            install=_npm("opencode-ai"),
+            docs="https://opencode.ai/docs",
+            note="asks only for what its own configuration says (permission)",
+        ),
+        Agent(
+            name="qwen",
+            title="Qwen Code",
+            aliases=("qwen-code",),
+            command=("qwen", "--acp"),
+            install=_npm("@qwen-code/qwen-code"),
+            docs="https://github.com/QwenLM/qwen-code",
+            asks=True,
+        ),
+        Agent(
+            name="kimi",
+            title="Kimi Code",
+            aliases=("kimi-code", "kimi-cli"),
+            command=("kimi", "acp"),
+            install=_npm("@moonshot-ai/kimi-code"),
+            docs="https://github.com/MoonshotAI/kimi-cli",
+            note="the Python package kimi-cli 1.52 is only a notice that it has moved",
+            asks=True,
+        ),
+        Agent(
+            name="vibe",
+            title="Mistral Vibe",
+            aliases=("mistral-vibe", "vibe-acp"),
+            command=("vibe-acp",),
+            install="pip install mistral-vibe (Python 3.12 or newer)",
+            docs="https://github.com/mistralai/mistral-vibe",
+            asks=True,  # in the mode that is set here
+            quirks=Quirks(resend_cancel=True, after_new=(("session/set_mode", {"modeId": "ask"}),)),
+        ),
+        Agent(
+            name="goose",
+            title="goose",
+            command=("goose", "acp"),
+            install="see its documentation",
+            docs="https://block.github.io/goose/",
+        ),
+        Agent(
+            name="copilot",
+            title="GitHub Copilot CLI",
+            aliases=("github-copilot", "copilot-cli"),
+            command=("copilot", "--acp", "--no-auto-update"),
+            install=_npm("@github/copilot"),
+            docs="https://docs.github.com/copilot",
+            asks=True,
+            quirks=Quirks(resend_cancel=True),
+        ),
+        Agent(
+            name="cursor",
+            title="Cursor CLI",
+            aliases=("cursor-agent",),
+            command=("cursor-agent", "acp"),
+            install="see its documentation",
+            docs="https://cursor.com/docs/cli/acp",
+        ),
+        Agent(
+            name="fast-agent",
+            title="fast-agent",
+            aliases=("fast-agent-acp", "fast-agent-mcp"),
+            command=("fast-agent-acp",),
+            alternatives=(("fast-agent", "acp"),),
+            install="pip install fast-agent-mcp (Python 3.12 or newer)",
+            docs="https://fast-agent.ai",
+            note="runs shell commands without asking, if it is started with --shell",
+            quirks=Quirks(eof_exits=False),
+        ),
+        Agent(
+            name="auggie",
+            title="Auggie CLI",
+            command=("auggie", "--acp"),
+            env={"AUGMENT_DISABLE_AUTO_UPDATE": "1"},
+            install=_npm("@augmentcode/auggie"),
+            docs="https://github.com/augmentcode/auggie",
+        ),
+        Agent(
+            name="droid",
+            title="Factory Droid",
+            aliases=("factory-droid",),
+            command=("droid", "exec", "--output-format", "acp"),
+            env={
+                "DROID_DISABLE_AUTO_UPDATE": "true",
+                "FACTORY_DROID_AUTO_UPDATE_ENABLED": "false",
+            },
+            install=_npm("droid"),
+            docs="https://factory.ai/product/cli",
+        ),
+        Agent(
+            name="junie",
+            title="Junie",
+            command=("junie", "--acp=true"),
+            install="see its documentation",
+            docs="https://junie.jetbrains.com",
+        ),
+        Agent(
+            name="kilo",
+            title="Kilo Code",
+            aliases=("kilocode",),
+            command=("kilo", "acp"),
+            install=_npm("@kilocode/cli"),
+            docs="https://kilo.ai",
+        ),
+        Agent(
+            name="qoder",
+            title="Qoder CLI",
+            aliases=("qodercli",),
+            command=("qodercli", "--acp"),
+            install=_npm("@qoder-ai/qodercli"),
+            docs="https://qoder.com/cli",
+            quirks=Quirks(stdin_close=0.75),
+        ),
+        Agent(
+            name="kiro",
+            title="Kiro CLI",
+            aliases=("kiro-cli",),
+            # `kiro-cli acp` is a launcher in front of it, whose child outlives it.
+            command=("kiro-cli-chat", "acp"),
+            alternatives=(("kiro-cli", "acp"),),
+            install="see its documentation",
+            docs="https://kiro.dev",
+        ),
+        Agent(
+            name="devin",
+            title="Devin CLI",
+            command=("devin", "acp"),
+            install="see its documentation",
+            docs="https://docs.devin.ai/cli",
+        ),
+        Agent(
+            name="grok",
+            title="Grok Build",
+            aliases=("grok-build",),
+            command=("grok", "agent", "stdio"),
+            install=_npm("@xai-official/grok"),
+            docs="https://x.ai/cli",
+        ),
+        Agent(
+            name="cline",
+            title="Cline",
+            command=("cline", "--acp"),
+            install=_npm("cline"),
+            docs="https://cline.bot/cli",
+        ),
+        Agent(
+            name="demo",
+            title="agentrt's demo agent",
+            command=(sys.executable, "-m", "agentrt.demo"),
+            version_args=("-m", "agentrt.demo", "--version"),
+            install="it is a part of agentrt",
+            note="has no model; shows what an agent can do",
+            asks=True,
+        ),
+    )
+}

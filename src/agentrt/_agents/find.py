@@ -1,0 +1,136 @@
+"""Finding agents by name, and their programs on this machine."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import trio
+from msgspec import Struct, structs
+
+from .._errors import AgentNotFound
+from .agent import Agent
+from .catalogue import BUILT_IN
+
+if TYPE_CHECKING:
+    from .._config import Config
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """What `find_agents` says of one agent. `agent.command` begins with `path`, if there is one."""
+
+    agent: Agent
+    path: str | None
+    """The program's absolute path; None if it is not installed."""
+
+    @property
+    def available(self) -> bool:
+        return self.path is not None
+
+
+def find_agents(config: Config | None = None) -> list[Found]:
+    """All known agents, the user's own first, and whether each is installed. Starts nothing."""
+    return [_find(agent) for agent in _known(config).values()]
+
+
+def resolve_agent(agent: str | Agent, config: Config | None = None) -> Agent:
+    """The agent of that name, ready to be started: its program is there, as an absolute path.
+
+    Raises `AgentNotFound`, with close names or with how to get it.
+    """
+    wanted = _named(agent, _known(config)) if isinstance(agent, str) else agent
+    found = _find(wanted)
+    if not found.available:
+        how = f" To get it: {wanted.install}" if wanted.install else ""
+        raise AgentNotFound(
+            f"the program of agent {wanted.name!r} is not installed:"
+            f" {wanted.command[0]!r} was not found.{how}"
+        )
+    return found.agent
+
+
+async def agent_version(agent: Agent, *, timeout: float = 10.0) -> str | None:
+    """The version that the agent's program tells, or None if it tells none in `timeout` seconds.
+
+    Runs it. Cancelling kills what was started.
+    """
+    environment = {k: v for k, v in os.environ.items() if k not in agent.unset_env} | agent.env
+    with trio.move_on_after(timeout):
+        try:
+            done = await trio.run_process(
+                [agent.command[0], *agent.version_args],
+                env=environment,
+                capture_stdout=True,
+                stderr=subprocess.DEVNULL,
+                check=False,
+                start_new_session=True,  # a launcher's children die with it
+                deliver_cancel=_kill_group,
+            )
+        except OSError:
+            return None
+        text = done.stdout.decode(errors="replace")
+        found = re.search(r"\d+\.\d+[\w.+-]*", text)
+        return found[0] if found and done.returncode == 0 else None
+    return None
+
+
+async def _kill_group(process: trio.Process) -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+
+
+def _known(config: Config | None) -> dict[str, Agent]:
+    """By name: the user's own agents, then the built-in ones that they do not replace."""
+    own = config.agents if config is not None else {}
+    return {**own, **{name: agent for name, agent in BUILT_IN.items() if name not in own}}
+
+
+def _named(name: str, known: Mapping[str, Agent]) -> Agent:
+    if name in known:
+        return known[name]
+    aliases = {alias: agent for agent in known.values() for alias in agent.aliases}
+    if name in aliases:
+        return aliases[name]
+    close = difflib.get_close_matches(name, [*known, *aliases], cutoff=0.5)
+    hint = (
+        f"did you mean {' or '.join(map(repr, close))}?" if close else f"known: {', '.join(known)}"
+    )
+    raise AgentNotFound(f"no agent is called {name!r}; {hint}")
+
+
+def _find(agent: Agent) -> Found:
+    for program, *arguments in (agent.command, *agent.alternatives):
+        for path in _programs(agent, program):
+            if agent.installed_as and not re.search(agent.installed_as, os.path.realpath(path)):
+                continue
+            return Found(agent=structs.replace(agent, command=(path, *arguments)), path=path)
+    return Found(agent=agent, path=None)
+
+
+def _programs(agent: Agent, program: str) -> Iterator[str]:
+    """Absolute paths of programs of that name, the first to be preferred."""
+    # A relative path is meant from here, but the agent is started in the session's folder.
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    for folder in folders if os.path.basename(program) == program else [os.curdir]:
+        if path := shutil.which(program, path=folder):
+            yield os.path.abspath(path)
+    if agent.protocol == "claude" and program == "claude":
+        for place in _claude_places():
+            if path := shutil.which(place):
+                yield path
+
+
+def _claude_places() -> Iterator[str]:
+    """Where else Claude Code may be: in the installed Python SDK, and where its own installers put
+    it without changing PATH."""
+    spec = importlib.util.find_spec("claude_agent_sdk")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        yield os.path.join(folder, "_bundled", "claude")
+    yield os.path.expanduser("~/.local/bin/claude")
+    yield os.path.expanduser("~/.claude/local/claude")
