@@ -1,0 +1,58 @@
+"""The program that an ACP agent starts to reach agentrt's in-process tools.
+
+It copies its standard input to a private Unix socket, and the socket to its standard output; the
+messages mean nothing to it. It ends when either side does. Nothing but the standard library is
+used, and nothing of agentrt: it runs as `python -I -S mcp_stdio.py`, in a fraction of an import.
+"""
+
+import os
+import socket
+import sys
+import threading
+
+SOCKET = "AGENTRT_MCP_SOCKET"
+SECRET = "AGENTRT_MCP_SECRET"
+
+CHUNK = 65536
+
+
+def upwards(host: socket.socket) -> None:
+    """Standard input to the host. At its end the host hears of it, and closes the socket."""
+    try:
+        while data := os.read(0, CHUNK):
+            host.sendall(data)
+        host.shutdown(socket.SHUT_WR)
+    except OSError:
+        os._exit(1)  # the host is gone
+
+
+def downwards(host: socket.socket) -> None:
+    """The host to standard output."""
+    while data := host.recv(CHUNK):
+        view = memoryview(data)
+        while view:
+            view = view[os.write(1, view) :]
+
+
+def main() -> int:
+    try:
+        path, secret = os.environ[SOCKET], os.environ[SECRET]
+    except KeyError as missing:
+        sys.stderr.write(f"{missing} is not set; agentrt starts this program\n")
+        return 2
+    with socket.socket(socket.AF_UNIX) as host:
+        try:
+            host.connect(path)
+            host.sendall(secret.encode() + b"\n")
+            # The two directions wait for each other's readers, never for each other.
+            threading.Thread(target=upwards, args=[host], daemon=True).start()
+            downwards(host)
+        except OSError as error:
+            sys.stderr.write(f"agentrt: {error}\n")
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    # A daemon thread may still wait for standard input: leave without waiting for it.
+    os._exit(main())

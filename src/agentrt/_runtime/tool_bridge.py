@@ -1,0 +1,210 @@
+"""In-process tools for ACP agents, which reach MCP servers only by a program or a URL.
+
+`serve_tools` serves a `ToolServer` while its block runs. An agent that starts the program of
+`Endpoint.stdio_server` is connected through a private Unix socket; one that knows MCP over HTTP
+may be given `Endpoint.http_server` instead.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import os
+import secrets
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from .._limits import Limits
+from .._model.content import JsonObject
+from .._wire.json import encode_line
+from .._wire.lines import Lines
+from .._wire.mcp import Message
+from . import mcp_stdio
+from .scopes import bare_errors
+from .tool_http import HttpServer
+from .tool_server import Spawn, ToolServer
+
+logger = logging.getLogger(__name__)
+
+CONNECTIONS: Final = 32
+"""Bridges at a time. An agent needs one, or one for each of its own sub-agents."""
+
+GREETING: Final = 5.0
+"""Seconds that a new connection has to say the secret."""
+
+PARTING: Final = 1.0
+"""Seconds for the last answers of a client that closed its input."""
+
+_LONGEST_PATH: Final = 100
+"""Of a Unix socket: the kernels' limits are 108 (Linux) and 104 bytes."""
+
+
+@asynccontextmanager
+async def serve_tools(
+    server: ToolServer, spawn: Spawn, *, limits: Limits | None = None
+) -> AsyncIterator[Endpoint]:
+    """Serve the tools to whoever the endpoint's entries are given to; calls run by `spawn`.
+
+    Leaving the block, in whatever way, ends every connection and removes the socket.
+    """
+    folder = _private_folder()
+    try:
+        listener = _listen(folder / "s")
+        async with bare_errors(), trio.open_nursery() as nursery:
+            endpoint = Endpoint(server, spawn, limits or Limits(), folder / "s", nursery)
+            await nursery.start(trio.serve_listeners, endpoint._serve, [listener])
+            yield endpoint
+            nursery.cancel_scope.cancel()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Endpoint:
+    """Where a session's tools can be reached. Made by `serve_tools`."""
+
+    def __init__(
+        self, server: ToolServer, spawn: Spawn, limits: Limits, path: Path, nursery: trio.Nursery
+    ) -> None:
+        self._server = server
+        self._spawn = spawn
+        self._limits = limits
+        self._path = path
+        self._nursery = nursery
+        self._secret = secrets.token_urlsafe()
+        self._connections = 0
+        self._http: HttpServer | None = None
+
+    def stdio_server(self) -> JsonObject:
+        """The entry for `mcpServers`: a program that every agent can start, also several times.
+        The secret is in its environment: other users can read arguments, but not that."""
+        environment = {mcp_stdio.SOCKET: str(self._path), mcp_stdio.SECRET: self._secret}
+        return {
+            "name": self._server.name,
+            "command": sys.executable,
+            "args": ["-I", "-S", mcp_stdio.__file__],
+            "env": [{"name": name, "value": value} for name, value in environment.items()],
+        }
+
+    async def http_server(self) -> JsonObject:
+        """The entry for an agent with `mcpCapabilities.http`. The first call opens the port.
+
+        Cancelled, it may be called again.
+        """
+        if self._http is None:
+            http = HttpServer(self._server, self._spawn, self._limits)
+            await self._nursery.start(http.run)
+            self._http = http
+        return self._http.entry()
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        """One connection, whose failure is nobody else's."""
+        self._connections += 1
+        try:
+            async with stream:
+                if self._connections > CONNECTIONS:
+                    logger.warning("more than %d tool bridges: one refused", CONNECTIONS)
+                elif await self._greeted(stream):
+                    await _Bridge(self._server, self._spawn, self._limits, stream).run()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass  # the agent ended the program
+        except Exception:
+            logger.exception("a tool bridge failed")
+        finally:
+            self._connections -= 1
+
+    async def _greeted(self, stream: trio.SocketStream) -> bool:
+        """Read the first line, and nothing behind it: whether it is the secret."""
+        wanted = self._secret.encode() + b"\n"
+        given = b""
+        with trio.move_on_after(GREETING):
+            while len(given) < len(wanted):
+                piece = await stream.receive_some(len(wanted) - len(given))
+                if not piece:
+                    break
+                given += piece
+        return hmac.compare_digest(given, wanted)
+
+
+class _Bridge:
+    """A connected bridge program: lines in, lines out."""
+
+    def __init__(
+        self, server: ToolServer, spawn: Spawn, limits: Limits, stream: trio.SocketStream
+    ) -> None:
+        self._spawn = spawn
+        self._limits = limits
+        self._stream = stream
+        self._connection = server.connect(self._send)
+        self._waiting = bytearray()
+        self._news = trio.Event()
+        self._ended = False
+        self._scope = trio.CancelScope()
+
+    async def run(self) -> None:
+        """Serve until the client closes its input, as MCP says goodbye. Calls that still run are
+        cancelled then; answers that are ready are delivered."""
+        try:
+            with self._scope:
+                async with bare_errors(), trio.open_nursery() as nursery:
+                    nursery.start_soon(self._write)
+                    await self._read()
+                    self._connection.close()
+                    self._ended = True
+                    self._news.set()
+                    self._scope.deadline = trio.current_time() + PARTING
+        finally:
+            self._connection.close()
+
+    async def _read(self) -> None:
+        lines = Lines(self._limits.line)
+        while data := await self._stream.receive_some(65536):
+            for line in lines.feed(data).split(b"\n"):
+                if line.strip():
+                    self._connection.handle(line, self._spawn, self._send)
+            if lines.oversized:
+                logger.warning("a tool bridge sent a line of %d bytes", lines.oversized[0])
+                return
+
+    def _send(self, message: Message | None) -> None:
+        if message is None:
+            return
+        self._waiting += encode_line(message)
+        self._news.set()
+        if len(self._waiting) > self._limits.outbox:
+            logger.warning("a tool bridge does not read its answers")
+            self._scope.cancel()
+
+    async def _write(self) -> None:
+        while not self._ended or self._waiting:
+            await self._news.wait()
+            self._news = trio.Event()
+            data, self._waiting = self._waiting, bytearray()
+            await self._stream.send_all(data)
+
+
+def _private_folder() -> Path:
+    """A folder that only this user can enter, with a path short enough for a socket."""
+    folder = tempfile.mkdtemp(prefix="agentrt-")
+    if len(os.fsencode(folder)) + 2 > _LONGEST_PATH:
+        os.rmdir(folder)
+        folder = tempfile.mkdtemp(prefix="agentrt-", dir="/tmp")
+    return Path(folder)
+
+
+def _listen(path: Path) -> trio.SocketListener:
+    listening = socket.socket(socket.AF_UNIX)
+    try:
+        listening.bind(os.fspath(path))
+        listening.listen()
+    except OSError:
+        listening.close()
+        raise
+    return trio.SocketListener(trio.socket.from_stdlib_socket(listening))

@@ -1,0 +1,236 @@
+"""In-process tools over MCP's streamable HTTP, on loopback.
+
+One request, one JSON answer: no event streams. A random bearer token and an exact Host are asked
+for, and a request with an Origin comes from a browser, which has no business here.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import secrets
+from http import HTTPStatus
+from typing import Any, Final
+
+import h11
+import trio
+
+from .._errors import RemoteProtocolError
+from .._limits import Limits
+from .._model.content import JsonObject
+from .._wire.json import decode, encode_line
+from .._wire.mcp import Message
+from .tool_server import Spawn, ToolConnection, ToolServer
+
+logger = logging.getLogger(__name__)
+
+CONNECTIONS: Final = 32
+"""Open at a time. A client opens one for each call that it makes at once."""
+
+CLIENTS: Final = 32
+"""MCP sessions at a time; the oldest gives way."""
+
+HEAD: Final = 16 * 1024
+"""Bytes of a request before its body."""
+
+PATIENCE: Final = 10.0
+"""Seconds for the first request of a connection to begin, and for a body to arrive."""
+
+SESSION: Final = "Mcp-Session-Id"
+
+
+class HttpServer:
+    """The endpoint. `entry` is for the agent, `run` serves."""
+
+    def __init__(self, server: ToolServer, spawn: Spawn, limits: Limits) -> None:
+        self._server = server
+        self._spawn = spawn
+        self._limits = limits
+        self._authorization = f"Bearer {secrets.token_urlsafe()}"
+        self._port = 0
+        self._connections = 0
+        self._clients: dict[str, ToolConnection] = {}
+
+    def entry(self) -> JsonObject:
+        """The entry for `mcpServers`."""
+        return {
+            "type": "http",
+            "name": self._server.name,
+            "url": f"http://127.0.0.1:{self._port}/mcp",
+            "headers": [{"name": "Authorization", "value": self._authorization}],
+        }
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled; started when the port is open."""
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        self._port = listeners[0].socket.getsockname()[1]
+        task_status.started()
+        try:
+            await trio.serve_listeners(self._serve, listeners)
+        finally:
+            for client in self._clients.values():
+                client.close()
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        """One connection, whose failure is nobody else's."""
+        self._connections += 1
+        try:
+            async with stream:
+                if self._connections > CONNECTIONS:
+                    logger.warning("more than %d connections for tools: one refused", CONNECTIONS)
+                else:
+                    await self._converse(_Wire(stream))
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
+            pass  # the client went away
+        except h11.RemoteProtocolError as error:
+            logger.warning("the tools' endpoint heard no HTTP: %s", error)
+        except Exception:
+            logger.exception("a connection for tools failed")
+        finally:
+            self._connections -= 1
+
+    async def _converse(self, wire: _Wire) -> None:
+        with trio.fail_after(PATIENCE):
+            request = await wire.request()
+        while request is not None:
+            try:
+                self._admit(request)
+                with trio.fail_after(PATIENCE):
+                    body = await wire.body(self._limits.line)
+                await self._answer(wire, request, body)
+            except _Refused as refused:
+                await wire.send(refused.status, {"Connection": "close", **refused.headers})
+                return
+            # A client that has shown its token may keep the connection for later.
+            request = await wire.request() if wire.reusable() else None
+
+    def _admit(self, request: _Request) -> None:
+        """Raise `_Refused` for what does not come from the agent, or is no message."""
+        header = request.headers.get
+        if header(b"host") not in (b"127.0.0.1:%d" % self._port, b"localhost:%d" % self._port):
+            raise _Refused(HTTPStatus.MISDIRECTED_REQUEST)
+        if header(b"origin") is not None:
+            raise _Refused(HTTPStatus.FORBIDDEN)
+        given = header(b"authorization", b"")
+        if not hmac.compare_digest(given, self._authorization.encode()):
+            raise _Refused(HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
+        if request.target != b"/mcp":
+            raise _Refused(HTTPStatus.NOT_FOUND)
+        if request.method not in (b"POST", b"DELETE"):
+            raise _Refused(HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "POST, DELETE"})
+
+    async def _answer(self, wire: _Wire, request: _Request, body: bytearray) -> None:
+        session = request.headers.get(SESSION.lower().encode(), b"").decode("ascii", "replace")
+        client = self._clients.get(session)
+        if request.method == b"DELETE":
+            self._clients.pop(session, None)
+            if client is not None:
+                client.close()
+            await wire.send(HTTPStatus.NO_CONTENT)
+            return
+        try:
+            message: Any = decode(body)
+        except RemoteProtocolError:
+            raise _Refused(HTTPStatus.BAD_REQUEST) from None
+        if session and client is None:
+            raise _Refused(HTTPStatus.NOT_FOUND)  # MCP: the client begins a new session then
+        if client is None:
+            if not isinstance(message, dict) or message.get("method") != "initialize":
+                raise _Refused(HTTPStatus.BAD_REQUEST)
+            session, client = self._new_client()
+        answer = await self._handle(client, message)
+        if answer is None:
+            await wire.send(HTTPStatus.ACCEPTED)
+        else:
+            headers = {"Content-Type": "application/json", SESSION: session}
+            await wire.send(HTTPStatus.OK, headers, encode_line(answer))
+
+    async def _handle(self, client: ToolConnection, message: JsonObject) -> Message | None:
+        """The client's answer. A client that hangs up meanwhile has not cancelled its call."""
+        answered = trio.Event()
+        answer: Message | None = None
+
+        def reply(message: Message | None) -> None:
+            nonlocal answer
+            answer = message
+            answered.set()
+
+        client.handle(message, self._spawn, reply)
+        await answered.wait()
+        return answer
+
+    def _new_client(self) -> tuple[str, ToolConnection]:
+        if len(self._clients) >= CLIENTS:
+            self._clients.pop(next(iter(self._clients))).close()
+        session = secrets.token_urlsafe()
+        # There is no stream that news could be sent on; clients list the tools when they connect.
+        client = self._clients[session] = self._server.connect(lambda news: None)
+        return session, client
+
+
+class _Refused(Exception):
+    """An HTTP status instead of an answer."""
+
+    def __init__(self, status: HTTPStatus, headers: dict[str, str] | None = None) -> None:
+        super().__init__(status.phrase)
+        self.status = status
+        self.headers = headers or {}
+
+
+class _Request:
+    """The head of a request. Of a header that is repeated, nothing is believed."""
+
+    def __init__(self, event: h11.Request) -> None:
+        self.method = event.method
+        self.target = event.target
+        self.headers: dict[bytes, bytes] = {}
+        for name, value in event.headers:
+            self.headers[name] = b"" if name in self.headers else value
+
+
+class _Wire:
+    """HTTP/1.1 on a stream."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD)
+
+    async def request(self) -> _Request | None:
+        """The next request; None when the client hangs up."""
+        event = await self._event()
+        return _Request(event) if isinstance(event, h11.Request) else None
+
+    async def body(self, limit: int) -> bytearray:
+        """The body of the request that was read last."""
+        if self._http.they_are_waiting_for_100_continue:
+            go_on = h11.InformationalResponse(status_code=HTTPStatus.CONTINUE, headers=[])
+            await self._stream.send_all(self._http.send(go_on))
+        body = bytearray()
+        while isinstance(event := await self._event(), h11.Data):
+            body += event.data
+            if len(body) > limit:
+                raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        return body
+
+    async def send(
+        self, status: HTTPStatus, headers: dict[str, str] | None = None, body: bytes = b""
+    ) -> None:
+        """Answer the request."""
+        fields = list((headers or {}).items())
+        if status is not HTTPStatus.NO_CONTENT:
+            fields.append(("Content-Length", str(len(body))))
+        response = h11.Response(status_code=status, reason=status.phrase, headers=fields)
+        parts = [response, h11.Data(data=body), h11.EndOfMessage()]
+        await self._stream.send_all(b"".join(self._http.send(part) or b"" for part in parts))
+
+    def reusable(self) -> bool:
+        """Get ready for another request, if the connection may be used for one."""
+        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            return False
+        self._http.start_next_cycle()
+        return True
+
+    async def _event(self) -> h11.Event:
+        while not isinstance(event := self._http.next_event(), h11.Event):
+            self._http.receive_data(await self._stream.receive_some(65536))
+        return event

@@ -1,0 +1,174 @@
+"""A session's in-process tools as an MCP server: the same for every way to an agent.
+
+`ToolServer` holds the tools; `connect` gives each client (Claude, or each bridge that an ACP agent
+started) a `ToolConnection`, which takes the client's messages and runs its calls.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+from .._model.content import JsonObject
+from .._wire.jsonrpc import INTERNAL_ERROR, Id
+from .._wire.mcp import CallTool, CancelTool, McpServer, Message, ToolOutcome
+from .tools import Tool, ToolContext, call_tool
+
+if TYPE_CHECKING:
+    from .session import Session
+    from .turn import Turn
+
+logger = logging.getLogger(__name__)
+
+NAME: Final = "agentrt"
+"""The server's name towards agents: the model sees `mcp__agentrt__TOOL`."""
+
+VERSION: Final = "1"
+"""Of the server, which MCP wants to know; nothing depends on it."""
+
+Reply: TypeAlias = Callable[[Message | None], None]
+"""Called exactly once for each message, with its answer; None if there is none to give (it was a
+notification, or a call that its client has cancelled)."""
+
+Notify: TypeAlias = Callable[[Message], None]
+"""Sends a notification to the client. Never waits."""
+
+OnToolError: TypeAlias = Callable[[Tool, Exception], None]
+
+
+class Spawn(Protocol):
+    """Starts `async_fn(*args)` in the nursery and the context of the running turn; given by the
+    session. An exception from it refuses the call."""
+
+    def __call__(self, async_fn: Callable[..., Awaitable[None]], /, *args: object) -> None: ...
+
+
+class ToolServer:
+    """The tools of one session. `turn` gives the turn that a call belongs to when it comes;
+    `timeout` is for tools that have none of their own; `on_error` is told what tools raise (by
+    default it is logged)."""
+
+    def __init__(
+        self,
+        tools: Iterable[Tool] = (),
+        *,
+        name: str = NAME,
+        session: Session | None = None,
+        turn: Callable[[], Turn | None] = lambda: None,
+        timeout: float | None = None,
+        on_error: OnToolError | None = None,
+    ) -> None:
+        self.name = name
+        self._tools = _by_name(tools)
+        self._session = session
+        self._turn = turn
+        self._timeout = timeout
+        self._on_error = on_error or _log_error
+        self._connections: set[ToolConnection] = set()
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return tuple(self._tools.values())
+
+    def set_tools(self, tools: Iterable[Tool]) -> None:
+        """Replace the tools and tell every client; calls that run go on. Raises `ValueError` if two
+        tools have the same name."""
+        self._tools = _by_name(tools)
+        for connection in self._connections:
+            connection._tools_changed()
+
+    def connect(self, notify: Notify) -> ToolConnection:
+        """A new client. Close the connection when it is gone."""
+        return ToolConnection(self, notify)
+
+
+class ToolConnection:
+    """One client: its handshake and its calls."""
+
+    def __init__(self, server: ToolServer, notify: Notify) -> None:
+        self._server = server
+        self._notify = notify
+        self._mcp = McpServer(server.name, VERSION, [tool.info for tool in server.tools])
+        self._running: dict[Id, ToolContext] = {}
+        server._connections.add(self)
+
+    def handle(self, message: bytes | bytearray | JsonObject, spawn: Spawn, reply: Reply) -> None:
+        """Take one message of the client. A tool call is started with `spawn` and answered when
+        the tool is done; all else is answered before this returns.
+
+        A call whose turn is cancelled is answered with an error, at once: an agent may wait for
+        it before it ends its turn.
+        """
+        match self._mcp.receive(message):
+            case CallTool() as call:
+                self._start(call, spawn, reply)
+            case CancelTool(request_id):
+                self._running.pop(request_id).cancel_scope.cancel()
+                reply(None)
+            case answer:
+                reply(answer)
+
+    def close(self) -> None:
+        """The client is gone: cancel its calls. Idempotent."""
+        self._server._connections.discard(self)
+        for context in self._running.values():
+            context.cancel_scope.cancel()
+
+    def _start(self, call: CallTool, spawn: Spawn, reply: Reply) -> None:
+        server = self._server
+        id = call.request_id
+        tool_call = call.meta.get("claudecode/toolUseId")
+        context = ToolContext(
+            session=server._session,
+            turn=server._turn(),
+            tool_call=tool_call if isinstance(tool_call, str) else None,
+            report=partial(self._progress, id),
+        )
+        try:
+            spawn(self._run, server._tools[call.name], call, context, reply)
+        except Exception as error:  # there is no turn that it could run in any more
+            reply(self._mcp.refuse(id, INTERNAL_ERROR, f"{call.name} cannot run now: {error}"))
+        else:
+            self._running[id] = context
+
+    async def _run(self, tool: Tool, call: CallTool, context: ToolContext, reply: Reply) -> None:
+        outcome = ToolOutcome.error(f"{tool.name} was cancelled")
+        try:
+            outcome = await call_tool(
+                tool,
+                call.arguments,
+                context,
+                default_timeout=self._server._timeout,
+                on_error=self._server._on_error,
+            )
+        finally:
+            answer = None
+            if self._running.get(call.request_id) is context:  # else it was cancelled by its client
+                del self._running[call.request_id]
+                answer = self._mcp.reply(call.request_id, outcome)
+            reply(answer)
+
+    def _progress(self, id: Id, progress: float, total: float | None, message: str | None) -> None:
+        news = self._mcp.progress(id, progress, total, message)
+        if news is not None:
+            self._notify(news)
+
+    def _tools_changed(self) -> None:
+        news = self._mcp.set_tools(tool.info for tool in self._server.tools)
+        if news is not None:
+            self._notify(news)
+
+
+def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
+    named: dict[str, Tool] = {}
+    for tool in tools:
+        if tool.name in named:
+            raise ValueError(f"two tools are called {tool.name!r}")
+        named[tool.name] = tool
+    return named
+
+
+def _log_error(tool: Tool, error: Exception) -> None:
+    logger.error("tool %s failed", tool.name, exc_info=error)

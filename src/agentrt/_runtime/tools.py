@@ -1,0 +1,318 @@
+"""In-process tools: from a Python function to something that a model can call.
+
+A tool is a name, a description, a JSON schema and an async function of the parsed arguments.
+`tool` makes one of a function by its signature; `Tool(...)` makes one of a ready schema.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
+
+import msgspec
+import trio
+from msgspec import UNSET, UnsetType
+
+from .._errors import AgentrtError
+from .._model.content import Audio, Block, Image, JsonObject, Resource, ResourceLink, Text
+from .._model.content import blocks as content_blocks
+from .._wire.json import encode_line
+from .._wire.mcp import ToolInfo, ToolOutcome
+
+if TYPE_CHECKING:
+    from .session import Session
+    from .turn import Turn
+
+ToolFunction: TypeAlias = "Callable[[JsonObject, ToolContext], Awaitable[object]]"
+ReportProgress: TypeAlias = Callable[[float, float | None, str | None], None]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+"""What the protocol, and the models' own interfaces, allow in a tool's name."""
+
+
+class ToolError(AgentrtError):
+    """Raise it in a tool to tell the model what went wrong. It is no defect of the tool: the
+    message is the tool's answer, and nobody else is told."""
+
+
+class ToolContext:
+    """What a running tool may know: a first parameter annotated `ToolContext` gets it."""
+
+    def __init__(
+        self,
+        *,
+        session: Session | None = None,
+        turn: Turn | None = None,
+        tool_call: str | None = None,
+        report: ReportProgress | None = None,
+    ) -> None:
+        self.session = session
+        self.turn = turn
+        """The turn that the call belongs to; None if the agent called outside turns."""
+        self.tool_call = tool_call
+        """The agent's own id of the call, where it tells."""
+        self.cancel_scope = trio.CancelScope()
+        """The scope that the tool runs in: cancelled with the call or the turn."""
+        self._report = report
+
+    def report_progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Tell the agent how far the call is; `progress` should grow. Agents that do not listen
+        are not bothered, nor is anybody once the call is over. Sync tools may call it, too."""
+        if self._report is None:
+            return
+        if trio.lowlevel.in_trio_run():
+            self._report(progress, total, message)
+        else:
+            trio.from_thread.run_sync(self._report, progress, total, message)
+
+
+@dataclass(frozen=True)
+class Tool:
+    """Something that the model can call.
+
+    `fn` is called with the arguments, a dict as the model wrote it, and the context; nothing is
+    checked against `input_schema`. See `outcome_of` for what it may return.
+    """
+
+    name: str
+    description: str
+    input_schema: JsonObject
+    fn: ToolFunction = field(repr=False)
+    _: KW_ONLY
+    timeout: float | None = None
+    """Seconds; None means the session's `limits.tool`."""
+    annotations: JsonObject | None = None
+    """MCP's hints for clients, such as `{"readOnlyHint": True}`."""
+    function: Callable[..., object] | None = field(default=None, repr=False)
+    """The function that `tool` decorated, to be called directly in tests."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"a tool's name is 1 to 128 of A-Z a-z 0-9 _ . -, not {self.name!r}")
+
+    @property
+    def info(self) -> ToolInfo:
+        """The tool as agents see it."""
+        return ToolInfo(self.name, self.description, self.input_schema, self.annotations)
+
+
+@overload
+def tool(function: Callable[..., object], /) -> Tool: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = None,
+    annotations: JsonObject | None = None,
+) -> Callable[[Callable[..., object]], Tool]: ...
+
+
+def tool(
+    function: Callable[..., object] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = None,
+    annotations: JsonObject | None = None,
+) -> Tool | Callable[[Callable[..., object]], Tool]:
+    """Make a `Tool` of an async or sync function.
+
+    The name is the function's, the description its docstring, the schema its signature: type
+    hints that msgspec understands (also dataclasses, enums, `Optional`, and `pathlib.Path`), with
+    `Annotated[int, msgspec.Meta(ge=1, description="...")]` for constraints and descriptions.
+    Arguments arrive converted; what does not fit is told to the model and never reaches the
+    function. Raises `TypeError` for a signature that cannot be described.
+
+    A sync function runs in a worker thread. A thread cannot be stopped: when the call is cancelled
+    or times out, the thread is abandoned. It goes on until it returns, and its result is dropped.
+    """
+
+    def make(function: Callable[..., object]) -> Tool:
+        signature = _Signature(function)
+        return Tool(
+            name or function.__name__,
+            inspect.getdoc(function) or "" if description is None else description,
+            signature.schema,
+            signature.call,
+            timeout=timeout,
+            annotations=annotations,
+            function=function,
+        )
+
+    return make if function is None else make(function)
+
+
+async def call_tool(
+    tool: Tool,
+    arguments: JsonObject,
+    context: ToolContext | None = None,
+    *,
+    default_timeout: float | None = None,
+    on_error: Callable[[Tool, Exception], None] | None = None,
+) -> ToolOutcome:
+    """Run a tool to its outcome. A tool that fails, or takes longer than its own timeout (or else
+    `default_timeout`, in seconds), has an outcome that says so to the model; `on_error` is told
+    what it raised. What is no `Exception` goes on upwards.
+
+    Cancelling `context.cancel_scope` ends the call with an error outcome; cancelling the caller
+    cancels the tool and goes on upwards.
+    """
+    context = context or ToolContext()
+    scope = context.cancel_scope
+    seconds = tool.timeout if tool.timeout is not None else default_timeout
+    if seconds is not None:
+        scope.deadline = min(scope.deadline, trio.current_time() + seconds)
+    try:
+        with scope:
+            # A call that is cancelled before it began must have done nothing.
+            await trio.lowlevel.checkpoint_if_cancelled()
+            return outcome_of(await tool.fn(arguments, context))
+    except ToolError as error:
+        return ToolOutcome.error(str(error))
+    except Exception as error:
+        if on_error is not None:
+            on_error(tool, error)
+        return ToolOutcome.error(_describe(error))
+    if trio.current_time() >= scope.deadline:
+        return ToolOutcome.error(f"{tool.name} timed out after {seconds:g} s")
+    return ToolOutcome.error(f"{tool.name} was cancelled")
+
+
+def outcome_of(value: object) -> ToolOutcome:
+    """What a tool's return value means: None is no content, a string is text, a content block or a
+    list with content blocks is content, a `ToolOutcome` is itself. Everything else is JSON: as
+    text and, if it is an object (a dict, a dataclass, a struct), as structured content, too.
+    Raises `TypeError` for what is no JSON."""
+    match value:
+        case ToolOutcome():
+            return value
+        case None:
+            return ToolOutcome([])
+        case str() | Text() | Image() | Audio() | ResourceLink() | Resource():
+            return ToolOutcome(content_blocks(value))
+        case list() | tuple() if any(isinstance(part, Block) for part in value):
+            return ToolOutcome(content_blocks(value))
+        case bytes() | bytearray() | memoryview():
+            raise TypeError("a tool returned bytes; return an Image, Audio or Resource block")
+    plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_encode_path)
+    text = encode_line(plain).decode().rstrip("\n")
+    structured = plain if isinstance(plain, dict) else UNSET
+    return ToolOutcome([Text(text)], structured=structured)
+
+
+class _Signature:
+    """A function's parameters as a JSON schema, and the call itself."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__
+        )
+        try:
+            parameters = list(inspect.signature(function, eval_str=True).parameters.values())
+        except NameError as error:
+            raise TypeError(f"{function!r} has a type hint that nobody knows: {error}") from error
+        self._context: str | None = None
+        if parameters and parameters[0].annotation is ToolContext:
+            self._context = parameters.pop(0).name
+        self._arguments = msgspec.defstruct(
+            "Arguments",
+            [_field(parameter) for parameter in parameters],
+            kw_only=True,
+            forbid_unknown_fields=True,
+        )
+        self.schema = _schema(self._arguments, parameters)
+
+    async def call(self, arguments: JsonObject, context: ToolContext) -> object:
+        try:
+            given = msgspec.convert(arguments, self._arguments, strict=False, dec_hook=_decode_path)
+        except msgspec.ValidationError as error:
+            raise ToolError(f"Invalid arguments: {error}") from error
+        keywords = {
+            name: value
+            for name in self._arguments.__struct_fields__
+            if (value := getattr(given, name)) is not UNSET
+        }
+        if self._context is not None:
+            keywords[self._context] = context
+        if self._is_async:
+            return await self._function(**keywords)  # type: ignore[misc]
+        return await trio.to_thread.run_sync(
+            lambda: self._function(**keywords), abandon_on_cancel=True
+        )
+
+
+def _field(parameter: inspect.Parameter) -> tuple[str, Any] | tuple[str, Any, UnsetType]:
+    """One parameter as a field. What the model leaves out stays unset and is not passed on, so
+    that a default is the function's own business."""
+    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+        raise TypeError(f"a tool's parameters are passed by name; {parameter} cannot be")
+    hint = Any if parameter.annotation is parameter.empty else parameter.annotation
+    if parameter.default is parameter.empty:
+        return parameter.name, hint
+    if parameter.default is None and not _takes_none(hint):
+        hint = hint | None
+    return parameter.name, hint | UnsetType, UNSET
+
+
+def _takes_none(hint: Any) -> bool:
+    try:
+        msgspec.convert(None, hint, dec_hook=_decode_path)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _schema(arguments: type[msgspec.Struct], parameters: list[inspect.Parameter]) -> JsonObject:
+    """The JSON schema of the arguments: an object at the top, as MCP wants it."""
+    (top,), components = msgspec.json.schema_components(
+        [arguments], schema_hook=_path_schema, ref_template="#/$defs/{name}"
+    )
+    schema: JsonObject = components.pop(top["$ref"].rpartition("/")[2])
+    del schema["title"]
+    for parameter in parameters:
+        if parameter.default not in (parameter.empty, None):
+            try:
+                default = msgspec.to_builtins(parameter.default, enc_hook=_encode_path)
+            except TypeError:
+                continue  # no JSON: the model need not know
+            schema["properties"][parameter.name]["default"] = default
+    if components:
+        schema["$defs"] = components
+    return schema
+
+
+def _path_schema(kind: type) -> JsonObject:
+    if issubclass(kind, Path):
+        return {"type": "string", "format": "path"}
+    raise NotImplementedError  # msgspec's way to hear "I do not know it either"
+
+
+def _decode_path(kind: type, value: object) -> object:
+    if issubclass(kind, Path) and isinstance(value, str):
+        return kind(value)
+    raise TypeError("Expected a path, as a string")
+
+
+def _encode_path(value: object) -> str:
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"a {type(value).__name__} is no JSON")
+
+
+def _describe(error: BaseException) -> str:
+    """An error for the model's eyes: what went wrong, and no traceback."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(_describe(part) for part in error.exceptions)
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
