@@ -160,7 +160,7 @@ def test_a_rule_that_would_be_split_is_an_error(rule: str) -> None:
     ],
 )
 def test_what_could_be_taken_for_something_else_is_an_error(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="is not|NUL"):
+    with pytest.raises(ValueError, match=r"is not|NUL"):
         argv(**options)
 
 
@@ -254,7 +254,7 @@ def test_an_older_cli_gets_its_servers_on_the_command_line() -> None:
     "servers", [[{"name": "a b", "command": "x"}], [{"name": "a", "command": "x"}] * 2, [{}]]
 )
 def test_server_names_are_checked(servers: list[dict[str, Any]]) -> None:
-    with pytest.raises(ValueError, match="name|called"):
+    with pytest.raises(ValueError, match=r"name|called"):
         mcp_config(servers)
 
 

@@ -11,7 +11,19 @@ from agentrt._model.content import Audio, Image, Resource, ResourceLink, Text
 from agentrt._model.driver import Answer, Asked, Requested, Returned, TaskSet, ToolCalled, Withdrawn
 from agentrt._model.events import Error
 
-from .rig import INIT, Json, Rig, ask, assistant, only, state, success, system, tool_result, tool_use
+from .rig import (
+    INIT,
+    Json,
+    Rig,
+    ask,
+    assistant,
+    only,
+    state,
+    success,
+    system,
+    tool_result,
+    tool_use,
+)
 
 SUGGESTION = {
     "type": "addRules",

@@ -55,7 +55,9 @@ def rig() -> Rig:
 def shape(effects: list[Effect]) -> list[object]:
     """Speech as texts and ends."""
     return [
-        e.text if isinstance(e, Spoke) else "|" for e in effects if isinstance(e, Spoke | SpeechEnded)
+        e.text if isinstance(e, Spoke) else "|"
+        for e in effects
+        if isinstance(e, Spoke | SpeechEnded)
     ]
 
 
@@ -214,9 +216,7 @@ def test_a_failed_tool_shows_its_error_without_the_tags(rig: Rig) -> None:
         (None, False, "failed"),
     ],
 )
-def test_why_a_tool_did_not_run(
-    rig: Rig, kind: str | None, interrupted: bool, status: str
-) -> None:
+def test_why_a_tool_did_not_run(rig: Rig, kind: str | None, interrupted: bool, status: str) -> None:
     rig.feed(assistant(tool_use("c1", "Bash", command="ls")))
     if interrupted:
         rig.do(rig.driver.cancel())
