@@ -216,6 +216,12 @@ async def test_a_forked_copy_of_the_host_does_not_keep_its_agents_alive() -> Non
             os.kill(copy, signal.SIGKILL)
 
 
+def test_a_host_that_was_dead_before_the_guard_program_ran_is_noticed() -> None:
+    argv = [sys.executable, "-I", "-S", guard_module._PROGRAM, "token", "1"]  # not its parent
+    with subprocess.Popen(argv, stdin=subprocess.PIPE) as program:
+        assert program.wait(timeout=5) == 0
+
+
 async def test_a_host_that_ends_in_order_leaves_nothing_to_guard() -> None:
     with host("plain", "echo $$; cat >/dev/null & exit 0") as (process, _):
         with trio.fail_after(10):

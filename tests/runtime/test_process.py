@@ -18,7 +18,7 @@ from agentrt._limits import Limits
 from agentrt._runtime import descendants
 from agentrt._runtime.descendants import MARKER
 from agentrt._runtime.pipes import Writer, read_loop
-from agentrt._runtime.process import close
+from agentrt._runtime.process import AgentProcess, close
 
 # --- start
 
@@ -60,8 +60,8 @@ async def test_a_file_that_cannot_be_run_says_why(
             pass
 
 
-@pytest.mark.parametrize("folder", ["/no/such/folder", "/etc/passwd"])
-async def test_a_working_folder_that_is_none_says_so(folder: str) -> None:
+@pytest.mark.parametrize("folder", ["/no/such/folder", Path("/no/such/folder"), "/etc/passwd"])
+async def test_a_working_folder_that_is_none_says_so(folder: str | Path) -> None:
     with pytest.raises(AgentStartError, match=f"no agent can run in '{folder}'"):
         async with started(["cat"], cwd=folder):
             pass
@@ -149,12 +149,25 @@ os.execvp("sleep", ["sleep", "60"])
             assert await lines.next() == ""
 
 
-async def test_the_end_of_stderr_is_known_when_the_exit_is() -> None:
-    for _ in range(10):
+async def test_whoever_sees_the_exit_sees_the_end_of_stderr() -> None:
+    seen: list[tuple[int | None, str]] = []
+    for _ in range(30):
         with trio.fail_after(5):
-            async with started(sh("echo oops >&2; exit 1")) as agent:
-                await agent.wait()
-                assert agent.stderr_tail() == "oops\n"
+            async with started(sh("read line; echo oops >&2; exit 1")) as agent:
+
+                def look(agent: AgentProcess = agent) -> None:
+                    seen.append((agent.returncode, agent.stderr_tail()))
+
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(read_loop, agent, lambda data: None, look)
+                    await trio.testing.wait_all_tasks_blocked()
+                    agent.close_stdin()
+                    until_it_has_exited(agent.pid)  # Trio wakes all tasks at once, in any order
+    assert {tail for status, tail in seen if status is not None} == {"oops\n"}
+
+
+def until_it_has_exited(pid: int) -> None:
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
 async def test_a_process_without_a_pidfd_is_waited_for_all_the_same(
@@ -268,13 +281,22 @@ async def test_a_stopped_agent_is_killed() -> None:
     assert agent.returncode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("step", ["stdin_close", "terminate", "kill"])
+@pytest.mark.parametrize("step", ["stdin_close", "terminate"])
 async def test_a_step_of_no_time_is_still_made(step: str) -> None:
-    limits = Limits(**{"stdin_close": 0.1, "terminate": 0.1, "kill": 1.0, step: 0.0})
+    limits = Limits(**{"stdin_close": 0.1, "terminate": 0.1, step: 0.0})
     with trio.fail_after(5):
         async with started(["sleep", "60"], limits=limits) as agent:
             pass
-        await until_gone(agent.pid)
+    assert agent.returncode in {-signal.SIGTERM, -signal.SIGKILL}
+
+
+async def test_a_kill_without_time_to_look_around_still_kills_the_agent() -> None:
+    with trio.fail_after(5):
+        async with started(sh("trap '' TERM; echo; while :; do sleep 60; done")) as agent:
+            await Lines(agent).next()
+            with trio.move_on_after(0):
+                await agent.kill_tree()
+            assert await agent.wait() == -signal.SIGKILL
 
 
 async def test_the_goodbye_goes_ahead_of_prompts_and_the_end_of_input_behind_it() -> None:

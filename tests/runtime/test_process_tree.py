@@ -12,36 +12,51 @@ from pathlib import Path
 import psutil
 import pytest
 import trio
-from child_programs import PATIENT, QUICK, Lines, running, sh, started
+from child_programs import PATIENT, QUICK, Lines, python, running, sh, started, until
 
 from agentrt._limits import Limits
 from agentrt._runtime.descendants import Found, find, identify
-from agentrt._runtime.process import close
+from agentrt._runtime.process import AgentProcess, close
 
-LEFT_BY_A_LEADER = {
+IN_A_GROUP = f"""{sys.executable} -I -S -c '
+import os
+os.setpgid(0, 0)
+os.execvp("sleep", ["sleep", "60"])'"""
+STARTED = {
     "in its group": "sleep 60 & echo $!",
-    "in a group of its own": "set -m; sleep 60 & echo $!",
+    "in a group of its own": f"{IN_A_GROUP} & echo $!",
     "in a session of its own": "setsid sleep 60 & echo $!",
     "forked twice": "(setsid sh -c 'sleep 60 & echo $!; wait' &)",
-    "without the marker, in its session": "env -i sleep 60 & echo $!",
-    "deaf to SIGTERM": "setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 60; done' &",
+    "without the marker, in its group": "env -i sleep 60 & echo $!",
+    "without the marker, in a group of its own": f"env -i {IN_A_GROUP} & echo $!",
+    "deaf to SIGTERM": "(trap '' TERM; exec setsid sleep 60) & echo $!",
 }
+"""How a grandchild may be tied to an agent: each line starts a `sleep` and says its number."""
+
+every_tie = pytest.mark.parametrize("script", STARTED.values(), ids=STARTED)
 
 
-@pytest.mark.parametrize("script", LEFT_BY_A_LEADER.values(), ids=LEFT_BY_A_LEADER)
+async def grandchild_of(agent: AgentProcess) -> int:
+    """The `sleep` that an agent's script started, once it is that and no shell any more."""
+    pid = int(await Lines(agent).next())
+    await until(lambda: psutil.Process(pid).name() == "sleep")
+    return pid
+
+
+@every_tie
 @pytest.mark.parametrize("leaving", ["read line", "trap '' TERM; while :; do sleep 60; done"])
 async def test_a_grandchild_is_ended_when_the_agent_is_closed(script: str, leaving: str) -> None:
     with trio.fail_after(5):
         async with started(sh(f"{script}\n{leaving}")) as agent:
-            grandchild = int(await Lines(agent).next())
+            grandchild = await grandchild_of(agent)
         assert not running(grandchild)
 
 
-@pytest.mark.parametrize("script", LEFT_BY_A_LEADER.values(), ids=LEFT_BY_A_LEADER)
+@every_tie
 async def test_a_grandchild_is_ended_although_the_agent_was_killed(script: str) -> None:
     with trio.fail_after(5):
         async with started(sh(f"{script}\nread line")) as agent:
-            grandchild = int(await Lines(agent).next())
+            grandchild = await grandchild_of(agent)
             os.kill(agent.pid, signal.SIGKILL)
             assert await agent.wait() == -signal.SIGKILL
             assert running(grandchild)
@@ -51,7 +66,7 @@ async def test_a_grandchild_is_ended_although_the_agent_was_killed(script: str) 
 async def test_a_grandchild_that_cut_every_tie_was_noted_before_the_agent_left() -> None:
     with trio.fail_after(5):
         async with started(sh("env -i setsid sleep 60 & echo $!; read line")) as agent:
-            grandchild = int(await Lines(agent).next())
+            grandchild = await grandchild_of(agent)
         assert not running(grandchild)
 
 
@@ -64,6 +79,16 @@ async def test_what_starts_others_when_it_is_terminated_is_ended_with_them(tmp_p
             await Lines(agent).next()
     (pid,) = log.read_text().split()
     assert not running(int(pid))
+
+
+async def test_what_is_in_a_session_of_its_own_gets_sigterm_too(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    child = f"trap 'echo terminated > {log}; exit' TERM; echo; while :; do sleep 0.05; done"
+    limits = Limits(stdin_close=0.1, terminate=2.0)
+    with trio.fail_after(5):
+        async with started(["setsid", "-f", *sh(child)], limits=limits) as agent:
+            await Lines(agent).next()
+    assert log.read_text() == "terminated\n"
 
 
 async def test_an_orphan_may_end_by_itself_before_it_is_signalled(tmp_path: Path) -> None:
@@ -121,9 +146,18 @@ async def test_a_program_of_any_name_is_found(tmp_path: Path) -> None:
 
 async def test_a_marker_behind_a_large_environment_is_found() -> None:
     environment = {**{f"V{n}": "x" * 100_000 for n in range(3)}, "PATH": os.environ["PATH"]}
+    program = python("""
+import os
+if pid := os.fork():
+    print(pid, flush=True)
+else:
+    os.setsid()
+    os.execvp("sleep", ["sleep", "60"])
+""")
     with trio.fail_after(5):
-        async with started(sh("setsid sleep 60 & echo $!; exit 0"), env=environment) as agent:
-            grandchild = int(await Lines(agent).next())
+        async with started(program, env=environment) as agent:
+            grandchild = await grandchild_of(agent)
+            await agent.wait()
         assert not running(grandchild)
 
 

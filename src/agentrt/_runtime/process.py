@@ -297,7 +297,7 @@ async def _spawn(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            cwd=cwd,
+            cwd=os.fspath(cwd),
             env={**env, MARKER: marker},
             start_new_session=True,
         )
