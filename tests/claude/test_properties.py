@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt._claude.legacy import LegacyDriver
@@ -73,6 +73,7 @@ def through(data: bytes, cuts: list[int]) -> list[Effect]:
     return joined(rig.effects)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_any_cut_of_a_trace_tells_the_same(data: st.DataObject) -> None:
     trace = wire_bytes(data.draw(st.sampled_from(TRACES)))
@@ -170,6 +171,7 @@ MESSAGES = st.builds(
 )
 
 
+@settings(max_examples=400, deadline=None)
 @given(st.lists(MESSAGES | JSON, max_size=12), st.booleans())
 def test_no_object_whatever_raises(messages: list[Any], legacy: bool) -> None:
     driver = LegacyDriver(new_key=iter(map(str, range(99))).__next__) if legacy else None
@@ -187,6 +189,7 @@ def test_no_object_whatever_raises(messages: list[Any], legacy: bool) -> None:
     rig.do(rig.driver.receive_eof())
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=60) | st.sampled_from([b"\n", b'{"type":'])))
 def test_no_bytes_whatever_raise(chunks: list[bytes]) -> None:
     rig = Rig()
@@ -232,6 +235,7 @@ STEPS = st.one_of(
 )
 
 
+@settings(max_examples=400, deadline=None)
 @given(st.lists(STEPS, max_size=40))
 def test_every_prompt_ends_at_most_once_and_the_driver_never_raises(
     steps: list[tuple[str, Any]],

@@ -113,9 +113,9 @@ class Result(Struct, tag_field="type", tag="result", gc=False):
 
     def uuids(self) -> list[str]:
         """The prompts that this result answers, if the CLI is new enough to say."""
-        if isinstance(self.user_message_uuids, list) and self.user_message_uuids:
-            return self.user_message_uuids
-        return [self.user_message_uuid] if isinstance(self.user_message_uuid, str) else []
+        listed = self.user_message_uuids
+        uuids = listed if isinstance(listed, list) and listed else [self.user_message_uuid]
+        return [uuid for uuid in uuids if isinstance(uuid, str)]
 
     def unsolicited(self) -> bool:
         """Whether something else than a prompt of ours started the turn."""

@@ -44,11 +44,12 @@ def judge(
     what a hook said when it stopped the prompt.
     """
     reason, stop = _str(result.terminal_reason), _str(result.stop_reason)
+    subtype = _str(result.subtype)
     said = stop if reason in (None, "completed") else reason
     if reason in ABORTED or (reason is None and interrupted and result.is_error):
         return Verdict("cancelled", said)
-    if reason in LIMITS or result.subtype in LIMIT_SUBTYPES:
-        return Verdict("limit", said or _str(result.subtype))
+    if reason in LIMITS or subtype in LIMIT_SUBTYPES:
+        return Verdict("limit", said or subtype)
     if result.is_error:
         return Verdict("failed", said, _error(result, reason, api_error))
     if stop == "refusal":
