@@ -84,7 +84,7 @@ async def test_a_policy_that_fails_rejects(autojump_clock: trio.abc.Clock) -> No
     async with session_with(asking, permissions=broken) as (session, _):
         assert (await session.run("go")).text == "no"
         assert any(
-            isinstance(e, agentrt.Notice) and e.code == "policy_failed" for e in log_of(session)
+            isinstance(e, agentrt.Notice) and e.code == "handler_failed" for e in log_of(session)
         )
 
 

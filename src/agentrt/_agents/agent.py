@@ -11,14 +11,12 @@ import msgspec
 from msgspec import Struct
 
 from .._claude.options import ClaudeOptions
-from .._model.content import JsonObject
 
 ProtocolName: TypeAlias = Literal["acp", "claude"]
 
 
 class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where an agent differs from others, as far as the runtime has to know. All but
-    `auth_method` and the qoder entry's wait were measured."""
+    """Where an agent differs from others, as far as the runtime has to know."""
 
     handshake: float | None = None
     """Seconds for the handshake, in the place of `Limits.handshake`."""
@@ -34,8 +32,8 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """It ends a turn as `cancelled` when a permission was merely denied."""
     auth_method: str | None = None
     """The id of the authentication method to use, where it does not work without."""
-    after_new: tuple[tuple[str, JsonObject], ...] = ()
-    """Requests to send once a session is there: method and params, without `sessionId`."""
+    mode: str | None = None
+    """The mode to start in, where the agent's own default never asks for permission."""
 
 
 class Agent(Struct, frozen=True, kw_only=True):
@@ -63,6 +61,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     asks: bool = False
     """Measured to ask for permission before it runs a command. (Others may, too.)"""
     version_args: tuple[str, ...] = ("--version",)
+    """What makes its program tell its version; empty if nothing does."""
     quirks: Quirks = Quirks()
     claude: ClaudeOptions | None = None
     """How Claude Code is to run; only for the protocol `claude`."""

@@ -57,6 +57,7 @@ BUILT_IN: dict[str, Agent] = {
             install=_npm("@zed-industries/codex-acp"),
             docs="https://github.com/zed-industries/codex-acp",
             note="asks as its own configuration says (approval_policy)",
+            version_args=(),
             quirks=Quirks(denied_is_cancelled=True, eof_exits=False),
         ),
         Agent(
@@ -105,7 +106,7 @@ BUILT_IN: dict[str, Agent] = {
             install="pip install mistral-vibe (Python 3.12 or newer)",
             docs="https://github.com/mistralai/mistral-vibe",
             asks=True,  # in the mode that is set here
-            quirks=Quirks(resend_cancel=True, after_new=(("session/set_mode", {"modeId": "ask"}),)),
+            quirks=Quirks(resend_cancel=True, mode="ask"),
         ),
         Agent(
             name="goose",
@@ -141,6 +142,7 @@ BUILT_IN: dict[str, Agent] = {
             install="pip install fast-agent-mcp (Python 3.12 or newer)",
             docs="https://fast-agent.ai",
             note="runs shell commands without asking, if it is started with --shell",
+            version_args=(),
             quirks=Quirks(eof_exits=False),
         ),
         Agent(

@@ -61,6 +61,8 @@ async def agent_version(agent: Agent, *, timeout: float = 10.0) -> str | None:
 
     Runs it. Cancelling kills what was started.
     """
+    if not agent.version_args:
+        return None
     environment = {k: v for k, v in os.environ.items() if k not in agent.unset_env} | agent.env
     with trio.move_on_after(timeout):
         try:
@@ -76,7 +78,7 @@ async def agent_version(agent: Agent, *, timeout: float = 10.0) -> str | None:
         except OSError:
             return None
         text = done.stdout.decode(errors="replace")
-        found = re.search(r"\d+\.\d+[\w.+-]*", text)
+        found = re.search(r"\d+\.\d+(?:[.+-]?\w+)*", text)
         return found[0] if found and done.returncode == 0 else None
     return None
 

@@ -7,6 +7,7 @@ deadlines. Each step ends with `_publish`, so that viewers see whole steps.
 
 from __future__ import annotations
 
+import logging
 import math
 import signal
 from collections.abc import Awaitable, Callable
@@ -39,12 +40,15 @@ from .._model.events import CancelledBy, Error, Notice, Outcome
 from .._model.result import TurnResult
 from .calls import Calls
 from .conductor import Conductor, gave_up
-from .handlers import Handlers, Refuse, Reply, Starter
+from .handlers import Handlers, OnError, Refuse, Reply, Starter
 from .link import Connect, Link
 from .permissions import Policy
 from .questions import Questions
 from .scopes import ServiceNursery
+from .tool_server import ToolServer
 from .turn import Turn
+
+logger = logging.getLogger(__name__)
 
 Service = Callable[[Requested], Awaitable[Any]]
 """Answers one kind of request of the agent; an exception is an error answer."""
@@ -62,7 +66,6 @@ class Engine:
         make_driver: Callable[[], Driver],
         connect: Connect,
         policy: Policy | None,
-        services: dict[str, Service],
         now: Callable[[], float],
     ) -> None:
         self.conversation = conversation
@@ -85,7 +88,9 @@ class Engine:
         self.closed = trio.Event()
         self._make_driver = make_driver
         self._connect = connect
-        self._services = services
+        self.services: dict[str, Service] = {}
+        """By method, or by the part before its slash."""
+        self.tool_server: ToolServer | None = None
         self.questions = Questions(self, policy)
         self.wall_time = now
         self._services_nursery: ServiceNursery
@@ -133,7 +138,7 @@ class Engine:
         ready = False
         try:
             with trio.move_on_after(self.limits.handshake):
-                await nursery.start(link.run, self._connect)
+                await nursery.start(link.run, self._connect, opening)
                 conversation.agent.pid = link.pid
                 conversation.agent.alive = True
                 self.received(link, link.driver.start(opening))
@@ -323,6 +328,8 @@ class Engine:
         if turn._verdict is not None:
             outcome = turn._verdict
             error = turn._timeout if outcome == "timed_out" else None
+        elif outcome == "cancelled" and turn._denied:
+            outcome = "completed"  # some agents call a turn so in which something was denied
         text = conversation.items.answer_text()
         ended = conversation.end(
             outcome,
@@ -383,7 +390,7 @@ class Engine:
         link = self.link
         assert link is not None
         driver = link.driver
-        service = self._services.get(effect.method) or self._services.get(
+        service = self.services.get(effect.method) or self.services.get(
             effect.method.partition("/")[0]
         )
         key = effect.key
@@ -397,10 +404,24 @@ class Engine:
             lambda code, message, data: self.received(
                 link, driver.refuse(key, code, message, data)
             ),
+            on_error=partial(self.tell_handler_error, effect.method),
         )
 
+    def tell_handler_error(self, what: str, error: Exception) -> None:
+        """A handler failed: its caller got an error answer, and whoever watches is told."""
+        logger.error("%s failed", what, exc_info=error)
+        message = f"{what} failed: {type(error).__name__}: {error}"
+        self.log.append(Notice("error", "handler_failed", message))
+        self.publish()
+
     def spawn(
-        self, key: str, service: Callable[[], Awaitable[Any]], reply: Reply, refuse: Refuse
+        self,
+        key: str,
+        service: Callable[[], Awaitable[Any]],
+        reply: Reply,
+        refuse: Refuse,
+        *,
+        on_error: OnError,
     ) -> None:
         """Serve a request in the running turn's nursery and context, or in the session's."""
 
@@ -408,13 +429,17 @@ class Engine:
             await trio.lowlevel.checkpoint_if_cancelled()  # it may have been withdrawn by now
             return await service()
 
-        self._start_in_turn(self.handlers.prepare(key, serve, reply, refuse))
+        self._start_in_turn(self.handlers.prepare(key, serve, reply, refuse, on_error))
 
     def spawn_tool(self, call: Callable[..., Awaitable[None]], /, *args: object) -> None:
         """Run a tool call, which answers by itself, where `spawn` would."""
         key = self.conversation.new_id("tool")
         start = self.handlers.prepare(
-            key, lambda: call(*args), lambda result: None, lambda *error: None
+            key,
+            lambda: call(*args),
+            lambda result: None,
+            lambda *error: None,
+            partial(self.tell_handler_error, "a tool call"),
         )
         self._start_in_turn(start)
 

@@ -7,7 +7,6 @@ the turn's cancel and the session's end all reach it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
@@ -15,13 +14,12 @@ import trio
 
 from .._errors import RequestError
 
-logger = logging.getLogger(__name__)
-
 CANCELLED: Final = -32800
 INTERNAL: Final = -32603
 
 Reply = Callable[[Any], None]
 Refuse = Callable[[int, str, Any], None]
+OnError = Callable[[Exception], None]
 
 
 class Starter(Protocol):
@@ -40,7 +38,12 @@ class Handlers:
         return len(self._scopes)
 
     def prepare(
-        self, key: str, service: Callable[[], Awaitable[Any]], reply: Reply, refuse: Refuse
+        self,
+        key: str,
+        service: Callable[[], Awaitable[Any]],
+        reply: Reply,
+        refuse: Refuse,
+        on_error: OnError,
     ) -> Callable[[Starter], None]:
         """Have `service` run and its result answered, exactly once: call what this returns with
         the nursery to run in, now or when there is one. `cancel` works from now on.
@@ -49,7 +52,9 @@ class Handlers:
         (KeyboardInterrupt, a bug's BaseException) is answered and then goes on upwards.
         """
         scope = self._scopes[key] = trio.CancelScope()
-        return lambda nursery: nursery.start_soon(self._serve, key, scope, service, reply, refuse)
+        return lambda nursery: nursery.start_soon(
+            self._serve, key, scope, service, reply, refuse, on_error
+        )
 
     def cancel(self, key: str) -> None:
         """Stop one handler, if it runs."""
@@ -68,6 +73,7 @@ class Handlers:
         service: Callable[[], Awaitable[Any]],
         reply: Reply,
         refuse: Refuse,
+        on_error: OnError,
     ) -> None:
         answer: Callable[[], None] = lambda: refuse(CANCELLED, "Request cancelled", None)  # noqa: E731
         try:
@@ -78,7 +84,7 @@ class Handlers:
                     code, message, data = error.code, error.message, error.data
                     answer = lambda: refuse(code, message, data)  # noqa: E731
                 except Exception as error:
-                    logger.exception("a handler failed")
+                    on_error(error)
                     message = f"{type(error).__name__}: {error}"
                     answer = lambda: refuse(INTERNAL, message, None)  # noqa: E731
                 else:

@@ -10,11 +10,11 @@ import trio
 
 from .._errors import AgentrtError, AgentStartError, SessionNotFound
 from .._limits import Limits
-from .._model.driver import Driver, Effect, Started, StartFailed
+from .._model.driver import Driver, Effect, Opening, Started, StartFailed
 from .pipes import Transport, Writer, read_loop
 from .process import close
 
-Connect = Callable[[], AbstractAsyncContextManager[Transport]]
+Connect = Callable[[Opening], AbstractAsyncContextManager[Transport]]
 """Starts the agent and gives the transport to it; leaving the block leaves nothing behind."""
 
 
@@ -51,12 +51,16 @@ class Link:
         self._over = trio.Event()
 
     async def run(
-        self, connect: Connect, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+        self,
+        connect: Connect,
+        opening: Opening,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Start the process and serve it until it is gone. Being cancelled kills the process, in
         bounded time."""
         try:
-            async with connect() as transport:
+            async with connect(opening) as transport:
                 self._transport = transport
                 self._writer = Writer(
                     transport,

@@ -7,12 +7,10 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import trio
 
-from .._agents import Agent, resolve_agent
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.conversation import Conversation
@@ -21,12 +19,20 @@ from .._model.events import AgentState
 from .._model.log import Log
 from .._model.state import SessionState
 from .engine import Engine
-from .link import Connect
 from .permissions import Policy
 from .scopes import open_service_nursery
 from .session import Session
 from .tools import Tool
-from .wings import Wing, open_wing
+
+if TYPE_CHECKING:
+    from .._agents import Agent
+    from .hooks import Hook
+    from .wings import Wing
+
+
+def absolute(folder: str | os.PathLike[str]) -> str:
+    """A folder by its full name: agents want no others."""
+    return os.path.abspath(folder)
 
 
 @asynccontextmanager
@@ -37,6 +43,7 @@ async def open_session(
     roots: Sequence[str | os.PathLike[str]] = (),
     tools: Iterable[Tool] = (),
     permissions: Policy | None = None,
+    hooks: Iterable[Hook] = (),
     mcp_servers: Sequence[JsonObject] = (),
     resume: str | None = None,
     fork: bool = False,
@@ -54,6 +61,7 @@ async def open_session(
     - `tools`: functions of this program that the agent may call (see `tool`).
     - `permissions`: who answers its permission requests. Without it, the reader of a turn may
       answer each as it passes by, and what is not answered is rejected. See `Policy`.
+    - `hooks`: functions that Claude Code asks at certain moments (see `hook`).
     - `mcp_servers`: further MCP servers, in ACP's shape.
     - `resume`: the agent's own id of an earlier session; with `fork`, a copy of it.
     - `model`, `mode`, `options`: settings of the agent, by its own ids.
@@ -66,11 +74,15 @@ async def open_session(
 
     Raises `AgentNotFound`, `AgentStartError` or `SessionNotFound`.
     """
-    limits = limits or Limits()
-    found = resolve_agent(agent) if isinstance(agent, str) else agent
+    # The catalogue, the drivers and the bridges cost as much to import as all the rest.
+    from .._agents import resolve_agent
+    from .wings import Offer, limits_for, make_wing
+
+    found = resolve_agent(agent)
+    limits = limits_for(found, limits)
     opening = Opening(
-        cwd=str(Path(cwd).resolve()),
-        roots=tuple(str(Path(root).resolve()) for root in roots),
+        cwd=absolute(cwd),
+        roots=tuple(map(absolute, roots)),
         resume=resume,
         fork=fork,
         mcp_servers=tuple(mcp_servers),
@@ -78,15 +90,15 @@ async def open_session(
         mode=mode,
         options=options or {},
     )
-    wing = open_wing(
-        found,
-        opening,
+    offer = Offer(
         tools=tuple(tools),
+        hooks=tuple(hooks),
         env=dict(os.environ if env is None else env),
         limits=limits,
         on_stderr=on_stderr,
     )
-    async with wing as parts, serve_session(found, parts, permissions, limits) as session:
+    wing = make_wing(found, opening, offer)
+    async with serve_session(found, wing, permissions, limits) as session:
         yield session
 
 
@@ -97,11 +109,10 @@ async def serve_session(
     permissions: Policy | None,
     limits: Limits,
     *,
-    connect: Connect | None = None,
     ids: Callable[[], str] = secrets.token_urlsafe,
     now: Callable[[], float] = time.time,
 ) -> AsyncIterator[Session]:
-    """A session of these parts. `connect`, `ids` and `now` are for tests that want to know them
+    """A session of these parts. `ids` and `now` are for tests that want to know them
     beforehand."""
     state = AgentState(agent.name, agent.protocol)
     log = Log(ids(), ids(), limits, SessionState(state))
@@ -110,9 +121,8 @@ async def serve_session(
         limits=limits,
         opening=wing.opening,
         make_driver=wing.make_driver,
-        connect=connect or wing.connect,
+        connect=wing.connect,
         policy=permissions,
-        services=wing.services,
         now=now,
     )
     session = Session(engine)

@@ -84,6 +84,10 @@ class Transport(Readable, Protocol):
         """Take down what the agent has started, to find it again when its ties are cut."""
         ...
 
+    def interrupt(self) -> None:
+        """SIGINT to the process alone; nothing if it has exited."""
+        ...
+
     def terminate(self) -> None:
         """SIGTERM to the process's group and to everything noted outside of it."""
         ...

@@ -193,6 +193,10 @@ class AgentProcess:
                 limiter=_walkers,
             )
 
+    def interrupt(self) -> None:
+        if self._group is not None and self.returncode is None:
+            os.kill(self._process.pid, signal.SIGINT)  # not reaped yet: the number is its own
+
     def terminate(self) -> None:
         # Once each: some programs take a second SIGTERM as an order to drop everything.
         if self._terminated is None:

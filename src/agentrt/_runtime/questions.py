@@ -7,7 +7,7 @@ by is rejected; a policy that fails or takes too long rejects.
 from __future__ import annotations
 
 import inspect
-import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -15,14 +15,12 @@ import trio
 from .._errors import LocalProtocolError
 from .._model.content import JsonObject
 from .._model.driver import Answer, Asked
-from .._model.events import Notice, PermissionOpened
+from .._model.events import PermissionOpened
 from .permissions import Ask, Decision, Deny, PermissionRequest, Policy, choose_option
 
 if TYPE_CHECKING:
     from .engine import Engine
     from .turn import Turn
-
-logger = logging.getLogger(__name__)
 
 
 class Questions:
@@ -60,29 +58,27 @@ class Questions:
         request = PermissionRequest.of(effect, cwd=self._engine.opening.cwd)
         try:
             decision = policy(request)
-        except Exception:
-            self._failed(effect.key)
+        except Exception as error:
+            self._failed(effect.key, error)
             return
         if inspect.isawaitable(decision):
             pending = decision
 
             async def decide() -> None:
-                try:
-                    self._decide(effect.key, await pending, by="policy")
-                except Exception:
-                    self._failed(effect.key)
+                self._decide(effect.key, await pending, by="policy")
 
             self._engine.spawn(
-                effect.key, decide, lambda result: None, lambda *error: self.drop(effect.key)
+                effect.key,
+                decide,
+                lambda result: None,
+                lambda *refusal: self.drop(effect.key),
+                on_error=partial(self._failed, effect.key),
             )
         else:
             self._decide(effect.key, decision, by="policy")
 
-    def _failed(self, key: str) -> None:
-        logger.exception("the permission policy failed")
-        self._engine.log.append(
-            Notice("error", "policy_failed", "the permission policy failed: rejected")
-        )
+    def _failed(self, key: str, error: Exception) -> None:
+        self._engine.tell_handler_error("the permission policy", error)
         self._decide(key, Deny("the permission policy failed"), by="policy")
 
     def _limit(self, key: str, limit: float) -> None:
@@ -91,7 +87,13 @@ class Questions:
             self._reject(key, by="timeout", outcome="expired")
 
         # It shares the key's fate with a policy's handler: both end when the question does.
-        self._engine.spawn(f"{key}:limit", expire, lambda result: None, lambda *error: None)
+        self._engine.spawn(
+            f"{key}:limit",
+            expire,
+            lambda result: None,
+            lambda *refusal: None,
+            on_error=partial(self._failed, key),
+        )
 
     def _decide(self, key: str, decision: Decision, *, by: str) -> None:
         request = self._engine.conversation.items.open_request(key)
@@ -173,6 +175,8 @@ class Questions:
             return
         engine.handlers.cancel(f"{key}:limit")
         engine.handlers.cancel(key)
+        if denied and engine.turn is not None:
+            engine.turn._denied = True
         link = engine.link
         if link is not None:
             engine.received(link, link.driver.answer(key, answer))

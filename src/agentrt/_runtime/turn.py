@@ -73,6 +73,7 @@ class Turn:
         self._result: TurnResult | None = None
         self._verdict: Outcome | None = None
         self._timeout: Error | None = None
+        self._denied = False
         self._hard_at = float("inf")
         self._grace_at = float("inf")
         self._resend_at = float("inf")

@@ -4,37 +4,55 @@ driver speaks to it, and which services the host offers.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from msgspec import structs
 
 from .. import __version__
 from .._acp.driver import AcpDriver
-from .._acp.messages import (
-    ClientCapabilities,
-    Implementation,
-)
+from .._acp.messages import ClientCapabilities, Implementation
 from .._agents import Agent
+from .._claude.command import build_command
+from .._claude.driver import ClaudeDriver
+from .._claude.options import ClaudeOptions, effective, with_session_id
+from .._errors import LocalProtocolError
 from .._limits import Limits
-from .._model.driver import Driver, Opening
+from .._model.driver import Driver, Opening, Requested
+from .hooks import Hook, HookTable
 from .link import Connect
+from .pipes import Transport
 from .process import open_process
 from .tool_bridge import serve_tools
-from .tool_server import ToolServer
+from .tool_server import ToolConnection, ToolServer
 from .tools import Tool
 
 if TYPE_CHECKING:
-    from .engine import Engine, Service
+    from .engine import Engine
     from .session import Session
 
 Attach = Callable[["Engine", "Session"], AbstractAsyncContextManager[Opening]]
 
 
-@dataclass
+@dataclass(frozen=True)
+class Offer:
+    """What a session offers to its agent, and where the agent's process is to live."""
+
+    tools: tuple[Tool, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    on_stderr: Callable[[bytes], None] | None = None
+    connect: Connect | None = None
+    """How to reach the agent instead of starting its program."""
+
+
+@dataclass(frozen=True)
 class Wing:
     """The protocol's part of a session."""
 
@@ -42,52 +60,154 @@ class Wing:
     make_driver: Callable[[], Driver]
     connect: Connect
     attach: Attach
-    """Opened around the session: gives the opening with what only a running session can add."""
-    services: dict[str, Service] = field(default_factory=dict)
+    """Opened around the session: brings in what needs a running one, and gives the opening."""
 
 
-@asynccontextmanager
-async def open_wing(
-    agent: Agent,
-    opening: Opening,
-    *,
-    tools: tuple[Tool, ...],
-    env: Mapping[str, str],
-    limits: Limits,
-    on_stderr: Callable[[bytes], None] | None,
-) -> AsyncIterator[Wing]:
-    environment = {k: v for k, v in env.items() if k not in agent.unset_env} | dict(agent.env)
-
-    def connect():
-        return open_process(
-            agent.command, cwd=opening.cwd, env=environment, limits=limits, on_stderr=on_stderr
-        )
-
-    yield acp_wing(agent, opening, tools, limits, connect)
+def make_wing(agent: Agent, opening: Opening, offer: Offer) -> Wing:
+    """The wing for an agent. Raises `LocalProtocolError` or ValueError for what it cannot do."""
+    return (_claude if agent.protocol == "claude" else _acp)(agent, opening, offer)
 
 
-def acp_wing(
-    agent: Agent, opening: Opening, tools: tuple[Tool, ...], limits: Limits, connect: Connect
-) -> Wing:
-    keys = count(1)
+def limits_for(agent: Agent, limits: Limits | None) -> Limits:
+    """The bounds for an agent: those given, or the default ones with the agent's peculiarities."""
+    if limits is not None:
+        return limits
+    quirks, limits = agent.quirks, Limits()
+    changes = {
+        name: value
+        for name in ("handshake", "stdin_close", "cancel_grace")
+        if (value := getattr(quirks, name)) is not None
+    }
+    if not quirks.eof_exits:
+        changes.setdefault("stdin_close", 0.2)  # a flush of its last words, no more
+    if quirks.resend_cancel:
+        changes["cancel_resend"] = 0.5
+    return structs.replace(limits, **changes)
+
+
+def _environment(agent: Agent, base: Mapping[str, str], unset: frozenset[str]) -> dict[str, str]:
+    dropped = unset.union(agent.unset_env)
+    return {k: v for k, v in base.items() if k not in dropped} | agent.env
+
+
+def _keys() -> Callable[[], str]:
+    numbers = count(1)
+    return lambda: f"r{next(numbers)}"
+
+
+# --- ACP
+
+
+def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
+    if offer.hooks:
+        raise LocalProtocolError(f"{agent.name} speaks ACP, which has no hooks")
+    if opening.mode is None and agent.quirks.mode is not None:
+        opening = structs.replace(opening, mode=agent.quirks.mode)
+    environment = _environment(agent, offer.env, frozenset())
+    new_key = _keys()
 
     def make_driver() -> Driver:
         return AcpDriver(
-            lambda: f"r{next(keys)}",
+            new_key,
             capabilities=ClientCapabilities(),
             client=Implementation("agentrt", __version__),
             auth_method=agent.quirks.auth_method,
-            line_limit=limits.line,
+            line_limit=offer.limits.line,
+        )
+
+    def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
+        return open_process(
+            agent.command,
+            cwd=opening.cwd,
+            env=environment,
+            limits=offer.limits,
+            on_stderr=offer.on_stderr,
         )
 
     @asynccontextmanager
     async def attach(engine: Engine, session: Session) -> AsyncIterator[Opening]:
-        if not tools:
+        if not offer.tools:
             yield opening
             return
-        server = ToolServer(tools, session=session, turn=lambda: engine.turn, timeout=limits.tool)
-        async with serve_tools(server, engine.spawn_tool, limits=limits) as endpoint:
+        server = _tool_server(engine, session, offer)
+        async with serve_tools(server, engine.spawn_tool, limits=offer.limits) as endpoint:
             servers = (await endpoint.http_server(), endpoint.stdio_server())
             yield structs.replace(opening, mcp_servers=opening.mcp_servers + servers)
 
-    return Wing(opening, make_driver, connect, attach)
+    return Wing(opening, make_driver, offer.connect or connect, attach)
+
+
+def _tool_server(engine: Engine, session: Session, offer: Offer) -> ToolServer:
+    server = ToolServer(
+        offer.tools,
+        session=session,
+        turn=lambda: engine.turn,
+        timeout=offer.limits.tool,
+        on_error=lambda tool, error: engine.tell_handler_error(f"the tool {tool.name}", error),
+    )
+    engine.tool_server = server
+    return server
+
+
+# --- Claude Code
+
+
+def _claude(agent: Agent, opening: Opening, offer: Offer) -> Wing:
+    hooks = HookTable(offer.hooks)
+    server_name = ToolServer().name
+    options = structs.replace(
+        agent.claude or ClaudeOptions(),
+        hooks=hooks.matchers,
+        sdk_servers=(server_name,) if offer.tools else (),
+    )
+    effective(options, opening)  # raises what is wrong with it before anything is started
+    new_key = _keys()
+
+    def make_driver() -> Driver:
+        return ClaudeDriver(options, new_key=new_key, line_limit=offer.limits.line)
+
+    def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
+        command = build_command(agent.command, opening, effective(options, opening))
+        return open_process(
+            command.argv,
+            cwd=opening.cwd,
+            env=_environment(agent, offer.env, command.env_unset) | command.env_set,
+            limits=offer.limits,
+            on_stderr=offer.on_stderr,
+        )
+
+    @asynccontextmanager
+    async def attach(engine: Engine, session: Session) -> AsyncIterator[Opening]:
+        if offer.tools:
+            server = _tool_server(engine, session, offer)
+            connection = server.connect(partial(_notify, engine, server.name))
+            engine.services["mcp"] = partial(_serve_mcp, connection)
+        if offer.hooks:
+            engine.services["hook"] = lambda request: hooks.serve(request, engine.turn)
+        yield with_session_id(opening, options, lambda: str(uuid4()))
+
+    return Wing(opening, make_driver, offer.connect or connect, attach)
+
+
+async def _serve_mcp(connection: ToolConnection, request: Requested) -> Any:
+    """One message of Claude's to the tool server. A call is run here, in its own handler."""
+    calls: list[Callable[[], Awaitable[None]]] = []
+    answers: list[Any] = []
+    connection.handle(
+        request.params["message"],
+        lambda call, *args: calls.append(partial(call, *args)),
+        answers.append,
+    )
+    for call in calls:
+        await call()
+    return answers[0]
+
+
+def _notify(engine: Engine, server: str, message: Any) -> None:
+    """Send a notification of the tool server; nobody waits for its acknowledgement."""
+    link = engine.link
+    if link is not None and not link.gone:
+        call = engine.conversation.new_id("c")
+        engine.received(
+            link, link.driver.call(call, "mcp_notify", {"server": server, "message": message})
+        )

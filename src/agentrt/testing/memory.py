@@ -165,6 +165,9 @@ class MemoryAgent:
     async def note(self) -> None:
         await trio.lowlevel.checkpoint()
 
+    def interrupt(self) -> None:
+        self.signals.append("interrupt")
+
     def terminate(self) -> None:
         self.signals.append("terminate")
         if "terminate" not in self.ignores:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from itertools import count
 
@@ -12,7 +12,8 @@ from .._model.driver import Opening
 from .._runtime.open import serve_session
 from .._runtime.permissions import Policy
 from .._runtime.session import Session
-from .._runtime.wings import acp_wing
+from .._runtime.tools import Tool
+from .._runtime.wings import Offer, make_wing
 from .memory import MemoryAgent
 
 
@@ -22,6 +23,7 @@ async def open_fake_session(
     *,
     permissions: Policy | None = None,
     limits: Limits | None = None,
+    tools: Iterable[Tool] = (),
     resume: str | None = None,
     cwd: str = "/",
 ) -> AsyncIterator[Session]:
@@ -32,13 +34,8 @@ async def open_fake_session(
     limits = limits or Limits()
     agent = Agent(name="fake", protocol="acp", command=("fake",))
     ids = count(1)
-    wing = acp_wing(
-        agent,
-        Opening(cwd=cwd, resume=resume),
-        (),
-        limits,
-        lambda: start().connect(),
-    )
+    offer = Offer(limits=limits, tools=tuple(tools), connect=lambda opening: start().connect())
+    wing = make_wing(agent, Opening(cwd=cwd, resume=resume), offer)
     async with serve_session(
         agent, wing, permissions, limits, ids=lambda: f"id{next(ids)}"
     ) as session:
