@@ -51,7 +51,7 @@ def conforms(value: Any, side: str, method: str, kind: str) -> None:
 
 
 class Peer:
-    """The driver, and what went to and fro."""
+    """The driver, and what went back and forth."""
 
     def __init__(self, **options: Any) -> None:
         options.setdefault(

@@ -241,7 +241,7 @@ class Exchange(RuleBasedStateMachine):
         response = {"id": id, "result": {"stopReason": "end_turn"}}
         self.feed(*[chunk("x")] * text, response, *[response] * twice)
 
-    @rule(message=st.sampled_from(MESSAGES[:8] + MESSAGES[13:]))
+    @rule(message=st.sampled_from([*MESSAGES[:8], *MESSAGES[14:], {"id": 999, "result": {}}]))
     def the_agent_says_something(self, message: Any) -> None:
         self.feed(message)
 

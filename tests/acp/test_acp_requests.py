@@ -324,3 +324,13 @@ def test_a_withdrawal_of_something_else_changes_nothing(params: Any) -> None:
     assert peer.of(Withdrawn) == []
     peer.do(peer.driver.answer(key, Answer(option="yes")))
     assert answered(peer)["id"] == 0
+
+
+def test_a_request_whose_reply_cannot_be_encoded_stays_open() -> None:
+    peer = opened()
+    peer.ask("fs/read_text_file", {"sessionId": "s1", "path": "/a"})
+    key = peer.only(Requested).key
+    with pytest.raises(TypeError):
+        peer.driver.reply(key, {"content": object()})
+    peer.do(peer.driver.refuse(key, -32603, "broken"))
+    assert answered(peer)["error"]["message"] == "broken"

@@ -36,10 +36,10 @@ def running(**options: Any) -> tuple[Peer, int]:
 
 def test_a_turn_is_what_was_said_and_its_end() -> None:
     peer, id = running()
-    peer.say(chunk("Hel"), chunk("lo", messageId="m1"), {"id": id, "result": end("end_turn")})
+    peer.say(chunk("good"), chunk("bye", messageId="m1"), {"id": id, "result": end("end_turn")})
     assert peer.effects == [
-        Spoke("Hel"),
-        Spoke("lo", message="m1"),
+        Spoke("good"),
+        Spoke("bye", message="m1"),
         TurnFinished(turn="t1", outcome="completed", stop_reason="end_turn"),
     ]
 

@@ -67,7 +67,7 @@ class _Prompt(Struct):
     """The prompt in flight."""
 
     turn: str
-    id: int = 0
+    id: int
     cancels: int = 0
     abandoned: bool = False
 
@@ -136,12 +136,10 @@ class AcpDriver:
         if self._prompt is not None:
             raise LocalProtocolError("another prompt has not been answered yet")
         self._check_content(content)
-        self._prompt = prompt = _Prompt(turn)
-        self._stream.begin_turn()
         request = PromptRequest(session, list(content))
-        prompt.id = self._channel.request(
-            "session/prompt", request, self._prompt_answered, urgent=False
-        )
+        id = self._channel.request("session/prompt", request, self._prompt_answered, urgent=False)
+        self._prompt = _Prompt(turn, id)
+        self._stream.begin_turn()
         return self._channel.take()
 
     def cancel(self) -> list[Effect]:
@@ -208,11 +206,11 @@ class AcpDriver:
         return self._channel.take()
 
     def goodbye(self) -> list[Effect]:
-        session, handshake = self._stream.session, self._handshake
-        if session is not None and handshake is not None:
-            sessions = handshake.agent.session_capabilities or SessionCapabilities()
+        if self._ready and self._handshake is not None:
+            agent = self._handshake.agent
+            sessions = agent.session_capabilities or SessionCapabilities()
             if sessions.close is not None:
-                request = SessionRequest(session)
+                request = SessionRequest(self._session())
                 self._channel.request("session/close", request, lambda response: None)
         return self._channel.take()
 

@@ -59,9 +59,6 @@ class Requests:
         self._offered = offered
         self._open: dict[str, _Open] = {}
 
-    def __len__(self) -> int:
-        return len(self._open)
-
     def accept(self, request: Request) -> Struct | None:
         """The typed parameters of a request, if it is one that we offered to serve; any other is
         refused at once."""
@@ -128,13 +125,9 @@ class Requests:
         """The agent gave up a request (`$/cancel_request`): answer it, and say so."""
         for key, request in list(self._open.items()):
             if request.id == id and type(request.id) is type(id):
+                del self._open[key]
                 self._channel.out.append(Withdrawn(key))
-                self.cancel(key)
-
-    def cancel(self, key: str) -> None:
-        """Answer an open request by saying that it was cancelled."""
-        request = self._open.pop(key)
-        self.say_cancelled(request.id, request.method)
+                self.say_cancelled(request.id, request.method)
 
     def say_cancelled(self, id: Id, method: str) -> None:
         """The answer to a request that nobody will decide or serve any more."""
@@ -165,19 +158,23 @@ class Requests:
             result = PermissionResponse(Selected(answer.option))
         else:  # the agents fail their turn over an option that they did not offer
             raise LocalProtocolError(f"the request has no option {answer.option!r}")
-        del self._open[key]
-        self._channel.write(result_line(request.id, result))
+        self._close(key, result_line(request.id, result))
 
     def reply(self, key: str, result: Any) -> None:
         """Answer a service request. None stands for an empty result."""
-        request = self._open.pop(key, None)
+        request = self._open.get(key)
         if request is not None:
-            self._channel.write(result_line(request.id, {} if result is None else result))
+            self._close(key, result_line(request.id, {} if result is None else result))
 
     def refuse(self, key: str, error: RpcError) -> None:
-        request = self._open.pop(key, None)
+        request = self._open.get(key)
         if request is not None:
-            self._channel.write(error_line(request.id, error))
+            self._close(key, error_line(request.id, error))
+
+    def _close(self, key: str, line: bytes) -> None:
+        # The line exists by now: a request whose answer cannot be encoded stays open.
+        del self._open[key]
+        self._channel.write(line)
 
     def _add(self, request: _Open) -> str:
         key = self._new_key()

@@ -2,8 +2,8 @@
 
 A peer's wrong optional field must not cost the message, nor an unknown item the list it stands
 in. The schema of ACP demands this reading (`x-deserialize-default-on-error`,
-`x-deserialize-skip-invalid-items`); here it follows from the struct's types alone. Slow, and only
-used after strict decoding has failed.
+`x-deserialize-skip-invalid-items`); here it follows from the struct's types alone. It is slow where
+strict conversion fails, and as fast as that where it does not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Hashable
 from functools import cache
 from typing import Any, TypeVar
 
-from msgspec import Struct, ValidationError, inspect
+from msgspec import Struct, ValidationError, convert, inspect
 
 T = TypeVar("T", bound=Struct)
 
@@ -24,6 +24,10 @@ def lenient(value: Any, type: type[T], dropped: list[str]) -> T:
     of both are added to `dropped`. `ValidationError`, whose text is the path, if a required field
     is missing or wrong.
     """
+    try:
+        return convert(value, type)
+    except (ValidationError, RecursionError):
+        pass
     try:
         result: T = _build(value, _info(type), "", dropped)
     except RecursionError as error:
