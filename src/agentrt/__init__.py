@@ -9,6 +9,12 @@ the wire and the model, which know neither processes nor clocks.
 __version__ = "0.1.0"
 
 from ._agents import Agent as Agent
+from ._agents import Found as Found
+from ._agents import acp as acp
+from ._agents import agent_version as agent_version
+from ._agents import claude as claude
+from ._agents import find_agents as find_agents
+from ._claude.options import ClaudeOptions as ClaudeOptions
 from ._errors import AgentDied as AgentDied
 from ._errors import AgentFailed as AgentFailed
 from ._errors import AgentNotFound as AgentNotFound
@@ -63,6 +69,9 @@ from ._model.events import UsageChanged as UsageChanged
 from ._model.log import Overrun as Overrun
 from ._model.result import TurnResult as TurnResult
 from ._model.state import Snapshot as Snapshot
+from ._runtime.hooks import Hook as Hook
+from ._runtime.hooks import HookContext as HookContext
+from ._runtime.hooks import hook as hook
 from ._runtime.open import open_session as open_session
 from ._runtime.permissions import Allow as Allow
 from ._runtime.permissions import Decision as Decision

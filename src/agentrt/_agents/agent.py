@@ -58,8 +58,6 @@ class Agent(Struct, frozen=True, kw_only=True):
     docs: str = ""
     note: str = ""
     """What one should know before using it."""
-    asks: bool = False
-    """Measured to ask for permission before it runs a command. (Others may, too.)"""
     version_args: tuple[str, ...] = ("--version",)
     """What makes its program tell its version; empty if nothing does."""
     quirks: Quirks = Quirks()
@@ -108,7 +106,6 @@ def claude(
         protocol="claude",
         command=_words(command),
         env=dict(env or {}),
-        asks=True,
         claude=wanted,
     )
 

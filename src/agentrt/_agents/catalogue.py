@@ -33,7 +33,6 @@ BUILT_IN: dict[str, Agent] = {
             command=("claude-agent-acp",),
             install=_npm("@agentclientprotocol/claude-agent-acp"),
             docs="https://github.com/agentclientprotocol/claude-agent-acp",
-            asks=True,
             # Its session/new alone is known to take up to 60 s, and the `claude` inside it is gone
             # only up to 8 s after the end of its input.
             quirks=Quirks(handshake=90.0, stdin_close=8.0),
@@ -67,7 +66,6 @@ BUILT_IN: dict[str, Agent] = {
             command=("gemini", "--acp"),
             install=_npm("@google/gemini-cli") + " (0.33 or newer)",
             docs="https://geminicli.com/docs",
-            asks=True,
             quirks=Quirks(eof_exits=False),
         ),
         Agent(
@@ -86,7 +84,6 @@ BUILT_IN: dict[str, Agent] = {
             command=("qwen", "--acp"),
             install=_npm("@qwen-code/qwen-code"),
             docs="https://github.com/QwenLM/qwen-code",
-            asks=True,
         ),
         Agent(
             name="kimi",
@@ -96,7 +93,6 @@ BUILT_IN: dict[str, Agent] = {
             install=_npm("@moonshot-ai/kimi-code"),
             docs="https://github.com/MoonshotAI/kimi-cli",
             note="the Python package kimi-cli 1.52 is only a notice that it has moved",
-            asks=True,
         ),
         Agent(
             name="vibe",
@@ -105,7 +101,6 @@ BUILT_IN: dict[str, Agent] = {
             command=("vibe-acp",),
             install="pip install mistral-vibe (Python 3.12 or newer)",
             docs="https://github.com/mistralai/mistral-vibe",
-            asks=True,  # in the mode that is set here
             quirks=Quirks(resend_cancel=True, mode="ask"),
         ),
         Agent(
@@ -122,7 +117,6 @@ BUILT_IN: dict[str, Agent] = {
             command=("copilot", "--acp", "--no-auto-update"),
             install=_npm("@github/copilot"),
             docs="https://docs.github.com/copilot",
-            asks=True,
             quirks=Quirks(resend_cancel=True),
         ),
         Agent(
@@ -228,7 +222,6 @@ BUILT_IN: dict[str, Agent] = {
             version_args=("-m", "agentrt.demo", "--version"),
             install="it is a part of agentrt",
             note="has no model; shows what an agent can do",
-            asks=True,
         ),
     )
 }

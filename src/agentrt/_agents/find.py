@@ -22,6 +22,9 @@ from .catalogue import BUILT_IN
 if TYPE_CHECKING:
     from .._config import Config
 
+VERSION = 10.0
+"""Seconds to tell a version: the Node agents take one or two on a machine at rest."""
+
 
 class Found(Struct, frozen=True, kw_only=True):
     """What `find_agents` says of one agent. `agent.command` begins with `path`, if there is one."""
@@ -56,15 +59,15 @@ def resolve_agent(agent: str | Agent, config: Config | None = None) -> Agent:
     return found.agent
 
 
-async def agent_version(agent: Agent, *, timeout: float = 10.0) -> str | None:
-    """The version that the agent's program tells, or None if it tells none in `timeout` seconds.
+async def agent_version(agent: Agent) -> str | None:
+    """The version that the agent's program tells, or None if it tells none in `VERSION` seconds.
 
     Runs it. Cancelling kills what was started.
     """
     if not agent.version_args:
         return None
     environment = {k: v for k, v in os.environ.items() if k not in agent.unset_env} | agent.env
-    with trio.move_on_after(timeout):
+    with trio.move_on_after(VERSION):
         try:
             done = await trio.run_process(
                 [agent.command[0], *agent.version_args],
