@@ -81,6 +81,8 @@ from ._runtime.permissions import Policy as Policy
 from ._runtime.permissions import allow_all as allow_all
 from ._runtime.permissions import ask as ask
 from ._runtime.permissions import deny_all as deny_all
+from ._runtime.query import Query as Query
+from ._runtime.query import query as query
 from ._runtime.session import Session as Session
 from ._runtime.session import Subscription as Subscription
 from ._runtime.tools import Tool as Tool

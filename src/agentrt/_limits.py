@@ -26,8 +26,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Without a sign of the cancel it is sent once more: two real agents lose one that comes
     right behind the prompt."""
     settle: float = 2.0
-    """A turn that an ACP agent started by itself has no end on the wire: it ends after this much
-    silence."""
+    """Silence that stands for an end which the wire does not tell: of a turn that an ACP agent
+    started by itself, and of one whose result came without the agent's word that it rests."""
 
     # --- the end of a process, one rung of the ladder after the other
     stdin_close: float = 3.0

@@ -88,26 +88,28 @@ class Items:
         self._admit = admit
         self._speech: dict[str | None, _Speech] = {}
         self._calls: dict[str, _Call] = {}
-        self._open: dict[str, _Call] = {}  # of the running turn: the calls that are not over
+        self._open: dict[str, _Call] = {}  # the calls that are not over, by item
         self._asks: dict[str, _Ask] = {}
         self._answer: list[str] = []  # the text items of the running turn
 
     def answer_text(self) -> str:
-        """The running turn's answer, so far: its text, without thoughts and sub-agents."""
-        return "".join(map(self._log.state.text, self._answer))
+        """The running turn's answer, so far: its texts, without thoughts and sub-agents, with a
+        blank line between two that something else came between."""
+        return "\n\n".join(filter(None, map(self._log.state.text, self._answer)))
 
     def close_all(self, tools: ItemStatus, speech: ItemStatus) -> None:
         """Close what is open of the running turn."""
-        for call in self._open.values():
+        calls = [call for call in self._open.values() if call.turn is not None]
+        for call in calls:
             call.status = tools  # before its questions close: it does not go on after them
         for key in list(self._asks):
             self.resolve(key, "cancelled", by="turn")
             self.released.append(key)
         for parent in list(self._speech):
             self._close_speech(parent, speech)
-        for call in self._open.values():
+        for call in calls:
+            del self._open[call.item]
             self._append(ItemClosed(call.item, tools))
-        self._open.clear()
 
     def forget_answer(self) -> None:
         self._answer = []
@@ -164,6 +166,21 @@ class Items:
             message=effect.message,
         )
 
+    def prompted(self, content: list[Block]) -> None:
+        """Show a prompt that goes into the running turn."""
+        self._close_speech(None, "completed")
+        self._append(
+            ItemOpened(
+                Item(
+                    id=self._new_id("i"),
+                    type="user",
+                    turn=self.turn,
+                    status="completed",
+                    content=content,
+                )
+            )
+        )
+
     def user_said(self, effect: Said) -> None:
         live = not effect.replay
         if live and self.echoes:
@@ -180,10 +197,9 @@ class Items:
         for parent, speech in list(self._speech.items()):
             if speech.replay:
                 self._close_speech(parent, "completed")
-        for call in self._calls.values():
-            if call.turn is None and call.status not in TERMINAL:
-                call.status = "completed"
-                self._append(ItemClosed(call.item, "completed"))
+        for call in list(self._open.values()):
+            if call.turn is None:
+                self._close_call(call, "completed")
 
     def _show(
         self,
@@ -287,8 +303,8 @@ class Items:
             self._append(ItemDelta(call.item, effect.append))
         if status in TERMINAL:
             self._append(ItemClosed(call.item, status))
-        elif not effect.replay:
-            self._open[effect.id] = call
+        else:
+            self._open[item] = call
         return call
 
     def _update_call(self, call: _Call, effect: ToolCalled) -> None:
@@ -319,7 +335,7 @@ class Items:
                     self.resolve(key, "cancelled", by="agent")
                     self.released.append(key)
         self._close_speech(call.id, "completed")  # a sub-agent's
-        self._open.pop(call.id, None)
+        del self._open[call.item]
         self._append(ItemClosed(call.item, status))
 
     def append_output(self, terminal: str, text: str) -> None:

@@ -217,6 +217,8 @@ class Conductor:
             return math.inf
         machine = turn._machine
         assert machine is not None
+        if self._engine.settling:
+            return active + self._engine.limits.settle
         if machine.state is TurnState.CANCELLING:
             return min(turn._grace_at, turn._resend_at)
         if not machine.explicit:
@@ -229,7 +231,9 @@ class Conductor:
         """A clock of the turn is due: do what it asks for."""
         engine, machine, now = self._engine, turn._machine, trio.current_time()
         assert machine is not None
-        if machine.state is TurnState.CANCELLING:
+        if engine.settling:
+            engine.settle()
+        elif machine.state is TurnState.CANCELLING:
             if now >= turn._grace_at:
                 self._quarantine = True
                 engine.give_up()

@@ -17,8 +17,15 @@ from typing import Any
 import trio
 from msgspec import structs
 
-from .._errors import AgentrtError, AgentStartError, SessionClosed, SessionNotFound
+from .._errors import (
+    AgentrtError,
+    AgentStartError,
+    LocalProtocolError,
+    SessionClosed,
+    SessionNotFound,
+)
 from .._limits import Limits
+from .._model.content import Block
 from .._model.conversation import Conversation
 from .._model.driver import (
     Asked,
@@ -28,9 +35,11 @@ from .._model.driver import (
     Requested,
     Returned,
     Settled,
+    Settles,
     Signal,
     Started,
     StartFailed,
+    Steers,
     TurnBegan,
     TurnFinished,
     Withdrawn,
@@ -96,6 +105,7 @@ class Engine:
         self._services_nursery: ServiceNursery
         self.conductor = Conductor(self)
         self.calls = Calls(self)
+        self._steered: set[str | None] = set()
         self.log.listen(self._wake_readers)
         self._take: dict[type, Callable[[Any], None]] = {
             **conversation.handled,
@@ -121,6 +131,17 @@ class Engine:
     def last_activity(self) -> float:
         """When the agent last wrote something, on Trio's clock."""
         return self.link.last_activity if self.link is not None else trio.current_time()
+
+    @property
+    def settling(self) -> bool:
+        """True when only the agent's word that it rests is missing at the end of a turn."""
+        driver = self.link.driver if self.link is not None else None
+        return isinstance(driver, Settles) and driver.settling
+
+    def settle(self) -> None:
+        """Wait no longer for that word."""
+        if self.link is not None and isinstance(self.link.driver, Settles):
+            self.received(self.link, self.link.driver.settle())
 
     # --- starting and ending the process
 
@@ -365,6 +386,8 @@ class Engine:
             self.questions.drop(key)
         if conversation.turn is not None and self.turn is None:
             self._adopt()
+        if self.settling:
+            self.conductor.adjust()
         self.publish()
 
     def _wake_readers(self) -> None:
@@ -472,6 +495,8 @@ class Engine:
                 error=effect.error,
                 structured_output=effect.structured_output,
             )
+        elif effect.turn in self._steered:
+            self._steered.discard(effect.turn)  # the agent dropped it
         else:
             self.log.append(
                 Notice("info", "stale", "the end of an earlier turn came late", effect.turn)
@@ -498,6 +523,19 @@ class Engine:
     def cancel_current(self, by: CancelledBy) -> None:
         if self.turn is not None:
             self.cancel_turn(self.turn, "cancelled", by=by)
+
+    def steer(self, content: list[Block]) -> None:
+        """Send a prompt into the running turn, where the agent can take one."""
+        link, turn = self.link, self.turn
+        if link is None or turn is None or turn._verdict is not None:
+            raise LocalProtocolError("no turn runs that could be steered")
+        if not isinstance(link.driver, Steers):
+            raise LocalProtocolError("this agent takes no prompt into a running turn")
+        id = self.conversation.new_id("s")
+        effects = link.driver.steer(id, content)
+        self._steered.add(id)
+        self.conversation.items.prompted(content)
+        self.received(link, effects)
 
     async def drained(self) -> None:
         """Until no turn runs or waits and, by its own word, the agent has nothing left to do."""

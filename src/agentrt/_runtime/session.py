@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import trio
 
+from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject, Prompt, blocks
 from .._model.events import AgentState, Event, Modes, State, Task
@@ -15,7 +16,10 @@ from .._model.state import Snapshot
 from .turn import STRIDE, Turn
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .engine import Engine
+    from .tools import Tool
 
 When = Literal["queue", "interrupt", "reject"]
 
@@ -109,6 +113,19 @@ class Session:
             pass
         return turn.result
 
+    def steer(self, content: Prompt) -> None:
+        """Send a prompt into the running turn. Raises `LocalProtocolError` if none runs or the
+        agent cannot take one (ACP agents cannot)."""
+        self._engine.steer(blocks(content))
+
+    def set_tools(self, tools: Iterable[Tool]) -> None:
+        """Replace the in-process tools; agents that listen are told. The session must have been
+        opened with at least one."""
+        server = self._engine.tool_server
+        if server is None:
+            raise LocalProtocolError("the session was opened without tools")
+        server.set_tools(tools)
+
     def cancel(self) -> None:
         """Cancel the running turn, as a user's Stop: the agent is told, waiting prompts stay
         where they are until the next prompt or `resume_queue`. Returns at once; idempotent."""
@@ -190,6 +207,7 @@ class Subscription:
         self._engine = engine
         self._cursor = cursor
         self._given = 0
+        self._end: int | None = None
 
     @property
     def seq(self) -> int:
@@ -205,6 +223,11 @@ class Subscription:
     def close(self) -> None:
         self._cursor.close()
 
+    def finish(self) -> None:
+        """End the iteration behind the last event that there is now."""
+        self._end = self._engine.log.seq
+        self._engine.news.unpark_all()
+
     def __aiter__(self) -> Subscription:
         return self
 
@@ -214,9 +237,11 @@ class Subscription:
         if self._given >= STRIDE:
             self._given = 0
             await trio.lowlevel.checkpoint()
+        if self._end is not None and self.seq >= self._end:
+            raise StopAsyncIteration
         while (event := self._cursor.pop()) is None:
             self._given = 0
-            if self._engine.closed.is_set():
+            if self._engine.closed.is_set() or self._end is not None:
                 raise StopAsyncIteration
             await self._engine.news.park()
         return event

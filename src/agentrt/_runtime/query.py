@@ -1,0 +1,86 @@
+"""One conversation from a program that has all its prompts: open, prompt, read, done."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from .._model.content import Prompt
+from .._model.events import Event
+from .._model.result import TurnResult
+from .open import open_session
+from .scopes import bare_errors
+from .session import Session, Subscription
+
+if TYPE_CHECKING:
+    from .._agents import Agent
+
+Prompts = str | Iterable[Prompt] | AsyncIterable[Prompt]
+
+
+class Query:
+    """The events of a conversation, from its beginning until the agent has nothing left to do.
+
+    An async iterator. `results` grows by one `TurnResult` for each prompt; `session` answers
+    permission requests and cancels.
+    """
+
+    def __init__(self, session: Session, events: Subscription) -> None:
+        self.session = session
+        self.results: list[TurnResult] = []
+        self._events = events
+
+    @property
+    def seq(self) -> int:
+        """The number of the last event given."""
+        return self._events.seq
+
+    def __aiter__(self) -> Query:
+        return self
+
+    async def __anext__(self) -> Event:
+        """The next event. Cancelling it loses none."""
+        return await self._events.__anext__()
+
+
+@asynccontextmanager
+async def query(prompts: Prompts, *, agent: str | Agent, **options: Any) -> AsyncIterator[Query]:
+    """Send `prompts`, one turn after the other, and give every event::
+
+        async with agentrt.query("Why does test_io fail?", agent="claude") as events:
+            async for event in events:
+                ...
+        print(events.results[-1].text)
+
+    `prompts` is one string, or any iterable of prompts, also an asynchronous one. `options` are
+    those of `open_session`. The events end when the last prompt's turn is over and, by its own
+    word, the agent rests: what it goes on with in the background, and the turns that follow from
+    that, belong to the conversation (at most `limits.drain` seconds of it). A failed turn does not
+    raise; look at `results`.
+
+    Leaving the block early, or cancelling it, ends the session now.
+    """
+    async with open_session(agent, **options) as session:
+        query = Query(session, session.subscribe(after=0))
+        async with bare_errors(), trio.open_nursery() as nursery:
+            nursery.start_soon(_feed, query, prompts)
+            yield query
+            nursery.cancel_scope.cancel()
+
+
+async def _feed(query: Query, prompts: Prompts) -> None:
+    session = query.session
+    if isinstance(prompts, str):
+        prompts = [prompts]
+    if isinstance(prompts, AsyncIterable):
+        async for prompt in prompts:
+            query.results.append(await session.run(prompt, check=False))
+    else:
+        for prompt in prompts:
+            query.results.append(await session.run(prompt, check=False))
+    with trio.move_on_after(session.limits.drain):
+        await session._engine.drained()
+    query._events.finish()
