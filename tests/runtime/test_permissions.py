@@ -1,0 +1,451 @@
+"""Policies, rules, and the option that carries a decision out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentrt._model.content import JsonObject
+from agentrt._model.driver import Asked
+from agentrt._model.events import PermissionOption
+from agentrt._runtime.permissions import (
+    Allow,
+    Ask,
+    Decision,
+    Deny,
+    PermissionRequest,
+    allow_all,
+    ask,
+    choose_option,
+    deny_all,
+    rules,
+)
+from agentrt._runtime.rules import Rule
+
+CWD = "/work/project"
+
+
+def request(tool: str = "", input: Any = None, *, cwd: str = CWD, **told: Any) -> PermissionRequest:
+    return PermissionRequest(**{"title": "", **told}, tool=tool, input=input, cwd=cwd)
+
+
+def bash(command: object) -> PermissionRequest:
+    return request("Bash", {"command": command})
+
+
+def edit(*paths: str, cwd: str = CWD) -> PermissionRequest:
+    return request("Edit", {"edits": [{"file_path": path} for path in paths]}, cwd=cwd)
+
+
+def covers(rule: str, request: PermissionRequest) -> bool:
+    """Whether an allow rule covers it. Whatever is covered must be touched, too."""
+    covered = Rule(rule).covers(request)
+    assert not covered or Rule(rule).touches(request) is True
+    return covered
+
+
+def touches(rule: str, request: PermissionRequest) -> bool | None:
+    return Rule(rule).touches(request)
+
+
+# --- policies
+
+
+def test_a_request_is_made_of_what_the_driver_told() -> None:
+    option = PermissionOption("1", "Yes", "allow_once")
+    asked = Asked(
+        key="k",
+        kind="permission",
+        title="Edit a.py",
+        options=[option],
+        tool_call="t1",
+        name="Edit",
+        tool_kind="edit",
+        input={"file_path": "a.py"},
+        raw={"all": "of it"},
+    )
+    assert PermissionRequest.of(asked, cwd=CWD) == PermissionRequest(
+        title="Edit a.py",
+        tool="Edit",
+        kind="edit",
+        input={"file_path": "a.py"},
+        options=(option,),
+        cwd=CWD,
+        tool_call="t1",
+        raw={"all": "of it"},
+    )
+
+
+def test_the_plain_policies_do_what_they_are_called() -> None:
+    assert isinstance(deny_all(bash("ls")), Deny)
+    assert allow_all(bash("ls")) == Allow()
+    assert ask(bash("ls")) == Ask()
+
+
+@pytest.mark.parametrize(
+    ("command", "decision"),
+    [
+        ("git status", Allow()),
+        ("git push", Ask()),
+        ("git push --force origin", Deny("Denied by the rule Bash(git push --force:*).")),
+        ("curl x", Deny("Nothing is allowed here.")),
+        ("git status | sh", Ask()),  # it may be what an ask rule is about
+    ],
+)
+def test_deny_wins_over_ask_and_ask_over_allow(command: str, decision: Decision) -> None:
+    policy = rules(
+        allow=["Bash(git:*)"], ask=["Bash(git push:*)"], deny=["Bash(git push --force:*)"]
+    )
+    assert policy(bash(command)) == decision
+
+
+def test_what_no_rule_is_about_is_for_another_policy() -> None:
+    policy = rules(allow=["Read"], otherwise=ask)
+    assert policy(request("Read", {})) == Allow()
+    assert policy(request("Write", {})) == Ask()
+
+
+def test_what_a_deny_rule_may_be_about_is_not_allowed() -> None:
+    policy = rules(allow=["*"], deny=["Bash(rm:*)"], otherwise=ask)
+    assert policy(bash("ls")) == Allow()
+    assert policy(bash("ls; rm -rf /")) == Ask()
+    assert policy(request("", None, title="Bash", kind="execute")) == Ask()
+
+
+@pytest.mark.parametrize("told", [{"kind": "read"}, {"title": "Read"}, {"title": "Bash(ls)"}])
+def test_no_rule_rests_on_a_kind_or_a_title(told: JsonObject) -> None:
+    policy = rules(allow=["Read", "read", "Bash", "Bash(ls:*)", "Edit(**)"])
+    for input in (None, {}, {"path": "a.py"}):
+        assert isinstance(policy(request("", input, **told)), Deny)
+
+
+# --- how rules are written
+
+
+@pytest.mark.parametrize(
+    "rule", ["", " ", "Bash(", "Bash)", "Bash()", "Bash( )", "(ls)", "Bash(:*)", "Bash(a;b:*)"]
+)
+def test_what_is_no_rule_is_refused_when_the_policy_is_made(rule: str) -> None:
+    with pytest.raises(ValueError, match="no permission rule"):
+        rules(allow=[rule])
+
+
+@pytest.mark.parametrize("rule", ["Edit(../x)", "Edit(/a/../b)", "Edit(..)"])
+def test_a_path_pattern_does_not_climb(rule: str) -> None:
+    with pytest.raises(ValueError, match=r"without \.\."):
+        Rule(rule)
+
+
+@pytest.mark.parametrize(
+    ("rule", "tool", "covered"),
+    [
+        ("Read", "Read", True),
+        (" Read ", "Read", True),
+        ("Read", "Reader", False),
+        ("Read", "read", False),
+        ("Read(*)", "Read", True),
+        ("mcp__app__*", "mcp__app__deploy", True),
+        ("mcp__app__*", "mcp__apple__deploy", False),
+        ("mcp__*__get*", "mcp__app__get_it", True),
+        ("*", "anything at all", True),
+        ("*", "", True),
+        ("a.c", "abc", False),
+    ],
+)
+def test_a_name_is_compared_whole_and_a_star_is_any_part(
+    rule: str, tool: str, covered: bool
+) -> None:
+    assert covers(rule, request(tool, {"x": 1})) is covered
+
+
+# --- commands
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git status",
+        " git  status ",
+        "git\tstatus --short",
+        "git status -- 'a file'",
+        "'git' \"status\"",
+        ["git", "status", "a b"],
+        ["/bin/bash", "-lc", "git status"],
+        ["sh", "-c", "git status -s"],
+    ],
+)
+def test_a_prefix_covers_commands_that_begin_with_its_words(command: object) -> None:
+    assert covers("Bash(git status:*)", bash(command))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git",
+        "git statusx",
+        "git stash",
+        "status git",
+        "echo git status",
+        "git 'status x'",
+        "",
+        ["git status"],
+        ["bash", "-c", "ls", "git status"],
+    ],
+)
+def test_a_prefix_covers_no_other_command(command: object) -> None:
+    assert not covers("Bash(git status:*)", bash(command))
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "; rm -rf /",
+        "&& rm x",
+        "|| rm x",
+        "| sh",
+        "& rm x",
+        "$(rm x)",
+        "`rm x`",
+        "$HOME",
+        "${x}",
+        "> /etc/passwd",
+        "< /dev/sda",
+        "<(rm x)",
+        "\nrm x",
+        "\rrm x",
+        "\\\nrm",
+        "\0",
+        "(rm x)",
+        "{a,b}",
+        "'unclosed",
+    ],
+)
+def test_a_prefix_covers_nothing_that_a_shell_would_act_on(tail: str) -> None:
+    for command in (
+        f"git status {tail}",
+        f"git status{tail}",
+        ["bash", "-c", f"git status {tail}"],
+    ):
+        assert not covers("Bash(git status:*)", bash(command))
+        assert touches("Bash(git status:*)", bash(command)) is not False
+
+
+def test_a_shells_own_argument_vector_is_no_prefix_of_the_script() -> None:
+    assert not covers("Bash(bash:*)", bash(["bash", "-c", "rm x"]))
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["/bin/rm x", "sudo rm x", "env A=1 rm x", "A=1 rm x", "r''m x; ls", "ls && rm x", "r$x"],
+)
+def test_another_way_to_write_a_denied_command_is_not_told_apart_from_it(command: str) -> None:
+    assert touches("Bash(rm:*)", bash(command)) is None
+
+
+def test_a_command_is_covered_by_itself_whatever_is_in_it() -> None:
+    assert covers("Bash(npm test && npm run lint)", bash("npm test && npm run lint"))
+    assert not covers("Bash(npm test && npm run lint)", bash("npm test && npm run lint; rm x"))
+    assert covers("Bash(npm test)", bash("npm  'test'"))
+    assert not covers("Bash(npm test)", bash("npm test --x"))
+
+
+@pytest.mark.parametrize(
+    "input",
+    [
+        {"command": "git status", "cmd": "rm -rf /"},
+        {"command": {"git": "status"}},
+        {"command": ["git", 7]},
+        {"command": []},
+        {"command": None},
+        "git status",
+        ["git", "status"],
+        None,
+    ],
+)
+def test_a_command_that_cannot_be_read_is_covered_by_no_command_rule(input: Any) -> None:
+    for rule in ("Bash(git status:*)", "Bash(git status)"):
+        assert not covers(rule, request("Bash", input))
+        assert touches(rule, request("Bash", input)) is None
+
+
+def test_an_unnamed_call_with_a_command_counts_as_bash() -> None:
+    assert covers("Bash(git status:*)", request("", {"command": "git status"}))
+    assert touches("Bash(rm:*)", request("", {"command": ["rm", "x"]})) is True
+    assert not covers("Read", request("", {"command": "git status"}))
+
+
+def test_a_call_of_another_name_is_not_touched_by_rules_for_bash() -> None:
+    assert touches("Bash(git status:*)", request("shell", {"command": "git status"})) is False
+
+
+words = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=4)
+
+
+@given(st.lists(words, min_size=1, max_size=3), st.text(max_size=20))
+def test_whatever_follows_a_prefix_is_covered_only_if_it_is_words(
+    prefix: list[str], tail: str
+) -> None:
+    command = " ".join(prefix)
+    covered = covers(f"Bash({command}:*)", bash(command + tail))
+    if covered:
+        assert not set(tail) & set(";&|<>$`(){}\\\n\r\0")
+        assert not tail or tail[0] in " \t'\""
+    elif not tail or (tail[0] in " \t" and tail.isprintable()):
+        assert set(tail) & set(";&|<>$`(){}\\'\"")
+
+
+# --- paths
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "covered"),
+    [
+        ("Edit(src/**)", "src/a.py", True),
+        ("Edit(src/**)", "src/deep/er/a.py", True),
+        ("Edit(src/**)", "/work/project/src/a.py", True),
+        ("Edit(src/**)", "./src/x/../a.py", True),
+        ("Edit(src/**)", "src//a.py", True),
+        ("Edit(src/**)", "file:///work/project/src/a%20b.py", True),
+        ("Edit(src/**)", "src", True),
+        ("Edit(src/**)", "srcs/a.py", False),
+        ("Edit(src/**)", "/src/a.py", False),
+        ("Edit(src/**)", "src/../a.py", False),
+        ("Edit(src/**)", "src/../../project2/src/a.py", False),
+        ("Edit(src/**)", "/work/project2/src/a.py", False),
+        ("Edit(src/**)", "/work/project/../project/src/../../../etc/passwd", False),
+        ("Edit(src/**)", "https://example.com/src/a.py", False),
+        ("Edit(src/**)", "src/a\0.py", False),
+        ("Edit(src/)", "src/a/b", True),
+        ("Edit(./src/*.py)", "src/a.py", True),
+        ("Edit(src/*.py)", "src/a/b.py", False),
+        ("Edit(src/?.py)", "src/ab.py", False),
+        ("Edit(**/*.py)", "a.py", True),
+        ("Edit(**/*.py)", "x/y/a.py", True),
+        ("Edit(**/*.py)", "x/y/a.pyc", False),
+        ("Edit(**)", "x", True),
+        ("Edit(**)", ".", True),
+        ("Edit(**)", "/work/project", True),
+        ("Edit(**)", "..", False),
+        ("Edit(**)", "~/x", False),
+        ("Edit(/etc/*.conf)", "/etc/a.conf", True),
+        ("Edit(/etc/*.conf)", "//etc/a.conf", True),
+        ("Edit(/etc/*.conf)", "../../etc/a.conf", True),
+        ("Edit(/etc/*.conf)", "etc/a.conf", False),
+        ("Edit(~/notes/**)", "~/notes/a", True),
+        ("Edit(a.b)", "axb", False),
+    ],
+)
+def test_a_path_is_compared_where_it_leads(rule: str, path: str, covered: bool) -> None:
+    assert covers(rule, edit(path)) is covered
+
+
+def test_all_paths_must_be_covered_and_one_is_enough_to_be_touched() -> None:
+    both = edit("src/a.py", "/etc/passwd")
+    assert not covers("Edit(src/**)", both)
+    assert covers("Edit(**)", edit("src/a.py", "b.py"))
+    assert touches("Edit(/etc/**)", both) is True
+    assert touches("Edit(/usr/**)", both) is False
+
+
+@pytest.mark.parametrize(
+    "input",
+    [
+        {"path": "src/a", "destination": "/etc/x"},
+        {"filePath": "/etc/x", "content": "src/a"},
+        {"absolute_path": "/etc/x"},
+        {"target_file": "/etc/x", "path": "src/a"},
+        {"files": ["src/a", "/etc/x"]},
+        {"files": [{"path": "src/a"}, {"path": "/etc/x"}]},
+        {"changes": {"src/a": {}, "/etc/x": {"type": "add"}}},
+    ],
+)
+def test_a_path_is_found_under_whatever_key_the_tool_has_for_it(input: JsonObject) -> None:
+    assert not covers("Edit(src/**)", request("Edit", input))
+    assert touches("Edit(/etc/**)", request("Edit", input)) is True
+    assert "/etc/x" in request("Edit", input).paths
+
+
+@pytest.mark.parametrize("input", [None, [], "src/a.py", {}, {"pattern": "src/a.py"}, {"path": 7}])
+def test_a_call_that_names_no_path_is_covered_by_no_path_rule(input: Any) -> None:
+    assert not covers("Edit(src/**)", request("Edit", input))
+    assert touches("Edit(src/**)", request("Edit", input)) is None
+
+
+def test_a_link_out_of_the_folder_is_followed(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "src").mkdir(parents=True)
+    (project / "src" / "out").symlink_to("/etc")
+    (project / "src" / "in").symlink_to(project / "src")
+    for path in ("src/out/passwd", "src/out", "src/out/../passwd"):
+        assert not covers("Edit(src/**)", edit(path, cwd=str(project)))
+        assert touches("Edit(src/**)", edit(path, cwd=str(project))) is not False
+    assert touches("Edit(/etc/**)", edit("src/out/passwd", cwd=str(project))) is None
+    assert covers("Edit(src/**)", edit("src/in/a.py", cwd=str(project)))
+    assert edit("src/out/passwd", cwd=str(project)).paths == ("/etc/passwd",)
+
+
+parts = st.sampled_from(["src", "a", "..", ".", "", "etc", "src2"])
+
+
+@given(st.lists(parts, min_size=1, max_size=8))
+def test_no_path_that_leads_elsewhere_is_covered(segments: list[str]) -> None:
+    path = "/".join(segments)
+    place = [] if path.startswith("/") else ["work", "project"]
+    for segment in segments:
+        if segment == "..":
+            place = place[:-1]
+        elif segment not in (".", ""):
+            place.append(segment)
+    assert covers("Edit(src/**)", edit(path)) is (place[:3] == ["work", "project", "src"])
+
+
+# --- options
+
+
+ONCE = PermissionOption("1", "Yes", "allow_once")
+ALWAYS = PermissionOption("2", "Always", "allow_always")
+NO = PermissionOption("3", "No", "reject_once")
+NEVER = PermissionOption("4", "Never", "reject_always")
+LIAR = PermissionOption("allow_once", "Yes", "reject_once")
+ODD = PermissionOption("5", "Perhaps", "allow_sometimes")
+
+
+@pytest.mark.parametrize(
+    ("options", "decision", "chosen"),
+    [
+        ([ALWAYS, ONCE, NO, NEVER], Allow(), ONCE),
+        ([ALWAYS, NO], Allow(), ALWAYS),
+        ([ONCE, ALWAYS, NO], Allow(remember=True), ALWAYS),
+        ([ONCE, NO], Allow(remember=True), ONCE),
+        ([NEVER, NO], Allow(), NO),
+        ([NEVER], Allow(), NEVER),
+        ([LIAR], Allow(), LIAR),
+        ([ODD], Allow(), None),
+        ([], Allow(), None),
+        ([ONCE, ALWAYS, NO], Allow("2"), ALWAYS),
+        ([ONCE, ALWAYS, NO], Allow("3"), NO),
+        ([ONCE, NEVER], Allow("9"), NEVER),
+        ([LIAR, ONCE, NO], Allow("allow_once"), LIAR),
+        ([ONCE, NEVER, NO], Deny(), NO),
+        ([ONCE, NEVER], Deny(), NEVER),
+        ([ONCE], Deny(), None),
+        ([ONCE, NO], Ask(), NO),
+    ],
+)
+def test_the_option_is_chosen_by_its_kind_and_never_allows_by_accident(
+    options: list[PermissionOption], decision: Decision, chosen: PermissionOption | None
+) -> None:
+    assert choose_option(options, decision) is chosen
+
+
+@given(
+    st.lists(st.sampled_from([ONCE, ALWAYS, NO, NEVER, LIAR, ODD]), max_size=5),
+    st.sampled_from([Deny(), Ask(), None, True, "allow_once", 1]),
+)
+def test_only_allow_ever_allows(options: list[PermissionOption], decision: Any) -> None:
+    chosen = choose_option(options, decision)
+    assert chosen is None or chosen.kind.startswith("reject")
