@@ -1,0 +1,342 @@
+"""Configuration: the user's file, the project's, the environment, the command line; the later wins.
+
+User file: `$XDG_CONFIG_HOME/agentrt/config.toml`, or the one that `AGENTRT_CONFIG` names. Project
+file: the nearest `.agentrt.toml` in the working folder or above. Environment: `AGENTRT_AGENT`,
+`AGENTRT_PERMISSIONS` (the mode), and `AGENTRT_LIMITS_HARD`, `AGENTRT_SERVE_PORT` and so on.
+
+    agent = "gemini"              # the default agent
+    trusted = ["~/src/mine"]      # user file only: folders whose project file is believed
+
+    [agents.mine]
+    command = "mine --acp"
+    env = { MINE_KEY = "…" }
+    quirks = { cancel_grace = 30 }
+
+    [limits]                               # see `Limits`; "none" takes a limit away
+    hard = 600
+
+    [permissions]
+    mode = "ask"
+    allow = ["read"]
+    deny = ["shell:rm *"]
+
+    [serve]
+    port = 8080
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct, structs
+
+from ._agents import BUILT_IN, Agent, ProtocolName, Quirks
+from ._claude.options import ClaudeOptions
+from ._errors import AgentrtError
+from ._limits import Limits
+from ._model.content import JsonObject
+
+PermissionMode: TypeAlias = Literal["ask", "deny", "allow-all"]
+
+USER_FILE = "agentrt/config.toml"
+PROJECT_FILE = ".agentrt.toml"
+PREFIX = "AGENTRT_"
+
+T = TypeVar("T", bound=Struct)
+
+
+class ConfigError(AgentrtError):
+    """An unknown setting or a wrong value; the message names the place and what is allowed."""
+
+
+class Permissions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who decides about what an agent wants to do."""
+
+    mode: PermissionMode | None = None
+    """What happens to a request that no rule covers. None: `ask` where somebody can be asked."""
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    """Rules; what is denied is denied, whatever is allowed."""
+
+
+class Serve(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The web frontend."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    token: str | None = None
+    allow_host: tuple[str, ...] = ()
+    allow_origin: tuple[str, ...] = ()
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """All settings, from all places."""
+
+    agent: str | None = None
+    """The default agent's name."""
+    agents: dict[str, Agent] = {}
+    """Those of the configuration files; they win over built-in ones of the same name."""
+    limits: JsonObject = {}
+    """The fields of `Limits` that are set. The others are as the agent needs them."""
+    permissions: Permissions = Permissions()
+    serve: Serve = Serve()
+    files: tuple[str, ...] = ()
+    """The files that were read."""
+    warnings: tuple[str, ...] = ()
+    """What was ignored, and why; to be shown to the user."""
+
+    def bound(self, limits: Limits) -> Limits:
+        """These limits with the settings applied."""
+        return structs.replace(limits, **self.limits)
+
+
+class _AgentEntry(Struct, kw_only=True, forbid_unknown_fields=True):
+    """`[agents.NAME]`: what is not said is as in the built-in agent of that name, if any."""
+
+    command: str | tuple[str, ...] | None = None
+    title: str | None = None
+    protocol: ProtocolName | None = None
+    env: dict[str, str] = {}
+    unset_env: tuple[str, ...] | None = None
+    install: str | None = None
+    docs: str | None = None
+    note: str | None = None
+    version_args: tuple[str, ...] | None = None
+    quirks: Quirks | None = None
+    claude: ClaudeOptions | None = None
+
+
+class _File(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a file may hold; its tables are looked at one by one."""
+
+    agent: str | None = None
+    agents: dict[str, JsonObject] = {}
+    limits: JsonObject = {}
+    permissions: JsonObject = {}
+    serve: JsonObject = {}
+    trusted: tuple[str, ...] = ()
+
+
+def load_config(
+    cwd: str | os.PathLike[str] = ".",
+    env: Mapping[str, str] | None = None,
+    flags: Mapping[str, Any] | None = None,
+) -> Config:
+    """Read all settings. `flags` is the command line's, in the shape of a file:
+    `{"limits": {"hard": 60.0}}`.
+
+    Raises `ConfigError`. A file that does not exist has no settings.
+    """
+    env = os.environ if env is None else env
+    user_path = _user_path(env)
+    layers = [_read(user_path, missing_ok=PREFIX + "CONFIG" not in env)]
+    warnings: list[str] = []
+    if project_path := _project_path(Path(cwd)):
+        project = _read(project_path)
+        if project_path.parent not in _trusted(layers[0], env):
+            project, ignored = _without_risks(project, layers[0])
+            if ignored:
+                warnings.append(_IGNORED.format(project_path, ", ".join(ignored), user_path))
+        layers.append(project)
+    layers += [_from_environment(env), _checked("the command line", dict(flags or {}))]
+    merged = _merge(layers)
+    return Config(
+        agent=merged.agent,
+        agents={name: _agent(name, entry) for name, entry in merged.agents.items()},
+        limits=merged.limits,
+        permissions=msgspec.convert(merged.permissions, Permissions),
+        serve=msgspec.convert(merged.serve, Serve),
+        files=tuple(str(path) for path in (user_path, project_path) if path and path.is_file()),
+        warnings=tuple(warnings),
+    )
+
+
+_IGNORED = "{}: {} ignored, because {} does not list this folder under `trusted`"
+
+
+# --- the files
+
+
+def _user_path(env: Mapping[str, str]) -> Path:
+    if named := env.get(PREFIX + "CONFIG"):
+        return Path(named)
+    home = env.get("HOME", "~")
+    return Path(env.get("XDG_CONFIG_HOME") or f"{home}/.config").expanduser() / USER_FILE
+
+
+def _project_path(cwd: Path) -> Path | None:
+    folders = [cwd.resolve(), *cwd.resolve().parents]
+    return next((f / PROJECT_FILE for f in folders if (f / PROJECT_FILE).is_file()), None)
+
+
+def _read(path: Path, *, missing_ok: bool = True) -> _File:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        if missing_ok:
+            return _File()
+        raise ConfigError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    try:
+        return _checked(str(path), msgspec.toml.decode(data))
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _trusted(user: _File, env: Mapping[str, str]) -> set[Path]:
+    """Exactly the folders that are named: what is cloned into one of them is not meant."""
+    home = env.get("HOME", "~")
+    return {Path(re.sub("^~(?=/|$)", home, folder)).resolve() for folder in user.trusted}
+
+
+def _without_risks(project: _File, user: _File) -> tuple[_File, list[str]]:
+    """What may be believed of a project file that the user does not trust, and what was left out.
+
+    Whoever wrote a project that was merely downloaded must not be able to have commands run, to
+    answer permission requests or to open the web frontend, before the user has looked at a single
+    line of it. Choosing the agent is the same: some read further settings from the folder, with
+    commands in them. So such a file may ask for more care but never for less: it may deny, and it
+    may lower limits.
+    """
+    bounds = structs.asdict(Limits()) | user.limits
+    safe = _File(
+        limits={
+            name: value
+            for name, value in project.limits.items()
+            if value is not None and (bounds[name] is None or value < bounds[name])
+        },
+        permissions={
+            name: value
+            for name, value in project.permissions.items()
+            if name == "deny" or (name, value) == ("mode", "deny")
+        },
+    )
+    ignored = [n for n in _File.__struct_fields__ if getattr(project, n) != getattr(safe, n)]
+    return safe, ignored
+
+
+# --- the environment
+
+
+def _from_environment(env: Mapping[str, str]) -> _File:
+    file = _File()
+    if agent := env.get(PREFIX + "AGENT"):
+        file.agent = agent
+    if mode := env.get(PREFIX + "PERMISSIONS"):
+        file.permissions = {"mode": mode}
+    file.limits = _variables(env, Limits, "limits")
+    file.serve = _variables(env, Serve, "serve")
+    return _check_tables(file, "the environment")
+
+
+def _variables(env: Mapping[str, str], table: type[Struct], name: str) -> JsonObject:
+    """The table's settings in the environment, as values of their types."""
+    start = f"{PREFIX}{name.upper()}_"
+    texts: JsonObject = {
+        variable.removeprefix(start).lower(): text
+        for variable, text in env.items()
+        if variable.startswith(start)
+    }
+    for field in structs.fields(table):
+        if field.default == () and field.name in texts:
+            texts[field.name] = [part.strip() for part in texts[field.name].split(",")]
+    typed = _convert(_without_none(texts), table, "the environment", name, strict=False)
+    return {field: getattr(typed, field) for field in texts}
+
+
+# --- checking and merging
+
+
+def _checked(source: str, settings: JsonObject) -> _File:
+    """The settings of one place, all of the right shape, or an error that names it."""
+    return _check_tables(_convert(settings, _File, source), source)
+
+
+def _check_tables(file: _File, source: str) -> _File:
+    file.limits = _without_none(file.limits)
+    _convert(file.limits, Limits, source, "limits")
+    _convert(file.permissions, Permissions, source, "permissions")
+    _convert(file.serve, Serve, source, "serve")
+    for name, settings in file.agents.items():
+        entry = _convert(settings, _AgentEntry, source, f"agents.{name}")
+        if entry.command is None and name not in BUILT_IN:
+            raise ConfigError(f"{source}: agents.{name}.command is missing")
+        try:
+            if entry.command is not None and not _words(entry.command):
+                raise ConfigError(f"{source}: agents.{name}.command is empty")
+        except ValueError as error:
+            raise ConfigError(f"{source}: agents.{name}.command: {error}") from None
+    return file
+
+
+def _without_none(table: JsonObject) -> JsonObject:
+    """TOML and variables have no null: the word stands for it."""
+    return {name: None if value == "none" else value for name, value in table.items()}
+
+
+def _convert(
+    settings: JsonObject, type: type[T], source: str, table: str = "", *, strict: bool = True
+) -> T:
+    try:
+        return msgspec.convert(settings, type, strict=strict)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{source}: {_explained(str(error), type, table)}") from None
+
+
+_PLACE = re.compile(r"(?P<what>.*?)(?: - at `(?:key in )?\$\.?(?P<path>.*)`)?", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
+_TABLES: dict[str, type[Struct]] = {"quirks": Quirks, "claude": ClaudeOptions}
+
+
+def _explained(message: str, type: type[Struct], table: str) -> str:
+    """msgspec's message, with the place in the file's own words and what would be allowed."""
+    found = _PLACE.fullmatch(message)
+    what, path = (found["what"], found["path"] or "") if found else (message, "")
+    place = ".".join(part for part in (table, path) if part)
+    if unknown := _UNKNOWN.fullmatch(what):
+        struct = _TABLES.get(path, type)
+        names = ", ".join(field.name for field in structs.fields(struct))
+        return f"{'.'.join(filter(None, (place, unknown[1])))} is no setting; there are: {names}"
+    return f"{place}: {what}"
+
+
+def _merge(layers: Sequence[_File]) -> _File:
+    """One file's worth of settings: a later one wins, but what is denied or allowed adds up."""
+    merged = _File()
+    for layer in layers:
+        merged.agent = layer.agent or merged.agent
+        merged.agents |= layer.agents
+        merged.limits |= layer.limits
+        merged.serve |= layer.serve
+        rules = {
+            name: [*merged.permissions.get(name, ()), *layer.permissions[name]]
+            for name in ("allow", "deny")
+            if name in layer.permissions
+        }
+        merged.permissions |= layer.permissions | rules
+    return merged
+
+
+def _agent(name: str, settings: JsonObject) -> Agent:
+    """An agent of the files, on top of the built-in one of its name, if there is one."""
+    entry = msgspec.convert(settings, _AgentEntry)
+    agent = BUILT_IN.get(name) or Agent(name=name, command=())
+    given = {field: getattr(entry, field) for field in settings}
+    if entry.command is not None:
+        given |= {"command": _words(entry.command), "alternatives": (), "installed_as": None}
+    given["env"] = agent.env | entry.env
+    if entry.quirks is not None:
+        changes = {field: getattr(entry.quirks, field) for field in settings["quirks"]}
+        given["quirks"] = structs.replace(agent.quirks, **changes)
+    return structs.replace(agent, **given)
+
+
+def _words(command: str | tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(shlex.split(command)) if isinstance(command, str) else command
