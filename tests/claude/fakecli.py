@@ -1,0 +1,779 @@
+"""A program that speaks Claude Code's stream-json and does one thing oddly.
+
+    python fakecli.py SCENARIO [flags of Claude Code, ignored]
+
+Standard library only. Each scenario is a function below, called once the handshake is over (or,
+for those in `BEFORE`, in its place). What it reads is appended to the file that `FAKECLI_LOG`
+names, so that a test can see what really arrived.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+Json = dict[str, Any]
+SESSION = "5e551011-0000-4000-8000-000000000001"
+
+
+class Interrupted(Exception):
+    """The host interrupts the turn."""
+
+
+class Cli:
+    """The far end of the host's pipes."""
+
+    def __init__(self) -> None:
+        self.inbox: queue.Queue[Json | None] = queue.Queue()
+        self.prompts: list[Json] = []
+        """Prompts that came while something else was awaited."""
+        self.session = SESSION
+        for flag in sys.argv:
+            for name in ("--session-id=", "--resume="):
+                if flag.startswith(name):
+                    self.session = flag.removeprefix(name)
+        self.requests = 0
+        self.results = 0
+        self.reading = threading.Thread(target=self._read, daemon=True)
+
+    # --- input
+
+    def _read(self) -> None:
+        log = os.environ.get("FAKECLI_LOG")
+        for line in sys.stdin.buffer:
+            if log:
+                with open(log, "ab") as file:
+                    file.write(line)
+            self.inbox.put(json.loads(line))
+        self.inbox.put(None)
+
+    def next(self, timeout: float | None = None) -> Json | None:
+        """The next message that is not answered by itself; None after `timeout` seconds."""
+        while True:
+            try:
+                message = self.inbox.get(timeout=timeout)
+            except queue.Empty:
+                return None
+            if message is None:
+                self.bye(0)
+            if not self._answered(message):
+                return message
+
+    def _answered(self, message: Json) -> bool:
+        if message["type"] != "control_request":
+            return False
+        id, request = message["request_id"], message["request"]
+        match request["subtype"]:
+            case "interrupt":
+                dropped = [p["uuid"] for p in self.prompts]
+                for uuid in dropped:
+                    self.fate(uuid, "cancelled")
+                self.prompts.clear()
+                self.success(id, {"still_queued": [], "cancelled": dropped})
+                raise Interrupted
+            case "end_session":
+                self.success(id, {})
+                self.bye(0)
+            case "set_permission_mode":
+                self.success(id, {"mode": request["mode"]})
+            case _:
+                self.success(id, {})
+        return True
+
+    def prompt(self) -> Json:
+        """The next prompt, with the signs that its turn begins."""
+        message = self.prompts.pop(0) if self.prompts else None
+        while message is None or message["type"] != "user":
+            try:
+                message = self.next()
+            except Interrupted:
+                continue
+        self.state("running")
+        self.fate(message["uuid"], "queued")
+        self.fate(message["uuid"], "started")
+        self.init()
+        return message
+
+    def wait(self, wanted: Callable[[Json], bool], timeout: float | None = None) -> Json | None:
+        """A message of that kind; prompts that come before it are kept."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            message = self.next(left)
+            if message is None or wanted(message):
+                return message
+            if message["type"] == "user":
+                self.fate(message["uuid"], "queued")
+                self.prompts.append(message)
+
+    def answer(self, id: str, timeout: float | None = None) -> Any:
+        """The host's answer to a request."""
+        message = self.wait(
+            lambda m: m["type"] == "control_response" and m["response"]["request_id"] == id,
+            timeout,
+        )
+        return message and message["response"].get("response")
+
+    # --- output
+
+    def write(self, message: Json) -> None:
+        self.raw(json.dumps(message).encode() + b"\n")
+
+    def raw(self, data: bytes) -> None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+    def success(self, id: str, response: Any) -> None:
+        body = {"subtype": "success", "request_id": id, "response": response}
+        self.write({"type": "control_response", "response": body})
+
+    def ask(self, subtype: str, **fields: Any) -> str:
+        self.requests += 1
+        id = f"cli-{self.requests}"
+        body = {"subtype": subtype, **fields}
+        self.write({"type": "control_request", "request_id": id, "request": body})
+        return id
+
+    def ask_tool(self, call: str, command: str) -> str:
+        fields = {"tool_name": "Bash", "input": {"command": command}, "tool_use_id": call}
+        self.state("requires_action")
+        return self.ask("can_use_tool", **fields)
+
+    def call_mcp(self, id: int, method: str, **params: Any) -> str:
+        message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+        return self.ask("mcp_message", server_name="agentrt", message=message)
+
+    def greet_mcp(self) -> None:
+        client = {"name": "fakecli", "version": "0"}
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+        self.answer(self.call_mcp(0, "initialize", **hello))
+        done = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        self.answer(self.ask("mcp_message", server_name="agentrt", message=done))
+
+    def system(self, subtype: str, **fields: Any) -> None:
+        self.write({"type": "system", "subtype": subtype, "session_id": self.session, **fields})
+
+    def state(self, state: str) -> None:
+        self.system("session_state_changed", state=state)
+
+    def init(self) -> None:
+        self.system("init", model="fake", permissionMode="default", slash_commands=["compact"])
+
+    def fate(self, uuid: str, state: str) -> None:
+        self.write({"type": "command_lifecycle", "command_uuid": uuid, "state": state})
+
+    def assistant(self, *blocks: Json, parent: str | None = None) -> None:
+        message = {"id": f"m{time.monotonic_ns()}", "role": "assistant", "content": list(blocks)}
+        self.write({"type": "assistant", "message": message, "parent_tool_use_id": parent})
+
+    def say(self, text: str) -> None:
+        self.assistant({"type": "text", "text": text})
+
+    def event(self, kind: str, **fields: Any) -> Json:
+        return {
+            "type": "stream_event",
+            "event": {"type": kind, **fields},
+            "parent_tool_use_id": None,
+            "session_id": self.session,
+        }
+
+    def delta(self, text: str) -> Json:
+        piece = {"type": "text_delta", "text": text}
+        return self.event("content_block_delta", index=0, delta=piece)
+
+    def use(self, call: str, name: str = "Bash", **arguments: Any) -> None:
+        self.assistant({"type": "tool_use", "id": call, "name": name, "input": arguments})
+
+    def used(self, call: str, text: str, *, error: bool = False, kind: str | None = None) -> None:
+        block = {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": error}
+        line = {"type": "user", "message": {"role": "user", "content": [block]}}
+        line["tool_result_meta"] = [{"id": call, "non_execution_kind": kind}] if kind else []
+        self.write(line)
+
+    def result(self, *prompts: Json, **fields: Any) -> None:
+        uuids = [prompt["uuid"] for prompt in prompts]
+        listed = {"user_message_uuid": uuids[0], "user_message_uuids": uuids} if uuids else {}
+        good = {
+            "subtype": "success",
+            "is_error": False,
+            "terminal_reason": "completed",
+            "stop_reason": "end_turn",
+            "num_turns": 1,
+            "result": "done",
+            "total_cost_usd": 0.01 * (self.results + 1),
+            "result_index": self.results,
+            "session_id": self.session,
+        }
+        self.results += 1
+        self.write({**good, **listed, **fields, "type": "result"})
+        for uuid in uuids:
+            self.fate(uuid, "cancelled" if fields.get("is_error") else "completed")
+
+    def done(self, *prompts: Json, **fields: Any) -> None:
+        self.result(*prompts, **fields)
+        self.state("idle")
+
+    def aborted(self, *prompts: Json, while_: str = "streaming") -> None:
+        self.write({"type": "user", "message": {"content": "[Request interrupted by user]"}})
+        self.done(
+            *prompts,
+            subtype="error_during_execution",
+            is_error=True,
+            terminal_reason=f"aborted_{while_}",
+            stop_reason=None,
+            errors=["[ede_diagnostic] internal"],
+        )
+
+    def notified(self, text: str, **fields: Any) -> None:
+        """A turn of Claude's own."""
+        self.init()
+        self.say(text)
+        self.done(origin={"kind": "task-notification"}, **fields)
+
+    def bye(self, code: int) -> NoReturn:
+        sys.stdout.buffer.flush()
+        os._exit(code)
+
+
+# --- scenarios: the end of a turn
+
+
+def plain(cli: Cli) -> None:
+    """A good CLI: streams its answer, twice told, and rests."""
+    while True:
+        prompt = cli.prompt()
+        words = f"You said: {prompt['message']['content']}"
+        message = {"id": f"m{cli.results}", "role": "assistant", "content": []}
+        cli.write(cli.event("message_start", message=message))
+        block = {"type": "text", "text": ""}
+        cli.write(cli.event("content_block_start", index=0, content_block=block))
+        for word in words.split(" "):
+            cli.write(cli.delta(f"{word} "))
+        whole = {**message, "content": [{"type": "text", "text": f"{words} "}]}
+        cli.write({"type": "assistant", "message": whole, "parent_tool_use_id": None})
+        cli.write(cli.event("content_block_stop", index=0))
+        cli.done(prompt)
+
+
+def result_before_idle(cli: Cli) -> None:
+    """Half a second lies between the result and the rest."""
+    while True:
+        prompt = cli.prompt()
+        cli.say("answer")
+        cli.result(prompt)
+        time.sleep(0.5)
+        cli.state("idle")
+
+
+def idle_before_result(cli: Cli) -> None:
+    while True:
+        prompt = cli.prompt()
+        cli.say("answer")
+        cli.state("idle")
+        cli.result(prompt)
+
+
+def never_idle(cli: Cli) -> None:
+    """A result, and no word of rest."""
+    while True:
+        prompt = cli.prompt()
+        cli.say("answer")
+        cli.result(prompt)
+
+
+def case_c(cli: Cli) -> None:
+    """A background agent settles before its turn's result; a tool is called after it."""
+    prompt = cli.prompt()
+    cli.use("c1", "Task", description="dig", run_in_background=True)
+    task = {"task_id": "a1", "task_type": "local_agent", "description": "dig"}
+    cli.system("background_tasks_changed", tasks=[task])
+    cli.system("task_started", **task, tool_use_id="c1", is_backgrounded=True)
+    cli.used("c1", "Async agent launched")
+    cli.say("Agent started.")
+    cli.system("task_updated", task_id="a1", patch={"status": "completed"})
+    cli.system("task_notification", task_id="a1", status="completed", summary="found it")
+    cli.system("background_tasks_changed", tasks=[])
+    cli.result(prompt)
+    time.sleep(0.2)
+    cli.init()
+    cli.greet_mcp()
+    cli.use("c2", "mcp__agentrt__record", summary="found it")
+    reply = cli.answer(cli.call_mcp(2, "tools/call", name="record", arguments={"summary": "it"}))
+    cli.used("c2", json.dumps(reply["mcp_response"]["result"]["content"]))
+    cli.say("Agent finished.")
+    cli.done(origin={"kind": "task-notification"})
+    plain(cli)
+
+
+def background_agent(cli: Cli) -> None:
+    """A background agent lives on after its turn's result; the state stays `running`."""
+    prompt = cli.prompt()
+    cli.use("c1", "Task", description="dig", run_in_background=True)
+    task = {"task_id": "a1", "task_type": "local_agent", "description": "dig"}
+    cli.system("task_started", **task, tool_use_id="c1", is_backgrounded=True)
+    cli.used("c1", "Async agent launched")
+    cli.say("Agent started.")
+    cli.result(prompt)
+    cli.assistant({"type": "text", "text": "digging"}, parent="c1")
+    time.sleep(0.3)
+    cli.system("task_notification", task_id="a1", status="completed", summary="found it")
+    cli.notified("Agent finished.")
+    plain(cli)
+
+
+# --- scenarios: several prompts
+
+
+def fold_in(cli: Cli) -> None:
+    """A prompt that comes while a tool runs is taken into its turn: one result for both."""
+    prompt = cli.prompt()
+    cli.use("c1", command="make")
+    other = cli.wait(lambda m: m["type"] == "user")
+    assert other is not None
+    cli.fate(other["uuid"], "started")
+    cli.used("c1", "made")
+    cli.say("both answered")
+    cli.fate(other["uuid"], "completed")
+    cli.done(prompt, other)
+    plain(cli)
+
+
+def merged_queue(cli: Cli) -> None:
+    """Prompts that come while text streams are merged into the following turn."""
+    prompt = cli.prompt()
+    cli.say("busy")
+    others = [cli.next(), cli.next()]
+    cli.result(prompt)
+    cli.init()
+    cli.say("both answered")
+    cli.done(*[other for other in others if other is not None])
+    plain(cli)
+
+
+def duplicate_uuid(cli: Cli) -> None:
+    """A second prompt of the same name is skipped: only the rest is told."""
+    seen: set[str] = set()
+    while True:
+        message = cli.next()
+        if message is None or message["type"] != "user":
+            continue
+        if message["uuid"] in seen:
+            cli.state("idle")
+            continue
+        seen.add(message["uuid"])
+        cli.state("running")
+        cli.init()
+        cli.say("answer")
+        cli.done(message)
+
+
+def unsolicited_idle(cli: Cli) -> None:
+    """Claude works by itself while nobody asks."""
+    prompt = cli.prompt()
+    cli.say("answer")
+    cli.done(prompt)
+    time.sleep(0.1)
+    cli.state("running")
+    cli.notified("By the way.")
+    plain(cli)
+
+
+def unsolicited_before(cli: Cli) -> None:
+    """Claude works by itself between a prompt and its turn."""
+    message = cli.next()
+    assert message is not None
+    cli.state("running")
+    cli.fate(message["uuid"], "queued")
+    cli.init()
+    cli.say("By the way.")
+    cli.result(origin={"kind": "task-notification"})
+    cli.fate(message["uuid"], "started")
+    cli.init()
+    cli.say("The answer.")
+    cli.done(message)
+    plain(cli)
+
+
+# --- scenarios: control
+
+
+def permission(cli: Cli) -> None:
+    """Asks before each tool; an interrupt takes the request back."""
+    while True:
+        prompt = cli.prompt()
+        cli.use("c1", command="rm -rf build")
+        id = cli.ask_tool("c1", "rm -rf build")
+        try:
+            answer = cli.answer(id)
+        except Interrupted:
+            cli.write({"type": "control_cancel_request", "request_id": id})
+            cli.used("c1", "rejected", error=True, kind="user-rejected")
+            cli.aborted(prompt, while_="tools")
+            continue
+        cli.state("running")
+        if answer["behavior"] == "allow":
+            cli.used("c1", f"ran {answer['updatedInput']['command']}")
+            cli.say("Done.")
+        else:
+            cli.used("c1", answer["message"], error=True, kind="user-rejected")
+            cli.say("Not done.")
+        cli.done(prompt)
+
+
+def withdrawn(cli: Cli) -> None:
+    """Takes its request back although nobody interrupted."""
+    prompt = cli.prompt()
+    cli.use("c1", command="ls")
+    id = cli.ask_tool("c1", "ls")
+    time.sleep(0.2)
+    cli.write({"type": "control_cancel_request", "request_id": id})
+    cli.state("running")
+    cli.used("c1", "README.md")
+    late = cli.answer(id, timeout=0.5)
+    cli.say("an answer came" if late else "no answer came")
+    cli.done(prompt)
+    plain(cli)
+
+
+def tool(cli: Cli) -> None:
+    """Calls an in-process tool in each turn."""
+    cli.greet_mcp()
+    number = 1
+    while True:
+        prompt = cli.prompt()
+        number += 1
+        cli.use("c1", "mcp__agentrt__record", summary="x")
+        call = cli.call_mcp(number, "tools/call", name="record", arguments={"summary": "x"})
+        try:
+            reply = cli.answer(call)
+        except Interrupted:
+            gone = {"requestId": number, "reason": "AbortError: remote-cancel"}
+            note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": gone}
+            cli.ask("mcp_message", server_name="agentrt", message=note)
+            cli.used("c1", "rejected", error=True, kind="user-rejected")
+            cli.aborted(prompt, while_="tools")
+            continue
+        cli.used("c1", json.dumps(reply["mcp_response"]))
+        cli.say("Called.")
+        cli.done(prompt)
+
+
+def hook(cli: Cli) -> None:
+    """Asks the first hook that the host registered."""
+    while True:
+        prompt = cli.prompt()
+        matchers = next(iter((HOOKS or {}).values()))
+        fields = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}}
+        id = cli.ask("hook_callback", callback_id=matchers[0]["hookCallbackIds"][0], input=fields)
+        cli.say(json.dumps(cli.answer(id)))
+        cli.done(prompt)
+
+
+# --- scenarios: interrupts
+
+
+def slow(cli: Cli) -> None:
+    """Streams until it is interrupted."""
+    while True:
+        prompt = cli.prompt()
+        message = {"id": f"m{cli.results}", "role": "assistant", "content": []}
+        cli.write(cli.event("message_start", message=message))
+        block = {"type": "text", "text": ""}
+        cli.write(cli.event("content_block_start", index=0, content_block=block))
+        said = ""
+        try:
+            while True:
+                cli.write(cli.delta("word "))
+                said += "word "
+                cli.wait(lambda m: False, timeout=0.02)
+        except Interrupted:
+            whole = {**message, "content": [{"type": "text", "text": said}]}
+            cli.write({"type": "assistant", "message": whole, "aborted": True})
+            cli.write(cli.event("content_block_stop", index=0))
+            cli.aborted(prompt)
+
+
+def silent(cli: Cli) -> None:
+    """Says nothing until it is interrupted."""
+    while True:
+        prompt = cli.prompt()
+        try:
+            cli.wait(lambda m: False)
+        except Interrupted:
+            cli.aborted(prompt)
+
+
+def deaf(cli: Cli) -> None:
+    """Ignores interrupts."""
+    cli.prompt()
+    while True:
+        try:
+            cli.wait(lambda m: False)
+        except Interrupted:
+            continue
+
+
+def retry_401(cli: Cli) -> None:
+    """The API refuses for ever; only an interrupt ends it."""
+    prompt = cli.prompt()
+    attempt = 0
+    try:
+        while True:
+            attempt += 1
+            cli.system(
+                "api_retry",
+                attempt=attempt,
+                max_retries=10,
+                retry_delay_ms=50,
+                error_status=401,
+                error="authentication_failed",
+            )
+            cli.wait(lambda m: False, timeout=0.05)
+    except Interrupted:
+        cli.aborted(prompt)
+    plain(cli)
+
+
+# --- scenarios: broken output
+
+
+def line_10mb(cli: Cli) -> None:
+    prompt = cli.prompt()
+    cli.say("x" * 10_000_000)
+    cli.done(prompt)
+    plain(cli)
+
+
+def non_json(cli: Cli) -> None:
+    prompt = cli.prompt()
+    cli.raw(b"[SandboxDebug] hello\n{broken\n\xff\xfe\n\n")
+    cli.say("still here")
+    cli.done(prompt)
+    plain(cli)
+
+
+def type_last(cli: Cli) -> None:
+    """Every line has its type at the end."""
+
+    def reordered(message: Json) -> None:
+        kind = message.pop("type")
+        cli.raw(json.dumps({**message, "type": kind}).encode() + b"\n")
+
+    cli.write = reordered  # type: ignore[method-assign]
+    plain(cli)
+
+
+def half_line_at_eof(cli: Cli) -> None:
+    """Dies in the middle of a line."""
+    cli.prompt()
+    cli.say("so far")
+    cli.raw(b'{"type":"assistant","message":{"content":[{"type":"te')
+    cli.bye(3)
+
+
+def last_line_without_newline(cli: Cli) -> None:
+    """Its last result lacks the newline; then it ends."""
+    prompt = cli.prompt()
+    cli.say("bye")
+    good = {"subtype": "success", "user_message_uuids": [prompt["uuid"]], "type": "result"}
+    cli.raw(json.dumps(good).encode())
+    cli.bye(0)
+
+
+def flood(cli: Cli) -> None:
+    """As fast as the pipe takes it."""
+    prompt = cli.prompt()
+    message = {"id": "m0", "role": "assistant", "content": []}
+    cli.write(cli.event("message_start", message=message))
+    block = {"type": "text", "text": ""}
+    cli.write(cli.event("content_block_start", index=0, content_block=block))
+    line = json.dumps(cli.delta("x" * 10)).encode() + b"\n"
+    for _ in range(200):
+        cli.raw(line * 100)
+    cli.write(cli.event("content_block_stop", index=0))
+    cli.done(prompt)
+    plain(cli)
+
+
+def heartbeat(cli: Cli) -> None:
+    """A running tool says every now and then that it runs."""
+    prompt = cli.prompt()
+    cli.use("c1", command="make")
+    for number in (1, 2):
+        cli.write(
+            {
+                "type": "tool_progress",
+                "tool_use_id": f"c1-heartbeat-{number}",
+                "tool_name": "Bash",
+                "parent_tool_use_id": "c1",
+                "elapsed_time_seconds": 30 * number,
+                "heartbeat": True,
+            }
+        )
+    cli.used("c1", "made")
+    cli.say("Made.")
+    cli.done(prompt)
+    plain(cli)
+
+
+# --- scenarios: the process
+
+
+def eof_mid_turn(cli: Cli) -> None:
+    """Ends in the middle of a turn."""
+    cli.prompt()
+    cli.use("c1", command="make")
+    print("segmentation fault", file=sys.stderr, flush=True)
+    cli.bye(139)
+
+
+def exit_1_after_error(cli: Cli) -> None:
+    """Its last result was an error, and it ends with 1 as Claude then does."""
+    prompt = cli.prompt()
+    cli.done(
+        prompt, is_error=True, terminal_reason="api_error", result="API Error", api_error_status=529
+    )
+    cli.bye(1)
+
+
+def ignores_eof_and_sigterm(cli: Cli) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    prompt = cli.prompt()
+    cli.say("answer")
+    cli.done(prompt)
+    while True:
+        time.sleep(60)
+
+
+def grandchild(cli: Cli) -> None:
+    """A tool's process lives in a session of its own, and holds the pipe open."""
+    prompt = cli.prompt()
+    cli.use("c1", command="sleep 60")
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    cli.say(str(child.pid))
+    cli.wait(lambda m: False)
+    cli.done(prompt)
+
+
+def stdin_full(cli: Cli) -> None:
+    """Never reads again after the handshake."""
+    while True:
+        time.sleep(60)
+
+
+# --- scenarios in the handshake's place
+
+
+def exit_before_reply(cli: Cli) -> None:
+    print("error: unknown option '--await-initialize'", file=sys.stderr, flush=True)
+    cli.bye(1)
+
+
+def refuses_to_start(cli: Cli) -> None:
+    """Says why in a result, and ends."""
+    cli.inbox.get()
+    cli.write(
+        {
+            "subtype": "error_during_execution",
+            "is_error": True,
+            "errors": ["No conversation found with session ID: gone"],
+            "type": "result",
+        }
+    )
+    cli.bye(1)
+
+
+def mcp_before_reply(cli: Cli) -> None:
+    """Wants its MCP servers before it answers the handshake."""
+    first = cli.inbox.get()
+    assert first is not None
+    cli.greet_mcp()
+    cli.success(first["request_id"], REPLY)
+    tool_after_greeting(cli)
+
+
+def tool_after_greeting(cli: Cli) -> None:
+    prompt = cli.prompt()
+    reply = cli.answer(cli.call_mcp(1, "tools/list"))
+    cli.say(json.dumps([t["name"] for t in reply["mcp_response"]["result"]["tools"]]))
+    cli.done(prompt)
+    plain(cli)
+
+
+def legacy(cli: Cli) -> None:
+    """The reverse-engineered protocol: snapshots, approve and deny, SIGINT ends the turn only."""
+    aborted = threading.Event()
+    signal.signal(signal.SIGINT, lambda *_: aborted.set())
+    cli.system("init", model="fake")
+
+    def snapshot(*blocks: Json) -> None:
+        cli.write({"type": "assistant", "message": {"role": "assistant", "content": list(blocks)}})
+
+    def incoming() -> Json | None:
+        """The next message, or None when the turn is aborted."""
+        while not aborted.is_set():
+            try:
+                message = cli.inbox.get(timeout=0.02)
+            except queue.Empty:
+                continue
+            if message is None:
+                cli.bye(0)
+            return message
+        aborted.clear()
+        return None
+
+    while True:
+        prompt = incoming()
+        if prompt is None:
+            continue
+        assert prompt["type"] == "user", prompt
+        words: Json = {"type": "text", "text": "I will run a command."}
+        use = {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "ls"}}
+        snapshot(words)
+        snapshot(words, use)
+        decision = incoming()
+        if decision is None:
+            failed = {"subtype": "error_during_execution", "is_error": True}
+            cli.write({"type": "result", **failed, "session_id": cli.session})
+            continue
+        denied = decision["type"] == "deny"
+        cli.used("c1", "no" if denied else "README.md", error=denied)
+        snapshot({"type": "text", "text": f"It was: {decision['type']}"})
+        cli.write({"type": "result", "subtype": "success", "is_error": False, "result": "done"})
+
+
+BEFORE = {exit_before_reply, refuses_to_start, mcp_before_reply, legacy}
+REPLY: Json = {
+    "commands": [{"name": "compact", "description": "summarise", "argumentHint": ""}],
+    "models": [{"value": "default", "resolvedModel": "fake", "displayName": "Fake"}],
+    "claude_code_version": "0.0.fake",
+    "current_permission_mode": "default",
+}
+HOOKS: Json | None = None
+
+
+def main() -> None:
+    global HOOKS
+    scenario = globals()[sys.argv[1]]
+    cli = Cli()
+    cli.reading.start()
+    if scenario not in BEFORE:
+        first = cli.inbox.get()
+        if first is None:
+            cli.bye(0)
+        assert first["request"]["subtype"] == "initialize", first
+        HOOKS = first["request"].get("hooks")
+        cli.success(first["request_id"], REPLY)
+    scenario(cli)
+
+
+if __name__ == "__main__":
+    main()
