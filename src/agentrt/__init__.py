@@ -74,6 +74,7 @@ from ._runtime.hooks import HookContext as HookContext
 from ._runtime.hooks import hook as hook
 from ._runtime.open import open_session as open_session
 from ._runtime.permissions import Allow as Allow
+from ._runtime.permissions import Ask as Ask
 from ._runtime.permissions import Decision as Decision
 from ._runtime.permissions import Deny as Deny
 from ._runtime.permissions import PermissionRequest as PermissionRequest
@@ -81,6 +82,7 @@ from ._runtime.permissions import Policy as Policy
 from ._runtime.permissions import allow_all as allow_all
 from ._runtime.permissions import ask as ask
 from ._runtime.permissions import deny_all as deny_all
+from ._runtime.permissions import rules as rules
 from ._runtime.query import Query as Query
 from ._runtime.query import query as query
 from ._runtime.session import Session as Session

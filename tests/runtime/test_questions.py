@@ -167,6 +167,36 @@ async def test_a_question_that_the_agent_withdraws_is_closed_and_its_handler_sto
         assert session.snapshot().permissions == []
 
 
+async def asks_a_form(agent: FakeAcpAgent) -> None:
+    async for prompt in agent.prompts:
+        answer = await agent.request(
+            "elicitation/create",
+            {
+                "message": "Which one?",
+                "mode": "form",
+                "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
+            },
+        )
+        agent.say(str(answer["result"]))
+        prompt.end()
+
+
+async def test_a_form_is_filled_by_a_person(autojump_clock: trio.abc.Clock) -> None:
+    async with session_with(asks_a_form) as (session, _), session.prompt("go") as turn:
+        async for event in turn:
+            if isinstance(event, agentrt.PermissionOpened):
+                assert event.form is not None
+                session.fill(event.request, {"name": "blue"})
+    assert turn.result.text == "{'action': 'accept', 'content': {'name': 'blue'}}"
+
+
+async def test_a_form_that_no_person_will_see_is_declined(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    async with session_with(asks_a_form, permissions=agentrt.allow_all) as (session, _):
+        assert (await session.run("go")).text in ("{'action': 'cancel'}", "{'action': 'decline'}")
+
+
 async def test_parallel_questions_are_each_answered(autojump_clock: trio.abc.Clock) -> None:
     async def asks_three(agent: FakeAcpAgent) -> None:
         async for prompt in agent.prompts:

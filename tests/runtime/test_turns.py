@@ -500,6 +500,25 @@ async def test_a_prompt_does_not_wait_for_a_turn_that_has_no_end_on_the_wire(
             await session.run("two")
 
 
+async def test_a_cancelled_turn_of_the_agent_s_own_ends_without_killing_anybody(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    async def talkative(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            prompt.end()
+            await trio.sleep(5)
+            agent.say("by the way")
+
+    async with session_with(talkative) as (session, agents):
+        await session.run("go")
+        await trio.sleep(6)
+        session.cancel()
+        assert session.state.phase == "cancelling"
+        await trio.sleep(3)
+        assert session.state.phase == "idle"
+        assert agents.processes[0].returncode is None
+
+
 # --- readers
 
 

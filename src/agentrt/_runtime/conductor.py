@@ -234,7 +234,9 @@ class Conductor:
         if engine.settling:
             engine.settle()
         elif machine.state is TurnState.CANCELLING:
-            if now >= turn._grace_at:
+            if now >= turn._grace_at and not machine.explicit:
+                engine.finish_turn("cancelled")  # its end could not have been told
+            elif now >= turn._grace_at:
                 self._quarantine = True
                 engine.give_up()
             else:

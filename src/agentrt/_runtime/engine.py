@@ -306,7 +306,7 @@ class Engine:
             return
         turn._verdict = verdict
         now = trio.current_time()
-        grace = turn.limits.cancel_grace
+        grace = turn.limits.cancel_grace if machine.explicit else self.limits.settle
         turn._grace_at = now + grace
         turn._resend_at = now + min(turn.limits.cancel_resend, grace)
         if by == "user":

@@ -16,7 +16,7 @@ from .._errors import LocalProtocolError
 from .._model.content import JsonObject
 from .._model.driver import Answer, Asked
 from .._model.events import PermissionOpened
-from .permissions import Ask, Decision, Deny, PermissionRequest, Policy, choose_option
+from .permissions import Allow, Ask, Decision, Deny, PermissionRequest, Policy, choose_option
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -38,10 +38,7 @@ class Questions:
         if not engine.conversation.ask(effect, expires):
             self.drop(effect.key)  # its turn is being cancelled
             return
-        if effect.kind == "elicitation":
-            if self._policy is None and not self._attended:
-                self._reject(effect.key, by="policy")
-        elif self._policy is not None:
+        if self._policy is not None:
             self._consult(self._policy, effect)
         elif not self._attended:
             self._reject(effect.key, by="policy")
@@ -99,19 +96,18 @@ class Questions:
         request = self._engine.conversation.items.open_request(key)
         if request is None or isinstance(decision, Ask):
             return
+        # A form has no options: no policy can fill it, so it is declined.
         option = choose_option(request.options, decision)
-        denied = isinstance(decision, Deny)
-        self._close(
-            key,
-            Answer(
-                option=option.id if option is not None else None,
-                message=decision.message if isinstance(decision, Deny) else "",
-                updated_input=None if isinstance(decision, Deny) else decision.updated_input,
-                interrupt=isinstance(decision, Deny) and decision.interrupt,
-            ),
-            by=by,
-            denied=denied or option is None,
-        )
+        id = option.id if option is not None else None
+        allowed = option is not None and option.kind.startswith("allow")
+        match decision:
+            case Allow(updated_input=updated_input) if allowed:
+                answer = Answer(option=id, updated_input=updated_input)
+            case Deny(message=message, interrupt=interrupt):
+                answer = Answer(option=id, message=message, interrupt=interrupt)
+            case _:
+                answer = Answer(option=id)
+        self._close(key, answer, by=by, denied=not allowed)
 
     def _reject(self, key: str, *, by: str, outcome: str = "selected") -> None:
         request = self._engine.conversation.items.open_request(key)

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from .. import __version__
 from .._acp.driver import AcpDriver
-from .._acp.messages import ClientCapabilities, Implementation
+from .._acp.messages import Implementation, client_capabilities
 from .._agents import Agent
 from .._claude.command import build_command
 from .._claude.driver import ClaudeDriver
@@ -109,7 +109,7 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
     def make_driver() -> Driver:
         return AcpDriver(
             new_key,
-            capabilities=ClientCapabilities(),
+            capabilities=client_capabilities(elicitation=True),
             client=Implementation("agentrt", __version__),
             auth_method=agent.quirks.auth_method,
             line_limit=offer.limits.line,
