@@ -167,6 +167,7 @@ class Workloads:
         self.out.update(
             wall=time.perf_counter() - wall0,
             cpu=cpu() - cpu0,
+            n=seen.n,
             chars=seen.chars,
             growth_kb=status_kb("VmHWM") - before,
         )
