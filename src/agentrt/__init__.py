@@ -61,7 +61,6 @@ from ._model.events import TaskChanged as TaskChanged
 from ._model.events import TextDelta as TextDelta
 from ._model.events import ThoughtDelta as ThoughtDelta
 from ._model.events import TitleChanged as TitleChanged
-from ._model.events import Tool as ToolState
 from ._model.events import TurnEnded as TurnEnded
 from ._model.events import TurnStarted as TurnStarted
 from ._model.events import Usage as Usage

@@ -315,7 +315,7 @@ async def test_a_dead_agent_ends_the_turn_with_its_status_and_its_last_words(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     async def crashing(agent: FakeAcpAgent) -> None:
-        async for prompt in agent.prompts:
+        async for _ in agent.prompts:
             agent.say("so far")
             agent.process.complain("segmentation fault\n")
             agent.process.exit(-11)

@@ -96,7 +96,9 @@ class Questions:
         request = self._engine.conversation.items.open_request(key)
         if request is None or isinstance(decision, Ask):
             return
-        # A form has no options: no policy can fill it, so it is declined.
+        if request.form is not None or request.url is not None:
+            self._reject(key, by=by)  # no policy can fill a form or visit a page
+            return
         option = choose_option(request.options, decision)
         id = option.id if option is not None else None
         allowed = option is not None and option.kind.startswith("allow")
