@@ -24,7 +24,8 @@ class Expectation:
     remembers_after_kill: bool = True
     """A new process can resume the conversation."""
 
-    shows_tool_calls: bool = True
+    finds_tools_late: bool = False
+    """It looks for the tools of MCP servers behind its first turns."""
 
     notes: str = ""
     """For the table of agents in the README."""
@@ -46,9 +47,11 @@ EXPECTATIONS: Final[dict[str, Expectation]] = {
     "fast-agent": Expectation(
         asks_about="record", notes="runs commands without asking; asks about MCP tools"
     ),
-    "gemini": Expectation(),
-    "kimi-code": Expectation(),
-    "mistral-vibe": Expectation(notes="asks only in its mode `ask`"),
+    "gemini": Expectation(
+        remembers_after_kill=False, notes="cannot load a session of an earlier process"
+    ),
+    "kimi": Expectation(),
+    "vibe": Expectation(notes="asks only in its mode `ask`"),
     "opencode": Expectation(),
-    "qwen": Expectation(),
+    "qwen": Expectation(finds_tools_late=True, notes="offers MCP tools only after its first turns"),
 }

@@ -25,6 +25,7 @@ class Asked(msgspec.Struct):
     path: str = ""
     marker: str | None = None
     turn: int = 0
+    history: list[str] = []  # the markers of the conversation that was sent
     tools: list[str] = []
     how: str = ""  # of "end": "complete", "client gone", "cut", "status 429" ...
     error: str = ""

@@ -35,7 +35,6 @@ class Recipe:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
-    mode: str | None = None  # the session mode in which it asks before it acts
 
 
 _ANTHROPIC: Final[Mapping[str, str]] = {
@@ -131,7 +130,7 @@ def gemini(place: Place) -> Recipe:
     return Recipe(argv, env, {".gemini/settings.json": json.dumps(settings)})
 
 
-def kimi_code(place: Place) -> Recipe:
+def kimi(place: Place) -> Recipe:
     config = f"""\
 default_model = "local/scripted"
 telemetry = false
@@ -145,11 +144,11 @@ model = "scripted"
 max_context_size = 100000
 """
     env = {"KIMI_DISABLE_TELEMETRY": "1", "KIMI_CODE_NO_AUTO_UPDATE": "1"}
-    entry = place.module("kimi-code", ".bin/kimi")
+    entry = place.module("kimi", ".bin/kimi")
     return Recipe((entry, "acp"), env, {".kimi-code/config.toml": config})
 
 
-def mistral_vibe(place: Place) -> Recipe:
+def vibe(place: Place) -> Recipe:
     config = f"""\
 active_model = "scripted"
 enable_update_checks = false
@@ -167,8 +166,8 @@ provider = "local"
 alias = "scripted"
 """
     env = {"LOCAL_KEY": "dummy", "MISTRAL_API_KEY": "dummy"}
-    argv = (place.script("mistral-vibe", "vibe-acp"),)
-    return Recipe(argv, env, {".vibe/config.toml": config}, mode="ask")
+    argv = (place.script("vibe", "vibe-acp"),)
+    return Recipe(argv, env, {".vibe/config.toml": config})
 
 
 def opencode(place: Place) -> Recipe:
@@ -242,8 +241,8 @@ RECIPES: Final[Mapping[str, Callable[[Place], Recipe]]] = {
     "copilot": copilot,
     "fast-agent": fast_agent,
     "gemini": gemini,
-    "kimi-code": kimi_code,
-    "mistral-vibe": mistral_vibe,
+    "kimi": kimi,
+    "vibe": vibe,
     "opencode": opencode,
     "qwen": qwen,
     "example-ts": example_ts,

@@ -9,9 +9,10 @@ from typing import TypeVar
 
 import psutil
 import trio
+from msgspec import structs
 
 import agentrt
-from agentrt import Event, Item, Policy, Session, Tool
+from agentrt import Agent, Event, Item, Policy, Session, Tool
 
 from .lab import Lab
 
@@ -50,7 +51,7 @@ class Story:
         running: str | None = None
         over: set[str] = set()
         items: dict[str, str | None] = {}
-        closed: set[str] = set()
+        closed: dict[str, str | None] = {}
         questions: set[str] = set()
         for event in self.events:
             match event:
@@ -74,17 +75,19 @@ class Story:
                         yield f"{item.id} was opened twice"
                     if item.turn in over:
                         yield f"{item.id} was opened in {item.turn}, which was over"
-                    if item.status in TERMINAL:
-                        closed.add(item.id)  # whole from the start, such as the prompt itself
-                    else:
-                        items[item.id] = item.turn
-                case agentrt.ItemDelta(item=key) | agentrt.ItemUpdated(item=key):
+                    whole = item.status in TERMINAL  # such as the prompt itself
+                    (closed if whole else items)[item.id] = item.turn
+                case agentrt.ItemDelta(item=key):
                     if key not in items:
+                        yield f"{key} grew while it was not open"
+                case agentrt.ItemUpdated(item=key, patch=patch):
+                    # A tool call that was denied may still learn what its agent made of that.
+                    if key not in items and (closed.get(key) != running or "status" in patch):
                         yield f"{key} changed while it was not open"
                 case agentrt.ItemClosed(item=key):
-                    if items.pop(key, "missing") == "missing":
+                    if key not in items:
                         yield f"{key} was closed while it was not open"
-                    closed.add(key)
+                    closed[key] = items.pop(key, None)
                 case agentrt.PermissionOpened(request=key):
                     questions.add(key)
                 case agentrt.PermissionClosed(request=key):
@@ -97,6 +100,14 @@ class Story:
             yield f"{running} never ended"
 
 
+def agent_of(lab: Lab) -> Agent:
+    """The catalogue's agent of that name, with its quirks, as the lab starts it; else a new one."""
+    for found in agentrt.find_agents():
+        if found.agent.name == lab.agent:
+            return structs.replace(found.agent, command=lab.argv)
+    return agentrt.acp(lab.argv, name=lab.agent)
+
+
 @asynccontextmanager
 async def session_with(
     lab: Lab, *, permissions: Policy | None = None, tools: Sequence[Tool] = ()
@@ -105,10 +116,9 @@ async def session_with(
     block. The session is closed then, and none of its processes is left."""
     story = Story()
     opening = agentrt.open_session(
-        agentrt.Agent(name=lab.agent, protocol="acp", command=lab.argv),
+        agent_of(lab),
         cwd=lab.work,
         env=lab.env,
-        mode=lab.recipe.mode,
         permissions=permissions,
         tools=tools,
     )

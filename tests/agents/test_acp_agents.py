@@ -161,28 +161,40 @@ async def test_after_a_kill_the_next_prompt_is_answered(lab: Lab) -> None:
     expected = EXPECTATIONS[lab.agent]
     with trio.fail_after(PATIENCE):
         async with session_with(lab) as (session, story):
+            await session.run("Please [[text]]")
             async with session.prompt("Please [[slow]]", check=False) as turn:
                 async for event in turn:
                     if isinstance(event, agentrt.TextDelta) and "word" in event.text:
                         assert session.agent.pid is not None
                         os.kill(session.agent.pid, signal.SIGKILL)
                         break
-            result = await session.run("Please [[text]]")
+            result = await session.run("Please [[again]]")
     assert turn.result.outcome == "agent_died"
-    assert HELLO in result.text
+    assert "Another answer." in result.text
+    assert "word" not in result.text
     [restarted] = story.notices("agent_restarted")
     assert restarted.data == {"resumed": expected.remembers_after_kill}
+    [*_, asked] = [ask for ask in lab.model.asks() if ask.marker == "[[again]]"]
+    assert ("[[text]]" in asked.history) == expected.remembers_after_kill
 
 
 async def test_an_agent_calls_a_tool_of_this_process(lab: Lab) -> None:
+    expected = EXPECTATIONS[lab.agent]
     recorder = Recorder()
     with trio.fail_after(PATIENCE):
         async with session_with(lab, permissions=agentrt.allow_all, tools=[recorder.tool]) as (
             session,
             story,
         ):
+            while expected.finds_tools_late and not offered(lab, "record_result"):
+                await session.run("Please [[text]]")
             result = await session.run("Please [[record]]")
     assert result.outcome == "completed"
     assert recorder.summaries == ["done"]
     assert "Recorded." in result.text
     assert [status for _, status in story.tools()] == ["completed"]
+
+
+def offered(lab: Lab, tool: str) -> bool:
+    """Whether the agent has told its model of a tool."""
+    return any(name.endswith(tool) for ask in lab.model.asks() for name in ask.tools)

@@ -77,11 +77,13 @@ async def test_the_answer_to_its_question_decides(
 @pytest.mark.parametrize("agent", ["example-ts"])
 async def test_a_cancel_while_it_works_ends_the_turn(lab: Lab) -> None:
     with trio.fail_after(PATIENCE):
-        async with session_with(lab) as (session, story):
-            async with session.prompt("Improve the configuration") as turn:
-                async for event in turn:
-                    if isinstance(event, agentrt.TextDelta):
-                        turn.cancel()
+        async with (
+            session_with(lab) as (session, story),
+            session.prompt("Improve the configuration") as turn,
+        ):
+            async for event in turn:
+                if isinstance(event, agentrt.TextDelta):
+                    turn.cancel()
     assert (turn.result.outcome, turn.result.stop_reason) == ("cancelled", "cancelled")
     assert story.notices("cancel_ignored") == []
 

@@ -41,6 +41,11 @@ class Ask:
     rows: Sequence[Row]
     tools: Sequence[Tool]
 
+    def markers(self) -> list[str]:
+        """The markers of the whole conversation, oldest first."""
+        found = (marker_in(row.text) for row in self.rows if row.role == "user")
+        return [marker for marker in found if marker]
+
     def due(self) -> tuple[str | None, int]:
         """The marker that chooses the script, and which of its turns is due."""
         for at in range(len(self.rows) - 1, -1, -1):

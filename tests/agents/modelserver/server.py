@@ -92,8 +92,15 @@ class Server:
             await connection.send_json(request, _error(400, str(error)), status=400)
             return True
         marker, turn = ask.due()
-        names = [tool.name for tool in ask.tools]
-        self._note("ask", number=number, path=request.path, marker=marker, turn=turn, tools=names)
+        self._note(
+            "ask",
+            number=number,
+            path=request.path,
+            marker=marker,
+            turn=turn,
+            history=ask.markers(),
+            tools=[tool.name for tool in ask.tools],
+        )
         how = await self._answer(connection, request, ask, found[0])
         self._note("end", number=number, how=how)
         return how not in ("cut", "client gone")
