@@ -9,6 +9,7 @@ import pytest
 
 from agentrt import Limits
 from agentrt._agents import BUILT_IN
+from agentrt._claude.options import ClaudeOptions
 from agentrt._config import Config, ConfigError, load_config
 
 
@@ -102,6 +103,8 @@ def test_claude_code_gets_its_options(place: Place) -> None:
     options = config.agents["claude"].claude
     assert options is not None
     assert (options.model, options.tools) == ("opus", ("Read",))
+    own = place.load('[agents.old]\ncommand = "old-claude"\nprotocol = "claude"').agents["old"]
+    assert own.claude == ClaudeOptions()
 
 
 def test_the_later_place_wins(place: Place) -> None:
@@ -212,6 +215,10 @@ def test_an_error_in_the_environment_or_on_the_command_line_names_it(place: Plac
 
 
 def test_a_file_that_cannot_be_read_is_told(place: Place) -> None:
+    place.user_file.write_bytes(b"agent = '\xff'")
+    with pytest.raises(ConfigError, match="codec can't decode"):
+        place.load()
+    place.user_file.unlink()
     place.user_file.mkdir()
     with pytest.raises(ConfigError, match="Is a directory"):
         place.load()

@@ -47,6 +47,7 @@ PermissionMode: TypeAlias = Literal["ask", "deny", "allow-all"]
 USER_FILE = "agentrt/config.toml"
 PROJECT_FILE = ".agentrt.toml"
 PREFIX = "AGENTRT_"
+_IGNORED = "{}: {} ignored, because {} does not list this folder under `trusted`"
 
 T = TypeVar("T", bound=Struct)
 
@@ -157,9 +158,6 @@ def load_config(
     )
 
 
-_IGNORED = "{}: {} ignored, because {} does not list this folder under `trusted`"
-
-
 # --- the files
 
 
@@ -186,7 +184,7 @@ def _read(path: Path, *, missing_ok: bool = True) -> _File:
         raise ConfigError(f"{path}: {error.strerror}") from error
     try:
         return _checked(str(path), msgspec.toml.decode(data))
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error
 
 
@@ -335,7 +333,10 @@ def _agent(name: str, settings: JsonObject) -> Agent:
     if entry.quirks is not None:
         changes = {field: getattr(entry.quirks, field) for field in settings["quirks"]}
         given["quirks"] = structs.replace(agent.quirks, **changes)
-    return structs.replace(agent, **given)
+    agent = structs.replace(agent, **given)
+    if agent.protocol == "claude" and agent.claude is None:
+        return structs.replace(agent, claude=ClaudeOptions())
+    return agent
 
 
 def _words(command: str | tuple[str, ...]) -> tuple[str, ...]:

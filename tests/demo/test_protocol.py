@@ -70,6 +70,7 @@ async def test_a_wrong_request_is_refused(demo: Demo) -> None:
         ("session/new", {"mcpServers": []}, -32602),
         ("session/list", {"cursor": "no number"}, -32602),
         ("session/prompt", {"sessionId": "unknown", "prompt": []}, -32002),
+        ("session/prompt", {"sessionId": "unknown", "prompt": "text"}, -32602),
         ("session/load", {"sessionId": "../x", "cwd": "/", "mcpServers": []}, -32002),
         ("session/close", {"sessionId": "unknown"}, -32002),
         ("session/set_mode", {"sessionId": "unknown", "modeId": "ask"}, -32002),
@@ -186,6 +187,18 @@ async def test_a_request_that_is_taken_back_is_answered_as_cancelled(demo: Demo)
         with pytest.raises(Refusal) as refused:
             await slow.result()
     assert refused.value.code == -32800
+
+
+async def test_a_block_that_is_none_is_refused(demo: Demo) -> None:
+    async with demo() as peer:
+        await ready(peer)
+        for block in ({}, {"type": 7}, {"type": "text"}, {"type": "text", "text": 7}):
+            with pytest.raises(Refusal) as refused:
+                await (await peer.prompting("", prompt=[block])).result()
+            assert refused.value.code == -32602
+        unknown = await peer.prompting("", prompt=[{"type": "hologram", "data": ""}])
+        assert (await unknown.result())["stopReason"] == "end_turn"
+    assert "something I do not know (hologram)" in peer.text
 
 
 async def test_closing_a_session_ends_its_prompt_first(demo: Demo) -> None:

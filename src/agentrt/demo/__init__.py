@@ -12,8 +12,9 @@ not be able to hide in both.
 `wire.py`             lines of JSON-RPC on two byte streams
 `session.py`          a conversation: its settings, its history, what was allowed
 `turn.py`             one prompt's work: what it says, its tool calls, its questions
+`answer.py`           what a prompt is answered with
 `words.py` `jobs.py`  plain words, and the work they ask for
-`shows.py` `client.py` `faults.py`   the `/commands`
-`files.py` `ignore.py` `child.py` `mcp.py` `media.py` `history.py`   what these need
+`commands.py`         the `/commands`, which are in `shows.py`, `client.py` and `faults.py`
+the others            what these need: files, child processes, an MCP client, saved sessions
 ====================  ==========================================================================
 """

@@ -18,7 +18,7 @@ async def answer(turn: Turn) -> StopReason:
     session.save()  # from here on the prompt is kept, whatever happens to this process
     if session.info.title is None and turn.text:
         session.set_title(turn.text.splitlines()[0][:TITLE])
-    attached = [_describe(block) for block in turn.prompt if block.get("type") != "text"]
+    attached = [_describe(block) for block in turn.prompt if block["type"] != "text"]
     try:
         if attached:
             await turn.say("You attached " + ", ".join(attached) + ".\n\n")
@@ -43,7 +43,7 @@ def _describe(block: JsonObject) -> str:
             return f"`{uri}` ({size(len(text.encode()))})"
         case {"type": "resource", "resource": {"uri": str(uri), "blob": str(blob)}}:
             return f"`{uri}` ({_size(blob)})"
-    return f"something I do not know ({block.get('type')})"
+    return f"something I do not know ({block['type']})"
 
 
 def _size(base64: str) -> str:

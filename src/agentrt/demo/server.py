@@ -159,9 +159,9 @@ class Agent:
                 self._notified(message)
             else:
                 await self._requested(message.id, message)
-        except RpcError as error:
+        except Exception as error:
             if message.id is not UNSET:
-                self._connection.refuse(message.id, error)
+                self._connection.refuse(message.id, _as_answer(error))
 
     def _notified(self, message: Message) -> None:
         match message.method:
@@ -304,6 +304,9 @@ class Agent:
         session = self._session(asked)
         if asked.session_id in self._turns:
             raise RpcError(INVALID_REQUEST, "This session is busy with a prompt")
+        for block in asked.prompt:
+            if not isinstance(block.get("text" if block.get("type") == "text" else "type"), str):
+                raise RpcError(INVALID_PARAMS, f"Not a content block: {block}")
         # Known before its task runs: a cancel right behind the prompt must find it.
         turn = self._turns[asked.session_id] = Turn(session, id, asked.prompt)
         session.nursery.start_soon(self._run, turn)
@@ -315,11 +318,8 @@ class Agent:
         try:
             with turn.scope:
                 stop = await answer(turn)
-        except RpcError as refused:
-            error = refused
-        except Exception as bug:
-            traceback.print_exception(bug, file=sys.stderr)
-            error = RpcError(INTERNAL_ERROR, "Internal error", {"details": repr(bug)})
+        except Exception as failed:
+            error = _as_answer(failed)
         finally:
             del self._turns[turn.session.info.session_id]
             turn.session.save()
@@ -333,6 +333,14 @@ class Agent:
             else:
                 self._connection.refuse(turn.request_id, error)
             turn.ended.set()
+
+
+def _as_answer(error: Exception) -> RpcError:
+    """What the client is told about an error; one that nobody meant is also told to stderr."""
+    if isinstance(error, RpcError):
+        return error
+    traceback.print_exception(error, file=sys.stderr)
+    return RpcError(INTERNAL_ERROR, "Internal error", {"details": repr(error)})
 
 
 def _unknown(session_id: str) -> RpcError:

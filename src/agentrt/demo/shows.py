@@ -56,7 +56,8 @@ async def markdown(turn: Turn, argument: str) -> None:
 
 async def think(turn: Turn, argument: str) -> None:
     if not turn.session.thoughts:
-        raise Refused("The option “Show thoughts” is off.")
+        await turn.say("The option “Show thoughts” is off, so I show none.")
+        return
     await turn.think("I was asked for thoughts. I have no model, so this one was **written down**.")
     await turn.pause(STEP)
     await turn.think("A second thought, in a block of its own.")
@@ -97,8 +98,7 @@ async def tools(turn: Turn, argument: str) -> None:
             call.update(status="in_progress")
             await turn.pause(STEP)
             call.update(status="completed", content=content, rawOutput={"shown": True})
-    failing = turn.tool("Open a file that is not there", "read")
-    with failing as call:
+    with turn.tool("Open a file that is not there", "read") as call:
         call.update(status="in_progress")
         await turn.pause(STEP)
         call.update(status="failed", content=[text_content("No such file: `missing.txt`")])
@@ -204,7 +204,7 @@ async def tour(turn: Turn, argument: str) -> None:
     """Everything harmless in a row."""
     for name, show in (
         ("an answer in Markdown", markdown),
-        ("thoughts", think if turn.session.thoughts else markdown),
+        ("thoughts", think),
         ("a plan", plan),
         ("tool calls", tools),
         ("pictures and files", media),
@@ -212,7 +212,10 @@ async def tour(turn: Turn, argument: str) -> None:
         ("a question", ask),
     ):
         await turn.say(f"## Now {name}\n\n")
-        await show(turn, "")
+        try:
+            await show(turn, "")
+        except Refused as refused:
+            await turn.say(str(refused))
 
 
 COMMANDS = (

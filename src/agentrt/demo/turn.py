@@ -85,7 +85,7 @@ class Turn:
         self.session = session
         self.request_id = request_id
         self.prompt = prompt
-        texts = [block["text"] for block in prompt if block.get("type") == "text"]
+        texts = [block["text"] for block in prompt if block["type"] == "text"]
         self.text = "\n".join(texts).strip()
         self.scope = trio.CancelScope()
         self.withdrawn = False
