@@ -30,14 +30,15 @@ from agentrt._model.events import (
     TurnStarted,
 )
 from agentrt._model.log import Log
-from agentrt._model.state import SessionState
+from agentrt._model.state import SessionState, Snapshot
 
 OPTIONS = [
     PermissionOption("yes", "Allow", "allow_once"),
     PermissionOption("no", "Reject", "reject_once"),
 ]
 
-_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_snapshots: msgspec.json.Decoder[Snapshot] = msgspec.json.Decoder(Snapshot)
 
 
 class Talk:
@@ -131,11 +132,13 @@ def line(event: Event) -> str:
 def through_json(events: Iterable[Event]) -> Iterator[Event]:
     """The events as somebody gets them who reads them from a socket or a journal."""
     for event in events:
-        yield _decoder.decode(msgspec.json.encode(event))
+        yield _events.decode(msgspec.json.encode(event))
 
 
-def encoded(state: SessionState, seq: int) -> bytes:
-    return msgspec.json.encode(state.snapshot("s1", "e1", seq))
+def shown(state: SessionState, seq: int = 0) -> Snapshot:
+    """What a viewer gets who attaches now. Compared as it is read and not as bytes: a field that
+    has its default may be left out."""
+    return _snapshots.decode(msgspec.json.encode(state.snapshot("s1", "e1", seq)))
 
 
 class Rules:

@@ -39,7 +39,7 @@ from agentrt._model.events import (
     UsageChanged,
 )
 
-from .talk import Rules, Talk, ask, call, encoded, through_json
+from .talk import Rules, Talk, ask, call, shown, through_json
 
 
 @pytest.fixture
@@ -368,7 +368,7 @@ def test_after_a_restart_what_was_logged_is_still_the_same() -> None:
     kept = Talk(ready=False).state
     for event in new.log.since(0)[: old.log.seq]:
         kept.apply(event)
-    assert encoded(kept, old.log.seq) == encoded(old.state, old.log.seq)
+    assert shown(kept, old.log.seq) == shown(old.state, old.log.seq)
 
 
 def test_after_a_restart_no_id_is_given_twice() -> None:

@@ -86,7 +86,19 @@ def test_the_answer_is_the_text_without_thoughts_and_sub_agents(talk: Talk) -> N
         Spoke("sub", parent="c1"),
         Spoke("Second."),
     )
-    assert talk.items.answer_text() == "First. Second."
+    assert talk.items.answer_text() == "First. \n\nSecond."
+
+
+def test_a_prompt_that_the_turn_takes_in_stands_between_the_texts(talk: Talk) -> None:
+    talk.tell(Spoke("a", message="m1"))
+    talk.items.prompted([Text("and this")])
+    talk.tell(Spoke("b", message="m1"))
+    assert talk.told()[2:] == [
+        "i2 completed",
+        "i3 user completed in t1",
+        "i4 text running in t1",
+        "i4 + b",
+    ]
 
 
 def test_the_next_turn_has_an_answer_of_its_own(talk: Talk) -> None:

@@ -32,7 +32,7 @@ from agentrt._model.events import (
 from agentrt._model.log import JOIN, Cursor, Log, Overrun, joined, merged, weight
 from agentrt._model.state import SessionState
 
-from .talk import encoded
+from .talk import shown
 
 
 def make_log(events: int = 4096, size: int = 4 * 1024 * 1024) -> Log:
@@ -352,7 +352,7 @@ def test_whatever_a_lossless_cursor_joins_folds_to_the_same_state(
     state = SessionState()
     for _, event in read:
         state.apply(event)
-    assert encoded(state, log.seq) == encoded(log.state, log.seq)
+    assert shown(state, log.seq) == shown(log.state, log.seq)
     assert all(a < b for (a, _), (b, _) in pairwise(read))
     assert cursor.seq == log.seq
 
@@ -368,7 +368,7 @@ def test_merged_events_fold_to_the_same_state_under_their_last_numbers(events: l
         last = seq
         state.apply(event)
     assert last == len(events) + 2
-    assert encoded(state, 1) == encoded(whole, 1)
+    assert shown(state, 1) == shown(whole, 1)
 
 
 def test_a_start_and_a_notice_are_never_joined() -> None:

@@ -42,7 +42,7 @@ from agentrt._model.events import (
 )
 from agentrt._model.state import Growing, SessionState, Snapshot
 
-from .talk import encoded, through_json
+from .talk import shown, through_json
 
 
 def fold(*events: Event) -> SessionState:
@@ -170,7 +170,7 @@ def test_an_update_from_json_gives_the_same_structs() -> None:
     events = [tool_item(call="c1"), ItemUpdated("i1", {"tool": {"content": content}})]
     state = fold(*through_json(events))
     assert state.items["i1"].tool == Tool(call="c1", content=content)
-    assert encoded(state, 2) == encoded(fold(*events), 2)
+    assert shown(state, 2) == shown(fold(*events), 2)
 
 
 def test_an_event_is_not_changed_by_the_events_after_it() -> None:
@@ -191,7 +191,7 @@ def test_an_event_is_not_changed_by_the_events_after_it() -> None:
     ],
 )
 def test_an_event_about_something_unknown_changes_nothing(event: Event) -> None:
-    assert encoded(fold(event), 1) == encoded(SessionState(), 1)
+    assert shown(fold(event), 1) == shown(SessionState(), 1)
 
 
 # --- questions and values

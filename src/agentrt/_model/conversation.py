@@ -155,17 +155,7 @@ class Conversation:
         self._show_in(turn)
         self._append(TurnStarted(turn.id, origin, prompt))
         if prompt is not None:
-            self._append(
-                ItemOpened(
-                    Item(
-                        id=self.new_id("i"),
-                        type="user",
-                        turn=turn.id,
-                        status="completed",
-                        content=prompt,
-                    )
-                )
-            )
+            self.items.prompted(prompt)
         return turn
 
     def _show_in(self, turn: TurnMachine | None) -> None:

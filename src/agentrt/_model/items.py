@@ -93,8 +93,8 @@ class Items:
         self._answer: list[str] = []  # the text items of the running turn
 
     def answer_text(self) -> str:
-        """The running turn's answer, so far: its texts, without thoughts and sub-agents, with a
-        blank line between two that something else came between."""
+        """The running turn's answer, so far: its text items, without thoughts and sub-agents, and
+        a blank line between two of them."""
         return "\n\n".join(filter(None, map(self._log.state.text, self._answer)))
 
     def close_all(self, tools: ItemStatus, speech: ItemStatus) -> None:
@@ -167,19 +167,9 @@ class Items:
         )
 
     def prompted(self, content: list[Block]) -> None:
-        """Show a prompt that goes into the running turn."""
+        """Show a prompt of the running turn: its first, or one that it takes in."""
         self._close_speech(None, "completed")
-        self._append(
-            ItemOpened(
-                Item(
-                    id=self._new_id("i"),
-                    type="user",
-                    turn=self.turn,
-                    status="completed",
-                    content=content,
-                )
-            )
-        )
+        self._show("user", replay=False, content=content)
 
     def user_said(self, effect: Said) -> None:
         live = not effect.replay

@@ -37,6 +37,9 @@ JOIN: Final = 256 * 1024
 """Text kept for a slow lossless reader is joined up to this size: joining without bound would
 copy the same text again and again."""
 
+EVENT: Final = 256
+"""Roughly the bytes of an event beyond its content."""
+
 
 class Overrun(Exception):
     """The events asked for are no longer kept: start again from a snapshot."""
@@ -68,13 +71,16 @@ class Log:
         self._events.append(event)
         self.seq += 1
 
-    def publish(self) -> None:
-        """Wake whoever waits for events, and keep the ring within its bounds."""
-        events = self._events
-        new = len(events) - self._weighed
+    def publish(self, size: int = 0) -> None:
+        """Wake whoever waits for events, and keep the ring within its bounds.
+
+        `size`: the bytes of the message that the events were made of. They bound what the events
+        hold, and are known without looking into each of them.
+        """
+        new = len(self._events) - self._weighed
         if not new:
             return
-        size = sum(map(weight, events[self._weighed :]))
+        size += EVENT * new
         self._batches.append((new, size))
         self._weighed += new
         self._bytes += size
@@ -168,38 +174,6 @@ class Cursor:
                 kept[-1] = (seq, both)
             else:
                 kept.append((seq, event))
-
-
-def weight(event: Event) -> int:
-    """Roughly the bytes that an event holds."""
-    if isinstance(event, ItemDelta):
-        return 160 + len(event.text)
-    if isinstance(event, _LIGHT):
-        return 512
-    return 512 + _size(event)
-
-
-_LIGHT: Final = (ItemClosed, StateChanged, TurnStarted)
-"""Small ones; a prompt is weighed with the item that shows it."""
-
-
-def _size(root: object) -> int:
-    """The text in a nested value; of a very bushy one, a guess from a sample."""
-    size = 0
-    stack = [root]
-    for _ in range(1000):
-        if not stack:
-            break
-        value = stack.pop()
-        if isinstance(value, str):
-            size += len(value)
-        elif isinstance(value, list):
-            stack.extend(value)
-        elif isinstance(value, dict):
-            stack.extend(value.values())
-        elif isinstance(value, Struct):
-            stack.extend(msgspec.structs.astuple(value))
-    return size + 64 * len(stack)
 
 
 def merged(events: Iterable[Event], first: int) -> Iterator[tuple[int, Event]]:

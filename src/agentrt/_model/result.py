@@ -12,8 +12,9 @@ from .events import CancelledBy, Error, Outcome, Usage
 class TurnResult(Struct, frozen=True, kw_only=True):
     """The end of a turn.
 
-    `text` is the whole answer (not the thoughts), its parts separated by blank lines; `stop_reason` the agent's own word, kept beside
-    `outcome`, which agentrt decides; `duration` is in seconds.
+    `text` is the whole answer (not the thoughts), its parts separated by blank lines;
+    `stop_reason` the agent's own word, kept beside `outcome`, which agentrt decides; `duration` is
+    in seconds.
     """
 
     turn: str
