@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import psutil
@@ -22,13 +23,16 @@ from agentrt._runtime.descendants import MARKER
 from agentrt._runtime.guard import guard
 
 
-def programs() -> list[psutil.Process]:
-    """The guard programs of this process."""
-    return [
-        child
-        for child in psutil.Process().children()
-        if "supervisor.py" in " ".join(child.cmdline())
-    ]
+def programs(of: psutil.Process | None = None) -> list[psutil.Process]:
+    """The guard programs of a host, else of this process."""
+    children = (of or psutil.Process()).children()
+    return [child for child in children if "supervisor.py" in program_of(child)]
+
+
+def program_of(process: psutil.Process) -> str:
+    while not (words := process.cmdline()):
+        time.sleep(0.001)  # just being loaded
+    return " ".join(words)
 
 
 async def loaded() -> psutil.Process:
@@ -56,6 +60,7 @@ async def test_all_users_share_one_and_the_last_one_ends_it() -> None:
         async with guard() as second, started(["cat"]) as agent:
             assert first == second
             assert programs() == [program]
+            await until(lambda: MARKER in psutil.Process(agent.pid).environ())
             assert psutil.Process(agent.pid).environ()[MARKER].startswith(f"{first}:")
         assert programs() == [program]
     assert not running(program.pid)
@@ -171,16 +176,23 @@ DEAF = "trap '' TERM; echo $$; while :; do sleep 60; done"
 LEAVES_A_GRANDCHILD = "setsid sleep 60 & echo $!; cat"
 
 
-@contextmanager
-def host(mode: str, *scripts: str) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
-    """A host with an agent for each script, which says one number."""
-    argv = [sys.executable, "-c", HOST, mode, *scripts]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+def start_host(*arguments: str) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-c", HOST, *arguments]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+
+
+@asynccontextmanager
+async def host(mode: str, *scripts: str) -> AsyncIterator[tuple[subprocess.Popen[str], list[int]]]:
+    """A host with an agent for each script, which says one number. Its guard program ends too."""
+    with start_host(mode, *scripts) as process:
         assert process.stdout is not None
         try:
-            yield process, [int(process.stdout.readline()) for _ in scripts]
+            numbers = [int(process.stdout.readline()) for _ in scripts]
+            (program,) = programs(psutil.Process(process.pid))
+            yield process, numbers
         finally:
             process.kill()
+    await until_gone(program.pid)
 
 
 @pytest.fixture
@@ -196,7 +208,7 @@ async def test_when_the_host_is_killed_its_agents_and_what_they_started_end(
 ) -> None:
     log = tmp_path / "log"
     polite = SAYS_WHEN_TERMINATED.format(log)
-    with host("plain", polite, DEAF, LEAVES_A_GRANDCHILD) as (process, pids):
+    async with host("plain", polite, DEAF, LEAVES_A_GRANDCHILD) as (process, pids):
         process.kill()
         for pid in pids:
             await until_gone(pid)
@@ -205,7 +217,7 @@ async def test_when_the_host_is_killed_its_agents_and_what_they_started_end(
 
 
 async def test_a_forked_copy_of_the_host_does_not_keep_its_agents_alive() -> None:
-    with host("fork", LEAVES_A_GRANDCHILD) as (process, (grandchild,)):
+    async with host("fork", LEAVES_A_GRANDCHILD) as (process, (grandchild,)):
         assert process.stdout is not None
         process.send_signal(signal.SIGUSR1)
         copy = int(process.stdout.readline())
@@ -223,6 +235,6 @@ def test_a_host_that_was_dead_before_the_guard_program_ran_is_noticed() -> None:
 
 
 async def test_a_host_that_ends_in_order_leaves_nothing_to_guard() -> None:
-    with host("plain", "echo $$; cat >/dev/null & exit 0") as (process, _):
-        with trio.fail_after(10):
-            assert await trio.to_thread.run_sync(process.wait) == 0
+    async with host("plain", "echo $$; read line; exit 0") as (process, (agent,)):
+        os.kill(agent, signal.SIGKILL)
+        assert process.wait(timeout=5) == 0

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -24,6 +25,9 @@ MARKER = "AGENTRT_GUARD"
 
 
 _READ = 64 * 1024
+
+_LOADING = 0.005
+"""Seconds that the kernel may take, within `execve`, from the old environment to the new one."""
 
 
 class Found(NamedTuple):
@@ -86,10 +90,8 @@ def find(leader: Found, marker: str, known: Iterable[Found]) -> frozenset[Found]
         if (stat := rest.get(pid)) is not None and stat.start == start:
             members[pid] = rest.pop(pid)
     _add_related(members, rest)
-    token = marker.encode()
-    for pid in list(rest):
-        if token in _read(f"/proc/{pid}/environ"):
-            members[pid] = rest.pop(pid)
+    for pid in _carriers(rest, marker):
+        members[pid] = rest.pop(pid)
     _add_related(members, rest)
     members.pop(leader.pid, None)
     _wait_for_adopted(members)
@@ -108,6 +110,22 @@ def _add_related(members: dict[int, _Stat], rest: dict[int, _Stat]) -> None:
             return
         for pid in related:
             members[pid] = rest.pop(pid)
+
+
+def _carriers(processes: dict[int, _Stat], marker: str) -> list[int]:
+    """Those whose environment contains the marker."""
+    token, found, blank = marker.encode(), [], []
+    for pid, stat in processes.items():
+        environment = _read(f"/proc/{pid}/environ")
+        if token in environment:
+            found.append(pid)
+        elif not environment and stat.session:  # kernel threads have neither
+            blank.append(pid)
+    if blank:
+        # A process whose program is just being loaded shows no environment.
+        time.sleep(_LOADING)
+        found += [pid for pid in blank if token in _read(f"/proc/{pid}/environ")]
+    return found
 
 
 def _wait_for_adopted(members: dict[int, _Stat]) -> None:

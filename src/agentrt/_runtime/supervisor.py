@@ -29,8 +29,8 @@ LADDER: tuple[tuple[signal.Signals | None, float], ...] = (
 LOOK = 0.1
 """Seconds between two looks at the process table."""
 SETTLE = 0.5
-"""Seconds before an empty table is believed: an agent that the host was just starting carries no
-token until its program is loaded."""
+"""Seconds without a carrier before it is believed that none is left: a process whose program is
+just being loaded shows no environment."""
 
 
 def main() -> None:
@@ -38,18 +38,17 @@ def main() -> None:
         signal.signal(ignored, signal.SIG_IGN)  # its end is the host's end, nothing else
     token, host = sys.argv[1].encode(), int(sys.argv[2])
     wait_for_the_end_of(host)
-    begin = until = time.monotonic()
+    seen = until = time.monotonic()
     for signum, seconds in LADDER:
         until += seconds
         told: set[int] = set()  # nobody gets the same signal twice: some take that as an order
         while (now := time.monotonic()) < until:
-            left = False
             for pid in carriers(token):
-                left = True
+                seen = now
                 if signum is not None and pid not in told:
                     send(pid, signum)
                     told.add(pid)
-            if not left and now >= begin + SETTLE:
+            if now - seen > SETTLE:
                 return
             time.sleep(LOOK)
 
