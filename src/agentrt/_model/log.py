@@ -12,23 +12,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-import msgspec
-from msgspec import Struct
-
 from .._limits import Limits
 from .events import (
     CommandsChanged,
     Event,
-    ItemClosed,
     ItemDelta,
     ItemUpdated,
     ModesChanged,
     PlanChanged,
     QueueChanged,
-    StateChanged,
     TaskChanged,
     TitleChanged,
-    TurnStarted,
     UsageChanged,
 )
 from .state import SessionState, Snapshot, patched
@@ -63,6 +57,7 @@ class Log:
         self._batches: deque[tuple[int, int]] = deque()  # (events, bytes) of each `publish`
         self._weighed = 0  # how many of `_events` are in `_batches`
         self._bytes = 0
+        self._arrived = 0  # bytes of a message that has not become an event yet
         self._lossless: set[Cursor] = set()
         self._wakers: set[Callable[[], None]] = set()
 
@@ -74,13 +69,15 @@ class Log:
     def publish(self, size: int = 0) -> None:
         """Wake whoever waits for events, and keep the ring within its bounds.
 
-        `size`: the bytes of the message that the events were made of. They bound what the events
-        hold, and are known without looking into each of them.
+        `size`: the bytes that have arrived since the last call, which the events were made of. They
+        bound what the events hold, and are known without looking into each of them.
         """
+        self._arrived += size
         new = len(self._events) - self._weighed
         if not new:
             return
-        size += EVENT * new
+        size = self._arrived + EVENT * new
+        self._arrived = 0
         self._batches.append((new, size))
         self._weighed += new
         self._bytes += size

@@ -35,7 +35,6 @@ from .._model.driver import (
     Requested,
     Returned,
     Settled,
-    Settles,
     Signal,
     Started,
     StartFailed,
@@ -135,13 +134,13 @@ class Engine:
     @property
     def settling(self) -> bool:
         """True when only the agent's word that it rests is missing at the end of a turn."""
-        driver = self.link.driver if self.link is not None else None
-        return isinstance(driver, Settles) and driver.settling
+        settles = self.link.settles if self.link is not None else None
+        return settles is not None and settles.settling
 
     def settle(self) -> None:
         """Wait no longer for that word."""
-        if self.link is not None and isinstance(self.link.driver, Settles):
-            self.received(self.link, self.link.driver.settle())
+        if self.link is not None and self.link.settles is not None:
+            self.received(self.link, self.link.settles.settle())
 
     # --- starting and ending the process
 
@@ -213,13 +212,13 @@ class Engine:
 
     # --- the link's owner
 
-    def received(self, link: Link, effects: list[Effect]) -> None:
+    def received(self, link: Link, effects: list[Effect], size: int = 0) -> None:
         if link is not self.link:
             return
         take = self._take
         for effect in effects:
             take[type(effect)](effect)
-        self._settle_batch()
+        self._settle_batch(size)
 
     def closing(self, link: Link, reason: str) -> None:
         if link is self.link:
@@ -376,7 +375,7 @@ class Engine:
         turn._ended.set()
         self.conductor.adjust()
 
-    def _settle_batch(self) -> None:
+    def _settle_batch(self, size: int) -> None:
         """After effects were taken: what the conversation closed by itself is told to the agent,
         and a turn that the agent began gets its host."""
         conversation = self.conversation
@@ -388,7 +387,7 @@ class Engine:
             self._adopt()
         if self.settling:
             self.conductor.adjust()
-        self.publish()
+        self.publish(size)
 
     def _wake_readers(self) -> None:
         if self.news:
@@ -564,9 +563,10 @@ class Engine:
         self.publish()
         self.news.unpark_all()
 
-    def publish(self) -> None:
+    def publish(self, size: int = 0) -> None:
+        """The step is done: tell the state if it changed, and wake whoever reads."""
         self.conversation.sync()
-        self.log.publish()
+        self.log.publish(size)
         if self._batches:
             self._batches.unpark_all()
 

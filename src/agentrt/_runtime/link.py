@@ -10,7 +10,7 @@ import trio
 
 from .._errors import AgentrtError, AgentStartError, SessionNotFound
 from .._limits import Limits
-from .._model.driver import Driver, Effect, Opening, Started, StartFailed
+from .._model.driver import Driver, Effect, Opening, Settles, Started, StartFailed
 from .pipes import Transport, Writer, read_loop
 from .process import close
 
@@ -21,7 +21,9 @@ Connect = Callable[[Opening], AbstractAsyncContextManager[Transport]]
 class Owner(Protocol):
     """Whom a link tells what happens, synchronously and in order."""
 
-    def received(self, link: Link, effects: list[Effect]) -> None: ...
+    def received(self, link: Link, effects: list[Effect], size: int = 0) -> None:
+        """Effects of the driver, and the size of what they were made of, in bytes."""
+        ...
 
     def closing(self, link: Link, reason: str) -> None:
         """The agent can no longer be talked to although its process lives: end it."""
@@ -37,6 +39,7 @@ class Link:
 
     def __init__(self, owner: Owner, driver: Driver, limits: Limits) -> None:
         self.driver = driver
+        self.settles = driver if isinstance(driver, Settles) else None
         self.limits = limits
         self.started = trio.Event()
         """Set when the handshake has ended, one way or the other, or the process has."""
@@ -90,7 +93,7 @@ class Link:
 
     def _data(self, data: bytes) -> None:
         self.last_activity = trio.current_time()
-        self._owner.received(self, self.driver.receive(data))
+        self._owner.received(self, self.driver.receive(data), len(data))
 
     def _eof(self) -> None:
         self._owner.received(self, self.driver.receive_eof())
