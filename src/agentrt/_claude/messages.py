@@ -11,8 +11,7 @@ Field names are the wire's, camelCase where it is. `type` may be the last key of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from msgspec import Struct, ValidationError, convert
 from msgspec.json import Decoder
@@ -281,59 +280,56 @@ class Reader:
 
     def read(self, lines: bytes | bytearray) -> list[Message]:
         """The messages of some whole lines. Never raises: what cannot be read is `Bad`."""
-        if self._by_line:
-            return list(self._each(lines))
-        try:
-            batch = _decoder.decode_lines(lines)
-        except DECODE_ERRORS:
-            return list(self._each(lines))
-        if any(type(m) is SystemHead and m.subtype not in QUIET_SYSTEM for m in batch):
-            return self._with_system(batch, lines)
-        return batch  # type: ignore[return-value]  # a list of a part of the union
-
-    def _with_system(self, batch: list[_Wire], lines: bytes | bytearray) -> list[Message]:
-        """The second step of `system` lines: their subtypes share no shape worth declaring."""
-        texts = [line for line in lines.split(b"\n") if line.strip()]
-        if len(texts) != len(batch):  # not one object a line
-            return list(self._each(lines))
-        try:
-            return [
-                _system(decode(text, _objects))
-                if type(message) is SystemHead and message.subtype not in QUIET_SYSTEM
-                else message
-                for message, text in zip(batch, texts, strict=True)
-            ]
-        except RemoteProtocolError:
-            return list(self._each(lines))
-
-    def _each(self, lines: bytes | bytearray) -> Iterator[Message]:
-        for line in lines.split(b"\n"):
-            if not line.strip():
-                continue
+        if not self._by_line:
             try:
-                fields = decode(line, _objects)
-            except RemoteProtocolError as error:
-                yield Bad(str(error), bytes(line[:200]))
-                continue
-            yield self._one(fields, line)
+                batch = _decoder.decode_lines(lines)
+            except DECODE_ERRORS:
+                pass
+            else:
+                if not any(map(_is_open, batch)):
+                    return batch  # type: ignore[return-value]  # a list of a part of the union
+                texts = _split(lines)
+                if len(texts) == len(batch):
+                    return list(map(_whole, batch, texts))
+        return [self._line(line) for line in _split(lines)]
 
-    def _one(self, fields: JsonObject, line: bytes | bytearray) -> Message:
-        """One line, decoded without a type: also its lone surrogates are repaired by now."""
+    def _line(self, line: bytes | bytearray) -> Message:
+        try:
+            return _whole(_decoder.decode(line), line)
+        except DECODE_ERRORS:
+            pass
+        try:
+            fields = decode(line, _objects)  # repairs lone surrogates
+        except RemoteProtocolError as error:
+            return Bad(str(error), bytes(line[:200]))
         tag = fields.get("type")
-        if tag == "system" and isinstance(fields.get("subtype", ""), str):
-            return _system(fields)
         try:
             message: _Wire = convert(fields, _Wire)
-            return message
         except ValidationError as error:
             if isinstance(tag, str) and tag not in DECLARED:
                 self._by_line = True
                 return Unknown(tag, fields)
             return Bad(str(error), bytes(line[:200]))
+        return System(message.subtype, fields) if _is_open(message) else message
 
 
-def _system(fields: JsonObject) -> System:
-    return System(fields.get("subtype", ""), fields)
+def _split(lines: bytes | bytearray) -> list[bytes | bytearray]:
+    return [line for line in lines.split(b"\n") if line.strip()]
+
+
+def _is_open(message: _Wire) -> TypeGuard[SystemHead]:
+    """Whether the rest of a `system` line is still to be decoded."""
+    return type(message) is SystemHead and message.subtype not in QUIET_SYSTEM
+
+
+def _whole(message: _Wire, line: bytes | bytearray) -> Message:
+    """The second step of `system` lines: their subtypes share no shape worth declaring."""
+    if not _is_open(message):
+        return message
+    try:
+        return System(message.subtype, decode(line, _objects))
+    except RemoteProtocolError as error:
+        return Bad(str(error), bytes(line[:200]))
 
 
 DECLARED: frozenset[str] = frozenset(str(kind.__struct_config__.tag) for kind in _Wire.__args__)

@@ -119,6 +119,9 @@ class ClaudeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     resume_drops_turn: str | None = None
     persist: bool = True
     """False: no transcript is written, and the session cannot be resumed."""
+    replay: bool = True
+    """Whether the host wants to be told what was said before. Claude Code repeats nothing of a
+    resumed session whatever this says; `history` reads it from the transcript."""
 
     # --- settings, agents, extensions
     settings: str | JsonObject | None = None

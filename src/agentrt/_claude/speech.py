@@ -82,6 +82,7 @@ class Translator:
         """Tokens in the main agent's context, by the API's names."""
         self._streams: dict[str | None, _Stream] = {}
         self._names: dict[str, str] = {}
+        """The tools of the calls that have no result yet."""
         self._plan = Plan()
 
     def turn_ended(self) -> None:
@@ -89,6 +90,7 @@ class Translator:
         self.interrupted = False
         self.api_error = None
         self.denied.clear()
+        self._names.clear()
 
     # --- in pieces
 
@@ -189,8 +191,7 @@ class Translator:
             elif block.type.endswith("_tool_result") and block.tool_use_id:
                 self._result(block, block.tool_use_id, parent, {}, None, out)
             else:
-                for shown in from_claude([to_builtins(block)]):
-                    out.append(Showed(block=shown, message=message.id, parent=parent))
+                out += [Showed(block=b, message=message.id, parent=parent) for b in _shown(block)]
 
     def _confirm(
         self, block: wire.Block, message: str | None, parent: str | None, out: list[Effect]
@@ -289,6 +290,7 @@ class Translator:
         status = self._status(id, failed, meta.get("non_execution_kind"))
         content: list[ToolContent] = _unwrapped(block.content)
         name = self._names.pop(id, "")
+        self._streams.pop(id, None)  # a sub-agent has ended with its call
         out.append(
             ToolCalled(
                 id=id,
