@@ -167,7 +167,7 @@ def test_claude_code_takes_its_options_by_name() -> None:
     assert agent.env == {"A": "b"}
     assert agent.claude is not None
     assert (agent.claude.model, agent.claude.allowed_tools) == ("opus", ("Read",))
-    for wrong in ({"modle": "opus"}, {"model": 1}):
+    for wrong in ({"modelname": "opus"}, {"model": 1}):
         with pytest.raises(ValueError, match="not an option of Claude Code"):
             claude(**wrong)
 

@@ -182,14 +182,14 @@ def test_without_a_folder_for_settings_they_are_in_the_home_folder(place: Place)
         ("[agents.mine]\ncommand = ''", "agents.mine.command is empty"),
         ("[agents.mine]\ncommand = []", "agents.mine.command is empty"),
         ('[agents.mine]\ncommand = "it\'s"', "agents.mine.command: No closing quotation"),
-        ("[agents.mine]\ncomand = 'x'", "agents.mine.comand is no setting; there are: command,"),
+        ("[agents.mine]\ncmd = 'x'", "agents.mine.cmd is no setting; there are: command,"),
         (
             "[agents.mine]\ncommand = 'x'\nquirks = {cancel = 1}",
             "agents.mine.quirks.cancel is no setting; there are: handshake,",
         ),
         (
-            "[agents.claude]\nclaude = {modle = 'x'}",
-            "agents.claude.claude.modle is no setting; there are: permission_mode,",
+            "[agents.claude]\nclaude = {modelname = 'x'}",
+            "agents.claude.claude.modelname is no setting; there are: permission_mode,",
         ),
         ("[agents.mine]\ncommand = 'x'\nenv = {A = 1}", "agents.mine.env[...]: Expected `str`"),
     ],

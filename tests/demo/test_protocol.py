@@ -82,6 +82,14 @@ async def test_a_wrong_request_is_refused(demo: Demo) -> None:
             assert refused.value.code == code, (method, params)
 
 
+async def test_parameters_may_be_null_or_absent(demo: Demo) -> None:
+    async with demo() as peer:
+        for given in ({"params": None}, {}):
+            asked = peer.expect("session/list")
+            await peer.send({"id": asked.id, "method": "session/list", **given})
+            assert await asked.result() == {"sessions": []}
+
+
 async def test_a_wrong_or_unknown_notification_is_ignored(demo: Demo) -> None:
     async with demo() as peer:
         await peer.send(

@@ -111,8 +111,9 @@ P = TypeVar("P", bound=Struct)
 
 
 def params(message: Message, type: type[P]) -> P:
+    raw = bytes(message.params)
     try:
-        return msgspec.json.decode(message.params, type=type)
+        return msgspec.json.decode(b"{}" if raw == b"null" else raw, type=type)
     except msgspec.DecodeError as error:
         raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
 
@@ -159,9 +160,10 @@ class Agent:
                 self._notified(message)
             else:
                 await self._requested(message.id, message)
-        except Exception as error:
+        except Exception as failed:
+            error = _as_answer(failed)
             if message.id is not UNSET:
-                self._connection.refuse(message.id, _as_answer(error))
+                self._connection.refuse(message.id, error)
 
     def _notified(self, message: Message) -> None:
         match message.method:
