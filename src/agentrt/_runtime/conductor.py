@@ -144,9 +144,13 @@ class Conductor:
             self._poke.set()
 
     def adjust(self) -> None:
-        """The running turn, its state or what waits has changed: so may the next deadline."""
-        if self._asleep is not None:
-            self._asleep.deadline = self._alarm()
+        """The running turn, its state or what waits has changed: so may the next deadline.
+
+        One that comes later than before is left alone: moving it costs more than to wake up once
+        in vain, and turns are many while limits are long.
+        """
+        if self._asleep is not None and (alarm := self._alarm()) < self._asleep.deadline:
+            self._asleep.deadline = alarm
         if self._engine.turn is None and (self._hosted is not None or self._queue):
             self._poke.set()
 
