@@ -260,6 +260,14 @@ async def test_an_agent_that_leaves_at_the_end_of_its_input_gets_no_signal() -> 
     assert agent.returncode == 7
 
 
+async def test_an_agent_with_much_to_say_can_leave_although_nobody_listens_any_more() -> None:
+    program = python("import os, sys; os.write(1, b'x' * 2**20); sys.stdin.read(); sys.exit(7)")
+    with trio.fail_after(5):
+        async with started(program, limits=PATIENT) as agent:
+            await agent.wait_readable()
+    assert agent.returncode == 7
+
+
 async def test_an_agent_that_ignores_the_end_of_its_input_is_terminated() -> None:
     with trio.fail_after(5):
         async with started(["sleep", "60"]) as agent:

@@ -56,7 +56,8 @@ async def open_process(
     agentrt's marker. `on_stderr` sees what it writes to stderr; its errors are logged.
 
     Leaving the block takes nothing if `close` was called inside; else it runs the ladder, whose
-    bounds are in `limits`, also when cancelled. The process is of no use afterwards.
+    bounds are in `limits`, also when cancelled. The process is of no use afterwards; tasks that use
+    it belong into the block.
 
     Raises `AgentNotFound` if there is no such program, `AgentStartError` if it cannot be run.
     """
@@ -68,6 +69,8 @@ async def open_process(
         try:
             yield agent
         finally:
+            # Nobody else reads any more, and an agent whose output is stuck cannot leave.
+            services.start_soon(read_loop, agent, lambda data: None, lambda: None)
             with trio.CancelScope(shield=True):
                 await close(agent, limits)
             agent._release()
