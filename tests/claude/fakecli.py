@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -772,7 +773,11 @@ def main() -> None:
         assert first["request"]["subtype"] == "initialize", first
         HOOKS = first["request"].get("hooks")
         cli.success(first["request_id"], REPLY)
-    scenario(cli)
+    try:
+        scenario(cli)
+    except BaseException:
+        traceback.print_exc()
+        cli.bye(70)  # without the interpreter's farewell, which aborts while a thread reads
 
 
 if __name__ == "__main__":

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,11 @@ from msgspec import structs
 
 import agentrt
 from agentrt._agents import claude
+from agentrt._claude.legacy import driver_for
+from agentrt._model.driver import Opening
 from agentrt._runtime.hooks import hook
+from agentrt._runtime.open import serve_session
+from agentrt._runtime.wings import Offer, make_wing
 
 FAKE = str(Path(__file__).parent / "fakecli.py")
 QUICK = agentrt.Limits(
@@ -149,6 +156,30 @@ async def test_a_cli_that_skips_repeated_names_answers_every_prompt() -> None:
     async with session("duplicate_uuid") as s:
         for _ in range(3):
             assert (await s.run("the same words")).outcome == "completed"
+
+
+async def test_a_prompt_steered_into_a_turn_shares_its_answer() -> None:
+    async with session("fold_in") as s:
+        async with s.prompt("make it") as turn:
+            async for event in turn:
+                if isinstance(event, agentrt.ItemOpened) and event.item.type == "tool":
+                    s.steer("and test it")
+        assert turn.result.text == "both answered"
+        assert turns(s) == [("user", "completed")]
+        assert (await s.run("again")).text == "You said: again "
+
+
+async def test_prompts_that_came_too_late_run_together_as_the_next_turn() -> None:
+    async with session("merged_queue") as s:
+        async with s.prompt("go") as turn:
+            async for event in turn:
+                if isinstance(event, agentrt.TextDelta):
+                    s.steer("one more")
+                    s.steer("and another")
+        await told(s, agentrt.TurnEnded, times=2)
+        assert turns(s) == [("user", "completed"), ("agent", "completed")]
+        assert texts(s) == ["busy", "both answered"]
+        assert (await s.run("again")).text == "You said: again "
 
 
 # --- permissions, hooks, tools
@@ -393,3 +424,50 @@ async def test_a_cli_that_does_not_read_its_input_is_ended() -> None:
         limits = agentrt.Limits(cancel_grace=0.5, hard=0.5)
         result = await s.run("x" * 1_000_000, limits=limits, check=False)
         assert result.outcome in ("timed_out", "agent_died")
+
+
+# --- the reverse-engineered protocol
+
+
+@asynccontextmanager
+async def legacy_session(policy: agentrt.Policy) -> AsyncIterator[agentrt.Session]:
+    agent = claude([sys.executable, FAKE, "legacy"], legacy=True)
+    assert agent.claude is not None
+    options = agent.claude
+    keys = itertools.count(1)
+    wing = replace(
+        make_wing(agent, Opening(cwd="/"), Offer(env=os.environ, limits=QUICK)),
+        make_driver=lambda: driver_for(options, new_key=lambda: f"r{next(keys)}"),
+    )
+    with trio.fail_after(20):
+        async with serve_session(agent, wing, policy, QUICK) as session:
+            yield session
+
+
+@pytest.mark.parametrize(
+    ("policy", "said", "status"),
+    [(agentrt.allow_all, "approve", "completed"), (agentrt.deny_all, "deny", "denied")],
+)
+async def test_a_program_of_the_older_protocol_runs_what_is_approved(
+    policy: agentrt.Policy, said: str, status: str
+) -> None:
+    async with legacy_session(policy) as s:
+        for _ in range(2):
+            await s.run("go")
+        assert texts(s)[:2] == ["I will run a command.", f"It was: {said}"]
+        assert [item.status for item in items(s, "tool")] == [status, status]
+
+
+async def test_a_program_of_the_older_protocol_is_aborted_by_a_signal_and_lives_on() -> None:
+    async with legacy_session(agentrt.ask) as s:
+        async with s.prompt("go") as turn:
+            async for event in turn:
+                if isinstance(event, agentrt.PermissionOpened):
+                    turn.cancel()
+        assert turn.result.outcome == "cancelled"
+        async with s.prompt("go") as turn:
+            async for event in turn:
+                if isinstance(event, agentrt.PermissionOpened):
+                    turn.answer(event.request, "allow_once")
+        assert "It was: approve" in turn.result.text
+        assert turns(s) == [("user", "cancelled"), ("user", "completed")]

@@ -167,6 +167,14 @@ def test_a_turn_is_aborted_by_a_signal_and_the_process_lives_on(rig: Rig) -> Non
     rig.prompt(turn="t2")
 
 
+def test_nothing_is_answered_after_the_signal(rig: Rig) -> None:
+    rig.feed(assistant(tool_use("c1", "Bash", command="ls")))
+    rig.do(rig.driver.cancel())
+    before = len(rig.written)
+    rig.answer("k1")
+    assert len(rig.written) == before
+
+
 def test_an_abandoned_prompt_is_settled_by_its_late_end(rig: Rig) -> None:
     rig.driver.abandon()
     assert only(rig.feed(result()), Settled).turn == "t1"

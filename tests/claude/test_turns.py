@@ -18,6 +18,7 @@ from agentrt._model.driver import (
     Steers,
     TurnBegan,
     TurnFinished,
+    Write,
 )
 from agentrt._model.events import Notice
 
@@ -414,6 +415,13 @@ def test_cancel_may_be_repeated(rig: Rig) -> None:
     rig.do(rig.driver.cancel())
     ids = [m["request_id"] for m in rig.written if m.get("request", {}).get("cancel_queued")]
     assert len(set(ids)) == 2
+
+
+def test_an_interrupt_does_not_overtake_the_prompt_that_it_is_about(rig: Rig) -> None:
+    rig.prompt()
+    assert only(rig.driver.cancel(), Write).urgent is False
+    rig.feed(fate("u1", "queued"))
+    assert only(rig.driver.cancel(), Write).urgent is True
 
 
 def test_cancel_without_a_turn_sends_nothing(rig: Rig) -> None:

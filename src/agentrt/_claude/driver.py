@@ -151,7 +151,10 @@ class ClaudeDriver:
         if not self._turns.running:
             return []  # Claude would answer, and no result would ever come
         self._speech.interrupted = True
-        return [self._calls.send(INTERRUPT)]
+        interrupt = self._calls.send(INTERRUPT)
+        # Ahead of its own prompt it would find nothing to interrupt; right behind it, it works.
+        interrupt.urgent = self._turns.reached
+        return [interrupt]
 
     def abandon(self) -> list[Effect]:
         self._turns.abandon()

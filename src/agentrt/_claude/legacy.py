@@ -38,6 +38,7 @@ from .._wire.json import encode_line
 from .._wire.lines import Lines
 from . import messages as wire
 from . import notices
+from .driver import ClaudeDriver
 from .options import ClaudeOptions, effective
 from .outcome import judge, total_cost, turn_usage
 from .questions import ask_permission, permission_response
@@ -89,6 +90,7 @@ class LegacyDriver:
         if self._turn is None:
             return []
         self._speech.interrupted = True
+        self._asked.clear()  # the signal ends what waits; a later `deny` would hit the next turn
         return [Signal("interrupt")]
 
     def abandon(self) -> list[Effect]:
@@ -209,6 +211,14 @@ class LegacyDriver:
                     error=verdict.error,
                 )
             )
+
+
+def driver_for(
+    options: ClaudeOptions, *, new_key: NewKey, line_limit: int = Limits().line
+) -> ClaudeDriver | LegacyDriver:
+    """The driver that speaks what `options.legacy` says."""
+    kind = LegacyDriver if options.legacy else ClaudeDriver
+    return kind(options, new_key=new_key, line_limit=line_limit)
 
 
 class _Seen(Struct):
