@@ -1,0 +1,161 @@
+"""Files for the agent: `fs/read_text_file` and `fs/write_text_file`, below the session's roots."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from io import BytesIO
+from itertools import islice
+from typing import Final, TypeVar
+
+import msgspec
+import trio
+
+from .._errors import RequestError
+from .._limits import Limits
+from .._model.content import JsonObject
+from .._wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+from .messages import NOT_FOUND
+from .roots import NotAllowed, Place, Roots
+from .services import ReadTextFileRequest, WriteTextFileRequest
+
+T = TypeVar("T")
+
+THREADS: Final = 4
+"""File operations of one session at a time: more would only wait for the same disk."""
+
+
+class Host:
+    """Serves an ACP agent's requests for files. Nothing but regular files of UTF-8 text, up to
+    `limits.file` bytes, inside the roots, is read or written."""
+
+    def __init__(self, roots: Roots, *, limits: Limits | None = None) -> None:
+        self._roots = roots
+        self._limit = (limits or Limits()).file
+        self._threads = trio.CapacityLimiter(THREADS)
+
+    async def handle(self, method: str, params: JsonObject) -> JsonObject:
+        """The result of a request, by ACP's name for it. Raises `RequestError`.
+
+        A cancellation is felt when the file operation is over; a write has then happened wholly.
+        """
+        match method:
+            case "fs/read_text_file":
+                read = _parse(params, ReadTextFileRequest)
+                content = await self._in_thread(
+                    read.path, partial(self._read, read.path, read.line, read.limit)
+                )
+                return {"content": content}
+            case "fs/write_text_file":
+                write = _parse(params, WriteTextFileRequest)
+                await self._in_thread(write.path, partial(self._write, write.path, write.content))
+                return {}
+            case _:
+                raise RequestError(METHOD_NOT_FOUND, f"{method} is not supported")
+
+    async def _in_thread(self, path: str, function: Callable[[], T]) -> T:
+        with reported(path):
+            return await trio.to_thread.run_sync(function, limiter=self._threads)
+
+    def _read(self, path: str, line: int | None, limit: int | None) -> str:
+        with (
+            self._roots.locate(path) as place,
+            open(_open_regular(place, os.O_RDONLY), "rb") as file,
+        ):
+            data = file.read(self._limit + 1)
+        if len(data) > self._limit:
+            raise NotAllowed(f"the file is larger than {self._limit} bytes")
+        if line is not None or limit is not None:
+            first = min(max(line or 1, 1) - 1, len(data))
+            count = len(data) if limit is None else min(max(limit, 0), len(data))
+            data = b"".join(islice(BytesIO(data), first, first + count))
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise NotAllowed(f"it is no UTF-8 text ({error.reason})") from error
+
+    def _write(self, path: str, content: str) -> None:
+        data = content.encode()
+        if len(data) > self._limit:
+            raise NotAllowed(f"the content is larger than {self._limit} bytes")
+        with self._roots.locate(path, writing=True) as place:
+            try:
+                # Replacing a file needs no right to write it; opening it does.
+                fd = _open_regular(place, os.O_WRONLY)
+            except FileNotFoundError:
+                _replace(place, data, None)
+                return
+            try:
+                _replace(place, data, os.fstat(fd))
+            finally:
+                os.close(fd)
+
+
+def _open_regular(place: Place, flags: int) -> int:
+    # Looked at first because opening alone may wake what waits behind a FIFO or a device, and
+    # afterwards because it may have been another file by then.
+    _check_regular(place.stat())
+    fd = place.open(flags)
+    try:
+        _check_regular(os.fstat(fd))
+    except NotAllowed:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _check_regular(status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise NotAllowed("it is a folder")
+    if not stat.S_ISREG(status.st_mode):
+        raise NotAllowed("it is no regular file")
+
+
+def _replace(place: Place, data: bytes, old: os.stat_result | None) -> None:
+    """Put a file with this content in place, at once: nobody ever sees half of it."""
+    new = Place(place.folder, f".agentrt-{secrets.token_hex(8)}")
+    fd = new.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if old is None else 0o600)
+    try:
+        with open(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            if old is not None:
+                with suppress(PermissionError):  # only root can keep another user's file his
+                    os.fchown(fd, old.st_uid, old.st_gid)
+                os.fchmod(fd, stat.S_IMODE(old.st_mode))
+        os.replace(new.name, place.name, src_dir_fd=new.folder, dst_dir_fd=place.folder)
+    except BaseException:
+        os.unlink(new.name, dir_fd=new.folder)
+        raise
+
+
+def _parse(params: JsonObject, kind: type[T]) -> T:
+    try:
+        return msgspec.convert(params, kind)
+    except msgspec.ValidationError as error:
+        raise RequestError(INVALID_PARAMS, f"Invalid parameters: {error}") from error
+
+
+@contextmanager
+def reported(path: str) -> Iterator[None]:
+    """Turn what a file system says about a path into what is told to the agent."""
+    try:
+        yield
+    except NotAllowed as error:
+        raise RequestError(INVALID_PARAMS, f"{path:.500}: {error}") from error
+    except FileNotFoundError as error:
+        raise RequestError(NOT_FOUND, f"{path:.500}: there is no such file or folder") from error
+    except ValueError as error:  # a NUL, or half a character
+        raise RequestError(INVALID_PARAMS, f"{path!r:.500}: {error}") from error
+    except OSError as error:
+        code = INVALID_PARAMS if error.errno in _IMPOSSIBLE else INTERNAL_ERROR
+        raise RequestError(code, f"{path:.500}: {error.strerror}") from error
+
+
+_IMPOSSIBLE: Final = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO}
+"""What no disk and no rights could make right."""

@@ -1,0 +1,194 @@
+"""The folders that an agent may reach through its client, and what is below them.
+
+A path is walked part by part, each opened relative to the folder before and never through a link:
+links are read, and walked by the same steps. Nothing is checked first and opened later, so a link
+that is swapped meanwhile leads nowhere else. (Linux has `openat2` for this; Python has not.)
+
+Everything here blocks, for file systems may be slow: call it in a worker thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+LINKS: Final = 40
+"""Links that a path may lead through, as in the kernel."""
+
+DEPTH: Final = 200
+"""Parts of a path: as many descriptors are open for a moment."""
+
+GUARDED: Final = re.compile(r"(?:.*/)?(?:\.git|\.claude/settings(?:\.local)?\.json)")
+"""Below every root (or in lower case, for file systems to which it is the same): git runs what its
+hooks and settings say, Claude what its settings allow, and neither asks anybody."""
+
+_FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SAFE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+
+
+class NotAllowed(Exception):
+    """The path leads, or is, where the agent may not go; the message says why."""
+
+
+class Place:
+    """A name in an open folder: where a path leads, whether something is there or not."""
+
+    def __init__(self, folder: int, name: str) -> None:
+        self.folder = folder
+        self.name = name
+
+    def stat(self) -> os.stat_result:
+        """Of what is there now, also of a link. Raises `OSError`."""
+        return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
+
+    def open(self, flags: int, mode: int = 0o666) -> int:
+        """A descriptor of what is there now; not of a link. It does not block. Raises `OSError`."""
+        return os.open(self.name, flags | _SAFE, mode, dir_fd=self.folder)
+
+
+class Roots:
+    """Some folders, and all that is below them."""
+
+    def __init__(self, folders: Iterable[str]) -> None:
+        """Absolute paths of existing folders. Where they lead now counts, also if the paths lead
+        elsewhere later; an agent may use either way to write them."""
+        self._roots: list[tuple[list[str], list[str]]] = []
+        for folder in folders:
+            real = _split(os.path.realpath(folder))
+            self._roots += [(real, real), (_split(os.path.normpath(folder)), real)]
+        self._roots.sort(key=lambda root: len(root[0]), reverse=True)
+        self._pseudo = {
+            os.stat(system).st_dev for system in ("/proc", "/sys") if os.path.ismount(system)
+        }
+
+    @contextmanager
+    def locate(self, path: str, *, writing: bool = False) -> Iterator[Place]:
+        """Where an absolute path leads, while the block runs. If it is for `writing`, the folders
+        on the way that are missing are made, and what is `GUARDED` is refused.
+
+        Raises `NotAllowed`, or `OSError` for a part that is missing or no folder.
+        """
+        walk = _Walk(writing=writing)
+        try:
+            walk.restart(*self._root_of(path))
+            while (target := walk.step()) is not None:
+                if target.startswith("/"):
+                    walk.restart(*self._root_of(target))
+                else:
+                    walk.follow(target)
+            for folder in walk.folders:
+                if os.fstat(folder).st_dev in self._pseudo:
+                    raise NotAllowed("it is no file, but a view into the kernel")
+            yield Place(walk.folders[-1], walk.name)
+        finally:
+            walk.close()
+
+    @contextmanager
+    def folder(self, path: str) -> Iterator[int]:
+        """A descriptor of an existing folder, while the block runs. Raises as `locate`."""
+        with self.locate(path) as place:
+            folder = os.open(place.name, _FOLDER, dir_fd=place.folder)
+            try:
+                yield folder
+            finally:
+                os.close(folder)
+
+    def _root_of(self, path: str) -> tuple[list[str], list[str]]:
+        """The root that a path begins with, and the rest of it."""
+        if not path.startswith("/"):
+            raise NotAllowed("the path is not absolute")
+        parts = _split(path)
+        for written, real in self._roots:
+            if parts[: len(written)] == written:
+                return real, parts[len(written) :]
+        raise NotAllowed("it is outside the folders of this session")
+
+
+class _Walk:
+    """The way from a root to a place."""
+
+    def __init__(self, *, writing: bool) -> None:
+        self.folders: list[int] = []
+        """The open folders from the root to here; the last one is where the walk is."""
+        self.name = "."
+        self._writing = writing
+        self._way: list[str] = []
+        """The names of the open folders below the root."""
+        self._links = 0
+        self._parts: list[str] = []
+        """What is still to be walked, the next part last."""
+
+    def restart(self, root: list[str], parts: list[str]) -> None:
+        """Go on from a root, and then along `parts`."""
+        self.close()
+        self.folders = [os.open("/", _FOLDER)]
+        for name in root:
+            self._enter(name)
+            os.close(self.folders.pop(0))
+        self._way = []
+        self._push(parts)
+
+    def follow(self, target: str) -> None:
+        self._push(_split(target))
+
+    def step(self) -> str | None:
+        """Walk to the next link and return where it leads; None when the walk is over."""
+        while self._parts:
+            name = self._parts.pop()
+            if name == "..":
+                if len(self.folders) == 1:
+                    raise NotAllowed("it leads out of the folders of this session")
+                os.close(self.folders.pop())
+                self._way.pop()
+                continue
+            try:
+                return self._read_link(name)
+            except OSError as error:
+                # EINVAL: no link. ENOENT: nothing at all, which is for the caller to find.
+                if error.errno not in (errno.EINVAL, errno.ENOENT):
+                    raise
+            if self._writing and GUARDED.fullmatch("/".join((*self._way, name)).casefold()):
+                raise NotAllowed("what can start programs unasked is not for agents to write")
+            if not self._parts:
+                self.name = name
+                return None
+            self._enter_or_make(name)
+            self._way.append(name)
+        return None
+
+    def close(self) -> None:
+        while self.folders:
+            os.close(self.folders.pop())
+
+    def _push(self, parts: list[str]) -> None:
+        self._parts += reversed(parts)
+        if len(self._parts) + len(self.folders) > DEPTH:
+            raise NotAllowed(f"the path has more than {DEPTH} parts")
+
+    def _read_link(self, name: str) -> str:
+        target = os.readlink(name, dir_fd=self.folders[-1])
+        self._links += 1
+        if self._links > LINKS:
+            raise NotAllowed(f"it leads through more than {LINKS} links")
+        return target
+
+    def _enter_or_make(self, name: str) -> None:
+        try:
+            self._enter(name)
+        except FileNotFoundError:
+            if not self._writing:
+                raise
+            with suppress(FileExistsError):  # somebody was faster
+                os.mkdir(name, dir_fd=self.folders[-1])
+            self._enter(name)
+
+    def _enter(self, name: str) -> None:
+        self.folders.append(os.open(name, _FOLDER, dir_fd=self.folders[-1]))
+
+
+def _split(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
