@@ -60,6 +60,7 @@ from .updates import (
 )
 
 _updates: msgspec.json.Decoder[UpdateFrame] = msgspec.json.Decoder(UpdateFrame)
+_UPDATE = b'"session/update"'
 _json: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
@@ -226,7 +227,17 @@ class AcpDriver:
     def receive(self, data: bytes) -> list[Effect]:
         lines = self._lines.feed(data)
         if lines:
-            self._receive_lines(lines)
+            # What ends a turn, and what waits for an answer, comes last in what was read. Apart
+            # from the updates before it, these can be decoded in one go.
+            cut = lines.rfind(b"\n", 0, -1) + 1
+            last = bytes(lines[cut : cut + 65536]).rstrip(b"\n")
+            if _UPDATE in last or len(lines) - cut > 65536:
+                self._receive_lines(lines)
+            else:
+                if cut:
+                    self._receive_lines(lines[:cut])
+                if last and not last.isspace():
+                    self._receive_message(last)
         if self._lines.oversized:
             self._tell_oversized()
         return self._channel.take()

@@ -62,6 +62,7 @@ class Conductor:
             elif turn._when == "reject":
                 raise Busy("a turn is running")
             else:
+                turn._started = trio.Event()
                 self._enqueue(turn)
                 await turn._started.wait()
         except trio.Cancelled:
@@ -106,7 +107,7 @@ class Conductor:
         elif turn._machine is not None and turn._result is None:
             self._engine.cancel_turn(turn, "cancelled", by="caller")
             with trio.move_on_after(turn.limits.cancel_grace + 1, shield=True):
-                await turn._ended.wait()
+                await turn._wait_for_end()
         turn._close_cursor()
 
     def pause(self) -> None:

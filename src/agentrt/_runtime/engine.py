@@ -291,7 +291,8 @@ class Engine:
 
     def _hand_over(self, turn: Turn) -> None:
         self.turn = turn
-        turn._started.set()
+        if turn._started is not None:
+            turn._started.set()
         self.conductor.adjust()
 
     # --- ending turns
@@ -372,7 +373,6 @@ class Engine:
         self.turn = None
         if self.handlers:
             self.handlers.cancel_all()
-        turn._ended.set()
         self.conductor.adjust()
 
     def _settle_batch(self, size: int) -> None:

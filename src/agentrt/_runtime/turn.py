@@ -77,8 +77,7 @@ class Turn:
         self._hard_at = float("inf")
         self._grace_at = float("inf")
         self._resend_at = float("inf")
-        self._started = trio.Event()
-        self._ended = trio.Event()
+        self._started: trio.Event | None = None  # only if it has to wait for its place
         self._began = 0.0
         # --- of the iterator
         self._offered: str | None = None
@@ -128,7 +127,7 @@ class Turn:
                 self._attended = False
                 if self._result is None:
                     self._engine.questions.refuse_unattended(self)
-                    await self._ended.wait()
+                    await self._wait_for_end()
         finally:
             # By an error of the block, or of the wait above: by now only a cancellation.
             if self._result is None:
@@ -136,15 +135,20 @@ class Turn:
                 # Bounded by the session, which gives up on the agent after `cancel_grace`; the
                 # extra second is for a session that is being closed itself.
                 with trio.move_on_after(self.limits.cancel_grace + 1, shield=True):
-                    await self._ended.wait()
+                    await self._wait_for_end()
             self._close_cursor()
         if self._check and error is None:
             self.raise_for_outcome()
 
+    async def _wait_for_end(self) -> None:
+        while self._result is None:
+            await self._engine.news.park()
+
     def _fail(self, failure: BaseException) -> None:
         """It never started; `__aenter__` raises this."""
         self._failure = failure
-        self._started.set()
+        if self._started is not None:
+            self._started.set()
 
     def _close_cursor(self) -> None:
         if self._cursor is not None:
