@@ -69,6 +69,13 @@ class Talk:
         self.conversation.sync()
         self.log.publish()
 
+    def restarted(self) -> Talk:
+        """The conversation of another process of ours, from the log of this one."""
+        talk = Talk(ready=False)
+        talk.conversation.restore(through_json(self.log.since(0)))
+        talk.log.publish()
+        return talk
+
     def told(self) -> list[str]:
         """What was logged since the last call, without `state` events."""
         return [line(event) for event in self.events() if not isinstance(event, StateChanged)]
@@ -83,6 +90,13 @@ class Talk:
     def phases(self) -> list[str]:
         """The phases that were told since the last call."""
         return [e.state.phase for e in self.events() if isinstance(e, StateChanged)]
+
+
+_DELTAS = {
+    "text": TextDelta | ItemDelta,  # from JSON
+    "thought": ThoughtDelta | ItemDelta,
+    "tool": ItemDelta,
+}
 
 
 def call(id: str = "c1", /, **fields: object) -> ToolCalled:
@@ -173,11 +187,8 @@ class Rules:
             case ItemDelta(item=id):
                 turn, type, over = self._items[id]
                 assert turn == self.turn or turn is None, "text for an item of an earlier turn"
-                if isinstance(event, TextDelta | ThoughtDelta):
-                    assert not over, "text for an item that is closed"
-                    assert type == ("text" if isinstance(event, TextDelta) else "thought")
-                else:
-                    assert type == "tool"
+                assert type == "tool" or not over, "text for an item that is closed"
+                assert isinstance(event, _DELTAS[type])
             case ItemUpdated(item=id, patch=patch):
                 turn, _, over = self._items[id]
                 assert turn == self.turn or turn is None, "a change of an item of an earlier turn"

@@ -340,6 +340,7 @@ class AnyOrder(RuleBasedStateMachine):
     def _a_restart_leaves_nothing_open(self) -> None:
         talk, rules = Talk(ready=False), Rules()
         talk.conversation.restore(map(_decoder.decode, self.lines))
+        talk.log.publish()
         for event in talk.log.since(0):
             rules.check(event)
         assert rules.turn is None

@@ -39,7 +39,7 @@ from agentrt._model.events import (
     UsageChanged,
 )
 
-from .talk import Rules, Talk, ask, call, shown, through_json
+from .talk import Rules, Talk, ask, call, shown
 
 
 @pytest.fixture
@@ -334,16 +334,9 @@ def interrupted() -> Talk:
     return talk
 
 
-def restored(old: Talk) -> Talk:
-    new = Talk(ready=False)
-    new.conversation.restore(through_json(old.log.since(0)))
-    new.log.publish()
-    return new
-
-
 def test_after_a_restart_nothing_is_open() -> None:
     old = interrupted()
-    new = restored(old)
+    new = old.restarted()
     [*_, permission, tool, speech, turn, _task, _state] = new.log.since(0)
     assert [msgspec.to_builtins(event) for event in (permission, tool, speech, turn)] == [
         {"kind": "permission.closed", "request": "r12", "outcome": "cancelled", "by": "turn"},
@@ -363,7 +356,7 @@ def test_after_a_restart_nothing_is_open() -> None:
 
 def test_after_a_restart_what_was_logged_is_still_the_same() -> None:
     old = interrupted()
-    new = restored(old)
+    new = old.restarted()
     assert new.log.since(0)[: old.log.seq] == old.log.since(0)
     kept = Talk(ready=False).state
     for event in new.log.since(0)[: old.log.seq]:
@@ -372,7 +365,7 @@ def test_after_a_restart_what_was_logged_is_still_the_same() -> None:
 
 
 def test_after_a_restart_no_id_is_given_twice() -> None:
-    new = restored(interrupted()).conversation
+    new = interrupted().restarted().conversation
     assert [new.new_id(kind) for kind in "tirq"] == ["t2", "i5", "r13", "q6"]
 
 
@@ -382,13 +375,13 @@ def test_after_a_restart_a_whole_conversation_gets_nothing_but_its_state() -> No
     old.tell(Spoke("a"))
     old.conversation.end("completed")
     old.step()
-    new = restored(old)
+    new = old.restarted()
     assert new.log.seq == old.log.seq + 1
     assert isinstance(new.log.since(old.log.seq)[0], StateChanged)
 
 
 def test_after_a_restart_the_history_is_not_shown_again() -> None:
-    new = restored(interrupted())
+    new = interrupted().restarted()
     seq = new.log.seq
     new.tell(Said(content=[Text("hi")], replay=True), Spoke("a", replay=True))
     assert new.log.seq == seq

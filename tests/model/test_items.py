@@ -335,6 +335,15 @@ def test_words_of_the_user_in_a_turn_of_the_agents_are_shown(talk: Talk) -> None
     ]
 
 
+def test_words_of_the_user_in_a_turn_of_the_agents_are_dropped_after_its_cancel(talk: Talk) -> None:
+    talk.conversation.end("completed")
+    talk.conversation.begin("agent")
+    talk.conversation.cancel("user", None)
+    talk.events()
+    talk.tell(Said(content=[Text("task done")]))
+    assert talk.told() == []
+
+
 def test_words_of_the_user_behind_a_turn_do_not_begin_one(talk: Talk) -> None:
     talk.conversation.end("completed")
     talk.tell(Said(content=[Text("from elsewhere")]))
@@ -449,6 +458,15 @@ def test_a_history_that_is_known_already_is_dropped_without_a_word(talk: Talk) -
     talk.items.replayed()
     assert talk.told() == []
     assert talk.items.dropped == {"replay": 5}
+
+
+def test_the_history_does_not_touch_a_live_call_of_the_same_id(talk: Talk) -> None:
+    talk.tell(call("c1", opens=True))
+    talk.events()
+    talk.tell(call("c1", status="failed", replay=True))
+    assert talk.told() == ["notice late"]
+    talk.tell(call("c1", opens=True, replay=True))
+    assert talk.told() == ["i3 tool pending in no turn"]
 
 
 def test_calls_of_the_history_that_share_an_id_are_several_items() -> None:

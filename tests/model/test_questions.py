@@ -66,8 +66,9 @@ def test_the_call_that_is_announced_behind_its_question_is_the_same_item(talk: T
 
 
 def test_a_status_told_under_an_open_question_is_shown_after_it(talk: Talk) -> None:
-    talk.tell(call("c1", opens=True), ask("r1", "c1"), call("c1", status="running"))
+    talk.tell(call("c1", opens=True), ask("r1", "c1"))
     talk.events()
+    talk.tell(call("c1", status="running"))
     talk.conversation.resolve("r1", "selected", by="policy", option="yes")
     assert talk.told() == ["r1 selected by policy", "i2 status=running"]
 
@@ -100,10 +101,11 @@ def test_a_terminal_update_closes_the_question_about_its_call(talk: Talk) -> Non
 
 
 def test_two_questions_about_one_call_keep_it_waiting_until_both_are_answered(talk: Talk) -> None:
-    talk.tell(call("c1", opens=True), ask("r1", "c1"), ask("r2", "c1"))
+    talk.tell(call("c1", opens=True), ask("r1", "c1"))
     talk.events()
+    talk.tell(ask("r2", "c1"))
     talk.conversation.resolve("r2", "selected", by="user", option="yes")
-    assert talk.told() == ["r2 selected by user"]
+    assert talk.told() == ["r2 asks about i2", "r2 selected by user"]
     talk.conversation.resolve("r1", "selected", by="user", option="yes")
     assert talk.told() == ["r1 selected by user", "i2 status=pending"]
 
