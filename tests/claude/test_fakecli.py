@@ -74,6 +74,7 @@ async def told(session: agentrt.Session, kind: type, times: int = 1) -> Any:
 @agentrt.tool
 async def record(summary: str) -> str:
     """Persist the outcome."""
+    await trio.lowlevel.checkpoint()
     return f"recorded: {summary}"
 
 
@@ -116,6 +117,7 @@ async def test_a_continuation_after_the_result_calls_a_tool_and_is_waited_for() 
     @agentrt.tool
     async def record(summary: str) -> str:
         """Persist the outcome."""
+        await trio.lowlevel.checkpoint()
         calls.append(summary)
         return "ok"
 
@@ -281,6 +283,7 @@ async def test_a_cancelled_turn_cancels_the_tool_it_called() -> None:
 async def test_a_hook_is_asked() -> None:
     @hook("PreToolUse", matcher="Bash")
     async def no(input: dict[str, Any]) -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
         return {"decision": "block", "reason": input["tool_name"]}
 
     async with session("hook", hooks=[no]) as s:

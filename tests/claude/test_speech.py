@@ -82,11 +82,11 @@ def test_a_whole_text_adds_what_its_pieces_lacked(rig: Rig) -> None:
     told = rig.feed(
         start,
         event("content_block_start", index=0, content_block=text("")),
-        delta("Hel"),
-        assistant(text("Hello"), id="m1"),
+        delta("Hi th"),
+        assistant(text("Hi there"), id="m1"),
         event("content_block_stop", index=0),
     )
-    assert shape(told) == ["Hel", "lo", "|"]
+    assert shape(told) == ["Hi th", "ere", "|"]
 
 
 def test_a_whole_text_after_its_blocks_end_is_not_told_again(rig: Rig) -> None:

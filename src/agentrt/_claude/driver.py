@@ -120,7 +120,8 @@ class ClaudeDriver:
         if self._turns.user is not None:
             raise LocalProtocolError("a prompt is already in flight")
         write, uuid = self._user_message(content)
-        self._forget_turn()
+        if self._turns.agent is None:
+            self._forget_turn()
         self._turns.prompted(turn, uuid)
         return [write]
 

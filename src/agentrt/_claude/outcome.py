@@ -83,7 +83,7 @@ def _error(result: Result, reason: str | None, api_error: ApiError | None) -> Er
 
 
 def turn_usage(result: Result, cost_before: float | None) -> Usage | None:
-    """What the turn took, with all its helpers. Older CLIs tell only the main conversation's
+    """What the turn took, with all its sub-agents. Older CLIs tell only the main conversation's
     tokens, and the cost of the whole session; `cost_before` is that of the result before, None if
     it is not known."""
     if isinstance(result.model_usage_since_last_result, dict):
@@ -104,7 +104,7 @@ def turn_usage(result: Result, cost_before: float | None) -> Usage | None:
 
 
 def session_usage(result: Result, context: dict[str, int], model: str | None) -> Usage:
-    """What the session took so far, with all its helpers, and how full the context window is.
+    """What the session took so far, with all its sub-agents, and how full the context window is.
 
     `context` are the API's counts of the main agent's last message.
     """
