@@ -147,7 +147,6 @@ def background(talk: Talk) -> None:
     talk.tell(ModesSet(Modes(mode=None, model="a", models=[Choice("a", "A")])), TitleSet(None))
     talk.step()
     talk.agent.alive, talk.agent.pid = False, None
-    talk.conversation.orphan_tasks()
     talk.conversation.lifecycle = "dead"
     talk.conversation.error = Error("agent_failed", "it cannot be started")
     talk.step()

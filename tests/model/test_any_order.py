@@ -272,15 +272,16 @@ class AnyOrder(RuleBasedStateMachine):
     def process(self, alive: bool) -> None:
         self.talk.agent.alive = alive
         self.talk.agent.pid = 42 if alive else None
-        if not alive:
-            self.conversation.orphan_tasks()
+        self.conversation.lifecycle = "ready" if alive else "dead"
 
     @rule()
     def batch_ends(self) -> None:
         self.talk.step()
         state = self.talk.state.state
         assert (state.turn and state.turn.id) == (self.turn and self.turn.id)
-        if self.turn is not None and self.is_shown():
+        if state.phase == "dead":
+            assert all(task.status in TERMINAL for task in self.talk.state.tasks.values())
+        elif self.turn is not None and self.is_shown():
             assert (state.phase == "waiting") is bool(self.talk.items.open_requests())
 
     @rule(most=st.integers(1, 9))

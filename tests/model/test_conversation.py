@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -310,11 +312,14 @@ def test_ids_are_unique_by_kind(talk: Talk) -> None:
 # --- after the agent, and after a restart of ours
 
 
-def test_background_work_of_a_process_that_is_gone_is_orphaned(talk: Talk) -> None:
+@pytest.mark.parametrize("lifecycle", ["dead", "closed"])
+def test_background_work_of_a_process_that_is_gone_is_orphaned(talk: Talk, lifecycle: Any) -> None:
     talk.tell(TaskSet(Task(id="b1")), TaskSet(Task(id="b2", status="completed")))
+    talk.step()
     talk.events()
-    talk.conversation.orphan_tasks()
-    talk.conversation.orphan_tasks()
+    talk.conversation.lifecycle = lifecycle
+    talk.step()
+    talk.step()
     assert talk.told() == ["task b1 orphaned"]
 
 
@@ -378,6 +383,15 @@ def test_after_a_restart_a_whole_conversation_gets_nothing_but_its_state() -> No
     new = old.restarted()
     assert new.log.seq == old.log.seq + 1
     assert isinstance(new.log.since(old.log.seq)[0], StateChanged)
+
+
+def test_after_a_restart_the_queue_is_what_was_logged() -> None:
+    new = interrupted().restarted()
+    seq = new.log.seq
+    new.conversation.queue([QueueEntry("q5", [Text("next")])], paused=False)
+    assert new.log.seq == seq
+    new.conversation.queue([], paused=False)
+    assert new.log.seq == seq + 1
 
 
 def test_after_a_restart_the_history_is_not_shown_again() -> None:

@@ -7,6 +7,7 @@ import pytest
 from agentrt._model.content import Text
 from agentrt._model.driver import Spoke
 from agentrt._model.events import PermissionOpened, StateChanged, Tool
+from agentrt._model.turn import TurnState
 
 from .talk import OPTIONS, Talk, ask, call
 
@@ -188,6 +189,16 @@ def test_the_session_waits_while_any_question_is_open(talk: Talk) -> None:
     talk.conversation.resolve("r2", "selected", by="user", option="yes")
     talk.step()
     assert talk.phases() == ["waiting", "running"]
+
+
+def test_the_turn_runs_again_with_its_last_answer(talk: Talk) -> None:
+    talk.tell(ask("r1"), ask("r2"))
+    turn = talk.conversation.turn
+    assert turn is not None
+    talk.conversation.resolve("r1", "selected", by="user", option="yes")
+    assert turn.state is TurnState.WAITING
+    talk.conversation.resolve("r2", "selected", by="user", option="yes")
+    assert turn.state is TurnState.RUNNING
 
 
 def test_the_session_runs_again_when_the_agent_goes_on_without_the_answer(talk: Talk) -> None:

@@ -266,13 +266,7 @@ class Conversation:
             self._queue, self._paused = entries, paused
             self._append(QueueChanged(entries, paused))
 
-    # --- what is left of an agent that is gone
-
-    def orphan_tasks(self) -> None:
-        """The process is gone, and with it what it did in the background."""
-        for task in list(self.log.state.tasks.values()):
-            if task.status not in TERMINAL:
-                self._append(TaskChanged(msgspec.structs.replace(task, status="orphaned")))
+    # --- after a restart of ours
 
     def restore(self, events: Iterable[Event]) -> None:
         """Go on with the events that an earlier process of ours has logged. What they leave open
@@ -295,7 +289,6 @@ class Conversation:
         for turn in state.turns.values():
             if turn.outcome is None:
                 self._append(TurnEnded(turn=turn.id, outcome="agent_died"))
-        self.orphan_tasks()
         self.lifecycle = "dead"
         self.keep_replay = False
         self.sync()
@@ -325,6 +318,8 @@ class Conversation:
         if now == self._said:
             return
         self._said = now
+        if self.lifecycle == "dead" or self.lifecycle == "closed":
+            self._orphan_tasks()
         self._append(
             StateChanged(
                 State(
@@ -343,6 +338,12 @@ class Conversation:
                 )
             )
         )
+
+    def _orphan_tasks(self) -> None:
+        """The process is gone, and with it what it did in the background."""
+        for task in list(self.log.state.tasks.values()):
+            if task.status not in TERMINAL:
+                self._append(TaskChanged(msgspec.structs.replace(task, status="orphaned")))
 
 
 def _ids(event: Event) -> list[str]:
