@@ -7,11 +7,8 @@ deadlines. Each step ends with `_publish`, so that viewers see whole steps.
 
 from __future__ import annotations
 
-import logging
 import math
-import signal
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import trio
@@ -48,18 +45,13 @@ from .._model.events import CancelledBy, Error, Notice, Outcome
 from .._model.result import TurnResult
 from .calls import Calls
 from .conductor import Conductor, gave_up
-from .handlers import Handlers, OnError, Refuse, Reply, Starter
-from .link import Connect, Link
+from .link import Connect, Link, exit_words
 from .permissions import Policy
 from .questions import Questions
 from .scopes import ServiceNursery
+from .services import Services
 from .tool_server import ToolServer
 from .turn import Turn
-
-logger = logging.getLogger(__name__)
-
-Service = Callable[[Requested], Awaitable[Any]]
-"""Answers one kind of request of the agent; an exception is an error answer."""
 
 
 class Engine:
@@ -79,7 +71,6 @@ class Engine:
         self.conversation = conversation
         self.limits = limits
         self.opening = opening
-        self.handlers = Handlers()
         self.news = trio.lowlevel.ParkingLot()
         """Readers of the log park here; woken once a batch."""
         self.turn: Turn | None = None
@@ -96,12 +87,12 @@ class Engine:
         self.closed = trio.Event()
         self._make_driver = make_driver
         self._connect = connect
-        self.services: dict[str, Service] = {}
-        """By method, or by the part before its slash."""
+        self.services = Services(self)
         self.tool_server: ToolServer | None = None
         self.questions = Questions(self, policy)
         self.wall_time = now
-        self._services_nursery: ServiceNursery
+        self.nursery: ServiceNursery
+        """Of the tasks that outlive turns."""
         self.conductor = Conductor(self)
         self.calls = Calls(self)
         self._steered: set[str | None] = set()
@@ -111,7 +102,7 @@ class Engine:
             Write: self._write,
             Signal: self._signal,
             Asked: self.questions.asked,
-            Requested: self._requested,
+            Requested: self.services.requested,
             Withdrawn: self._withdrawn,
             TurnBegan: self._turn_began,
             TurnFinished: self._turn_finished,
@@ -147,7 +138,7 @@ class Engine:
     async def start(self, nursery: ServiceNursery, opening: Opening) -> None:
         """Start a process and shake hands, within `limits.handshake`. Raises `AgentStartError`.
         Being cancelled, or failing, ends the process again."""
-        self._services_nursery = nursery
+        self.nursery = nursery
         self.opening = opening
         conversation = self.conversation
         conversation.lifecycle = "starting"
@@ -208,7 +199,7 @@ class Engine:
     async def _restart(self, resume: str | None) -> None:
         options = {**self.opening.options, "replay": False}
         opening = structs.replace(self.opening, resume=resume, fork=False, options=options)
-        await self.start(self._services_nursery, opening)
+        await self.start(self.nursery, opening)
 
     # --- the link's owner
 
@@ -223,14 +214,14 @@ class Engine:
     def closing(self, link: Link, reason: str) -> None:
         if link is self.link:
             self.log.append(Notice("error", "agent_unreachable", reason))
-            self._services_nursery.start_soon(link.close)
+            self.nursery.start_soon(link.close)
             self.publish()
 
     def gone(self, link: Link) -> None:
         if link is not self.link:
             return
         self.calls.fail_all(Error("agent_died", "the agent's process has ended"))
-        self.handlers.cancel_all()
+        self.services.handlers.cancel_all()
         self._dead(None)
 
     def _dead(self, error: Error | None) -> None:
@@ -247,7 +238,7 @@ class Engine:
             code = link.returncode
             died = Error(
                 "agent_died",
-                f"the agent's process ended ({_exit_words(code)}) before the turn did",
+                f"the agent's process ended ({exit_words(code)}) before the turn did",
                 {"returncode": code, "stderr": link.stderr[-4096:]},
             )
             self.finish_turn("agent_died", error=died)
@@ -313,7 +304,7 @@ class Engine:
             self.conductor.pause()
         self.conversation.cancel(by, self.wall_time() + grace)
         self.tell_cancel()
-        self.handlers.cancel_all()
+        self.services.handlers.cancel_all()
         self.conductor.adjust()
         self.publish()
 
@@ -371,8 +362,8 @@ class Engine:
             duration=trio.current_time() - turn._began,
         )
         self.turn = None
-        if self.handlers:
-            self.handlers.cancel_all()
+        if self.services.handlers:
+            self.services.handlers.cancel_all()
         self.conductor.adjust()
 
     def _settle_batch(self, size: int) -> None:
@@ -381,7 +372,7 @@ class Engine:
         conversation = self.conversation
         while conversation.items.released:
             key = conversation.items.released.pop()
-            self.handlers.cancel(key)
+            self.services.handlers.cancel(key)
             self.questions.drop(key)
         if conversation.turn is not None and self.turn is None:
             self._adopt()
@@ -408,71 +399,8 @@ class Engine:
         assert self.link is not None
         self.link.interrupt()
 
-    def _requested(self, effect: Requested) -> None:
-        link = self.link
-        assert link is not None
-        driver = link.driver
-        service = self.services.get(effect.method) or self.services.get(
-            effect.method.partition("/")[0]
-        )
-        key = effect.key
-        if service is None:
-            self.perform(driver.refuse(key, -32601, f"{effect.method} is not offered here"))
-            return
-        self.spawn(
-            key,
-            partial(service, effect),
-            lambda result: self.received(link, driver.reply(key, result)),
-            lambda code, message, data: self.received(
-                link, driver.refuse(key, code, message, data)
-            ),
-            on_error=partial(self.tell_handler_error, effect.method),
-        )
-
-    def tell_handler_error(self, what: str, error: Exception) -> None:
-        """A handler failed: its caller got an error answer, and whoever watches is told."""
-        logger.error("%s failed", what, exc_info=error)
-        message = f"{what} failed: {type(error).__name__}: {error}"
-        self.log.append(Notice("error", "handler_failed", message))
-        self.publish()
-
-    def spawn(
-        self,
-        key: str,
-        service: Callable[[], Awaitable[Any]],
-        reply: Reply,
-        refuse: Refuse,
-        *,
-        on_error: OnError,
-    ) -> None:
-        """Serve a request in the running turn's nursery and context, or in the session's."""
-
-        async def serve() -> Any:
-            await trio.lowlevel.checkpoint_if_cancelled()  # it may have been withdrawn by now
-            return await service()
-
-        self._start_in_turn(self.handlers.prepare(key, serve, reply, refuse, on_error))
-
-    def spawn_tool(self, call: Callable[..., Awaitable[None]], /, *args: object) -> None:
-        """Run a tool call, which answers by itself, where `spawn` would."""
-        key = self.conversation.new_id("tool")
-        start = self.handlers.prepare(
-            key,
-            lambda: call(*args),
-            lambda result: None,
-            lambda *error: None,
-            partial(self.tell_handler_error, "a tool call"),
-        )
-        self._start_in_turn(start)
-
-    def _start_in_turn(self, start: Callable[[Starter], None]) -> None:
-        if self.turn is None:
-            start(self._services_nursery)
-        else:
-            self.conductor.start_handler(self.turn, start)
-
     def _withdrawn(self, effect: Withdrawn) -> None:
-        self.handlers.cancel(effect.key)
+        self.services.handlers.cancel(effect.key)
         self.conversation.resolve(effect.key, "cancelled", by="agent")
 
     def _turn_began(self, effect: TurnBegan) -> None:
@@ -569,15 +497,3 @@ class Engine:
         self.log.publish(size)
         if self._batches:
             self._batches.unpark_all()
-
-
-def _exit_words(code: int | None) -> str:
-    """An exit status for people."""
-    if code is None:
-        return "without an exit status"
-    if code < 0:
-        try:
-            return f"signal {signal.Signals(-code).name}"
-        except ValueError:
-            return f"signal {-code}"
-    return f"exit status {code}"

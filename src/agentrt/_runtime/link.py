@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
@@ -148,3 +149,15 @@ class Link:
         else:
             message = f"{name} was not ready within {self.limits.handshake:g} s"
         return AgentStartError(message, returncode=self.returncode, stderr=self.stderr)
+
+
+def exit_words(code: int | None) -> str:
+    """An exit status for people."""
+    if code is None:
+        return "without an exit status"
+    if code < 0:
+        try:
+            return f"signal {signal.Signals(-code).name}"
+        except ValueError:
+            return f"signal {-code}"
+    return f"exit status {code}"

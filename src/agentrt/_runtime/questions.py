@@ -64,7 +64,7 @@ class Questions:
             async def decide() -> None:
                 self._decide(effect.key, await pending, by="policy")
 
-            self._engine.spawn(
+            self._engine.services.spawn(
                 effect.key,
                 decide,
                 lambda result: None,
@@ -75,7 +75,7 @@ class Questions:
             self._decide(effect.key, decision, by="policy")
 
     def _failed(self, key: str, error: Exception) -> None:
-        self._engine.tell_handler_error("the permission policy", error)
+        self._engine.services.tell_error("the permission policy", error)
         self._decide(key, Deny("the permission policy failed"), by="policy")
 
     def _limit(self, key: str, limit: float) -> None:
@@ -84,7 +84,7 @@ class Questions:
             self._reject(key, by="timeout", outcome="expired")
 
         # It shares the key's fate with a policy's handler: both end when the question does.
-        self._engine.spawn(
+        self._engine.services.spawn(
             f"{key}:limit",
             expire,
             lambda result: None,
@@ -171,8 +171,8 @@ class Questions:
             key, outcome, by=by, option=answer.option, denied=denied
         ):
             return
-        engine.handlers.cancel(f"{key}:limit")
-        engine.handlers.cancel(key)
+        engine.services.handlers.cancel(f"{key}:limit")
+        engine.services.handlers.cancel(key)
         if denied and engine.turn is not None:
             engine.turn._denied = True
         link = engine.link
@@ -184,7 +184,7 @@ class Questions:
 
     def drop(self, key: str) -> None:
         """Tell the agent that nobody will answer (`cancelled`)."""
-        self._engine.handlers.cancel(f"{key}:limit")
+        self._engine.services.handlers.cancel(f"{key}:limit")
         link: Any = self._engine.link
         if link is not None:
             self._engine.received(link, link.driver.answer(key, Answer()))

@@ -130,7 +130,7 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
             yield opening
             return
         server = _tool_server(engine, session, offer)
-        async with serve_tools(server, engine.spawn_tool, limits=offer.limits) as endpoint:
+        async with serve_tools(server, engine.services.spawn_tool, limits=offer.limits) as endpoint:
             servers = (await endpoint.http_server(), endpoint.stdio_server())
             yield structs.replace(opening, mcp_servers=opening.mcp_servers + servers)
 
@@ -143,7 +143,7 @@ def _tool_server(engine: Engine, session: Session, offer: Offer) -> ToolServer:
         session=session,
         turn=lambda: engine.turn,
         timeout=offer.limits.tool,
-        on_error=lambda tool, error: engine.tell_handler_error(f"the tool {tool.name}", error),
+        on_error=lambda tool, error: engine.services.tell_error(f"the tool {tool.name}", error),
     )
     engine.tool_server = server
     return server
@@ -181,9 +181,9 @@ def _claude(agent: Agent, opening: Opening, offer: Offer) -> Wing:
         if offer.tools:
             server = _tool_server(engine, session, offer)
             connection = server.connect(partial(_notify, engine, server.name))
-            engine.services["mcp"] = partial(_serve_mcp, connection)
+            engine.services.table["mcp"] = partial(_serve_mcp, connection)
         if offer.hooks:
-            engine.services["hook"] = lambda request: hooks.serve(request, engine.turn)
+            engine.services.table["hook"] = lambda request: hooks.serve(request, engine.turn)
         yield with_session_id(opening, options, lambda: str(uuid4()))
 
     return Wing(opening, make_driver, offer.connect or connect, attach)

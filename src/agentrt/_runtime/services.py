@@ -1,0 +1,98 @@
+"""What the agent may ask of its host: files, terminals, tools, hooks; each by a handler.
+
+`table` says who serves what; it is filled when the session is opened.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from .._model.driver import Requested
+from .._model.events import Notice
+from .._wire.jsonrpc import METHOD_NOT_FOUND
+from .handlers import Handlers, OnError, Refuse, Reply, Starter
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+logger = logging.getLogger(__name__)
+
+Service = Callable[[Requested], Awaitable[Any]]
+"""Answers one kind of request; an exception is an error answer."""
+
+
+class Services:
+    """Starts the handlers of the agent's requests, where they belong."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.handlers = Handlers()
+        self.table: dict[str, Service] = {}
+        """By method, or by the part before its slash."""
+        self._engine = engine
+
+    def requested(self, effect: Requested) -> None:
+        """The agent asks for a service; what is not offered is refused at once."""
+        engine, link, key = self._engine, self._engine.link, effect.key
+        assert link is not None
+        driver = link.driver
+        service = self.table.get(effect.method) or self.table.get(effect.method.partition("/")[0])
+        if service is None:
+            message = f"{effect.method} is not offered here"
+            engine.received(link, driver.refuse(key, METHOD_NOT_FOUND, message))
+            return
+        self.spawn(
+            key,
+            partial(service, effect),
+            lambda result: engine.received(link, driver.reply(key, result)),
+            lambda code, message, data: engine.received(
+                link, driver.refuse(key, code, message, data)
+            ),
+            on_error=partial(self.tell_error, effect.method),
+        )
+
+    def spawn(
+        self,
+        key: str,
+        service: Callable[[], Awaitable[Any]],
+        reply: Reply,
+        refuse: Refuse,
+        *,
+        on_error: OnError,
+    ) -> None:
+        """Serve a request in the running turn's nursery and context, or in the session's."""
+
+        async def serve() -> Any:
+            await trio.lowlevel.checkpoint_if_cancelled()  # it may have been withdrawn by now
+            return await service()
+
+        self._start(self.handlers.prepare(key, serve, reply, refuse, on_error))
+
+    def spawn_tool(self, call: Callable[..., Awaitable[None]], /, *args: object) -> None:
+        """Run a tool call, which answers by itself, where `spawn` would."""
+        start = self.handlers.prepare(
+            self._engine.conversation.new_id("tool"),
+            lambda: call(*args),
+            lambda result: None,
+            lambda *refusal: None,
+            partial(self.tell_error, "a tool call"),
+        )
+        self._start(start)
+
+    def _start(self, start: Callable[[Starter], None]) -> None:
+        engine = self._engine
+        if engine.turn is None:
+            start(engine.nursery)
+        else:
+            engine.conductor.start_handler(engine.turn, start)
+
+    def tell_error(self, what: str, error: Exception) -> None:
+        """A handler failed: its caller got an error answer, and whoever watches is told."""
+        logger.error("%s failed", what, exc_info=error)
+        message = f"{what} failed: {type(error).__name__}: {error}"
+        self._engine.log.append(Notice("error", "handler_failed", message))
+        self._engine.publish()
