@@ -86,8 +86,9 @@ def turn_usage(result: Result, cost_before: float | None) -> Usage | None:
     """What the turn took, with all its sub-agents. Older CLIs tell only the main conversation's
     tokens, and the cost of the whole session; `cost_before` is that of the result before, None if
     it is not known."""
-    if isinstance(result.model_usage_since_last_result, dict):
-        return _total(result.model_usage_since_last_result)
+    since = result.model_usage_since_last_result
+    if isinstance(since, dict):
+        return _total(since) if since else None
     total, usage = total_cost(result), result.usage
     cost: float | None = None
     if total is not None and cost_before is not None and total >= cost_before:
