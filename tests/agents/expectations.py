@@ -21,8 +21,8 @@ class Expectation:
     command_survives_cancel: bool = False
     """The command of a cancelled turn runs on, until the session ends it."""
 
-    remembers_after_kill: bool = True
-    """A new process can resume the conversation."""
+    remembers_after_kill: bool | None = True
+    """A new process can resume the conversation; None: only sometimes."""
 
     finds_tools_late: bool = False
     """It looks for the tools of MCP servers behind its first turns."""
@@ -48,7 +48,8 @@ EXPECTATIONS: Final[dict[str, Expectation]] = {
         asks_about="record", notes="runs commands without asking; asks about MCP tools"
     ),
     "gemini": Expectation(
-        remembers_after_kill=False, notes="cannot load a session of an earlier process"
+        remembers_after_kill=None,
+        notes="loses a conversation that is loaded within the minute in which it began",
     ),
     "kimi": Expectation(),
     "vibe": Expectation(notes="asks only in its mode `ask`"),

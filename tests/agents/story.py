@@ -104,7 +104,7 @@ def agent_of(lab: Lab) -> Agent:
     """The catalogue's agent of that name, with its quirks, as the lab starts it; else a new one."""
     for found in agentrt.find_agents():
         if found.agent.name == lab.agent:
-            return structs.replace(found.agent, command=lab.argv)
+            return structs.replace(found.agent, command=lab.argv, installed_as=None)
     return agentrt.acp(lab.argv, name=lab.agent)
 
 

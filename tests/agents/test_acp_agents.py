@@ -173,9 +173,9 @@ async def test_after_a_kill_the_next_prompt_is_answered(lab: Lab) -> None:
     assert "Another answer." in result.text
     assert "word" not in result.text
     [restarted] = story.notices("agent_restarted")
-    assert restarted.data == {"resumed": expected.remembers_after_kill}
+    assert expected.remembers_after_kill in (None, restarted.data["resumed"])
     [*_, asked] = [ask for ask in lab.model.asks() if ask.marker == "[[again]]"]
-    assert ("[[text]]" in asked.history) == expected.remembers_after_kill
+    assert ("[[text]]" in asked.history) == restarted.data["resumed"]
 
 
 async def test_an_agent_calls_a_tool_of_this_process(lab: Lab) -> None:
