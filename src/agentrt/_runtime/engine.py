@@ -221,7 +221,7 @@ class Engine:
         if link is not self.link:
             return
         self.calls.fail_all(Error("agent_died", "the agent's process has ended"))
-        self.services.handlers.cancel_all()
+        self.services.agent_gone()
         self._dead(None)
 
     def _dead(self, error: Error | None) -> None:

@@ -51,6 +51,8 @@ async def open_session(
     mode: str | None = None,
     options: JsonObject | None = None,
     env: Mapping[str, str] | None = None,
+    files: bool = True,
+    terminals: bool = True,
     limits: Limits | None = None,
     on_stderr: Callable[[bytes], None] | None = None,
 ) -> AsyncIterator[Session]:
@@ -66,6 +68,8 @@ async def open_session(
     - `resume`: the agent's own id of an earlier session; with `fork`, a copy of it.
     - `model`, `mode`, `options`: settings of the agent, by its own ids.
     - `env`: the child's whole environment; default: this process's.
+    - `files`, `terminals`: whether an ACP agent may read and write files, and run programs,
+      through this process; both stay inside `cwd` and `roots`.
     - `limits`: every bound, see `Limits`.
     - `on_stderr`: sees what the agent writes to stderr.
 
@@ -94,6 +98,8 @@ async def open_session(
         tools=tuple(tools),
         hooks=tuple(hooks),
         env=dict(os.environ if env is None else env),
+        files=files,
+        terminals=terminals,
         limits=limits,
         on_stderr=on_stderr,
     )

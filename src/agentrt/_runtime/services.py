@@ -33,7 +33,14 @@ class Services:
         self.handlers = Handlers()
         self.table: dict[str, Service] = {}
         """By method, or by the part before its slash."""
+        self.when_gone: list[Callable[[], None]] = []
+        """Called when the agent's process is gone: what it left here is of no use any more."""
         self._engine = engine
+
+    def agent_gone(self) -> None:
+        self.handlers.cancel_all()
+        for forget in self.when_gone:
+            forget()
 
     def requested(self, effect: Requested) -> None:
         """The agent asks for a service; what is not offered is refused at once."""
@@ -89,6 +96,11 @@ class Services:
             start(engine.nursery)
         else:
             engine.conductor.start_handler(engine.turn, start)
+
+    def terminal_output(self, terminal: str, text: str) -> None:
+        """Show what a program writes that the agent had us run."""
+        self._engine.conversation.items.append_output(terminal, text)
+        self._engine.publish(len(text))
 
     def tell_error(self, what: str, error: Exception) -> None:
         """A handler failed: its caller got an error answer, and whoever watches is told."""

@@ -5,7 +5,7 @@ driver speaks to it, and which services the host offers.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -16,13 +16,17 @@ from msgspec import structs
 
 from .. import __version__
 from .._acp.driver import AcpDriver
+from .._acp.host import Host as Files
 from .._acp.messages import Implementation, client_capabilities
+from .._acp.roots import Roots
+from .._acp.terminals import Terminals
 from .._agents import Agent
 from .._claude.command import build_command
 from .._claude.driver import ClaudeDriver
 from .._claude.options import ClaudeOptions, effective, with_session_id
 from .._errors import LocalProtocolError
 from .._limits import Limits
+from .._model.content import JsonObject
 from .._model.driver import Driver, Opening, Requested
 from .hooks import Hook, HookTable
 from .link import Connect
@@ -48,6 +52,8 @@ class Offer:
     env: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     on_stderr: Callable[[bytes], None] | None = None
+    files: bool = True
+    terminals: bool = True
     connect: Connect | None = None
     """How to reach the agent instead of starting its program."""
 
@@ -109,7 +115,12 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
     def make_driver() -> Driver:
         return AcpDriver(
             new_key,
-            capabilities=client_capabilities(elicitation=True),
+            capabilities=client_capabilities(
+                read_files=offer.files,
+                write_files=offer.files,
+                terminals=offer.terminals,
+                elicitation=True,
+            ),
             client=Implementation("agentrt", __version__),
             auth_method=agent.quirks.auth_method,
             line_limit=offer.limits.line,
@@ -126,12 +137,33 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
 
     @asynccontextmanager
     async def attach(engine: Engine, session: Session) -> AsyncIterator[Opening]:
-        if not offer.tools:
-            yield opening
-            return
-        server = _tool_server(engine, session, offer)
-        async with serve_tools(server, engine.services.spawn_tool, limits=offer.limits) as endpoint:
-            servers = (await endpoint.http_server(), endpoint.stdio_server())
+        async with AsyncExitStack() as stack:
+            roots = Roots((opening.cwd, *opening.roots))
+            if offer.files:
+                files = Files(roots, limits=offer.limits)
+                engine.services.table["fs"] = lambda asked: files.handle(asked.method, asked.params)
+            if offer.terminals:
+                terminals = await stack.enter_async_context(
+                    Terminals(
+                        roots,
+                        cwd=opening.cwd,
+                        env=environment,
+                        limits=offer.limits,
+                        on_output=engine.services.terminal_output,
+                    )
+                )
+                engine.services.when_gone.append(terminals.release_all)
+                engine.services.table["terminal"] = lambda asked: terminals.handle(
+                    asked.method, asked.params
+                )
+            servers: tuple[JsonObject, ...] = ()
+            if offer.tools:
+                server = _tool_server(engine, session, offer)
+                endpoint = await stack.enter_async_context(
+                    serve_tools(server, engine.services.spawn_tool, limits=offer.limits)
+                )
+                # Alternatives: the driver takes the first that the agent knows.
+                servers = (await endpoint.http_server(), endpoint.stdio_server())
             yield structs.replace(opening, mcp_servers=opening.mcp_servers + servers)
 
     return Wing(opening, make_driver, offer.connect or connect, attach)
