@@ -32,6 +32,7 @@ class Expectation:
 
 
 EXPECTATIONS: Final[dict[str, Expectation]] = {
+    "claude": Expectation(),
     "claude-agent-acp": Expectation(),
     "codex-acp": Expectation(
         stop_reason_when_denied="cancelled",

@@ -1,4 +1,4 @@
-"""Real ACP agents on a scripted model: the same scenarios for each, with its expectations."""
+"""Real agents on a scripted model: the same scenarios for each, with its expectations."""
 
 from __future__ import annotations
 
