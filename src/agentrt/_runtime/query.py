@@ -82,5 +82,5 @@ async def _feed(query: Query, prompts: Prompts) -> None:
         for prompt in prompts:
             query.results.append(await session.run(prompt, check=False))
     with trio.move_on_after(session.limits.drain):
-        await session._engine.drained()
+        await session.drained()
     query._events.finish()

@@ -9,7 +9,7 @@ import trio
 from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject, Prompt, blocks
-from .._model.events import AgentState, Event, Modes, State, Task
+from .._model.events import AgentState, Event, Modes, PermissionOpened, State, Task
 from .._model.log import Cursor
 from .._model.result import TurnResult
 from .._model.state import Snapshot
@@ -70,6 +70,17 @@ class Session:
     def tasks(self) -> dict[str, Task]:
         """Background work by id, also what is over."""
         return dict(self._engine.log.state.tasks)
+
+    @property
+    def permissions(self) -> dict[str, PermissionOpened]:
+        """The questions that are open now, by their request."""
+        return dict(self._engine.log.state.permissions)
+
+    @property
+    def capabilities(self) -> JsonObject:
+        """What the agent can do, as it told when it was started; what is in it differs between
+        the protocols."""
+        return dict(self._engine.capabilities)
 
     def snapshot(self) -> Snapshot:
         """All that a viewer shows, at this moment."""
@@ -177,6 +188,11 @@ class Session:
         stays usable.
         """
         return await self._engine.calls.call(method, params)
+
+    async def drained(self) -> None:
+        """Wait until no turn runs or waits and, by its own word, the agent has nothing left to do
+        in the background. Without a limit of its own. Cancelling it changes nothing."""
+        await self._engine.drained()
 
     # --- the log
 

@@ -1,0 +1,49 @@
+"""What a session tells about itself to whoever looks at it."""
+
+from __future__ import annotations
+
+import trio
+from fakes import asking, session_with
+
+import agentrt
+from agentrt.testing import FakeAcpAgent
+
+
+async def test_the_open_questions_are_known_by_their_request(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    async with (
+        session_with(asking, permissions=agentrt.ask) as (session, _),
+        trio.open_nursery() as nursery,
+    ):
+        assert session.permissions == {}
+        nursery.start_soon(session.run, "go")
+        await trio.sleep(1)
+        [(key, request)] = session.permissions.items()
+        assert (key, request.title) == (request.request, "Run ls")
+        session.answer(key, "allow_once")
+        assert session.permissions == {}
+
+
+async def test_the_agent_s_capabilities_are_told(autojump_clock: trio.abc.Clock) -> None:
+    async with session_with(asking, fake={"capabilities": {"loadSession": True}}) as (session, _):
+        assert session.capabilities["resume"] is True
+        assert session.capabilities["agent"] == {"loadSession": True}
+
+
+async def test_a_session_is_drained_when_nothing_runs_or_waits(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    async def slow(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            await trio.sleep(20)
+            prompt.end()
+
+    async with session_with(slow) as (session, _), trio.open_nursery() as nursery:
+        await session.drained()
+        nursery.start_soon(session.run, "one")
+        nursery.start_soon(session.run, "two")
+        await trio.sleep(1)
+        await session.drained()
+        assert trio.current_time() >= 40
+        assert session.state.phase == "idle"
