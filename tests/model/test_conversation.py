@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from agentrt._errors import LocalProtocolError
-from agentrt._model.content import Text
+from agentrt._model.content import TerminalRef, Text
 from agentrt._model.driver import (
     CommandsSet,
     ModesSet,
@@ -399,3 +399,14 @@ def test_after_a_restart_the_history_is_not_shown_again() -> None:
     seq = new.log.seq
     new.tell(Said(content=[Text("hi")], replay=True), Spoke("a", replay=True))
     assert new.log.seq == seq
+
+
+def test_output_that_comes_before_its_tool_call_shows_the_terminal_is_kept_for_it() -> None:
+    talk = Talk()
+    talk.conversation.begin("user", [Text("go")])
+    talk.conversation.items.append_output("term-1", "early ")
+    talk.tell(ToolCalled(id="c1", title="Run"))
+    talk.tell(ToolCalled(id="c1", content=[TerminalRef("term-1")]))
+    talk.conversation.items.append_output("term-1", "late")
+    [item] = [i for i in talk.log.snapshot().items if i.type == "tool"]
+    assert item.text == "early late"

@@ -90,6 +90,8 @@ class Items:
         self._calls: dict[str, _Call] = {}
         self._open: dict[str, _Call] = {}  # the calls that are not over, by item
         self._asks: dict[str, _Ask] = {}
+        self._terminals: dict[str, str] = {}  # by id: the items that show them
+        self._unplaced: dict[str, str] = {}  # output of terminals that nothing shows yet
         self._answer: list[str] = []  # the text items of the running turn
 
     def answer_text(self) -> str:
@@ -289,6 +291,7 @@ class Items:
         )
         call = _Call(effect.id, item, self._turn_id(effect.replay), status)
         self._calls[effect.id] = call
+        self._place_terminals(call, effect)
         if effect.append is not UNSET:
             self._append(ItemDelta(call.item, effect.append))
         if status in TERMINAL:
@@ -311,6 +314,7 @@ class Items:
                 patch["status"] = status
         if patch:
             self._append(ItemUpdated(call.item, patch))
+            self._place_terminals(call, effect)
         if effect.append is not UNSET:
             self._append(ItemDelta(call.item, effect.append))
         if closes:
@@ -329,15 +333,20 @@ class Items:
         self._append(ItemClosed(call.item, status))
 
     def append_output(self, terminal: str, text: str) -> None:
-        """Live output of a terminal that a tool call of the running turn shows."""
-        for call in self._open.values():
-            item = self._log.state.items[call.item]
-            if item.tool is not None and any(
-                isinstance(part, TerminalRef) and part.terminal_id == terminal
-                for part in item.tool.content
-            ):
-                self._append(ItemDelta(call.item, text))
-                return
+        """Live output of a terminal, for the tool call that shows it; kept until one does."""
+        item = self._terminals.get(terminal)
+        if item is None:
+            self._unplaced[terminal] = self._unplaced.get(terminal, "") + text
+        elif item in self._open:
+            self._append(ItemDelta(item, text))
+
+    def _place_terminals(self, call: _Call, effect: ToolCalled) -> None:
+        """A tool call shows these terminals; what they wrote before it said so comes now."""
+        for part in effect.content or ():
+            if isinstance(part, TerminalRef) and part.terminal_id not in self._terminals:
+                self._terminals[part.terminal_id] = call.item
+                if text := self._unplaced.pop(part.terminal_id, ""):
+                    self._append(ItemDelta(call.item, text))
 
     # --- questions
 

@@ -22,7 +22,7 @@ from .._acp.roots import Roots
 from .._acp.terminals import Terminals
 from .._agents import Agent
 from .._claude.command import build_command
-from .._claude.driver import ClaudeDriver
+from .._claude.legacy import driver_for
 from .._claude.options import ClaudeOptions, effective, with_session_id
 from .._errors import LocalProtocolError
 from .._limits import Limits
@@ -196,7 +196,7 @@ def _claude(agent: Agent, opening: Opening, offer: Offer) -> Wing:
     new_key = _keys()
 
     def make_driver() -> Driver:
-        return ClaudeDriver(options, new_key=new_key, line_limit=offer.limits.line)
+        return driver_for(options, new_key=new_key, line_limit=offer.limits.line)
 
     def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
         command = build_command(agent.command, opening, effective(options, opening))
