@@ -18,6 +18,7 @@ from agentrt._model.driver import (
     Spoke,
     TaskSet,
     TitleSet,
+    ToolCalled,
     UsageSet,
 )
 from agentrt._model.events import (
