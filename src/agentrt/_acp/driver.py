@@ -226,6 +226,8 @@ class AcpDriver:
 
     def receive(self, data: bytes) -> list[Effect]:
         lines = self._lines.feed(data)
+        if self._lines.oversized:  # longer than a read: it ended before the lines of this one
+            self._tell_oversized()
         if lines:
             # What ends a turn, and what waits for an answer, comes last in what was read. Apart
             # from the updates before it, these can be decoded in one go.
@@ -238,8 +240,6 @@ class AcpDriver:
                     self._receive_lines(lines[:cut])
                 if last and not last.isspace():
                     self._receive_message(last)
-        if self._lines.oversized:
-            self._tell_oversized()
         return self._channel.take()
 
     def receive_eof(self) -> list[Effect]:
