@@ -1,0 +1,132 @@
+"""Sessions on agents that do one thing wrong, through the public API and on real processes."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+import textwrap
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+
+import agentrt
+
+PROGRAM = Path(__file__).with_name("bad_agent.py")
+
+SHORT = agentrt.Limits(
+    handshake=10,
+    cancel_grace=1,
+    cancel_resend=0.3,
+    settle=0.3,
+    stdin_close=0.5,
+    terminate=0.5,
+    kill=2,
+    stdout_drain=0.1,
+    write=1,
+    drain=10,
+)
+"""Bounds short enough to be used up. Only what an agent does wrong uses them up."""
+
+PATIENT = agentrt.Limits(stdin_close=5, settle=0.3, stdout_drain=0.1)
+"""For agents that do in time what they are told, on a machine that may be busy."""
+
+LADDER = SHORT.stdin_close + SHORT.terminate + SHORT.kill
+"""What the end of a process may take at the longest."""
+
+BOUND = 15.0
+"""Within this a test's waits are over, with a machine's business on top."""
+
+
+def bad_agent(
+    *,
+    arg: Any = None,
+    once: Path | None = None,
+    capabilities: dict[str, Any] | None = None,
+    **methods: Callable[..., Any],
+) -> agentrt.Agent:
+    """An agent of `bad_agent.py` in which these methods are replaced. `once`: a file by which a
+    second process knows that it is one; it does everything right. `arg` is for the methods."""
+    order = {
+        "arg": arg,
+        "once": None if once is None else str(once),
+        "capabilities": capabilities or {},
+        "methods": {
+            name: textwrap.dedent(inspect.getsource(method)) for name, method in methods.items()
+        },
+    }
+    command = [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(order)]
+    return agentrt.acp(command, name="bad")
+
+
+@asynccontextmanager
+async def bad_session(
+    *,
+    limits: agentrt.Limits = SHORT,
+    permissions: agentrt.Policy | None = None,
+    tools: tuple[agentrt.Tool, ...] = (),
+    on_stderr: Callable[[bytes], None] | None = None,
+    resume: str | None = None,
+    **order: Any,
+) -> AsyncIterator[agentrt.Session]:
+    """A session with `bad_agent(**order)`, whose whole life is bounded."""
+    with trio.fail_after(BOUND):
+        async with agentrt.open_session(
+            bad_agent(**order),
+            limits=limits,
+            permissions=permissions,
+            tools=tools,
+            on_stderr=on_stderr,
+            resume=resume,
+        ) as session:
+            yield session
+
+
+async def told(session: agentrt.Session) -> list[agentrt.Event]:
+    """Everything in the session's log."""
+    with session.subscribe(after=0) as events:
+        events.finish()
+        return [event async for event in events]
+
+
+async def notices(session: agentrt.Session) -> list[str]:
+    """The codes of what was told beside the conversation."""
+    return [event.code for event in await told(session) if isinstance(event, agentrt.Notice)]
+
+
+async def outcomes(session: agentrt.Session) -> list[str]:
+    """How the session's turns ended, in order."""
+    return [e.outcome for e in await told(session) if isinstance(e, agentrt.TurnEnded)]
+
+
+async def works(session: agentrt.Session) -> None:
+    """The next turn is answered, by its own answer alone."""
+    result = await session.run("still there?")
+    assert (result.outcome, result.text) == ("completed", "still there?")
+
+
+async def until(session: agentrt.Session, condition: Callable[[], bool]) -> None:
+    """Wait for something that the session's log will tell."""
+    with trio.fail_after(5), session.subscribe() as events:
+        while not condition():
+            await anext(events)
+
+
+class Marks:
+    """What an agent tells with `mark`: to be given to a session as its `on_stderr`."""
+
+    def __init__(self) -> None:
+        self.seen = ""
+        self._news = trio.Event()
+
+    def __call__(self, data: bytes) -> None:
+        self.seen += data.decode()
+        self._news.set()
+        self._news = trio.Event()
+
+    async def wait(self, word: str) -> None:
+        while word not in self.seen.split():
+            await self._news.wait()

@@ -1,0 +1,353 @@
+"""What hostile agents do to a client: each row of the table in `docs/failure-shapes.md` on a real
+process. The turn ends with a name for how, within a bound; the next one works, or the session says
+why not; nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from msgspec.structs import replace
+
+import agentrt
+
+from .bad_agent import Agent, Message
+from .kit import LADDER, SHORT, bad_session, notices, until, works
+
+__all__ = ["signal", "subprocess"]  # used by what runs in the agent
+
+
+# --- what is said
+
+
+async def test_text_noise_before_and_among_messages() -> None:
+    def start(agent: Agent) -> None:
+        agent.raw(b"Welcome back!\n\x1b[2J\x1b[31mLoaded cached credentials.\x1b[0m\n")
+
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.say("a")
+        agent.raw(b"Migrating the database ...\n\n")
+        agent.say("b")
+        agent.end(prompt)
+
+    async with bad_session(start=start, misbehave=misbehave) as session:
+        assert (await session.run("misbehave")).text == "ab"
+        assert await notices(session) == ["malformed"] * 3
+        # Noise is not answered: an agent has no use for errors about its own log.
+        heard = (await session.run("report")).text
+        assert heard == "initialize session/new session/prompt session/prompt"
+
+
+@pytest.mark.parametrize("line", ["42", "null", "[]"])
+async def test_line_of_a_bare_value_mid_turn(line: str) -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.say("a")
+        agent.raw(agent.arg.encode() + b"\n")
+        agent.say("b")
+        agent.end(prompt)
+
+    async with bad_session(misbehave=misbehave, arg=line) as session:
+        result = await session.run("misbehave")
+        assert (result.outcome, result.text) == ("completed", "ab")
+        assert await notices(session) == ["malformed"]
+        await works(session)
+
+
+async def test_id_echoed_as_string() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.send({"id": str(prompt["id"]), "result": {"stopReason": "end_turn"}})
+
+    async with bad_session(misbehave=misbehave) as session:
+        assert (await session.run("misbehave")).outcome == "completed"
+        assert await notices(session) == ["id_type"]
+        await works(session)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"), [("it broke", "it broke"), (None, "failed without a reason")]
+)
+async def test_error_is_a_string_or_null(error: str | None, message: str) -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.send({"id": prompt["id"], "error": agent.arg})
+
+    async with bad_session(misbehave=misbehave, arg=error) as session:
+        with pytest.raises(agentrt.AgentFailed, match=message):
+            await session.run("misbehave")
+        await works(session)
+
+
+async def test_result_and_error_both() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        error = {"code": -32603, "message": "it broke"}
+        agent.send({"id": prompt["id"], "result": {"stopReason": "end_turn"}, "error": error})
+
+    async with bad_session(misbehave=misbehave) as session:
+        with pytest.raises(agentrt.AgentFailed, match="it broke"):
+            await session.run("misbehave")
+        await works(session)
+
+
+async def test_response_twice_and_unknown_id() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.send({"id": 99, "result": {"stopReason": "end_turn"}})
+        agent.say("a")
+        agent.end(prompt)
+        agent.end(prompt)
+
+    async with bad_session(misbehave=misbehave) as session:
+        assert (await session.run("misbehave")).text == "a"
+        await works(session)
+        assert await notices(session) == ["foreign_response", "duplicate_response"]
+
+
+async def test_update_after_the_response() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.say("answer")
+        agent.end(prompt)
+        agent.say("tail")
+
+    async with bad_session(misbehave=misbehave) as session:
+        assert (await session.run("misbehave")).text == "answer"
+        await until(session, lambda: len(session.snapshot().turns) == 2)
+        await until(session, lambda: session.state.phase == "idle")
+        # Shown, as the agent's own: whoever waited for the answer has it already.
+        assert [turn.origin for turn in session.snapshot().turns] == ["user", "agent"]
+        assert [i.text for i in session.snapshot().items if i.type == "text"] == ["answer", "tail"]
+        await works(session)
+
+
+async def test_update_for_another_session() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.say("mine")
+        own, agent.session = agent.session, "somebody-elses"
+        agent.say("not mine")
+        agent.session = own
+        agent.end(prompt)
+
+    async with bad_session(misbehave=misbehave) as session:
+        assert (await session.run("misbehave")).text == "mine"
+        assert await notices(session) == ["foreign_session"]
+        await works(session)
+
+
+@pytest.mark.parametrize("mib", [20, 40])
+async def test_line_of_20_or_40_mib(mib: int) -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.say("x" * (agent.arg << 20))
+        agent.end(prompt)
+
+    async with bad_session(misbehave=misbehave, arg=mib) as session:
+        assert len((await session.run("misbehave")).text) == mib << 20
+        await works(session)
+
+
+async def test_line_longer_than_the_limit_of_64_mib() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.say("a")
+        agent.raw(b"x" * ((64 << 20) + 1) + b"\n")
+        agent.say("b")
+        agent.end(prompt)
+
+    async with bad_session(misbehave=misbehave) as session:
+        async with session.prompt("misbehave") as turn:
+            [notice] = [event async for event in turn if isinstance(event, agentrt.Notice)]
+        assert (turn.result.outcome, turn.result.text) == ("completed", "ab")
+        assert notice.code == "line_too_long"
+        assert notice.data == {"size": (64 << 20) + 1, "limit": 64 << 20}
+        await works(session)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"), [({}, None), (None, None), ({"stopReason": "weird"}, "weird")]
+)
+async def test_result_empty_or_null_or_unknown_stop_reason(answer: Any, reason: str | None) -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.answer(prompt, agent.arg)
+
+    async with bad_session(misbehave=misbehave, arg=answer) as session:
+        result = await session.run("misbehave")
+        assert (result.outcome, result.stop_reason) == ("completed", reason)
+        assert await notices(session) == ["stop_reason"]
+        await works(session)
+
+
+async def test_unknown_update_and_bad_chunk() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.say("a")
+        agent.update("telepathy", thought="?")
+        agent.update("agent_message_chunk")
+        agent.update("agent_message_chunk", content={"type": "smell"})
+        agent.say("b")
+        agent.end(prompt)
+
+    async with bad_session(misbehave=misbehave) as session:
+        assert (await session.run("misbehave")).text == "ab"
+        assert await notices(session) == ["unknown_update", "unusable_update", "unusable_update"]
+        await works(session)
+
+
+async def test_lone_surrogate() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.say("cut \ud83d")  # as Node does when it cuts an emoji in two
+        agent.end(prompt)
+
+    async with bad_session(misbehave=misbehave) as session:
+        text = (await session.run("misbehave")).text
+        assert text == "cut \ufffd"
+        assert text.encode()
+        assert await notices(session) == ["repaired"]
+        await works(session)
+
+
+async def test_invalid_utf8_in_a_chunk() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        chunk = agent.updating("agent_message_chunk", content={"type": "text", "text": "caf@"})
+        agent.raw(json.dumps(chunk).encode().replace(b"@", b"\xe9") + b"\n")  # noqa: F821
+        agent.end(prompt)
+
+    async with bad_session(misbehave=misbehave) as session:
+        assert (await session.run("misbehave")).text == "caf\ufffd"
+        assert await notices(session) == ["repaired"]
+        await works(session)
+
+
+async def test_burst_of_300_chunks() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        for number in range(300):
+            agent.say(f"{number},")
+        agent.end(prompt)
+
+    async with bad_session(misbehave=misbehave) as session:
+        expected = "".join(f"{number}," for number in range(300))
+        assert (await session.run("misbehave")).text == expected
+        await works(session)
+
+
+# --- what is done with the streams and the process
+
+
+async def test_1_mib_on_stderr_before_answering() -> None:
+    def flood(agent: Agent, request: Message) -> None:
+        for _ in range(16):
+            os.write(2, b"e" * 65536)
+        agent.answer(request, {"protocolVersion": 1})
+
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        for _ in range(16):
+            os.write(2, b"e" * 65536)
+        agent.end(prompt)
+
+    async with bad_session(initialize=flood, misbehave=misbehave) as session:
+        assert (await session.run("misbehave")).outcome == "completed"
+        await works(session)
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "words"),
+    [("exit", 3, "exit status 3"), ("exit", 0, "exit status 0"), ("kill", -9, "signal SIGKILL")],
+)
+async def test_exit_or_sigkill_mid_turn(how: str, status: int, words: str) -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.say("so far")
+        agent.mark("out of memory")
+        if agent.arg < 0:
+            os.kill(os.getpid(), -agent.arg)
+        sys.exit(agent.arg)
+
+    async with bad_session(misbehave=misbehave, arg=status) as session:
+        with pytest.raises(agentrt.AgentDied, match=words) as caught:
+            await session.run("misbehave")
+        result = caught.value.result
+        assert result.text == "so far"
+        assert result.error is not None
+        assert result.error.data == {"returncode": status, "stderr": "out of memory\n"}
+        assert session.state.phase == "dead"
+        await works(session)
+        assert "agent_restarted" in await notices(session)
+
+
+async def test_closes_stdout_but_lives_on() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        os.close(1)
+        while True:
+            time.sleep(60)  # deaf to the end of its input, too
+
+    async with bad_session(misbehave=misbehave) as session:
+        with trio.fail_after(LADDER + 1):
+            result = await session.run("misbehave", check=False)
+        assert result.outcome == "agent_died"
+        await works(session)
+        assert "agent_unreachable" in await notices(session)
+
+
+async def test_agent_exits_while_a_grandchild_keeps_stdout_open() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.spawn("exec sleep 600", start_new_session=True)
+        agent.say("so far")
+        sys.exit(0)
+
+    async with bad_session(misbehave=misbehave) as session:
+        with trio.fail_after(2):  # known from the exit, not from the end of the pipe
+            result = await session.run("misbehave", check=False)
+        assert (result.outcome, result.text) == ("agent_died", "so far")
+        await works(session)
+
+
+async def test_ignores_cancel() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.say("working")
+        while True:
+            agent.receive()  # whatever it is
+
+    async with bad_session(misbehave=misbehave) as session:
+        async with session.prompt("misbehave") as turn:
+            await anext(turn)
+            turn.cancel()
+            with trio.fail_after(SHORT.cancel_grace + 1):
+                async for _ in turn:
+                    pass
+        assert (turn.result.outcome, turn.result.by) == ("cancelled", "caller")
+        assert "cancel_ignored" in await notices(session)
+        await works(session)  # on another process
+
+
+async def test_never_answers_initialize() -> None:
+    def initialize(agent: Agent, request: Message) -> None:
+        agent.mark("please log in")
+
+    limits = replace(SHORT, handshake=0.5)
+    with (
+        trio.fail_after(limits.handshake + LADDER + 1),
+        pytest.raises(agentrt.AgentStartError, match=r"(?s)within 0.5 s.*please log in"),
+    ):
+        async with bad_session(initialize=initialize, limits=limits):
+            pass
+
+
+async def test_protocol_version_2_in_answer_to_1() -> None:
+    def initialize(agent: Agent, request: Message) -> None:
+        agent.answer(request, {"protocolVersion": 2})
+
+    with pytest.raises(agentrt.AgentStartError, match="version 2"):
+        async with bad_session(initialize=initialize):
+            pass
+
+
+async def test_agent_ignores_stdin_eof() -> None:
+    def eof(agent: Agent) -> None:
+        agent.mark("eof")
+        while True:
+            time.sleep(60)
+
+    async with bad_session(eof=eof) as session:
+        await works(session)
+        with trio.fail_after(LADDER + 1):
+            await session.aclose()
+    assert session.state.phase == "closed"
