@@ -46,13 +46,13 @@ class Host:
         """
         match method:
             case "fs/read_text_file":
-                read = _parse(params, ReadTextFileRequest)
+                read = parse(params, ReadTextFileRequest)
                 content = await self._in_thread(
                     read.path, partial(self._read, read.path, read.line, read.limit)
                 )
                 return {"content": content}
             case "fs/write_text_file":
-                write = _parse(params, WriteTextFileRequest)
+                write = parse(params, WriteTextFileRequest)
                 await self._in_thread(write.path, partial(self._write, write.path, write.content))
                 return {}
             case _:
@@ -134,7 +134,8 @@ def _replace(place: Place, data: bytes, old: os.stat_result | None) -> None:
         raise
 
 
-def _parse(params: JsonObject, kind: type[T]) -> T:
+def parse(params: JsonObject, kind: type[T]) -> T:
+    """A request's parameters. Raises `RequestError`."""
     try:
         return msgspec.convert(params, kind)
     except msgspec.ValidationError as error:

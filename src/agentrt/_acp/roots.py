@@ -87,15 +87,10 @@ class Roots:
         finally:
             walk.close()
 
-    @contextmanager
-    def folder(self, path: str) -> Iterator[int]:
-        """A descriptor of an existing folder, while the block runs. Raises as `locate`."""
+    def open_folder(self, path: str) -> int:
+        """A descriptor of an existing folder, for the caller to close. Raises as `locate`."""
         with self.locate(path) as place:
-            folder = os.open(place.name, _FOLDER, dir_fd=place.folder)
-            try:
-                yield folder
-            finally:
-                os.close(folder)
+            return os.open(place.name, _FOLDER, dir_fd=place.folder)
 
     def _root_of(self, path: str) -> tuple[list[str], list[str]]:
         """The root that a path begins with, and the rest of it."""

@@ -1,0 +1,349 @@
+"""Terminals: the programs that an agent has its client run (`terminal/*`).
+
+They are a service of the session: they outlive turns, and end with `release` or with the session.
+The output is read all along, whoever asks for it, so that no program ever waits for a reader.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import logging
+import os
+import re
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+import trio
+
+from .._errors import RequestError
+from .._limits import Limits
+from .._model.content import JsonObject
+from .._wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+from .environment import RefusedVariable, merge_environment
+from .host import parse, reported
+from .messages import NOT_FOUND
+from .roots import Roots
+from .services import CreateTerminalRequest, TerminalRequest
+
+logger = logging.getLogger(__name__)
+
+OnOutput = Callable[[str, str], None]
+
+_READ: Final = 65536
+_LINE: Final = re.compile(r"[\s;&|<>$`(){}*?\[\]'\"\\#~]")
+"""What makes a command without arguments a line for a shell: agents send both kinds."""
+
+
+@asynccontextmanager
+async def open_terminals(
+    roots: Roots,
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    limits: Limits | None = None,
+    on_output: OnOutput = lambda terminal, text: None,
+) -> AsyncIterator[Terminals]:
+    """The terminals of one session. Tasks that use them belong into the block.
+
+    `env` is the programs' environment, to which the agent may add (see `merge_environment`); `cwd`
+    is where they start if the agent does not say. `on_output(terminal, text)` sees the output as it
+    comes.
+
+    Leaving the block, in whatever way, kills them all, within `limits.terminate` and `limits.kill`
+    seconds.
+    """
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        terminals = Terminals(nursery, roots, cwd, env, limits or Limits(), on_output)
+        try:
+            yield terminals
+        except Exception as error:
+            failure = error  # to be raised as it is: the nursery would make a group of it
+        finally:
+            terminals.release_all()
+    if failure is not None:
+        try:
+            raise failure
+        finally:
+            del failure
+
+
+class Terminals:
+    """Serves an ACP agent's requests for terminals. Made by `open_terminals`."""
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        roots: Roots,
+        cwd: str,
+        env: Mapping[str, str],
+        limits: Limits,
+        on_output: OnOutput,
+    ) -> None:
+        self._nursery = nursery
+        self._roots = roots
+        self._cwd = cwd
+        self._env = dict(env)
+        self._limits = limits
+        self._on_output = on_output
+        self._terminals: dict[str, _Terminal] = {}
+        self._last = 0
+        self._starting = trio.Lock()
+
+    async def handle(self, method: str, params: JsonObject) -> JsonObject:
+        """The result of a request, by ACP's name for it. Raises `RequestError`.
+
+        A cancelled `terminal/create` has made no terminal, or one that the agent never hears of and
+        that ends with the session. Cancelling any other changes nothing for the terminal.
+        """
+        if method == "terminal/create":
+            return {"terminalId": await self._create(parse(params, CreateTerminalRequest))}
+        if method not in _ON_ONE:
+            raise RequestError(METHOD_NOT_FOUND, f"{method} is not supported")
+        id = parse(params, TerminalRequest).terminal_id
+        terminal = self._terminals.get(id)
+        if terminal is None:
+            raise RequestError(NOT_FOUND, f"there is no terminal {id!r:.100}")
+        match method:
+            case "terminal/output":
+                return terminal.output()
+            case "terminal/wait_for_exit":
+                return await terminal.wait()
+            case "terminal/kill":
+                await terminal.kill().wait()
+            case "terminal/release":
+                self._terminals.pop(id).release()
+        return {}
+
+    def release_all(self) -> None:
+        """End every terminal, as when the agent that knew them is gone. Returns at once."""
+        while self._terminals:
+            self._terminals.popitem()[1].release()
+
+    async def _create(self, request: CreateTerminalRequest) -> str:
+        try:
+            environment = merge_environment(self._env, request.env)
+        except RefusedVariable as error:
+            raise RequestError(INVALID_PARAMS, str(error)) from error
+        wanted, most = request.output_byte_limit, self._limits.terminal_output
+        limit = most if wanted is None else max(0, min(wanted, most))
+        argv = [request.command, *(request.args or ())]
+        if len(argv) == 1 and _LINE.search(request.command):
+            argv = ["/bin/sh", "-c", request.command]
+        async with self._starting:
+            if len(self._terminals) >= self._limits.terminals:
+                count = self._limits.terminals
+                raise RequestError(INTERNAL_ERROR, f"{count} terminals are open: release some")
+            process = await self._spawn(argv, request.cwd or self._cwd, environment)
+            self._last += 1
+            id = f"terminal-{self._last}"
+            terminal = _Terminal(id, process, limit, self._limits, self._on_output)
+            self._terminals[id] = terminal
+            with trio.CancelScope(shield=True):  # it starts at once
+                await self._nursery.start(terminal.serve)
+        return id
+
+    async def _spawn(self, argv: list[str], cwd: str, env: Mapping[str, str]) -> trio.Process:
+        with reported(cwd):
+            folder = await trio.to_thread.run_sync(self._roots.open_folder, cwd)
+        try:
+            return await trio.lowlevel.open_process(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=_way_to(folder, cwd),
+                env=env,
+                start_new_session=True,
+            )
+        except ValueError as error:  # a NUL, or half a character
+            raise RequestError(INVALID_PARAMS, f"{argv[0]!r:.100} cannot run: {error}") from error
+        except OSError as error:
+            code = INTERNAL_ERROR if error.errno in _EXHAUSTED else INVALID_PARAMS
+            raise RequestError(code, f"{argv[0]!r:.100} cannot run: {error.strerror}") from error
+        finally:
+            os.close(folder)
+
+
+_ON_ONE: Final = {
+    *("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release"),
+}
+_EXHAUSTED: Final = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+"""Not the command's fault."""
+
+
+class _Terminal:
+    """A program in a session and process group of its own, and the end of what it wrote.
+
+    It is not reaped before it is released: until then its number, and its group's, are not used
+    again, so that the group may be signalled even when only what it started still runs.
+    """
+
+    def __init__(
+        self, id: str, process: trio.Process, limit: int, limits: Limits, on_output: OnOutput
+    ) -> None:
+        assert isinstance(process.stdout, trio.lowlevel.FdStream)
+        self._id = id
+        self._process = process
+        self._stdout = process.stdout
+        self._output = _Tail(limit)
+        self._limits = limits
+        self._on_output = on_output
+        self._group: int | None = process.pid
+        self._status: JsonObject = {"exitCode": None, "signal": None}
+        self._dead = trio.Event()
+        self._eof = trio.Event()
+        self._exited = trio.Event()
+        """The program is dead, and what it wrote has been read."""
+        self._killed: trio.Event | None = None
+        self._released = trio.Event()
+        self._nursery: trio.Nursery
+
+    def output(self) -> JsonObject:
+        result = {"output": self._output.text(), "truncated": self._output.truncated}
+        return {**result, "exitStatus": self._status} if self._exited.is_set() else result
+
+    async def wait(self) -> JsonObject:
+        await self._exited.wait()
+        return self._status
+
+    def kill(self) -> trio.Event:
+        """End the program and its group; the event is set when they are dead, or cannot be."""
+        if self._killed is None:
+            self._killed = trio.Event()
+            self._nursery.start_soon(self._kill, self._killed)
+        return self._killed
+
+    def release(self) -> None:
+        self._released.set()
+
+    async def serve(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Read and watch until released. Nothing else ends it: not even a cancellation, so that
+        the ladder is always gone through."""
+        try:
+            with trio.CancelScope(shield=True):
+                async with trio.open_nursery() as nursery:
+                    self._nursery = nursery
+                    nursery.start_soon(self._read)
+                    nursery.start_soon(self._watch)
+                    task_status.started()
+                    await self._released.wait()
+                    await self.kill().wait()
+                    nursery.cancel_scope.cancel()
+        finally:
+            self._signal(signal.SIGKILL)
+            self._stdout.close()
+            self._process.poll()
+            self._exited.set()
+
+    async def _read(self) -> None:
+        while data := await self._stdout.receive_some(_READ):
+            self._feed(data)
+        self._feed(b"", final=True)
+        self._eof.set()
+
+    def _feed(self, data: bytes, *, final: bool = False) -> None:
+        text = self._output.feed(data, final=final)
+        if text:
+            try:
+                self._on_output(self._id, text)
+            except Exception:
+                logger.exception("on_output failed; the terminal is read on")
+
+    async def _watch(self) -> None:
+        self._status = _exit_status(await self._wait_dead())
+        self._dead.set()
+        with trio.move_on_after(self._limits.stdout_drain):
+            await self._eof.wait()  # what it started may hold the pipe open for ever
+        self._exited.set()
+
+    async def _wait_dead(self) -> int:
+        """The exit status, negative for a signal, without reaping where the system can."""
+        try:
+            handle = os.pidfd_open(self._process.pid)
+        except (AttributeError, OSError):
+            return await self._reap()
+        try:
+            await trio.lowlevel.wait_readable(handle)
+        finally:
+            trio.lowlevel.notify_closing(handle)
+            os.close(handle)
+        status = _read_status(self._process.pid)
+        return await self._reap() if status is None else status
+
+    async def _reap(self) -> int:
+        status = await self._process.wait()
+        self._group = None
+        return status
+
+    async def _kill(self, done: trio.Event) -> None:
+        self._signal(signal.SIGTERM)
+        with trio.move_on_after(self._limits.terminate):
+            await self._dead.wait()
+            await self._eof.wait()  # so long as somebody holds the pipe, somebody is left
+        self._signal(signal.SIGKILL)
+        with trio.move_on_after(self._limits.kill):
+            await self._exited.wait()
+        done.set()
+
+    def _signal(self, signum: signal.Signals) -> None:
+        if self._group is not None:
+            try:
+                os.killpg(self._group, signum)
+            except (ProcessLookupError, PermissionError):
+                pass  # nobody in it, or nobody of this user
+
+
+class _Tail:
+    """The end of a program's output: at most `limit` bytes of UTF-8, cut between characters."""
+
+    def __init__(self, limit: int) -> None:
+        self.truncated = False
+        self._limit = limit
+        self._kept = bytearray()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, data: bytes, *, final: bool) -> str:
+        """Take output; the text that is complete with it."""
+        text = self._decoder.decode(data, final)
+        self._kept += text.encode()
+        cut = len(self._kept) - self._limit
+        if cut > 0:
+            self.truncated = True
+            while cut < len(self._kept) and self._kept[cut] & 0xC0 == 0x80:
+                cut += 1
+            del self._kept[:cut]
+        return text
+
+    def text(self) -> str:
+        return self._kept.decode()
+
+
+def _way_to(folder: int, path: str) -> str:
+    """Where the descriptor leads, not where its path may lead by now."""
+    way = f"/proc/self/fd/{folder}"
+    return way if os.path.isdir(way) else path
+
+
+def _read_status(pid: int) -> int | None:
+    """How a dead child ended, without reaping it; None if it is no child any more."""
+    try:
+        info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    assert info is not None
+    return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
+
+
+def _exit_status(status: int) -> JsonObject:
+    if status >= 0:
+        return {"exitCode": status, "signal": None}
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:  # a real-time signal
+        name = f"SIG{-status}"
+    return {"exitCode": None, "signal": name}
