@@ -27,7 +27,7 @@ def trace(name: str) -> Iterator[bytes]:
     """The lines of a story."""
     talk = Talk(ready=False)
     state = SessionState(talk.agent)
-    talk.agent.pid, talk.agent.alive = 42, True
+    talk.set_agent(pid=42, alive=True)
     talk.conversation.lifecycle = "ready"
     talk.step()
     talk = STORIES[name](talk) or talk

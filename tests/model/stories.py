@@ -146,7 +146,7 @@ def background(talk: Talk) -> None:
     talk.conversation.end("completed")
     talk.tell(ModesSet(Modes(mode=None, model="a", models=[Choice("a", "A")])), TitleSet(None))
     talk.step()
-    talk.agent.alive, talk.agent.pid = False, None
+    talk.set_agent(alive=False, pid=None)
     talk.conversation.lifecycle = "dead"
     talk.conversation.error = Error("agent_failed", "it cannot be started")
     talk.step()
@@ -167,7 +167,7 @@ def restart(talk: Talk) -> Talk:
     talk.step()
 
     talk = talk.restarted()
-    talk.agent.pid, talk.agent.alive = 43, True
+    talk.set_agent(pid=43, alive=True)
     talk.conversation.lifecycle = "ready"
     talk.step()
     talk.conversation.begin("user", [Text("Again.")])

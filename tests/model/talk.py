@@ -45,17 +45,21 @@ class Talk:
     """A conversation with its log. `tell` is the driver, `step` the end of a batch."""
 
     def __init__(self, limits: Limits | None = None, *, ready: bool = True) -> None:
-        self.agent = AgentState("demo", "acp")
+        agent = AgentState("demo", "acp")
         self.time = 1000.0
-        self.state = SessionState(self.agent)
+        self.state = SessionState(agent)
         self.log = Log("s1", "e1", limits or Limits(), self.state)
-        self.conversation = Conversation(self.log, agent=self.agent, now=lambda: self.time)
+        self.conversation = Conversation(self.log, agent=agent, now=lambda: self.time)
         self.items = self.conversation.items
         self._told = self.log.cursor(lossless=True)
         if ready:
-            self.agent.alive = True
+            self.set_agent(alive=True)
             self.conversation.lifecycle = "ready"
             self.step()
+
+    def set_agent(self, **changes: object) -> None:
+        agent = self.conversation.agent
+        self.conversation.agent = msgspec.structs.replace(agent, **changes)
 
     def tell(self, *effects: Effect) -> None:
         handled = self.conversation.handled

@@ -140,7 +140,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.slow = Viewer(talk, lossless=True)
         self.late = Viewer(talk, lossless=False)
         self.answer = ""
-        talk.agent.alive = True
+        talk.set_agent(alive=True)
         self.conversation.lifecycle = "ready"
         talk.step()
 
@@ -270,8 +270,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(alive=st.booleans())
     def process(self, alive: bool) -> None:
-        self.talk.agent.alive = alive
-        self.talk.agent.pid = 42 if alive else None
+        self.talk.set_agent(alive=alive, pid=42 if alive else None)
         self.conversation.lifecycle = "ready" if alive else "dead"
 
     @rule()

@@ -285,9 +285,10 @@ def test_the_phases_of_a_session_follow_its_turn() -> None:
 
 
 def test_the_state_follows_the_agent_and_the_error(talk: Talk) -> None:
-    talk.agent.pid, talk.agent.version = 42, "1.2"
+    talk.set_agent(pid=42, version="1.2")
     talk.step()
-    talk.agent.alive, talk.conversation.error = False, Error("agent_failed", "gone")
+    talk.set_agent(alive=False)
+    talk.conversation.error = Error("agent_failed", "gone")
     talk.step()
     first, second = (e.state for e in talk.events() if isinstance(e, StateChanged))
     assert (first.agent.pid, first.agent.version, first.agent.alive) == (42, "1.2", True)

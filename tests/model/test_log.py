@@ -308,6 +308,7 @@ def test_a_closed_lossless_cursor_keeps_nothing_more() -> None:
     cursor = log.cursor(lossless=True)
     fill(log, *notices(100))
     cursor.close()
+    fill(log, *notices(100))
     with pytest.raises(Overrun):
         cursor.pop()
 
@@ -365,6 +366,15 @@ def test_merged_events_fold_to_the_same_state_under_their_last_numbers(events: l
         state.apply(event)
     assert last == len(events) + 2
     assert shown(state, 1) == shown(whole, 1)
+
+
+def test_joined_updates_keep_the_fields_that_only_the_first_one_names() -> None:
+    first = ItemUpdated("i1", {"status": "running", "tool": {"title": "a", "output": 1}})
+    second = ItemUpdated("i1", {"tool": {"title": "b"}})
+    assert joined(first, second) == ItemUpdated(
+        "i1", {"status": "running", "tool": {"title": "b", "output": 1}}
+    )
+    assert first.patch["tool"]["title"] == "a"
 
 
 def test_a_start_and_a_notice_are_never_joined() -> None:

@@ -84,13 +84,6 @@ def test_a_session_begins_without_anything() -> None:
     )
 
 
-def test_the_first_state_does_not_follow_an_agent_that_changes_without_an_event() -> None:
-    agent = AgentState("demo", "acp")
-    state = SessionState(agent)
-    agent.pid, agent.alive = 42, True
-    assert state.state.agent == AgentState("demo", "acp")
-
-
 def test_a_state_replaces_the_state() -> None:
     dead = State("dead", None, AgentState("demo", "acp"), Error("agent_failed", "gone"))
     assert fold(StateChanged(dead)).state == dead

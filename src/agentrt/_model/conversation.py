@@ -128,8 +128,8 @@ class Conversation:
 
     def new_id(self, kind: str) -> str:
         """An id that is unique in this log: `t1`, `i1`, `r1`, …"""
-        self._ids[kind] += 1
-        return f"{kind}{self._ids[kind]}"
+        self._ids[kind] = number = self._ids[kind] + 1
+        return f"{kind}{number}"
 
     @property
     def handled(self) -> dict[type, Callable[[Any], None]]:
@@ -309,10 +309,7 @@ class Conversation:
             phase,
             turn and turn.id,
             turn and turn.cancel_deadline,
-            agent.pid,
-            agent.alive,
-            agent.version,
-            agent.name,
+            agent,
             self.error,
         )
         if now == self._said:
@@ -333,7 +330,7 @@ class Conversation:
                         deadline=turn.deadline,
                         cancel_deadline=turn.cancel_deadline,
                     ),
-                    agent=msgspec.structs.replace(agent),
+                    agent=agent,
                     error=self.error,
                 )
             )

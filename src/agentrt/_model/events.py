@@ -171,7 +171,7 @@ class TurnState(Struct):
     cancel_deadline: float | None = None
 
 
-class AgentState(Struct):
+class AgentState(Struct, frozen=True):
     name: str
     protocol: Literal["acp", "claude"]
     version: str | None = None

@@ -104,10 +104,10 @@ class Items:
         calls = [call for call in self._open.values() if call.turn is not None]
         for call in calls:
             call.status = tools  # before its questions close: it does not go on after them
-        for key in list(self._asks):
+        for key in tuple(self._asks):
             self.resolve(key, "cancelled", by="turn")
             self.released.append(key)
-        for parent in list(self._speech):
+        for parent in tuple(self._speech):
             self._close_speech(parent, speech)
         for call in calls:
             del self._open[call.item]

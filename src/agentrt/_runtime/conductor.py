@@ -56,9 +56,10 @@ class Conductor:
             raise LocalProtocolError("a turn can be entered once")
         self._paused = False
         try:
+            if trio.current_effective_deadline() <= trio.current_time():
+                await trio.lowlevel.checkpoint()  # cancelled already: nothing is sent
             if self.free and not self._queue and engine.ready:
                 engine.begin(turn)
-                await trio.lowlevel.checkpoint_if_cancelled()
             elif turn._when == "reject":
                 raise Busy("a turn is running")
             else:
@@ -175,9 +176,8 @@ class Conductor:
             await self._poke.wait()
         self._asleep = None
         self._poke = trio.Event()
-        turn = self._engine.turn
-        if turn is not None and trio.current_time() >= self._alarm():
-            self._ring(turn)
+        if trio.current_time() >= self._alarm():
+            self._ring()
 
     async def _next(self) -> None:
         """Bring the next prompt on its way, on a new process if the old one is gone."""
@@ -216,14 +216,14 @@ class Conductor:
     # --- clocks
 
     def _alarm(self) -> float:
-        """When the running turn's next clock rings."""
+        """When the next clock rings."""
         turn, active = self._engine.turn, self._engine.last_activity
+        if self._engine.settling:
+            return active + self._engine.limits.settle
         if turn is None:
             return math.inf
         machine = turn._machine
         assert machine is not None
-        if self._engine.settling:
-            return active + self._engine.limits.settle
         if machine.state is TurnState.CANCELLING:
             return min(turn._grace_at, turn._resend_at)
         if not machine.explicit:
@@ -232,13 +232,17 @@ class Conductor:
             return turn._hard_at
         return min(turn._hard_at, active + turn.limits.idle)
 
-    def _ring(self, turn: Turn) -> None:
-        """A clock of the turn is due: do what it asks for."""
-        engine, machine, now = self._engine, turn._machine, trio.current_time()
-        assert machine is not None
+    def _ring(self) -> None:
+        """A clock is due: do what it asks for."""
+        engine, now = self._engine, trio.current_time()
         if engine.settling:
             engine.settle()
-        elif machine.state is TurnState.CANCELLING:
+            return
+        turn = engine.turn
+        assert turn is not None
+        machine = turn._machine
+        assert machine is not None
+        if machine.state is TurnState.CANCELLING:
             if now >= turn._grace_at and not machine.explicit:
                 engine.finish_turn("cancelled")  # its end could not have been told
             elif now >= turn._grace_at:

@@ -150,8 +150,7 @@ class Engine:
         try:
             with trio.move_on_after(self.limits.handshake):
                 await nursery.start(link.run, self._connect, opening)
-                conversation.agent.pid = link.pid
-                conversation.agent.alive = True
+                conversation.agent = structs.replace(conversation.agent, pid=link.pid, alive=True)
                 self.received(link, link.driver.start(opening))
                 await link.started.wait()
             ready = link.opened is not None and not link.gone
@@ -226,8 +225,7 @@ class Engine:
 
     def _dead(self, error: Error | None) -> None:
         conversation = self.conversation
-        conversation.agent.alive = False
-        conversation.agent.pid = None
+        conversation.agent = structs.replace(conversation.agent, pid=None, alive=False)
         if conversation.lifecycle != "closed":
             conversation.lifecycle = "dead"
         if error is not None:
@@ -436,7 +434,8 @@ class Engine:
         self.agent_session = effect.session
         self.capabilities = effect.capabilities
         agent = self.conversation.agent
-        agent.version = effect.agent_version or agent.version
+        if effect.agent_version is not None:
+            self.conversation.agent = structs.replace(agent, version=effect.agent_version)
         self.conversation.items.replayed()
         link.started.set()
 

@@ -19,7 +19,7 @@ from .._acp.driver import AcpDriver
 from .._acp.host import Host as Files
 from .._acp.messages import Implementation, client_capabilities
 from .._acp.roots import Roots
-from .._acp.terminals import Terminals
+from .._acp.terminals import open_terminals
 from .._agents import Agent
 from .._claude.command import build_command
 from .._claude.legacy import driver_for
@@ -144,7 +144,7 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
                 engine.services.table["fs"] = lambda asked: files.handle(asked.method, asked.params)
             if offer.terminals:
                 terminals = await stack.enter_async_context(
-                    Terminals(
+                    open_terminals(
                         roots,
                         cwd=opening.cwd,
                         env=environment,
