@@ -39,7 +39,7 @@ from .options import ClaudeOptions, effective
 from .outcome import judge, session_usage, total_cost, turn_usage
 from .settings import Settings
 from .speech import Translator
-from .tasks import Tasks
+from .tasks import Tasks, tells_end
 from .turns import Turns
 
 INTERRUPT: Final = {"subtype": "interrupt", "cancel_queued": True}
@@ -186,7 +186,7 @@ class ClaudeDriver:
 
     @property
     def idle(self) -> bool:
-        return self._started and self._turns.at_rest and not self._tasks.agents_live
+        return self._started and self._turns.at_rest and not self._tasks.live
 
     @property
     def settling(self) -> bool:
@@ -202,10 +202,10 @@ class ClaudeDriver:
     def receive(self, data: bytes) -> list[Effect]:
         out: Out = []
         lines = self._lines.feed(data)
+        if self._lines.oversized:  # longer than a read: it ended before the lines of this one
+            self._oversized(out)
         if lines:
             self._read(lines, out)
-        if self._lines.oversized:
-            self._oversized(out)
         return out
 
     def receive_eof(self) -> list[Effect]:
@@ -352,7 +352,10 @@ class ClaudeDriver:
                     self._turns.began(out)
                     out += [Spoke(text), SpeechEnded()]
             case subtype if subtype in TASKS:
+                told = len(out)
                 self._tasks.heard(fields, self._turns.current, self._speech.hidden, out)
+                if tells_end(out[told:]):
+                    self._turns.work_ended()
             case subtype:
                 if subtype == "status":
                     self._settings.mode(fields.get("permissionMode"), out)

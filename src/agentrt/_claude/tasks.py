@@ -8,6 +8,7 @@ messages (any shell command of more than 3 s is) and is no background task, unle
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -58,9 +59,9 @@ class Tasks:
         return any(task.kind != "local_bash" for task in self._live())
 
     @property
-    def agents_live(self) -> bool:
-        """Whether background work goes on that will make Claude speak again."""
-        return any(task.kind in AGENTS for task in self._live())
+    def live(self) -> bool:
+        """Whether background work goes on: when it ends, Claude will speak again."""
+        return bool(self._live())
 
     def in_background(self, id: str) -> bool:
         known = self._tasks.get(id)
@@ -147,6 +148,11 @@ class Tasks:
             out.append(TaskSet(known.task))
         if known.background and known.task.kind in AGENTS and known.call is not None:
             hidden.add(known.call)
+
+
+def tells_end(effects: Iterable[Effect]) -> bool:
+    """Whether one of these says that a background task is over."""
+    return any(type(e) is TaskSet and e.task.status in OVER for e in effects)
 
 
 def _id(m: JsonObject) -> bool:

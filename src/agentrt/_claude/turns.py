@@ -15,9 +15,11 @@ A prompt carries a uuid of ours, and the `result` that lists it ends its turn. A
 - A prompt may be taken into a running turn, or several be merged into one; then one result lists
   several uuids.
 - A CLI that lists no uuids: the first result that nothing else started is the prompt's.
-- Two waits could last for ever: for `idle` after a result, and for a result (whose line may have
-  been lost) after `idle`. `settling` is true in both, and `settle` ends them; it is called by
-  whoever keeps a clock.
+- The end of background work makes Claude go on: it takes the news into the running turn, or begins
+  one about it. Either is over at the next `idle` behind it; until then something is *owed*.
+- Three waits could last for ever: for `idle` after a result, for a result (whose line may have
+  been lost) after `idle`, and for a turn that is owed and never comes. `settling` is true in each,
+  and `settle` ends them; it is called by whoever keeps a clock.
 """
 
 from __future__ import annotations
@@ -66,6 +68,10 @@ class Turns:
         """Every uuid sent so far: the CLI ignores a second prompt of the same one, for ever."""
         self._fates = False
         """This CLI tells the fate of each prompt."""
+        self._owed = False
+        """Background work has ended, and Claude has not rested since."""
+        self._owed_until_idle = False
+        """The next `idle` will come behind all that is owed."""
 
     @property
     def running(self) -> bool:
@@ -79,7 +85,11 @@ class Turns:
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing runs and Claude does not say otherwise."""
+        """Whether nothing runs or is owed, and Claude does not say otherwise."""
+        return self._quiet and not self._owed
+
+    @property
+    def _quiet(self) -> bool:
         return self.user is None and self.agent is None and self.state in (None, "idle")
 
     @property
@@ -117,11 +127,19 @@ class Turns:
             if self.user is not None:
                 self._runs(self.user)
             return
+        if self._owed_until_idle:
+            self._owed = False
         if self.agent is not None and self.agent.verdict is None:
             self.agent.verdict = NO_WORD
         self._flush(out)
         if self.user is not None:
             self.user.rested = self.user.ran
+
+    def work_ended(self) -> None:
+        """Background work has ended. Between a result and its `idle` that `idle` may have been on
+        its way already, and then says nothing about this."""
+        self._owed = True
+        self._owed_until_idle = self.state == "idle"
 
     def fate(self, uuid: str, fate: str, out: list[Effect]) -> None:
         """`command_lifecycle`: the fate of one prompt."""
@@ -149,6 +167,7 @@ class Turns:
         out: list[Effect],
     ) -> bool:
         """A result. `resting`: its turn is not to wait for `idle`. False: it is nobody's."""
+        self._owed_until_idle = True
         turn = self._meant(uuids, unsolicited)
         if turn is None:
             return False
@@ -177,14 +196,19 @@ class Turns:
 
     @property
     def settling(self) -> bool:
-        """Whether a turn has its result but no `idle`, or `idle` but no result."""
+        """Whether a turn has its result but no `idle`, or `idle` but no result; or whether a turn
+        that is owed has not begun."""
         user, agent = self.user, self.agent
-        return (user is not None and (user.verdict is not None or user.rested)) or (
-            agent is not None and agent.verdict is not None
+        return (
+            (user is not None and (user.verdict is not None or user.rested))
+            or (agent is not None and agent.verdict is not None)
+            or (self._owed and self._quiet)
         )
 
     def settle(self, out: list[Effect]) -> None:
         """What `settling` waits for is not waited for any more."""
+        if self._quiet:
+            self._owed = False
         user = self.user
         if user is not None and user.verdict is None and user.rested:
             user.verdict = {"completed": NO_WORD, "cancelled": CANCELLED}.get(user.fate or "", LOST)

@@ -350,16 +350,18 @@ class Driver(Protocol):
 
 @runtime_checkable
 class Settles(Protocol):
-    """A driver whose turns end in two steps: the agent's result, and its word that it rests."""
+    """A driver whose turns end in two steps: the agent's result, and its word that it rests; and
+    whose agent goes on by itself when its background work has ended."""
 
     @property
     def settling(self) -> bool:
-        """True when only that word is missing (or, after it, only the result). It follows within
-        milliseconds, or never: whoever keeps a clock calls `settle` after a short silence."""
+        """True when only that word is missing (or, after it, only the result), or when nothing
+        runs and the agent should go on. It follows within milliseconds, or never: whoever keeps a
+        clock calls `settle` after a short silence."""
         ...
 
     def settle(self) -> list[Effect]:
-        """Wait no longer: the turn that is `settling` ends now. A no-op otherwise."""
+        """Wait no longer: a turn that is `settling` ends now. `settling` is False afterwards."""
         ...
 
 
