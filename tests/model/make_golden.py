@@ -26,7 +26,7 @@ FOLDER = Path(__file__).parent / "golden"
 def trace(name: str) -> Iterator[bytes]:
     """The lines of a story."""
     talk = Talk(ready=False)
-    state = SessionState(talk.agent)
+    state = SessionState(talk.conversation.agent)
     talk.set_agent(pid=42, alive=True)
     talk.conversation.lifecycle = "ready"
     talk.step()

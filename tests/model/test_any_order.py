@@ -103,7 +103,7 @@ class Viewer:
         self._lossless = lossless
         self._cursor = talk.log.cursor(lossless=lossless)
         self.texts: dict[str, str] = {}
-        self.state = SessionState(talk.agent)
+        self.state = SessionState(talk.conversation.agent)
 
     def read(self, most: int = 1_000_000) -> None:
         try:
@@ -133,7 +133,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.talk = talk = Talk(Limits(ring_events=events), ready=False)
         self.conversation = talk.conversation
         self.rules = Rules()
-        self.mirror = SessionState(talk.agent)
+        self.mirror = SessionState(talk.conversation.agent)
         self.lines: list[bytes] = []
         self.snapshots: dict[int, Snapshot] = {}
         self.fast = Viewer(talk, lossless=False)
@@ -332,7 +332,7 @@ class AnyOrder(RuleBasedStateMachine):
         assert shown(self.slow.state, seq) == shown(self.talk.state, seq)
 
     def _every_prefix_folds_to_its_snapshot(self) -> None:
-        state = SessionState(msgspec.structs.replace(self.talk.agent, alive=False, pid=None))
+        state = SessionState(msgspec.structs.replace(self.talk.conversation.agent, alive=False, pid=None))
         for seq, line in enumerate(self.lines, 1):
             state.apply(_decoder.decode(line))
             assert shown(state, seq) == self.snapshots.get(seq, shown(state, seq))
