@@ -164,7 +164,7 @@ class Cursor:
     def _keep(self, events: list[Event], first: int) -> None:
         """Events `first…` are about to leave the ring: keep the unread ones, neighbours joined."""
         kept = self._kept
-        read = max(0, (kept[-1][0] if kept else self.seq) - first + 1)
+        read = max(0, self.seq - first + 1)
         for seq, event in merged(events[read:], first + read):
             both = joined(kept[-1][1], event) if kept else None
             if both is not None:
