@@ -2,9 +2,9 @@
 
     python fakecli.py SCENARIO [flags of Claude Code, ignored]
 
-Standard library only. Each scenario is a function below, called once the handshake is over (or,
-for those in `BEFORE`, in its place). What it reads is appended to the file that `FAKECLI_LOG`
-names, so that a test can see what really arrived.
+Standard library only. Each scenario is a function below or in `fakerest.py`, called once the
+handshake is over (or, for those in `BEFORE`, in its place). What it reads is appended to the file
+that `FAKECLI_LOG` names, so that a test can see what really arrived.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 import time
 import traceback
 
+import fakerest
 from fakelegacy import legacy
 from fakewire import Cli, Interrupted, Json
 
@@ -475,7 +476,7 @@ HOOKS: Json | None = None
 
 def main() -> None:
     global HOOKS
-    scenario = globals()[sys.argv[1]]
+    scenario = globals().get(sys.argv[1]) or getattr(fakerest, sys.argv[1])
     cli = Cli()
     cli.reading.start()
     if scenario not in BEFORE:

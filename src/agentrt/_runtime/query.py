@@ -69,6 +69,7 @@ async def query(prompts: Prompts, *, agent: str | Agent, **options: Any) -> Asyn
             nursery.start_soon(_feed, query, prompts)
             yield query
             nursery.cancel_scope.cancel()
+        await session.aclose()  # what was to be waited for, `_feed` has waited for
 
 
 async def _feed(query: Query, prompts: Prompts) -> None:
