@@ -536,6 +536,27 @@ async def test_a_create_that_is_cancelled_leaves_nothing_that_outlives_the_sessi
             await agent.create("sleep", "60")
 
 
+async def test_a_create_that_is_cancelled_while_the_program_starts_leaves_no_orphan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    popen = subprocess.Popen
+    pids: list[int] = []
+    request = trio.CancelScope()
+
+    def cancel_and_start(*args: Any, **kwargs: Any) -> Any:
+        trio.from_thread.run_sync(request.cancel)
+        process = popen(*args, **kwargs)
+        pids.append(process.pid)
+        return process
+
+    async with terminals_in(tmp_path) as agent:
+        monkeypatch.setattr(subprocess, "Popen", cancel_and_start)
+        with request:
+            await agent.create("sleep", "60")
+    assert request.cancel_called
+    assert [gone(pid) for pid in pids] == [True]
+
+
 async def test_there_is_a_limit_and_a_release_makes_room(tmp_path: Path) -> None:
     async with terminals_in(tmp_path, terminals=2) as agent:
         ids = [await agent.create("true") for _ in range(2)]
