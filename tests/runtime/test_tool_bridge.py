@@ -248,6 +248,16 @@ async def test_a_program_that_nobody_serves_says_so_and_fails() -> None:
         assert await lost.process.wait() == 1
 
 
+async def test_a_program_that_nobody_prepared_says_so_and_fails() -> None:
+    async with endpoint_of() as (endpoint, _):
+        entry = endpoint.stdio_server()
+        lost = await trio.run_process(
+            [entry["command"], *entry["args"]], env={}, check=False, capture_stderr=True
+        )
+    assert lost.returncode == 2
+    assert b"AGENTRT_MCP_SOCKET" in lost.stderr
+
+
 async def test_the_socket_is_private_and_leaves_nothing_behind() -> None:
     async with endpoint_of() as (endpoint, _):
         path = socket_of(endpoint)
