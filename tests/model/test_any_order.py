@@ -220,6 +220,7 @@ class AnyOrder(RuleBasedStateMachine):
     def terminal_output(self, text: str) -> None:
         self.talk.items.append_output("term1", text)
 
+    @precondition(lambda self: self.conversation.lifecycle == "ready")
     @rule(value=values)
     def value(self, value: Any) -> None:
         self.tell(value)
