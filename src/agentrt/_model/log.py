@@ -50,7 +50,7 @@ class Log:
         self.epoch = epoch
         self.state = state
         self.seq = 0
-        self._apply = state.apply
+        self._take = state.table
         self._events: list[Event] = []
         self._first = 1
         self._limits = limits
@@ -62,7 +62,7 @@ class Log:
         self._wakers: set[Callable[[], None]] = set()
 
     def append(self, event: Event) -> None:
-        self._apply(event)
+        self._take[type(event)](event)
         self._events.append(event)
         self.seq += 1
 

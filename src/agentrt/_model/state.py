@@ -129,7 +129,7 @@ class SessionState:
         self.commands: list[Command] = []
         self.title: str | None = None
         self._growing: dict[str, Growing] = {}
-        self._apply: dict[type, _Apply] = {
+        self.table: dict[type, _Apply] = {
             StateChanged: self._state,
             TurnStarted: self._turn_started,
             TurnEnded: self._turn_ended,
@@ -152,7 +152,7 @@ class SessionState:
         }
 
     def apply(self, event: Event) -> None:
-        self._apply[type(event)](event)
+        self.table[type(event)](event)
 
     def text(self, item: str) -> str:
         """The whole text of an item, so far."""
@@ -172,6 +172,8 @@ class SessionState:
             turns=[msgspec.structs.replace(turn) for turn in self.turns.values()],
             items=[
                 msgspec.structs.replace(item, text=self.text(item.id))
+                if item.id in self._growing
+                else item
                 for item in self.items.values()
             ],
             permissions=list(self.permissions.values()),
@@ -204,8 +206,8 @@ class SessionState:
             turn.structured_output = event.structured_output
 
     def _item_opened(self, event: ItemOpened) -> None:
-        # The event keeps its own object: the fold changes only its copy.
-        self.items[event.item.id] = msgspec.structs.replace(event.item)
+        # The event's own object, which is never changed: a change makes another one.
+        self.items[event.item.id] = event.item
 
     def _item_delta(self, event: ItemDelta) -> None:
         growing = self._growing.get(event.item)
@@ -220,20 +222,19 @@ class SessionState:
         item = self.items.get(event.item)
         if item is None:
             return
-        for name, value in event.patch.items():
-            if name == "tool":
-                item.tool = msgspec.structs.replace(item.tool or Tool(), **_typed(value))
-            else:
-                setattr(item, name, value)
+        patch = event.patch
+        if "tool" in patch:
+            tool = msgspec.structs.replace(item.tool or Tool(), **_typed(patch["tool"]))
+            patch = {**patch, "tool": tool}
+        self.items[event.item] = msgspec.structs.replace(item, **patch)
 
     def _item_closed(self, event: ItemClosed) -> None:
         item = self.items.get(event.item)
         if item is None:
             return
-        item.status = event.status
         growing = self._growing.pop(event.item, None)
-        if growing is not None:
-            item.text = str(growing)
+        text = item.text if growing is None else str(growing)
+        self.items[event.item] = msgspec.structs.replace(item, status=event.status, text=text)
 
     def _permission_opened(self, event: PermissionOpened) -> None:
         self.permissions[event.request] = event

@@ -14,6 +14,8 @@ from .events import CancelledBy, Origin, Phase
 
 
 class TurnState(enum.Enum):
+    __hash__ = object.__hash__  # in C; members are singletons
+
     RUNNING = "running"
     WAITING = "waiting"
     CANCELLING = "cancelling"
@@ -21,6 +23,8 @@ class TurnState(enum.Enum):
 
 
 class TurnInput(enum.Enum):
+    __hash__ = object.__hash__
+
     ASK = "ask"
     """The agent asks something that a person or a policy must answer."""
     RESOLVE = "resolve"

@@ -151,10 +151,11 @@ class Conductor:
         One that comes later than before is left alone: moving it costs more than to wake up once
         in vain, and turns are many while limits are long.
         """
-        if self._asleep is not None and (alarm := self._alarm()) < self._asleep.deadline:
+        if self._engine.turn is None:
+            if self._hosted is not None or self._queue:
+                self._poke.set()
+        elif self._asleep is not None and (alarm := self._alarm()) < self._asleep.deadline:
             self._asleep.deadline = alarm
-        if self._engine.turn is None and (self._hosted is not None or self._queue):
-            self._poke.set()
 
     async def run(self) -> None:
         """Host turns for as long as the session lives. To be run once, in its service nursery."""
