@@ -297,8 +297,9 @@ class Conversation:
 
     def sync(self) -> None:
         """Append a `state` event if the state is another one than was said last."""
-        self._resolved()  # a tool call that ended takes its question with it
         turn = self.turn
+        if turn is not None and turn.state is Machine.WAITING:
+            self._resolved()  # a tool call that ended takes its question with it
         agent = self.agent
         phase: Phase
         if self.lifecycle != "ready":

@@ -2,6 +2,8 @@
 
 One struct per `kind` of the browser protocol (`agentrt.v1`); they encode to exactly the `event`
 field of its frames. Instants are seconds since the Unix epoch.
+
+The commonest are kept from the cyclic garbage collector (`gc=False`): they hold plain data.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ class Tool(Struct, omit_defaults=True, kw_only=True):
     content: list[ToolContent] = []
 
 
-class Item(Struct, omit_defaults=True, kw_only=True):
+class Item(Struct, omit_defaults=True, kw_only=True, gc=False):
     """One thing shown. `parent` is the tool call (a sub-agent's) that it belongs to."""
 
     id: str
@@ -161,7 +163,7 @@ class QueueEntry(Struct, omit_defaults=True):
     content: list[Block]
 
 
-class TurnState(Struct):
+class TurnState(Struct, gc=False):
     """The running turn, as far as a viewer needs it. `deadline` is the hard limit's."""
 
     id: str
@@ -171,7 +173,7 @@ class TurnState(Struct):
     cancel_deadline: float | None = None
 
 
-class AgentState(Struct, frozen=True):
+class AgentState(Struct, frozen=True, gc=False):
     name: str
     protocol: Literal["acp", "claude"]
     version: str | None = None
@@ -179,7 +181,7 @@ class AgentState(Struct, frozen=True):
     alive: bool = False
 
 
-class State(Struct):
+class State(Struct, gc=False):
     """The session's state. Busy means `turn is not None`, by definition."""
 
     phase: Phase
@@ -191,13 +193,13 @@ class State(Struct):
 # --- the events
 
 
-class StateChanged(Struct, tag_field="kind", tag="state"):
+class StateChanged(Struct, tag_field="kind", tag="state", gc=False):
     """The session's state is another one."""
 
     state: State
 
 
-class TurnStarted(Struct, tag_field="kind", tag="turn.started", omit_defaults=True):
+class TurnStarted(Struct, tag_field="kind", tag="turn.started", omit_defaults=True, gc=False):
     turn: str
     origin: Origin
     prompt: list[Block] | None = None
@@ -215,7 +217,7 @@ class TurnEnded(Struct, tag_field="kind", tag="turn.ended", omit_defaults=True, 
     structured_output: Any = None
 
 
-class ItemOpened(Struct, tag_field="kind", tag="item.opened"):
+class ItemOpened(Struct, tag_field="kind", tag="item.opened", gc=False):
     item: Item
 
 
@@ -242,7 +244,7 @@ class ItemUpdated(Struct, tag_field="kind", tag="item.updated"):
     patch: JsonObject
 
 
-class ItemClosed(Struct, tag_field="kind", tag="item.closed"):
+class ItemClosed(Struct, tag_field="kind", tag="item.closed", gc=False):
     item: str
     status: ItemStatus
 

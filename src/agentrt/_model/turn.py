@@ -88,7 +88,7 @@ class TurnMachine:
         explicit: bool = True,
     ) -> None:
         self.id = id
-        self.origin = origin
+        self.origin: Origin = origin
         self.state = TurnState.RUNNING
         self.since = since
         self.deadline = deadline

@@ -56,8 +56,7 @@ class Conductor:
             raise LocalProtocolError("a turn can be entered once")
         self._paused = False
         try:
-            if trio.current_effective_deadline() <= trio.current_time():
-                await trio.lowlevel.checkpoint()  # cancelled already: nothing is sent
+            await trio.lowlevel.checkpoint_if_cancelled()  # before anything is sent
             if self.free and not self._queue and engine.ready:
                 engine.begin(turn)
             elif turn._when == "reject":
@@ -151,9 +150,8 @@ class Conductor:
         One that comes later than before is left alone: moving it costs more than to wake up once
         in vain, and turns are many while limits are long.
         """
-        if self._engine.turn is None:
-            if self._hosted is not None or self._queue:
-                self._poke.set()
+        if self._engine.turn is None and (self._hosted is not None or self._queue):
+            self._poke.set()
         elif self._asleep is not None and (alarm := self._alarm()) < self._asleep.deadline:
             self._asleep.deadline = alarm
 

@@ -48,6 +48,7 @@ from .conductor import Conductor, gave_up
 from .link import Connect, Link, exit_words
 from .permissions import Policy
 from .questions import Questions
+from .readers import Readers
 from .scopes import ServiceNursery
 from .services import Services
 from .tool_server import ToolServer
@@ -71,8 +72,8 @@ class Engine:
         self.conversation = conversation
         self.limits = limits
         self.opening = opening
-        self.news = trio.lowlevel.ParkingLot()
-        """Readers of the log park here; woken once a batch."""
+        self.news = Readers()
+        """Readers of the log wait here; woken once a batch."""
         self.turn: Turn | None = None
         """The running turn; None as soon as it has ended."""
         self.link: Link | None = None
@@ -96,7 +97,7 @@ class Engine:
         self.conductor = Conductor(self)
         self.calls = Calls(self)
         self._steered: set[str | None] = set()
-        self.log.listen(self._wake_readers)
+        self.log.listen(self.news.wake)
         self._take: dict[type, Callable[[Any], None]] = {
             **conversation.handled,
             Write: self._write,
@@ -374,13 +375,10 @@ class Engine:
             self.questions.drop(key)
         if conversation.turn is not None and self.turn is None:
             self._adopt()
-        if self.settling:
+        link = self.link
+        if link is not None and link.settles is not None and link.settles.settling:
             self.conductor.adjust()
         self.publish(size)
-
-    def _wake_readers(self) -> None:
-        if self.news:
-            self.news.unpark_all()
 
     # --- what a driver tells, one method an effect
 
@@ -488,7 +486,7 @@ class Engine:
         self.conversation.lifecycle = "closed"
         self.closed.set()
         self.publish()
-        self.news.unpark_all()
+        self.news.wake()
 
     def publish(self, size: int = 0) -> None:
         """The step is done: tell the state if it changed, and wake whoever reads."""

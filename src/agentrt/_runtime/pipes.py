@@ -11,7 +11,7 @@ import os
 import sys
 import termios
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from fcntl import ioctl
 from typing import Protocol
 
@@ -34,7 +34,7 @@ class Readable(Protocol):
         """Up to `READ_SIZE` bytes; None: nothing there now; empty: the end."""
         ...
 
-    async def wait_readable(self) -> None:
+    def wait_readable(self) -> Awaitable[None]:
         """Until `read_nowait` has something to say. A checkpoint; cancelling it loses nothing."""
         ...
 

@@ -15,7 +15,7 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -155,8 +155,8 @@ class AgentProcess:
     def read_nowait(self) -> bytes | None:
         return self._stdout.read_nowait()
 
-    async def wait_readable(self) -> None:
-        await self._stdout.wait_readable()
+    def wait_readable(self) -> Awaitable[None]:
+        return self._stdout.wait_readable()
 
     def write_nowait(self, data: bytes | memoryview) -> int:
         try:

@@ -242,7 +242,7 @@ class Subscription:
     def finish(self) -> None:
         """End the iteration behind the last event that there is now."""
         self._end = self._engine.log.seq
-        self._engine.news.unpark_all()
+        self._engine.news.wake()
 
     def __aiter__(self) -> Subscription:
         return self
@@ -259,5 +259,5 @@ class Subscription:
             self._given = 0
             if self._engine.closed.is_set() or self._end is not None:
                 raise StopAsyncIteration
-            await self._engine.news.park()
+            await self._engine.news.wait()
         return event

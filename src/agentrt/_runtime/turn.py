@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import math
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
@@ -74,9 +75,9 @@ class Turn:
         self._verdict: Outcome | None = None
         self._timeout: Error | None = None
         self._denied = False
-        self._hard_at = float("inf")
-        self._grace_at = float("inf")
-        self._resend_at = float("inf")
+        self._hard_at = math.inf
+        self._grace_at = math.inf
+        self._resend_at = math.inf
         self._started: trio.Event | None = None  # only if it has to wait for its place
         self._began = 0.0
         # --- of the iterator
@@ -142,7 +143,7 @@ class Turn:
 
     async def _wait_for_end(self) -> None:
         while self._result is None:
-            await self._engine.news.park()
+            await self._engine.news.wait()
 
     def _fail(self, failure: BaseException) -> None:
         """It never started; `__aenter__` raises this."""
@@ -185,7 +186,7 @@ class Turn:
             event = cursor.pop()
             if event is None:
                 self._given = 0
-                await engine.news.park()
+                await engine.news.wait()
             elif type(event) is TurnEnded:
                 self._over = True
                 return event
