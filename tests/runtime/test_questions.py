@@ -77,6 +77,21 @@ async def test_an_answer_to_a_question_that_is_not_open_changes_nothing(
     assert turn.result.text == "yes"
 
 
+async def test_an_acp_agent_is_not_allowed_what_it_would_not_do(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    """ACP has no way to say that a tool is to be called with something else."""
+
+    def change(request: agentrt.PermissionRequest) -> agentrt.Decision:
+        return agentrt.Allow(updated_input={"command": "ls"})
+
+    async with session_with(asking, permissions=change) as (session, _):
+        assert (await session.run("go")).text == "no"
+        assert any(
+            isinstance(e, agentrt.Notice) and e.code == "input_not_changed" for e in log_of(session)
+        )
+
+
 async def test_a_policy_that_fails_rejects(autojump_clock: trio.abc.Clock) -> None:
     async def broken(request: agentrt.PermissionRequest) -> agentrt.Decision:
         raise RuntimeError("no database")

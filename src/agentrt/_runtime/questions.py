@@ -15,7 +15,7 @@ import trio
 from .._errors import LocalProtocolError
 from .._model.content import JsonObject
 from .._model.driver import Answer, Asked
-from .._model.events import PermissionOpened
+from .._model.events import Notice, PermissionOpened
 from .permissions import Allow, Ask, Decision, Deny, PermissionRequest, Policy, choose_option
 
 if TYPE_CHECKING:
@@ -99,6 +99,16 @@ class Questions:
         if request.form is not None or request.url is not None:
             self._reject(key, by=by)  # no policy can fill a form or visit a page
             return
+        if (
+            isinstance(decision, Allow)
+            and decision.updated_input is not None
+            and self._engine.conversation.agent.protocol == "acp"
+        ):
+            # It would run what it asked for, not what was allowed.
+            decision = Deny("ACP cannot change what a tool is called with")
+            self._engine.log.append(
+                Notice("warning", "input_not_changed", f"rejected: {decision.message}")
+            )
         option = choose_option(request.options, decision)
         id = option.id if option is not None else None
         allowed = option is not None and option.kind.startswith("allow")

@@ -28,6 +28,8 @@ from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.driver import Driver, Opening, Requested
+from .descendants import MARKER
+from .guard import guard
 from .hooks import Hook, HookTable
 from .link import Connect
 from .pipes import Transport
@@ -143,11 +145,13 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
                 files = Files(roots, limits=offer.limits)
                 engine.services.table["fs"] = lambda asked: files.handle(asked.method, asked.params)
             if offer.terminals:
+                # Should this process be killed, its guard finds the programs by the marker.
+                run = await stack.enter_async_context(guard())
                 terminals = await stack.enter_async_context(
                     open_terminals(
                         roots,
                         cwd=opening.cwd,
-                        env=environment,
+                        env={**environment, MARKER: f"{run}:terminals"},
                         limits=offer.limits,
                         on_output=engine.services.terminal_output,
                     )
