@@ -145,13 +145,16 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
                 files = Files(roots, limits=offer.limits)
                 engine.services.table["fs"] = lambda asked: files.handle(asked.method, asked.params)
             if offer.terminals:
-                # Should this process be killed, its guard finds the programs by the marker.
-                run = await stack.enter_async_context(guard())
+                marked = environment
+                if offer.connect is None:
+                    # Should this process be killed, its guard finds the programs by the marker.
+                    run = await stack.enter_async_context(guard())
+                    marked = {**environment, MARKER: f"{run}:terminals"}
                 terminals = await stack.enter_async_context(
                     open_terminals(
                         roots,
                         cwd=opening.cwd,
-                        env={**environment, MARKER: f"{run}:terminals"},
+                        env=marked,
                         limits=offer.limits,
                         on_output=engine.services.terminal_output,
                     )
