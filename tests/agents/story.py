@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psutil
 import trio
@@ -110,10 +110,14 @@ def agent_of(lab: Lab) -> Agent:
 
 @asynccontextmanager
 async def session_with(
-    lab: Lab, *, permissions: Policy | None = None, tools: Sequence[Tool] = ()
+    lab: Lab,
+    *,
+    permissions: Policy | None = None,
+    tools: Sequence[Tool] = (),
+    **more: Any,
 ) -> AsyncIterator[tuple[Session, Story]]:
-    """A session with the lab's agent, and its story, which is complete and checked after the
-    block. The session is closed then, and none of its processes is left."""
+    """A session with the lab's agent, opened with `more`, and its story, which is complete and
+    checked after the block. The session is closed then, and none of its processes is left."""
     story = Story()
     opening = agentrt.open_session(
         agent_of(lab),
@@ -121,6 +125,7 @@ async def session_with(
         env=lab.env,
         permissions=permissions,
         tools=tools,
+        **more,
     )
     async with opening as session:
         told = session.subscribe(after=0)
