@@ -333,7 +333,9 @@ class AnyOrder(RuleBasedStateMachine):
         assert shown(self.slow.state, seq) == shown(self.talk.state, seq)
 
     def _every_prefix_folds_to_its_snapshot(self) -> None:
-        state = SessionState(msgspec.structs.replace(self.talk.conversation.agent, alive=False, pid=None))
+        state = SessionState(
+            msgspec.structs.replace(self.talk.conversation.agent, alive=False, pid=None)
+        )
         for seq, line in enumerate(self.lines, 1):
             state.apply(_decoder.decode(line))
             assert shown(state, seq) == self.snapshots.get(seq, shown(state, seq))
