@@ -110,6 +110,7 @@ class Conversation:
         self._ids: Counter[str] = Counter()
         self._queue: list[QueueEntry] = []
         self._paused = False
+        self._named = False
         self._said: tuple[object, ...] = ()
         self._apply: dict[type, Callable[[Any], None]] = {
             Spoke: self.items.spoke,
@@ -121,7 +122,7 @@ class Conversation:
             UsageSet: self._used,
             ModesSet: lambda e: self._append(ModesChanged(e.modes)),
             CommandsSet: lambda e: self._append(CommandsChanged(e.commands)),
-            TitleSet: lambda e: self._append(TitleChanged(e.title)),
+            TitleSet: self._titled,
             TaskSet: lambda e: self._append(TaskChanged(e.task)),
             Notice: self._append,
         }
@@ -231,9 +232,18 @@ class Conversation:
         self._resolved()
         return True
 
+    def call_client(self, effect: ToolCalled) -> str | None:
+        """Show a tool call that a client is to run (its status is `waiting`), and wait for it.
+        Returns its item; None if its turn is being cancelled."""
+        self.items.tool_called(effect)
+        item = self.items.open_call(effect.id)
+        if item is not None:
+            self._running().apply(TurnInput.ASK)
+        return item
+
     def _resolved(self) -> None:
         turn = self.turn
-        if turn is not None and turn.state is Machine.WAITING and not self.items.open_requests():
+        if turn is not None and turn.state is Machine.WAITING and not self.items.waits:
             turn.apply(TurnInput.RESOLVE)
 
     def _admit(self, replay: bool) -> bool:
@@ -259,6 +269,15 @@ class Conversation:
             new = {k: v for k, v in msgspec.structs.asdict(usage).items() if v is not None}
             usage = msgspec.structs.replace(known, **new)
         self._append(UsageChanged(usage))
+
+    def _titled(self, effect: TitleSet) -> None:
+        if not self._named:
+            self._append(TitleChanged(effect.title))
+
+    def rename(self, title: str) -> None:
+        """A person's title stays whatever the agent calls the session later."""
+        self._named = True
+        self._append(TitleChanged(title))
 
     def queue(self, entries: list[QueueEntry], *, paused: bool) -> None:
         """The waiting prompts are these."""

@@ -90,6 +90,7 @@ class Items:
         self._calls: dict[str, _Call] = {}
         self._open: dict[str, _Call] = {}  # the calls that are not over, by item
         self._asks: dict[str, _Ask] = {}
+        self._asked: set[str] = set()
         self._terminals: dict[str, str] = {}  # by id: the items that show them
         self._unplaced: dict[str, str] = {}  # output of terminals that nothing shows yet
         self._answer: list[str] = []  # the text items of the running turn
@@ -382,8 +383,23 @@ class Items:
             url=effect.url,
         )
         self._asks[effect.key] = _Ask(request, call)
+        self._asked.add(effect.key)
         self._append(request)
         return True
+
+    @property
+    def waits(self) -> bool:
+        """Whether a question is open, or a client has a tool to run."""
+        return bool(self._asks) or any(call.status == "waiting" for call in self._open.values())
+
+    def open_call(self, id: str) -> str | None:
+        """The item that shows the agent's call of that id, if it is open."""
+        call = self._calls.get(id)
+        return call.item if call is not None and self._open.get(call.item) is call else None
+
+    def was_asked(self, key: str) -> bool:
+        """Whether there was such a question, open or not."""
+        return key in self._asked
 
     def open_request(self, key: str) -> PermissionOpened | None:
         """The open question of that key, if it is open."""

@@ -10,6 +10,7 @@ from .._errors import RequestError, SessionClosed
 from .._model.content import JsonObject
 from .._model.driver import Returned
 from .._model.events import Error
+from .._wire.jsonrpc import METHOD_NOT_FOUND
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -44,7 +45,9 @@ class Calls:
         if returned.error is not None:
             error = returned.error
             code = error.data.get("code") if isinstance(error.data, dict) else None
-            raise RequestError(code if isinstance(code, int) else 0, error.message, error.data)
+            if not isinstance(code, int):
+                code = METHOD_NOT_FOUND if error.code == "unsupported" else 0
+            raise RequestError(code, error.message, error.data)
         return returned.value
 
     def returned(self, effect: Returned) -> None:

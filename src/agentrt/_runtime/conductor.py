@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
-from .._errors import AgentrtError, Busy, LocalProtocolError, SessionClosed
+from .._errors import AgentrtError, Busy, LimitExceeded, LocalProtocolError, SessionClosed
+from .._model.content import Block
 from .._model.events import Error, Notice, QueueEntry
 from .._model.turn import TurnState
 from .turn import Turn
@@ -49,27 +50,37 @@ class Conductor:
 
         Cancelling it takes the prompt back, or cancels the turn if it was sent already.
         """
-        engine = self._engine
-        if engine.ended:
-            raise SessionClosed("the session is closed")
-        if turn._entry or turn._machine is not None:
-            raise LocalProtocolError("a turn can be entered once")
-        self._paused = False
         try:
             await trio.lowlevel.checkpoint_if_cancelled()  # before anything is sent
-            if self.free and not self._queue and engine.ready:
-                engine.begin(turn)
-            elif turn._when == "reject":
-                raise Busy("a turn is running")
-            else:
+            self.place(turn)
+            if turn._machine is None:
                 turn._started = trio.Event()
-                self._enqueue(turn)
                 await turn._started.wait()
         except trio.Cancelled:
             await self._take_back(turn)
             raise
         if turn._failure is not None:
             raise turn._failure
+
+    def place(self, turn: Turn) -> None:
+        """Send a turn's prompt now, or let it wait in the queue; nobody need wait with it.
+
+        Raises `Busy`, `LimitExceeded`, `SessionClosed` or, if the agent cannot take such a prompt,
+        `LocalProtocolError`; then nothing has changed.
+        """
+        engine = self._engine
+        if engine.ended:
+            raise SessionClosed("the session is closed")
+        if turn._entry or turn._machine is not None:
+            raise LocalProtocolError("a turn can be entered once")
+        idle = self.free and not self._queue
+        if turn._when == "reject" and not idle:
+            raise Busy("a turn is running")
+        if idle and engine.ready:
+            self._paused = False
+            engine.begin(turn)
+        else:
+            self._enqueue(turn)
 
     @property
     def free(self) -> bool:
@@ -90,7 +101,8 @@ class Conductor:
     def _enqueue(self, turn: Turn) -> None:
         engine = self._engine
         if len(self._queue) >= engine.limits.queue:
-            raise Busy(f"{len(self._queue)} prompts wait already (limits.queue)")
+            raise LimitExceeded(f"{len(self._queue)} prompts wait already (limits.queue)")
+        self._paused = False
         turn._entry = engine.conversation.new_id("q")
         if turn._when == "interrupt":
             self._queue.appendleft(turn)
@@ -110,6 +122,42 @@ class Conductor:
                 await turn._wait_for_end()
         turn._close_cursor()
 
+    def remove(self, entry: str) -> None:
+        """Take a waiting prompt back; who waits for it gets an `AgentrtError`. Raises
+        `LocalProtocolError` if it does not wait (any more)."""
+        turn = self._waits(entry)
+        self._queue.remove(turn)
+        if turn._started is not None:
+            turn._fail(AgentrtError("the prompt was taken out of the queue"))
+        self._changed()
+
+    def edit(self, entry: str, content: list[Block]) -> None:
+        """Replace what a waiting prompt says; as `remove`."""
+        self._waits(entry)._content = content
+        self._changed()
+
+    def promote(self, entry: str) -> None:
+        """Let a waiting prompt be the next one; as `remove`."""
+        turn = self._waits(entry)
+        self._queue.remove(turn)
+        self._queue.appendleft(turn)
+        self._changed()
+
+    def _waits(self, entry: str) -> Turn:
+        for turn in self._queue:
+            if turn._entry == entry:
+                return turn
+        raise LocalProtocolError(f"no prompt {entry!r} waits: it was started or taken back")
+
+    def retire(self) -> bool:
+        """End the process, on which nothing runs; the next prompt starts another one. Returns at
+        once. False, and nothing happens, if a turn runs or waits or there is no process."""
+        if not self.free or self.waiting or not self._engine.ready:
+            return False
+        self._quarantine = True
+        self._poke.set()
+        return True
+
     def pause(self) -> None:
         """Hold the waiting prompts back until the next one comes, or `resume`."""
         if self._queue:
@@ -120,7 +168,7 @@ class Conductor:
         self._paused = False
         self._changed()
 
-    def clear(self, failure: BaseException) -> None:
+    def clear(self, failure: AgentrtError) -> None:
         """Nothing will be sent any more: every waiting prompt raises `failure`."""
         for turn in self._queue:
             turn._fail(failure)
@@ -198,6 +246,7 @@ class Conductor:
                 engine.begin(turn)
             except AgentrtError as error:
                 turn._fail(error)
+                engine.publish()
 
     async def _host(self, turn: Turn) -> None:
         """The turn's nursery: lives until the turn has ended and its handlers have stopped."""
@@ -226,7 +275,11 @@ class Conductor:
         if machine.state is TurnState.CANCELLING:
             return min(turn._grace_at, turn._resend_at)
         if not machine.explicit:
-            return -math.inf if self.waiting else active + self._engine.limits.settle
+            if self.waiting:
+                return -math.inf
+            # Silence is no end while a person is asked.
+            asked = machine.state is TurnState.WAITING
+            return math.inf if asked else active + self._engine.limits.settle
         if machine.state is TurnState.WAITING or turn.limits.idle is None:
             return turn._hard_at
         return min(turn._hard_at, active + turn.limits.idle)
@@ -255,11 +308,16 @@ class Conductor:
         else:
             which = "hard" if now >= turn._hard_at else "idle"
             limit = turn.limits.hard if which == "hard" else turn.limits.idle
-            turn._timeout = Error(
-                "timed_out", f"the turn reached its {which} limit of {limit:g} s", {"limit": which}
-            )
-            engine.cancel_turn(turn, "timed_out", by=None)
+            assert limit is not None
+            self.time_out(turn, which, limit)
         engine.publish()
+
+    def time_out(self, turn: Turn, which: str, limit: float) -> None:
+        """Cancel a turn that has reached one of its limits; the error names it."""
+        turn._timeout = Error(
+            "timed_out", f"the turn reached its {which} limit of {limit:g} s", {"limit": which}
+        )
+        self._engine.cancel_turn(turn, "timed_out", by=None)
 
 
 def gave_up(grace: float) -> Notice:

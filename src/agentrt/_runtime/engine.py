@@ -447,6 +447,8 @@ class Engine:
     def cancel_current(self, by: CancelledBy) -> None:
         if self.turn is not None:
             self.cancel_turn(self.turn, "cancelled", by=by)
+        elif by == "user":
+            self.conductor.pause()  # a Stop while the next prompt is still on its way
 
     def steer(self, content: list[Block]) -> None:
         """Send a prompt into the running turn, where the agent can take one."""

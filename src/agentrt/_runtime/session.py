@@ -124,6 +124,21 @@ class Session:
             pass
         return turn.result
 
+    def submit(
+        self, content: Prompt, *, when: When = "queue", limits: Limits | None = None
+    ) -> Turn:
+        """Prompt without staying: the session itself sees to the turn. The arguments are those of
+        `prompt`; the `Turn` tells its `id`, its `entry` in the queue and, once it has `ended`, its
+        `result`. Nobody reads it: what the agent asks is for the session's policy and its viewers.
+
+        Raises `Busy`, `LimitExceeded`, `SessionClosed` or `LocalProtocolError`; then nothing
+        happened. What keeps the agent from starting later is told as a `Notice` (`prompt_dropped`).
+        """
+        turn = self.prompt(content, when=when, limits=limits, check=False)
+        turn._attended = False
+        self._engine.conductor.place(turn)
+        return turn
+
     def steer(self, content: Prompt) -> None:
         """Send a prompt into the running turn. Raises `LocalProtocolError` if none runs or the
         agent cannot take one (ACP agents cannot)."""
@@ -146,12 +161,26 @@ class Session:
         """Let the prompts go on that a `cancel` held back."""
         self._engine.conductor.resume()
 
-    def answer(self, request: str, option: str) -> None:
-        """Answer a permission request with an option's id or kind (`"allow_once"`).
+    def unqueue(self, entry: str) -> None:
+        """Take a waiting prompt back (an id of `snapshot().queue`); whoever waits for it gets an
+        `AgentrtError`. Raises `LocalProtocolError` if it does not wait any more."""
+        self._engine.conductor.remove(entry)
+
+    def edit_queued(self, entry: str, content: Prompt) -> None:
+        """Replace what a waiting prompt says; as `unqueue`."""
+        self._engine.conductor.edit(entry, blocks(content))
+
+    def promote(self, entry: str) -> None:
+        """Let a waiting prompt be the next one; as `unqueue`."""
+        self._engine.conductor.promote(entry)
+
+    def answer(self, request: str, option: str, *, note: str = "") -> None:
+        """Answer a permission request with an option's id or kind (`"allow_once"`). `note` is told
+        to agents that can hear it.
 
         Raises `LocalProtocolError` if it is not open or has no such option: then nothing happened.
         """
-        self._engine.questions.answer(request, option, by="user")
+        self._engine.questions.answer(request, option, by="user", note=note)
 
     def fill(self, request: str, content: JsonObject) -> None:
         """Answer an elicitation with the fields that its `form` asks for."""
@@ -163,6 +192,11 @@ class Session:
         self._engine.questions.dismiss(request, message, by="user")
 
     # --- settings
+
+    def rename(self, title: str) -> None:
+        """Give the session a title; the agent's own ones are not shown any more."""
+        self._engine.conversation.rename(title)
+        self._engine.publish()
 
     async def set_mode(self, mode: str) -> None:
         """Change the agent's mode (an id of `modes.modes`). Raises `RequestError` if the agent

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from .._errors import AgentDied, AgentFailed, LocalProtocolError, TurnFailed, TurnTimedOut
+from .._errors import (
+    AgentDied,
+    AgentFailed,
+    AgentrtError,
+    LocalProtocolError,
+    TurnFailed,
+    TurnTimedOut,
+)
 from .._limits import Limits
 from .._model.content import Block
-from .._model.events import Error, Event, Outcome, PermissionOpened, TurnEnded
+from .._model.events import Error, Event, Notice, Outcome, PermissionOpened, TurnEnded
 from .._model.log import Cursor
 from .._model.result import TurnResult
 from .._model.turn import TurnMachine
@@ -70,7 +77,7 @@ class Turn:
         self._machine: TurnMachine | None = None
         self._cursor: Cursor | None = None
         self._entry = ""
-        self._failure: BaseException | None = None
+        self._failure: AgentrtError | None = None
         self._result: TurnResult | None = None
         self._verdict: Outcome | None = None
         self._timeout: Error | None = None
@@ -91,6 +98,11 @@ class Turn:
         if self._result is None:
             raise LocalProtocolError("the turn has not ended yet")
         return self._result
+
+    @property
+    def entry(self) -> str:
+        """Its id in the queue; empty if it did not have to wait."""
+        return self._entry
 
     @property
     def ended(self) -> bool:
@@ -145,11 +157,15 @@ class Turn:
         while self._result is None:
             await self._engine.news.wait()
 
-    def _fail(self, failure: BaseException) -> None:
-        """It never started; `__aenter__` raises this."""
+    def _fail(self, failure: AgentrtError) -> None:
+        """It never started; `__aenter__` raises this. If nobody waits there, the log tells it."""
         self._failure = failure
         if self._started is not None:
             self._started.set()
+        else:
+            self._engine.log.append(
+                Notice("error", "prompt_dropped", str(failure), {"entry": self._entry})
+            )
 
     def _close_cursor(self) -> None:
         if self._cursor is not None:
