@@ -6,7 +6,16 @@ import pytest
 
 from agentrt._model.content import Diff, Image, TerminalRef, Text, ToolText
 from agentrt._model.driver import Said, Showed, SpeechEnded, Spoke
-from agentrt._model.events import ItemOpened, ItemStatus, Notice, Outcome, ThoughtDelta, Tool
+from agentrt._model.events import (
+    ItemDelta,
+    ItemOpened,
+    ItemStatus,
+    Notice,
+    Outcome,
+    ThoughtDelta,
+    Tool,
+)
+from agentrt._model.items import UNPLACED
 
 from .talk import Talk, call
 
@@ -236,6 +245,39 @@ def test_live_output_of_a_terminal_goes_to_the_call_that_shows_it(talk: Talk) ->
     talk.tell(call("c2", status="completed"))
     talk.items.append_output("term1", "too late")
     assert talk.told() == ["i3 completed"]
+
+
+def test_what_a_terminal_wrote_before_a_call_shows_it_comes_with_that_call(talk: Talk) -> None:
+    talk.items.append_output("term1", "early ")
+    talk.items.append_output("term1", "bird")
+    assert talk.told() == []
+    talk.tell(call("c1", opens=True), call("c1", content=[TerminalRef("term1")]))
+    talk.items.append_output("term1", "!")
+    assert [event.text for event in talk.events() if isinstance(event, ItemDelta)] == [
+        *("early bird", "!")
+    ]
+
+
+def test_of_a_terminal_that_nothing_shows_only_the_end_is_kept(talk: Talk) -> None:
+    for _ in range(100):
+        talk.items.append_output("term1", "x" * 10_000)
+    talk.tell(call("c1", opens=True, content=[TerminalRef("term1")]))
+    assert talk.state.text("i2") == "x" * UNPLACED
+
+
+def test_what_nothing_showed_is_forgotten_with_its_turn(talk: Talk) -> None:
+    talk.items.append_output("term1", "old")
+    talk.conversation.end("completed")
+    talk.tell(call("c1", opens=True, content=[TerminalRef("term1")]))
+    assert talk.state.text("i2") == ""
+
+
+def test_a_terminal_id_that_is_used_again_belongs_to_the_call_that_shows_it_now(talk: Talk) -> None:
+    talk.tell(call("c0", opens=True, content=[TerminalRef("term1")], replay=True))
+    talk.tell(call("c1", opens=True, content=[TerminalRef("term1")]), call("c1", status="failed"))
+    talk.tell(call("c2", opens=True, content=[TerminalRef("term1")]))
+    talk.items.append_output("term1", "new")
+    assert [talk.state.text(id) for id in ("i2", "i3", "i4")] == ["", "", "new"]
 
 
 # --- one id, several calls

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import UNSET, Struct
 
@@ -31,6 +31,9 @@ from .events import (
     Tool,
 )
 from .log import Log
+
+UNPLACED: Final = 64 * 1024
+"""Characters of a terminal's output that are kept until a tool call shows the terminal."""
 
 
 class _Speech(Struct):
@@ -102,6 +105,7 @@ class Items:
 
     def close_all(self, tools: ItemStatus, speech: ItemStatus) -> None:
         """Close what is open of the running turn."""
+        self._unplaced.clear()
         calls = [call for call in self._open.values() if call.turn is not None]
         for call in calls:
             call.status = tools  # before its questions close: it does not go on after them
@@ -334,17 +338,22 @@ class Items:
         self._append(ItemClosed(call.item, status))
 
     def append_output(self, terminal: str, text: str) -> None:
-        """Live output of a terminal, for the tool call that shows it; kept until one does."""
+        """Live output of a terminal, for the tool call that shows it; its end is kept until, in
+        the same turn, one does."""
         item = self._terminals.get(terminal)
         if item is None:
-            self._unplaced[terminal] = self._unplaced.get(terminal, "") + text
+            self._unplaced[terminal] = (self._unplaced.get(terminal, "") + text)[-UNPLACED:]
         elif item in self._open:
             self._append(ItemDelta(item, text))
 
     def _place_terminals(self, call: _Call, effect: ToolCalled) -> None:
         """A tool call shows these terminals; what they wrote before it said so comes now."""
         for part in effect.content or ():
-            if isinstance(part, TerminalRef) and part.terminal_id not in self._terminals:
+            if (
+                isinstance(part, TerminalRef)
+                and call.turn is not None
+                and self._terminals.get(part.terminal_id) not in self._open
+            ):
                 self._terminals[part.terminal_id] = call.item
                 if text := self._unplaced.pop(part.terminal_id, ""):
                     self._append(ItemDelta(call.item, text))
