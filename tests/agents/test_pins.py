@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import agentrt
 import pytest
+
+import agentrt
 
 from .expectations import EXPECTATIONS
 from .recipes import RECIPES, package_of
