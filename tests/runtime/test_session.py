@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
 import trio
 from fakes import asking, session_with
 
 import agentrt
-from agentrt.testing import FakeAcpAgent
+from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_session
 
 
 async def test_the_open_questions_are_known_by_their_request(
@@ -47,3 +49,22 @@ async def test_a_session_is_drained_when_nothing_runs_or_waits(
         await session.drained()
         assert trio.current_time() >= 40
         assert session.state.phase == "idle"
+
+
+async def test_an_agent_that_wants_a_login_is_told_with_its_ways_to_log_in(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    async def locked(process: MemoryAgent) -> None:
+        while (line := await process.receive_line()) is not None:
+            request = msgspec.json.decode(line)
+            answer: dict[str, object] = {"error": {"code": -32000, "message": "Log in"}}
+            if request["method"] == "initialize":
+                methods = [{"id": "tty", "name": "In a terminal", "type": "terminal"}]
+                answer = {"result": {"protocolVersion": 1, "authMethods": methods}}
+            message = {"jsonrpc": "2.0", "id": request["id"], **answer}
+            process.send(msgspec.json.encode(message) + b"\n")
+
+    wanted = r"fake wants a login first: Log in; it offers: In a terminal \(tty\)"
+    with pytest.raises(agentrt.AgentStartError, match=wanted):
+        async with open_fake_session(lambda: MemoryAgent(locked)):
+            pass

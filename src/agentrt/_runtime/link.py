@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
 import trio
 
@@ -140,10 +140,13 @@ class Link:
 
     def start_error(self, name: str) -> AgentrtError:
         """Why there is no session, with what the agent said about it."""
-        if self.failed is not None and self.failed.error.code == "session_not_found":
-            return SessionNotFound(f"{name}: {self.failed.error.message}")
-        if self.failed is not None:
-            message = f"{name} refused to start a session: {self.failed.error.message}"
+        error = self.failed.error if self.failed is not None else None
+        if error is not None and error.code == "session_not_found":
+            return SessionNotFound(f"{name}: {error.message}")
+        if error is not None and error.code == "auth_required":
+            message = f"{name} wants a login first: {error.message}{_logins(error.data)}"
+        elif error is not None:
+            message = f"{name} refused to start a session: {error.message}"
         elif self.gone:
             message = f"{name} ended before it was ready (exit status {self.returncode})"
         else:
@@ -161,3 +164,10 @@ def exit_words(code: int | None) -> str:
         except ValueError:
             return f"signal {-code}"
     return f"exit status {code}"
+
+
+def _logins(data: Any) -> str:
+    """The ways to log in that an agent offers, in words."""
+    methods = data.get("methods") if isinstance(data, dict) else None
+    names = [f"{each['name'] or 'login'} ({each['id']})" for each in methods or []]
+    return f"; it offers: {', '.join(names)}" if names else ""
