@@ -92,6 +92,7 @@ class Items:
         self._speech: dict[str | None, _Speech] = {}
         self._calls: dict[str, _Call] = {}
         self._open: dict[str, _Call] = {}  # the calls that are not over, by item
+        self._waiting: set[str] = set()  # the open items that wait for a client, not for an answer
         self._asks: dict[str, _Ask] = {}
         self._asked: set[str] = set()
         self._terminals: dict[str, str] = {}  # by id: the items that show them
@@ -117,6 +118,7 @@ class Items:
         for call in calls:
             del self._open[call.item]
             self._append(ItemClosed(call.item, tools))
+        self._waiting.clear()
 
     def forget_answer(self) -> None:
         self._answer = []
@@ -303,6 +305,8 @@ class Items:
             self._append(ItemClosed(call.item, status))
         else:
             self._open[item] = call
+            if status == "waiting":
+                self._waiting.add(item)
         return call
 
     def _update_call(self, call: _Call, effect: ToolCalled) -> None:
@@ -315,6 +319,7 @@ class Items:
         closes = status is not UNSET and not over and status in TERMINAL
         if status is not UNSET and not over and not closes and status != call.status:
             call.status = status
+            (self._waiting.add if status == "waiting" else self._waiting.discard)(call.item)
             if not call.asks:
                 patch["status"] = status
         if patch:
@@ -335,6 +340,7 @@ class Items:
                     self.released.append(key)
         self._close_speech(call.id, "completed")  # a sub-agent's
         del self._open[call.item]
+        self._waiting.discard(call.item)
         self._append(ItemClosed(call.item, status))
 
     def append_output(self, terminal: str, text: str) -> None:
@@ -399,7 +405,7 @@ class Items:
     @property
     def waits(self) -> bool:
         """Whether a question is open, or a client has a tool to run."""
-        return bool(self._asks) or any(call.status == "waiting" for call in self._open.values())
+        return bool(self._asks or self._waiting)
 
     def open_call(self, id: str) -> str | None:
         """The item that shows the agent's call of that id, if it is open."""
