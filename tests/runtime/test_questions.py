@@ -47,6 +47,17 @@ async def test_a_policy_decides_at_once(
         assert (await session.run("go")).text == chosen
 
 
+async def test_a_denial_may_end_the_turn_with_every_agent(autojump_clock: trio.abc.Clock) -> None:
+    def stop(request: agentrt.PermissionRequest) -> agentrt.Decision:
+        return agentrt.Deny(interrupt=True)
+
+    async with session_with(asking, permissions=stop) as (session, agents):
+        result = await session.run("go")
+        said = [message.get("method") for message in agents.agents[0].received]
+    assert (result.outcome, result.by) == ("cancelled", "caller")
+    assert said.count("session/cancel") == 1
+
+
 async def test_a_question_left_open_waits_for_anybody_s_answer(
     autojump_clock: trio.abc.Clock,
 ) -> None:

@@ -120,6 +120,8 @@ class Questions:
             case _:
                 answer = Answer(option=id)
         self._close(key, answer, by=by, denied=not allowed)
+        if answer.interrupt and self._engine.turn is not None:
+            self._engine.cancel_turn(self._engine.turn, "cancelled", by="caller")
 
     def _reject(self, key: str, *, by: str, outcome: str = "selected") -> None:
         request = self._engine.conversation.items.open_request(key)
