@@ -59,9 +59,13 @@ async def open_service_nursery() -> AsyncIterator[ServiceNursery]:
     """
 
     async def serve(task_status: trio.TaskStatus[trio.Nursery]) -> None:
-        with trio.CancelScope(shield=True):
+        with trio.CancelScope() as scope:
             async with trio.open_nursery() as services:
                 task_status.started(services)
+                # If the caller was cancelled by now, this has not started: a shield would keep it
+                # waiting for ever in the middle of `start`.
+                await trio.lowlevel.checkpoint_if_cancelled()
+                scope.shield = True
                 await trio.sleep_forever()
 
     async with bare_errors(), trio.open_nursery() as outer:
