@@ -186,7 +186,7 @@ class Engine:
             raise
         self.log.append(
             Notice("info", "agent_restarted", "the agent was started again", {"resumed": True})
-            if resume is not None
+            if resume is not None or not self.log.state.turns
             else Notice(
                 "warning",
                 "agent_restarted",
@@ -465,11 +465,11 @@ class Engine:
 
     async def drained(self) -> None:
         """Until no turn runs or waits and, by its own word, the agent has nothing left to do."""
-        while not (self.conductor.free and not self.conductor.waiting and self._idle):
+        while not (self.conductor.free and not self.conductor.waiting and self.idle):
             await self._batches.park()
 
     @property
-    def _idle(self) -> bool:
+    def idle(self) -> bool:
         return self.link is None or self.link.gone or self.link.driver.idle
 
     async def finish(self) -> None:
