@@ -59,6 +59,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ring_bytes: int = 4 * 1024 * 1024
     viewer_outbox: int = 1024 * 1024
     """Bytes waiting for one WebSocket viewer; above it, it gets a fresh snapshot instead."""
+    viewer_commands: int = 200
+    """Commands a second that one viewer may send, with a burst of as many: a person sends one."""
     frame: int = 8 * 1024 * 1024
     beat: float = 15.0
     ping: float = 20.0
@@ -66,4 +68,17 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ws_write: float = 10.0
     queue: int = 64
     """Prompts waiting in one session."""
+
+    # --- many sessions in one process
     sessions: int = 64
+    suspend: float | None = 900.0
+    """How long a session may rest before its process is ended: an agent holds some 200 MB while it
+    waits for nothing. The session stays, and the next prompt resumes it."""
+    hang: float | None = 3600.0
+    """The longest silence of an agent that says it is at work, in a turn or in the background.
+    Nobody waits that long; its process is ended, and the next prompt starts another one."""
+    call: float = 30.0
+    """How long the agent may take to answer what a viewer asks of it outside turns (a mode, a
+    model, the end of a task)."""
+    client_tool: float = 600.0
+    """How long a call of a viewer's own tool waits for its result."""

@@ -62,6 +62,11 @@ class Session:
         return self._engine.limits
 
     @property
+    def title(self) -> str | None:
+        """What a person or the agent called it."""
+        return self._engine.log.state.title
+
+    @property
     def modes(self) -> Modes | None:
         """The agent's mode, model and options, and what they can be set to."""
         return self._engine.log.state.modes
@@ -142,7 +147,7 @@ class Session:
     def steer(self, content: Prompt) -> None:
         """Send a prompt into the running turn. Raises `LocalProtocolError` if none runs or the
         agent cannot take one (ACP agents cannot)."""
-        self._engine.steer(blocks(content))
+        self._engine.conductor.steer(blocks(content))
 
     def set_tools(self, tools: Iterable[Tool]) -> None:
         """Replace the in-process tools; agents that listen are told. The session must have been

@@ -1,16 +1,18 @@
-"""A session on an agent in memory."""
+"""Sessions on agents in memory."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
 
 from .._agents import Agent
+from .._errors import AgentNotFound
 from .._limits import Limits
 from .._model.driver import Opening
 from .._runtime.open import serve_session
-from .._runtime.permissions import Policy
+from .._runtime.permissions import Policy, ask
+from .._runtime.runtime import AgentInfo, Runtime, Source, serve_runtime
 from .._runtime.session import Session
 from .._runtime.tools import Tool
 from .._runtime.wings import Offer, make_wing
@@ -26,17 +28,61 @@ async def open_fake_session(
     tools: Iterable[Tool] = (),
     resume: str | None = None,
     cwd: str = "/",
+    name: str = "fake",
+    id: str = "id",
 ) -> AsyncIterator[Session]:
     """A session whose agent processes are made by `start`, one for each (re)start.
 
-    The ids in its log are the same in every run; with a `MockClock` so are its times.
+    The ids in its log are the same in every run, and begin with `id`; with a `MockClock` its times
+    are the same, too. `name` is what the agent is called.
     """
     limits = limits or Limits()
-    agent = Agent(name="fake", protocol="acp", command=("fake",))
+    agent = Agent(name=name, protocol="acp", command=(name,))
     ids = count(1)
     offer = Offer(limits=limits, tools=tuple(tools), connect=lambda opening: start().connect())
     wing = make_wing(agent, Opening(cwd=cwd, resume=resume), offer)
     async with serve_session(
-        agent, wing, permissions, limits, ids=lambda: f"id{next(ids)}"
+        agent, wing, permissions, limits, ids=lambda: f"{id}{next(ids)}"
     ) as session:
         yield session
+
+
+@asynccontextmanager
+async def open_fake_runtime(
+    agents: Mapping[str, Callable[[], MemoryAgent]],
+    *,
+    permissions: Policy | None = ask,
+    limits: Limits | None = None,
+    tools: Iterable[Tool] = (),
+) -> AsyncIterator[Runtime]:
+    """A runtime whose agents are these: each name with what makes its processes.
+
+    The ids of its sessions are `s1-1`, `s2-1`, …
+    """
+    numbers, common = count(1), tuple(tools)
+
+    def open(
+        agent: str | Agent,
+        *,
+        cwd: str = "/",
+        tools: tuple[Tool, ...] = (),
+        resume: str | None = None,
+        **settings: object,
+    ) -> AbstractAsyncContextManager[Session]:
+        name = agent if isinstance(agent, str) else agent.name
+        if name not in agents:
+            raise AgentNotFound(f"no agent is called {name!r}; known: {', '.join(agents)}")
+        return open_fake_session(
+            agents[name],
+            permissions=permissions,
+            limits=limits,
+            tools=(*common, *tools),
+            resume=resume,
+            cwd=cwd,
+            name=name,
+            id=f"s{next(numbers)}-",
+        )
+
+    known = [AgentInfo(name=name) for name in agents]
+    async with serve_runtime(Source(open, lambda: known), limits or Limits()) as runtime:
+        yield runtime

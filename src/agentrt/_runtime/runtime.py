@@ -1,0 +1,364 @@
+"""Many sessions in one process: each hosted by a task of its own, none of which can delay or break
+another.
+
+A host keeps its session's block open and looks after it: a session that rests for long is
+*suspended* (its process is ended, the session kept), one that hangs is *recycled*. Both are brought
+back by the next prompt, as after any end of a process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import trio
+from msgspec import Struct
+
+from .._errors import LimitExceeded, SessionClosed, SessionNotFound
+from .._limits import Limits
+from .._model.events import Notice, Phase
+from .._model.turn import TurnState
+from .open import open_session
+from .permissions import Policy, ask
+from .scopes import bare_errors
+from .session import Session
+from .tools import Tool
+
+if TYPE_CHECKING:
+    from .._agents import Agent
+    from .._config import Config
+
+logger = logging.getLogger(__name__)
+
+OpenSession: TypeAlias = Callable[..., AbstractAsyncContextManager[Session]]
+"""What `open_session` is, with the runtime's own settings filled in: takes an agent's name or an
+`Agent`, and `cwd`, `tools`, `resume`, `model`, `mode`."""
+
+
+class AgentInfo(Struct, frozen=True, kw_only=True):
+    """An agent that sessions can be opened with. `available`: its program is installed."""
+
+    name: str
+    title: str = ""
+    available: bool = True
+
+
+class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A session in a list."""
+
+    session: str
+    agent: str
+    cwd: str
+    title: str | None = None
+    phase: Phase
+    created: float
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a runtime's sessions come from."""
+
+    open: OpenSession
+    agents: Callable[[], list[AgentInfo]]
+
+
+class Runtime:
+    """Many sessions. Made by `open_runtime`."""
+
+    def __init__(self, nursery: trio.Nursery, source: Source, limits: Limits) -> None:
+        self.limits = limits
+        """Those of the runtime itself and, if they were given, of each session."""
+        self._nursery = nursery
+        self._source = source
+        self._hosts: dict[str, _Host] = {}
+        self._starting: set[_Host] = set()
+        self._loading: dict[tuple[str, str], trio.Event] = {}
+        self._listeners: set[Callable[[], None]] = set()
+        self._closed = False
+
+    # --- what there is
+
+    def get(self, id: str) -> Session:
+        """The session of that id. Raises `SessionNotFound`."""
+        return self._host(id).session
+
+    def agents(self) -> list[AgentInfo]:
+        """The agents that sessions can be opened with, as far as they are known by name."""
+        return self._source.agents()
+
+    def list(self) -> list[SessionInfo]:
+        """All sessions, in the order of their start."""
+        return [host.info() for host in self._hosts.values()]
+
+    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Have `changed` called after a session has come or gone; returns the function that ends
+        it. `changed` must not block or raise."""
+        self._listeners.add(changed)
+        return lambda: self._listeners.discard(changed)
+
+    # --- coming and going
+
+    async def create(
+        self,
+        agent: str | Agent,
+        *,
+        cwd: str | os.PathLike[str] = ".",
+        title: str | None = None,
+        tools: Iterable[Tool] = (),
+        model: str | None = None,
+        mode: str | None = None,
+    ) -> Session:
+        """Open a session, and return it when it takes prompts. `tools` are added to the runtime's.
+
+        Raises `LimitExceeded`, `AgentNotFound`, `AgentStartError`. Cancelling it ends what was
+        started.
+        """
+        settings = {"cwd": cwd, "tools": tuple(tools), "model": model, "mode": mode}
+        session = await self._open(agent, settings)
+        if title is not None:
+            session.rename(title)
+        return session
+
+    async def load(
+        self,
+        agent: str | Agent,
+        agent_session: str,
+        *,
+        cwd: str | os.PathLike[str] = ".",
+        tools: Iterable[Tool] = (),
+    ) -> Session:
+        """Resume a conversation by the agent's own id of it. If a session here has it already, that
+        one is returned: two processes on one conversation would overwrite each other's words.
+
+        As `create`; also raises `SessionNotFound`.
+        """
+        key = (agent if isinstance(agent, str) else agent.name, agent_session)
+        while (loading := self._loading.get(key)) is not None:
+            await loading.wait()
+        for host in self._hosts.values():
+            if (host.agent, host.session.agent_session) == key:
+                return host.session
+        self._loading[key] = trio.Event()
+        try:
+            settings = {"cwd": cwd, "tools": tuple(tools), "resume": agent_session}
+            return await self._open(agent, settings)
+        finally:
+            self._loading.pop(key).set()
+
+    async def _open(self, agent: str | Agent, settings: Mapping[str, Any]) -> Session:
+        if self._closed:
+            raise SessionClosed("the runtime is closed")
+        if len(self._hosts) + len(self._starting) >= self.limits.sessions:
+            raise LimitExceeded(
+                f"{self.limits.sessions} sessions are open (limits.sessions): close one first"
+            )
+        host = _Host(self, agent if isinstance(agent, str) else agent.name, settings["cwd"])
+        opening = self._source.open(agent, **settings)
+        self._starting.add(host)
+        try:
+            session: Session = await self._nursery.start(host.run, opening)
+        finally:
+            self._starting.discard(host)
+        return session
+
+    async def close(self, id: str) -> None:
+        """End a session now: its turn is cancelled, its process ended, its id forgotten. Bounded.
+
+        Raises `SessionNotFound`. Cancelling it does not keep the session from ending.
+        """
+        host = self._host(id)
+        host.scope.cancel()
+        await host.over.wait()
+
+    def rename(self, id: str, title: str) -> None:
+        """Give a session a title. Raises `SessionNotFound`."""
+        self.get(id).rename(title)
+
+    def cancel_all(self) -> int:
+        """Cancel every running turn, as `Session.cancel` does, and return how many there were."""
+        running = [host for host in self._hosts.values() if host.session.state.turn is not None]
+        for host in list(self._hosts.values()):
+            host.session.cancel()
+        return len(running)
+
+    def start_soon(self, job: Callable[..., Awaitable[object]], *args: object) -> None:
+        """Run something for as long as the runtime's block lasts. What it raises ends the block."""
+        self._nursery.start_soon(job, *args)
+
+    def _host(self, id: str) -> _Host:
+        host = self._hosts.get(id)
+        if host is None:
+            raise SessionNotFound(f"no session {id!r} is open")
+        return host
+
+    def _add(self, host: _Host) -> None:
+        self._starting.discard(host)
+        self._hosts[host.session.id] = host
+        self._tell()
+
+    def _remove(self, host: _Host) -> None:
+        if self._hosts.pop(host.session.id, None) is not None:
+            self._tell()
+
+    def _tell(self) -> None:
+        for changed in tuple(self._listeners):
+            changed()
+
+
+class _Host:
+    """The task that one session lives in."""
+
+    session: Session
+
+    def __init__(self, runtime: Runtime, agent: str, cwd: str | os.PathLike[str]) -> None:
+        self.agent = agent
+        self.cwd = os.path.abspath(cwd)
+        self.scope = trio.CancelScope()
+        self.over = trio.Event()
+        self._runtime = runtime
+        self._created = 0.0
+
+    def info(self) -> SessionInfo:
+        session = self.session
+        return SessionInfo(
+            session=session.id,
+            agent=self.agent,
+            cwd=self.cwd,
+            title=session.title,
+            phase=session.state.phase,
+            created=self._created,
+        )
+
+    async def run(
+        self,
+        opening: AbstractAsyncContextManager[Session],
+        *,
+        task_status: trio.TaskStatus[Session],
+    ) -> None:
+        """Hold the session's block open until it is to be closed. A session that breaks is lost,
+        and nothing else."""
+        opened = False
+        try:
+            with self.scope:
+                async with opening as self.session:
+                    opened = True
+                    self._created = self.session._engine.wall_time()
+                    self._runtime._add(self)
+                    task_status.started(self.session)
+                    await self._look_after()
+        except Exception:
+            if not opened:
+                raise  # for the one who waits for the start
+            logger.exception("the session %s broke", self.session.id)
+        finally:
+            if opened:
+                self._runtime._remove(self)
+            self.over.set()
+
+    async def _look_after(self) -> None:
+        limits = self.session.limits
+        step = min((s for s in (limits.suspend, limits.hang) if s is not None), default=None)
+        if step is None:
+            await trio.sleep_forever()
+        while True:
+            soonest = trio.current_time() + step / 8  # what is not ended stays as it is for a while
+            await trio.sleep_until(max(self.session._engine.last_activity + step, soonest))
+            self._look()
+
+    def _look(self) -> None:
+        """Suspend what rests, recycle what hangs."""
+        engine, limits = self.session._engine, self.session.limits
+        turn, silence = engine.turn, trio.current_time() - engine.last_activity
+        if not engine.ready:
+            return
+        if turn is None and engine.idle:
+            # A conversation that cannot be resumed is kept where it is.
+            resumable = engine.capabilities.get("resume") or not engine.log.state.turns
+            if limits.suspend is not None and silence >= limits.suspend and resumable:
+                self._retire("info", "suspended", limits.suspend)
+        elif limits.hang is None or silence < limits.hang:
+            return
+        elif turn is None:
+            self._retire("warning", "hung", limits.hang)
+        elif turn._machine is not None and turn._machine.state is TurnState.RUNNING:
+            engine.conductor.time_out(turn, "hang", limits.hang)
+
+    def _retire(self, level: Any, code: str, limit: float) -> None:
+        engine = self.session._engine
+        if engine.conductor.retire():
+            message = f"the agent was silent for {limit:g} s: its process is ended"
+            engine.log.append(
+                Notice(level, code, f"{message}, and started again by the next prompt")
+            )
+            engine.publish()
+
+
+@asynccontextmanager
+async def open_runtime(
+    *,
+    config: Config | None = None,
+    permissions: Policy | None = ask,
+    limits: Limits | None = None,
+    tools: Iterable[Tool] = (),
+    env: Mapping[str, str] | None = None,
+) -> AsyncIterator[Runtime]:
+    """A runtime, in which sessions are created, found and closed by their ids.
+
+    - `config`: the user's settings, as `agentrt`'s commands read them: further agents, and limits.
+    - `permissions`: who answers the agents' requests; by default they are left to the viewers.
+    - `limits`: those of the runtime and of each session; by default each agent's own.
+    - `tools`: functions of this program that every agent may call.
+    - `env`: the agents' whole environment; default: this process's.
+
+    Leaving the block ends every session at once, in bounded time.
+    """
+    # The catalogue and the drivers cost as much to import as all the rest.
+    from .._agents import find_agents, resolve_agent
+    from .guard import guard
+    from .wings import limits_for
+
+    def limits_of(agent: Agent) -> Limits:
+        bounds = limits_for(agent, limits)
+        return bounds if limits is not None or config is None else config.bound(bounds)
+
+    def open(
+        agent: str | Agent, *, tools: tuple[Tool, ...] = (), **settings: Any
+    ) -> AbstractAsyncContextManager[Session]:
+        found = resolve_agent(agent, config)
+        return open_session(
+            found,
+            tools=(*common, *tools),
+            permissions=permissions,
+            limits=limits_of(found),
+            env=env,
+            **settings,
+        )
+
+    def agents() -> list[AgentInfo]:
+        return [
+            AgentInfo(name=f.agent.name, title=f.agent.title, available=f.available)
+            for f in find_agents(config)
+        ]
+
+    common = tuple(tools)
+    bounds = limits or Limits()
+    if limits is None and config is not None:
+        bounds = config.bound(bounds)
+    async with guard(), serve_runtime(Source(open, agents), bounds) as runtime:
+        yield runtime
+
+
+@asynccontextmanager
+async def serve_runtime(source: Source, limits: Limits) -> AsyncIterator[Runtime]:
+    """A runtime of sessions from anywhere."""
+    async with bare_errors(), trio.open_nursery() as nursery:
+        runtime = Runtime(nursery, source, limits)
+        try:
+            yield runtime
+        finally:
+            runtime._closed = True
+            nursery.cancel_scope.cancel()
