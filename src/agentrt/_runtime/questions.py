@@ -7,6 +7,7 @@ by is rejected; a policy that fails or takes too long rejects.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from .._errors import LocalProtocolError
 from .._model.content import JsonObject
 from .._model.driver import Answer, Asked
 from .._model.events import Notice, PermissionOpened
+from .._model.turn import TurnState
 from .permissions import Allow, Ask, Decision, Deny, PermissionRequest, Policy, choose_option
 
 if TYPE_CHECKING:
@@ -32,18 +34,22 @@ class Questions:
 
     def asked(self, effect: Asked) -> None:
         """The agent asks: show it, and let the policy decide."""
-        engine = self._engine
+        engine, key = self._engine, effect.key
         limit = engine.limits.permission
         expires = None if limit is None else engine.wall_time() + limit
-        if not engine.conversation.ask(effect, expires):
-            self.drop(effect.key)  # its turn is being cancelled
+        turn = engine.conversation.turn
+        cancelling = turn is not None and turn.state is TurnState.CANCELLING
+        decision = Ask() if cancelling else self._consult(effect)
+        decided = isinstance(decision, Allow | Deny)
+        if not engine.conversation.ask(effect, expires, decided=decided):
+            self.drop(key)  # its turn is being cancelled
             return
-        if self._policy is not None:
-            self._consult(self._policy, effect)
-        elif not self._attended:
-            self._reject(effect.key, by="policy")
-        if limit is not None and engine.conversation.items.open_request(effect.key) is not None:
-            self._limit(effect.key, limit)
+        if inspect.isawaitable(decision):
+            self._await(key, decision)
+        else:
+            self._decide(key, decision, by="policy")
+        if limit is not None and engine.conversation.items.open_request(key) is not None:
+            self._limit(key, limit)
 
     @property
     def _attended(self) -> bool:
@@ -51,28 +57,29 @@ class Questions:
         turn = self._engine.turn
         return turn is not None and turn._attended
 
-    def _consult(self, policy: Policy, effect: Asked) -> None:
-        request = PermissionRequest.of(effect, cwd=self._engine.opening.cwd)
+    def _consult(self, effect: Asked) -> Decision | Awaitable[Decision]:
+        """What the policy says; without one, the turn's reader is asked, if there is one."""
+        if self._policy is None:
+            return Ask() if self._attended else Deny()
         try:
-            decision = policy(request)
+            return self._policy(PermissionRequest.of(effect, cwd=self._engine.opening.cwd))
         except Exception as error:
-            self._failed(effect.key, error)
-            return
-        if inspect.isawaitable(decision):
-            pending = decision
+            self._engine.services.tell_error("the permission policy", error)
+            return Deny("the permission policy failed")
 
-            async def decide() -> None:
-                self._decide(effect.key, await pending, by="policy")
+    def _await(self, key: str, pending: Awaitable[Decision]) -> None:
+        """Have a handler wait for the policy."""
 
-            self._engine.services.spawn(
-                effect.key,
-                decide,
-                lambda result: None,
-                lambda *refusal: self.drop(effect.key),
-                on_error=partial(self._failed, effect.key),
-            )
-        else:
-            self._decide(effect.key, decision, by="policy")
+        async def decide() -> None:
+            self._decide(key, await pending, by="policy")
+
+        self._engine.services.spawn(
+            key,
+            decide,
+            lambda result: None,
+            lambda *refusal: self.drop(key),
+            on_error=partial(self._failed, key),
+        )
 
     def _failed(self, key: str, error: Exception) -> None:
         self._engine.services.tell_error("the permission policy", error)
@@ -197,6 +204,7 @@ class Questions:
     def drop(self, key: str) -> None:
         """Tell the agent that nobody will answer (`cancelled`)."""
         self._engine.services.handlers.cancel(f"{key}:limit")
+        self._engine.services.handlers.cancel(key)
         link: Any = self._engine.link
         if link is not None:
             self._engine.received(link, link.driver.answer(key, Answer()))
