@@ -431,9 +431,10 @@ async def test_cancelling_the_caller_cancels_the_tool_and_goes_upwards() -> None
             finally:
                 events.append("tool cleaned up")
 
-        await call_tool(sleep, {})
+        await call_tool(sleep, {}, context := ToolContext())
         events.append("never reached")
     assert events == ["tool cleaned up"]
+    assert context.cancel_scope.cancel_called
 
 
 async def test_the_context_goes_to_a_first_parameter_that_asks_for_it() -> None:

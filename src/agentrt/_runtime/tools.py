@@ -56,7 +56,8 @@ class ToolContext:
         self.tool_call = tool_call
         """The agent's own id of the call, where it tells."""
         self.cancel_scope = trio.CancelScope()
-        """The scope that the tool runs in: cancelled with the call or the turn."""
+        """The scope that the tool runs in: cancelled with the call or the turn. A sync tool may
+        look at `cancel_scope.cancel_called`."""
         self._report = report
 
     def report_progress(
@@ -177,6 +178,9 @@ async def call_tool(
             # A call that is cancelled before it began must have done nothing.
             await trio.lowlevel.checkpoint_if_cancelled()
             return outcome_of(await tool.fn(arguments, context))
+    except trio.Cancelled:
+        scope.cancel()  # it says so to the tool's own eyes, also to a thread that was left behind
+        raise
     except ToolError as error:
         return ToolOutcome.error(str(error))
     except Exception as error:
