@@ -215,11 +215,13 @@ class Conversation:
 
     # --- questions
 
-    def ask(self, effect: Asked, expires: float | None) -> bool:
-        """Show a question. False: its turn is being cancelled, the answer is `cancelled`."""
-        if not self.items.ask(effect, expires):
+    def ask(self, effect: Asked, expires: float | None, *, decided: bool = False) -> bool:
+        """Show a question. False: its turn is being cancelled, the answer is `cancelled`.
+        `decided`: it will be resolved in the same step, so that nothing waits for it."""
+        if not self.items.ask(effect, expires, decided=decided):
             return False
-        self._running().apply(TurnInput.ASK)
+        if not decided:
+            self._running().apply(TurnInput.ASK)
         return True
 
     def resolve(

@@ -62,6 +62,7 @@ class _Call(Struct):
 class _Ask(Struct):
     request: PermissionOpened
     call: _Call | None
+    decided: bool
 
 
 class Admit(Protocol):
@@ -366,8 +367,9 @@ class Items:
 
     # --- questions
 
-    def ask(self, effect: Asked, expires: float | None) -> bool:
-        """Show a question. False: its turn is being cancelled, the answer is `cancelled`."""
+    def ask(self, effect: Asked, expires: float | None, *, decided: bool = False) -> bool:
+        """Show a question. False: its turn is being cancelled, the answer is `cancelled`.
+        `decided`: it will be resolved in the same step."""
         call = self._calls.get(effect.tool_call) if effect.tool_call is not None else None
         if not self._admit(False):
             if effect.tool_call is not None and call is None:
@@ -385,7 +387,7 @@ class Items:
                     )
                 )
             call.asks += 1
-            if call.asks == 1 and call.status not in TERMINAL:
+            if call.asks == 1 and call.status not in TERMINAL and not decided:
                 self._append(ItemUpdated(call.item, {"status": "waiting"}))
         request = PermissionOpened(
             request=effect.key,
@@ -397,7 +399,7 @@ class Items:
             form=effect.form,
             url=effect.url,
         )
-        self._asks[effect.key] = _Ask(request, call)
+        self._asks[effect.key] = _Ask(request, call, decided)
         self._asked.add(effect.key)
         self._append(request)
         return True
@@ -446,7 +448,7 @@ class Items:
             if call.status not in TERMINAL and not call.asks:
                 if denied:
                     self._close_call(call, "denied")
-                else:
+                elif not ask.decided:
                     self._append(ItemUpdated(call.item, {"status": call.status}))
         return True
 

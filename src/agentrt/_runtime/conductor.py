@@ -18,6 +18,7 @@ import trio
 
 from .._errors import AgentrtError, Busy, LimitExceeded, LocalProtocolError, SessionClosed
 from .._model.content import Block
+from .._model.driver import Steers
 from .._model.events import Error, Notice, QueueEntry
 from .._model.turn import TurnState
 from .turn import Turn
@@ -181,6 +182,20 @@ class Conductor:
         )
         self._poke.set()
         self._engine.publish()
+
+    def steer(self, content: list[Block]) -> None:
+        """Send a prompt into the running turn, where the agent can take one."""
+        engine = self._engine
+        link, turn = engine.link, engine.turn
+        if link is None or turn is None or turn._verdict is not None:
+            raise LocalProtocolError("no turn runs that could be steered")
+        if not isinstance(link.driver, Steers):
+            raise LocalProtocolError("this agent takes no prompt into a running turn")
+        id = engine.conversation.new_id("s")
+        effects = link.driver.steer(id, content)
+        engine.steered.add(id)
+        engine.conversation.items.prompted(content)
+        engine.received(link, effects)
 
     # --- hosting
 

@@ -17,12 +17,10 @@ from msgspec import structs
 from .._errors import (
     AgentrtError,
     AgentStartError,
-    LocalProtocolError,
     SessionClosed,
     SessionNotFound,
 )
 from .._limits import Limits
-from .._model.content import Block
 from .._model.conversation import Conversation
 from .._model.driver import (
     Asked,
@@ -35,7 +33,6 @@ from .._model.driver import (
     Signal,
     Started,
     StartFailed,
-    Steers,
     TurnBegan,
     TurnFinished,
     Withdrawn,
@@ -83,6 +80,8 @@ class Engine:
         self.log = conversation.log
         self._batches = trio.lowlevel.ParkingLot()
         """Who waits for the agent's rest parks here: it may come without an event."""
+        self._depth = 0
+        """How many calls of `received` are under way, one inside the other."""
         self.ended = False
         """True once `finish` has begun: no prompt is taken any more."""
         self.closed = trio.Event()
@@ -96,7 +95,8 @@ class Engine:
         """Of the tasks that outlive turns."""
         self.conductor = Conductor(self)
         self.calls = Calls(self)
-        self._steered: set[str | None] = set()
+        self.steered: set[str | None] = set()
+        """Prompts sent into a running turn, until it ends."""
         self.log.listen(self.news.wake)
         self._take: dict[type, Callable[[Any], None]] = {
             **conversation.handled,
@@ -207,9 +207,14 @@ class Engine:
         if link is not self.link:
             return
         take = self._take
-        for effect in effects:
-            take[type(effect)](effect)
-        self._settle_batch(size)
+        self._depth += 1
+        try:
+            for effect in effects:
+                take[type(effect)](effect)
+        finally:
+            self._depth -= 1
+        if not self._depth:  # else it is an answer in the middle of a batch
+            self._settle_batch(size)
 
     def closing(self, link: Link, reason: str) -> None:
         if link is self.link:
@@ -361,18 +366,21 @@ class Engine:
             duration=trio.current_time() - turn._began,
         )
         self.turn = None
+        self._release()
         if self.services.handlers:
             self.services.handlers.cancel_all()
         self.conductor.adjust()
 
+    def _release(self) -> None:
+        released = self.conversation.items.released
+        while released:
+            self.questions.drop(released.pop())
+
     def _settle_batch(self, size: int) -> None:
         """After effects were taken: what the conversation closed by itself is told to the agent,
         and a turn that the agent began gets its host."""
+        self._release()
         conversation = self.conversation
-        while conversation.items.released:
-            key = conversation.items.released.pop()
-            self.services.handlers.cancel(key)
-            self.questions.drop(key)
         if conversation.turn is not None and self.turn is None:
             self._adopt()
         link = self.link
@@ -418,8 +426,8 @@ class Engine:
                 error=effect.error,
                 structured_output=effect.structured_output,
             )
-        elif effect.turn in self._steered:
-            self._steered.discard(effect.turn)  # the agent dropped it
+        elif effect.turn in self.steered:
+            self.steered.discard(effect.turn)  # the agent dropped it
         else:
             self.log.append(
                 Notice("info", "stale", "the end of an earlier turn came late", effect.turn)
@@ -449,19 +457,6 @@ class Engine:
             self.cancel_turn(self.turn, "cancelled", by=by)
         elif by == "user":
             self.conductor.pause()  # a Stop while the next prompt is still on its way
-
-    def steer(self, content: list[Block]) -> None:
-        """Send a prompt into the running turn, where the agent can take one."""
-        link, turn = self.link, self.turn
-        if link is None or turn is None or turn._verdict is not None:
-            raise LocalProtocolError("no turn runs that could be steered")
-        if not isinstance(link.driver, Steers):
-            raise LocalProtocolError("this agent takes no prompt into a running turn")
-        id = self.conversation.new_id("s")
-        effects = link.driver.steer(id, content)
-        self._steered.add(id)
-        self.conversation.items.prompted(content)
-        self.received(link, effects)
 
     async def drained(self) -> None:
         """Until no turn runs or waits and, by its own word, the agent has nothing left to do."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
 
 from .._model.content import JsonObject
 from .._model.driver import Asked
@@ -44,8 +46,7 @@ class Ask:
 Decision: TypeAlias = Allow | Deny | Ask
 
 
-@dataclass(frozen=True, kw_only=True)
-class PermissionRequest:
+class PermissionRequest(Struct, frozen=True, kw_only=True):
     """What the agent wants to do, as it tells it. `title` and `kind` are for people to read: they
     are the agent's own words, and nothing that a policy should rest on."""
 
@@ -91,6 +92,9 @@ Policy: TypeAlias = Callable[[PermissionRequest], Decision | Awaitable[Decision]
 """Decides. One that raises, or takes longer than `limits.permission`, has denied."""
 
 
+_ALLOW: Final = Allow()
+
+
 def deny_all(request: PermissionRequest) -> Decision:
     """Nothing is allowed."""
     return Deny("Nothing is allowed here.")
@@ -98,7 +102,7 @@ def deny_all(request: PermissionRequest) -> Decision:
 
 def allow_all(request: PermissionRequest) -> Decision:
     """Everything is allowed, without a question. For agents in a sandbox."""
-    return Allow()
+    return _ALLOW
 
 
 def ask(request: PermissionRequest) -> Decision:
