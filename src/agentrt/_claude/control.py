@@ -6,7 +6,6 @@ request is answered exactly once, in any order; one that the CLI took back is no
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any, Final
 
 from msgspec import Struct
@@ -51,7 +50,7 @@ class Requests:
         self._denied = denied
         self._open: dict[str, _Asking] = {}  # by the CLI's id
         self._keys: dict[str, _Asking] = {}  # the same, by ours
-        self._answered: deque[str] = deque(maxlen=REMEMBERED)
+        self._answered: dict[str, None] = {}  # the last ones, in order
 
     def received(self, m: ControlRequest, out: list[Effect]) -> None:
         """A request. What nobody here knows is refused at once."""
@@ -75,8 +74,13 @@ class Requests:
             case "mcp_message" if isinstance(request.get("message"), dict):
                 self._mcp(asking, request["message"], out)
             case subtype:
-                self._answered.append(id)
+                self._remember(id)
                 out.append(_failure(id, f"unsupported_request: {subtype}"))
+
+    def _remember(self, id: str) -> None:
+        self._answered[id] = None
+        if len(self._answered) > REMEMBERED:
+            del self._answered[next(iter(self._answered))]
 
     def _add(self, asking: _Asking) -> None:
         self._open[asking.id] = self._keys[asking.key] = asking
@@ -89,7 +93,7 @@ class Requests:
             asking.rpc = (server, message["id"])
             self._add(asking)
         else:
-            self._answered.append(asking.id)
+            self._remember(asking.id)
             out.append(_success(asking.id, {"mcp_response": {"jsonrpc": "2.0", "result": {}}}))
             if message.get("method") == "notifications/cancelled":
                 self._mcp_cancelled(server, message.get("params"), out)
@@ -115,7 +119,7 @@ class Requests:
 
     def _drop(self, asking: _Asking) -> None:
         del self._open[asking.id], self._keys[asking.key]
-        self._answered.append(asking.id)
+        self._remember(asking.id)
 
     def _take(self, key: str) -> _Asking | None:
         asking = self._keys.get(key)
