@@ -19,11 +19,11 @@ PROGRAM = Path(__file__).with_name("bad_agent.py")
 
 SHORT = agentrt.Limits(
     handshake=10,
-    cancel_grace=1,
-    cancel_resend=0.3,
+    cancel_grace=0.5,
+    cancel_resend=0.2,
     settle=0.3,
-    stdin_close=0.5,
-    terminate=0.5,
+    stdin_close=0.25,
+    terminate=0.25,
     kill=2,
     stdout_drain=0.1,
     write=1,
