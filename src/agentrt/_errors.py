@@ -47,7 +47,9 @@ class AgentStartError(AgentrtError):
 
     def __init__(self, message: str, *, returncode: int | None = None, stderr: str = "") -> None:
         tail = stderr.strip()
-        super().__init__(f"{message}\n--- end of its standard error ---\n{tail}" if tail else message)
+        super().__init__(
+            f"{message}\n--- end of its standard error ---\n{tail}" if tail else message
+        )
         self.returncode = returncode
         self.stderr = stderr
 
