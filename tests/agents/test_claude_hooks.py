@@ -170,7 +170,7 @@ async def test_a_hook_changes_what_a_tool_is_called_with(lab: Lab) -> None:
         decides("PreToolUse", permissionDecision="allow", updatedInput=changed),
     )
     with trio.fail_after(PATIENCE):
-        async with session_with(lab, hooks=[change]) as (session, story):
+        async with session_with(lab, hooks=[change]) as (session, _):
             await session.run("Please [[shell]]")
     assert (lab.work / "ran.txt").read_text() == "changed\n"
 
@@ -266,10 +266,7 @@ async def test_a_hook_need_not_be_waited_for(lab: Lab) -> None:
 async def test_a_hook_stops_the_turn_after_a_tool(lab: Lab) -> None:
     stop = hook("PostToolUse", {"continue": False, "stopReason": "enough"})
     with trio.fail_after(PATIENCE):
-        async with session_with(lab, hooks=[stop], permissions=agentrt.allow_all) as (
-            session,
-            story,
-        ):
+        async with session_with(lab, hooks=[stop], permissions=agentrt.allow_all) as (session, _):
             result = await session.run("Please [[shell]]")
             again = await session.run("Please [[again]]")
     assert (result.outcome, result.stop_reason) == ("completed", "hook_stopped")
@@ -294,7 +291,7 @@ async def test_a_blocked_prompt_is_refused_with_the_reason(lab: Lab) -> None:
     """Elsewhere it looks like an empty success."""
     block = hook("UserPromptSubmit", {"decision": "block", "reason": "not on Sundays"})
     with trio.fail_after(PATIENCE):
-        async with session_with(lab, hooks=[block]) as (session, story):
+        async with session_with(lab, hooks=[block]) as (session, _):
             result = await session.run("Please [[text]]")
     assert (result.outcome, result.text) == ("refused", "")
     assert result.error is not None
@@ -357,6 +354,8 @@ for line in sys.stdin:
         case "form":
             content = [{"type": "text", "text": json.dumps(m["result"])}]
             send({"id": call, "result": {"content": content}})
+        case _ if "id" in m:
+            send({"id": m["id"], "error": {"code": -32601, "message": "unknown"}})
 """
 """An MCP server whose tool asks a person before it does anything."""
 
@@ -378,16 +377,18 @@ async def test_the_form_of_an_mcp_server_is_filled_by_a_viewer(
     shop = {"name": "shop", "command": sys.executable, "args": [str(lab.work / "shop.py")]}
     script: Script = [[Call("mcp__shop__order")], [Text("Ordered.")]]
     with trio.fail_after(PATIENCE):
-        async with session_with(lab, mcp_servers=[{**shop, "env": []}]) as (session, story):
-            async with session.prompt(prompt_for(script)) as turn:
-                async for event in turn:
-                    match event:
-                        case agentrt.PermissionOpened(form=None):
-                            turn.answer(event.request, "allow_once")
-                        case agentrt.PermissionOpened(title="How many?"):
-                            reply(session, event.request)
-                        case _:
-                            pass
+        async with (
+            session_with(lab, mcp_servers=[{**shop, "env": []}]) as (session, story),
+            session.prompt(prompt_for(script)) as turn,
+        ):
+            async for event in turn:
+                match event:
+                    case agentrt.PermissionOpened(form=None):
+                        turn.answer(event.request, "allow_once")
+                    case agentrt.PermissionOpened(title="How many?"):
+                        reply(session, event.request)
+                    case _:
+                        pass
     [(tool, _)] = story.tools()
     assert told in shown(session, tool)
     assert turn.result.text == "Ordered."
