@@ -70,10 +70,11 @@ async def bad_session(
     tools: tuple[agentrt.Tool, ...] = (),
     on_stderr: Callable[[bytes], None] | None = None,
     resume: str | None = None,
+    bound: float = BOUND,
     **order: Any,
 ) -> AsyncIterator[agentrt.Session]:
     """A session with `bad_agent(**order)`, whose whole life is bounded."""
-    with trio.fail_after(BOUND):
+    with trio.fail_after(bound):
         async with agentrt.open_session(
             bad_agent(**order),
             limits=limits,

@@ -291,7 +291,9 @@ class Conductor:
             return min(turn._grace_at, turn._resend_at)
         if not machine.explicit:
             if self.waiting:
-                return -math.inf
+                # Its last words shall not be the first of the next turn, but it may have no end.
+                limits = self._engine.limits
+                return min(active + limits.tail, turn._began + limits.settle)
             # Silence is no end while a person is asked.
             asked = machine.state is TurnState.WAITING
             return math.inf if asked else active + self._engine.limits.settle

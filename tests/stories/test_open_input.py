@@ -1,0 +1,68 @@
+"""An agent's input was closed with the first result of the last prompt, and what it asked after
+that was never answered. The input belongs to the session."""
+
+from __future__ import annotations
+
+import trio
+from hostile.bad_agent import Agent, Message
+from hostile.kit import PATIENT, bad_session, until, works
+
+import agentrt
+
+
+async def test_a_tool_call_behind_the_last_prompt_s_result_reaches_its_handler() -> None:
+    def new_session(agent: Agent, request: Message) -> None:
+        agent.tools = Tools(request)  # noqa: F821
+        agent.answer(request, {"sessionId": agent.session})
+
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.end(prompt)
+        agent.say(agent.tools.call("record", text="after the result"))
+
+    recorded: list[str] = []
+
+    @agentrt.tool
+    async def record(text: str) -> str:
+        """Keep a text."""
+        recorded.append(text)
+        return f"recorded: {text}"
+
+    async with bad_session(
+        new_session=new_session, misbehave=misbehave, tools=(record,), limits=PATIENT
+    ) as session:
+        assert (await session.run("misbehave")).outcome == "completed"
+        await until(session, lambda: len(session.snapshot().turns) == 2)
+        assert recorded == ["after the result"]
+        await until(session, lambda: session.state.phase == "idle")
+        assert session.snapshot().items[-1].text == "recorded: after the result"
+        await works(session)
+
+
+async def test_a_question_behind_the_last_prompt_s_result_is_answered() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.end(prompt)
+        agent.say(f"chosen: {agent.ask()}")
+
+    async with bad_session(
+        misbehave=misbehave, permissions=agentrt.allow_all, limits=PATIENT
+    ) as session:
+        assert (await session.run("misbehave")).outcome == "completed"
+        await until(
+            session, lambda: any(i.text == "chosen: yes" for i in session.snapshot().items)
+        )
+        await works(session)
+
+
+async def test_the_input_ends_with_the_session_and_not_before() -> None:
+    def eof(agent: Agent) -> None:
+        agent.mark("eof")
+        sys.exit(0)  # noqa: F821
+
+    seen: list[bytes] = []
+    async with bad_session(eof=eof, limits=PATIENT, on_stderr=seen.append) as session:
+        for _ in range(3):
+            await works(session)
+        with trio.move_on_after(0.2):
+            await trio.sleep_forever()
+        assert seen == []
+    assert b"".join(seen) == b"eof\n"

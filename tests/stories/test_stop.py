@@ -1,0 +1,114 @@
+"""A page showed a tool as running for ever after Stop, and the session as busy: the flag was stored
+in two places, and only one of them was told."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from hostile.bad_agent import Agent, Message
+from hostile.kit import PATIENT, SHORT, Marks, bad_session, told, until, works
+
+import agentrt
+
+OVER = {"completed", "failed", "denied", "cancelled", "orphaned"}
+
+
+def runs_a_tool(agent: Agent, prompt: Message) -> None:
+    """What it does about the cancel, `arg` says."""
+    agent.say("I will build it")
+    agent.update("tool_call", toolCallId="c", title="Build", status="in_progress")
+    agent.update("tool_call_update", toolCallId="c", rawOutput="half")
+    agent.wait_for("session/cancel")
+    match agent.arg:
+        case "says nothing about the tool":
+            agent.end(prompt, "cancelled")
+        case "goes on with the tool":
+            agent.update("tool_call_update", toolCallId="c", rawOutput="whole")
+            agent.update("tool_call_update", toolCallId="c", status="completed")
+            agent.end(prompt, "end_turn")
+        case "fails the turn":
+            agent.refuse(prompt, -32603, "aborted")
+        case "leaves":
+            sys.exit(1)  # noqa: F821
+        case "does nothing":
+            agent.wait_for("nothing")
+
+
+def fold(events: list[agentrt.Event]) -> tuple[str | None, set[str], set[str]]:
+    """What a viewer knows from the events alone: the phase, open items, and open turns."""
+    phase, items, turns = None, set[str](), set[str]()
+    for event in events:
+        match event:
+            case agentrt.StateChanged(state=state):
+                phase = state.phase
+            case agentrt.TurnStarted(turn=turn):
+                turns.add(turn)
+            case agentrt.TurnEnded(turn=turn):
+                turns.remove(turn)
+            case agentrt.ItemOpened(item=item) if item.status not in OVER:
+                items.add(item.id)
+            case agentrt.ItemClosed(item=item):
+                items.remove(item)
+    return phase, items, turns
+
+
+@pytest.mark.parametrize(
+    "reaction",
+    [
+        "says nothing about the tool",
+        "goes on with the tool",
+        "fails the turn",
+        "leaves",
+        "does nothing",
+    ],
+)
+async def test_a_stop_in_the_middle_of_a_tool_leaves_an_idle_session_that_works(
+    reaction: str,
+) -> None:
+    async with (
+        bad_session(misbehave=runs_a_tool, arg=reaction, limits=SHORT) as session,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(session.run, "misbehave")
+        await until(session, lambda: any(i.tool for i in session.snapshot().items))
+        session.cancel()
+        # In the same step, whatever the agent does about it: nothing is open any more.
+        assert [i.status for i in session.snapshot().items if i.tool] == ["cancelled"]
+        assert session.state.phase == "cancelling"
+        await until(session, lambda: session.state.turn is None)
+        ended = session.snapshot()
+        assert [(turn.outcome, turn.by) for turn in ended.turns] == [("cancelled", "user")]
+        assert {item.status for item in ended.items} <= OVER
+        # One who comes now sees the same, from the events as from the snapshot.
+        phase, items, turns = fold(await told(session))
+        assert (phase, items, turns) == (session.state.phase, set(), set())
+        assert phase == ("dead" if reaction == "leaves" else "idle")
+        await works(session)
+        assert session.state.phase == "idle"
+
+
+async def test_prompts_that_wait_do_not_start_because_of_a_stop() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.mark("working")
+        agent.wait_for("session/cancel")
+        agent.end(prompt, "cancelled")
+
+    marks = Marks()
+    async with (
+        bad_session(misbehave=misbehave, limits=PATIENT, on_stderr=marks) as session,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(session.run, "misbehave")
+        await marks.wait("working")
+        for text in ("one", "two"):
+            nursery.start_soon(session.run, text)
+        await until(session, lambda: len(session.snapshot().queue) == 2)
+        session.cancel()
+        await until(session, lambda: session.state.phase == "idle")
+        with trio.move_on_after(0.3):
+            await trio.sleep_forever()
+        waiting = session.snapshot()
+        assert (len(waiting.queue), waiting.paused) == (2, True)
+        assert len(waiting.turns) == 1
+        session.resume_queue()
+        await until(session, lambda: [t.outcome for t in session.snapshot().turns[1:]] == ["completed"] * 2)
