@@ -8,7 +8,20 @@ import trio
 
 from .asks import Answer, Ask, Event, pieces
 from .http import Connection, Request
-from .scripts import Call, Cut, Edit, Pause, Pings, Shell, Step, StreamError, Text, Thinking, Turn
+from .scripts import (
+    Call,
+    Cut,
+    Edit,
+    Mute,
+    Pause,
+    Pings,
+    Shell,
+    Step,
+    StreamError,
+    Text,
+    Thinking,
+    Turn,
+)
 from .tools import call_for
 
 
@@ -19,6 +32,8 @@ async def perform(
 
     A request that wants no stream takes the same time and gets everything at the end.
     """
+    if turn and isinstance(turn[0], Mute):
+        await trio.sleep_forever()
     performance = _Performance(connection, ask, answer)
     if ask.stream:
         await connection.start_stream()

@@ -61,6 +61,10 @@ class Pause(_Step, frozen=True, tag="pause"):
     seconds: float | None = None
 
 
+class Mute(_Step, frozen=True, tag="mute"):
+    """Not even the beginning of an answer, for ever; first step of its turn."""
+
+
 class Pings(_Step, frozen=True, tag="pings"):
     """Keep-alives only, *every* so many seconds."""
 
@@ -86,7 +90,9 @@ class Status(_Step, frozen=True, tag="status"):
     retry_after: int | None = None
 
 
-Step: TypeAlias = Text | Thinking | Shell | Edit | Call | Pause | Pings | Cut | StreamError | Status
+Step: TypeAlias = (
+    Text | Thinking | Shell | Edit | Call | Mute | Pause | Pings | Cut | StreamError | Status
+)
 Turn: TypeAlias = list[Step]
 Script: TypeAlias = list[Turn]
 
@@ -109,6 +115,7 @@ SCRIPTS: dict[str, Script] = {
     "sleep": [[Text("I will sleep."), Shell(_SLEEP)], [Text("Slept.")]],
     "stubborn": [[Shell(f"trap '' TERM INT HUP; {_SLEEP}")], [Text("Slept.")]],
     "slow": [[Text("word " * 400, chunk=5, pace=0.1)]],
+    "mute": [[Mute()]],
     "silent": [[Pause()]],
     "stalled": [[Text("Begin"), Pause()]],
     "cut": [[Text("half of an ans", chunk=4), Cut()]],
