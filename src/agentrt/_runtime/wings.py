@@ -76,21 +76,28 @@ def make_wing(agent: Agent, opening: Opening, offer: Offer) -> Wing:
     return (_claude if agent.protocol == "claude" else _acp)(agent, opening, offer)
 
 
-def limits_for(agent: Agent, limits: Limits | None) -> Limits:
-    """The bounds for an agent: those given, or the default ones with the agent's peculiarities."""
-    if limits is not None:
-        return limits
-    quirks, limits = agent.quirks, Limits()
-    changes = {
-        name: value
-        for name in ("handshake", "stdin_close", "cancel_grace")
-        if (value := getattr(quirks, name)) is not None
+def limits_for(agent: Agent, limits: Limits | None = None) -> Limits:
+    """The bounds for an agent: those given; where they are the usual ones, with the agent's
+    peculiarities."""
+    usual, quirks = Limits(), agent.quirks
+    limits = limits or usual
+    wanted: dict[str, float | None] = {
+        "handshake": quirks.handshake,
+        "stdin_close": quirks.stdin_close,
+        "cancel_grace": quirks.cancel_grace,
     }
     if not quirks.eof_exits:
-        changes.setdefault("stdin_close", 0.2)  # a flush of its last words, no more
+        wanted["stdin_close"] = 0.2  # for its last words, no more
     if quirks.resend_cancel:
-        changes["cancel_resend"] = 0.5
-    return structs.replace(limits, **changes)
+        wanted["cancel_resend"] = 0.5
+    return structs.replace(
+        limits,
+        **{
+            name: value
+            for name, value in wanted.items()
+            if value is not None and getattr(limits, name) == getattr(usual, name)
+        },
+    )
 
 
 def _environment(agent: Agent, base: Mapping[str, str], unset: frozenset[str]) -> dict[str, str]:

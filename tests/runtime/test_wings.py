@@ -1,0 +1,41 @@
+"""What a session is opened with, by the agent's peculiarities and the caller's wishes."""
+
+from __future__ import annotations
+
+import pytest
+
+import agentrt
+from agentrt._agents import Quirks
+from agentrt._model.driver import Opening
+from agentrt._runtime.wings import Offer, limits_for, make_wing
+
+SLOW = agentrt.acp(["slow"], quirks=Quirks(stdin_close=8.0, resend_cancel=True))
+
+
+def test_an_agent_s_peculiarities_change_the_usual_bounds() -> None:
+    limits = limits_for(SLOW)
+    assert (limits.stdin_close, limits.cancel_resend) == (8.0, 0.5)
+
+
+def test_what_the_caller_chose_is_left_alone() -> None:
+    limits = limits_for(SLOW, agentrt.Limits(stdin_close=1.0, hard=60.0))
+    assert (limits.stdin_close, limits.hard, limits.cancel_resend) == (1.0, 60.0, 0.5)
+
+
+def test_an_agent_that_does_not_leave_at_the_end_of_its_input_is_not_waited_for() -> None:
+    deaf = agentrt.acp(["deaf"], quirks=Quirks(eof_exits=False))
+    assert limits_for(deaf).stdin_close < agentrt.Limits().stdin_close
+
+
+def test_hooks_for_an_agent_that_has_none_are_refused() -> None:
+    @agentrt.hook("Stop")
+    async def never(input: object) -> None:
+        return None
+
+    with pytest.raises(agentrt.LocalProtocolError, match="no hooks"):
+        make_wing(SLOW, Opening(cwd="/"), Offer(hooks=(never,)))
+
+
+def test_an_option_that_claude_does_not_have_is_refused_before_anything_is_started() -> None:
+    with pytest.raises(ValueError, match="not an option of Claude Code"):
+        make_wing(agentrt.claude(), Opening(cwd="/", options={"colour": "red"}), Offer())
