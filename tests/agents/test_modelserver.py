@@ -13,7 +13,16 @@ import pytest
 
 from .lab import Model
 from .modelserver.asks import Json
-from .modelserver.scripts import SCRIPTS, Call, Script, Shell, Text, prompt_for, turn_of
+from .modelserver.scripts import (
+    SCRIPTS,
+    Call,
+    Script,
+    Shell,
+    Text,
+    marker_in,
+    prompt_for,
+    turn_of,
+)
 
 _SCHEMA: Json = {"type": "object", "properties": {"command": {"type": "string"}}}
 
@@ -136,3 +145,11 @@ def test_a_script_in_a_prompt_is_the_script() -> None:
     script: Script = [[Call("write", {"text": 'a "quoted" ]] text'}), Shell("ls")], [Text("done")]]
     marker = prompt_for(script).partition(" ")[2]
     assert [turn_of(marker, number) for number in (0, 1)] == script
+
+
+def test_of_several_markers_the_last_one_counts_and_none_inside_a_script() -> None:
+    """Agents join prompts that follow each other without an answer between."""
+    inline = prompt_for([[Call("Agent", {"prompt": "[[agent-quick]]"})], [Text("]] [[text]]")]])
+    assert marker_in(f"Please [[slow]]\n{inline}") == inline.partition(" ")[2]
+    assert marker_in(f"{inline}\nPlease [[again]] and [no [[marker]") == "[[again]]"
+    assert marker_in("[[json:[1]") is None

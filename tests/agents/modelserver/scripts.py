@@ -8,7 +8,9 @@ sessions, retries and the side requests that nearly every agent makes cannot con
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import msgspec
@@ -197,7 +199,9 @@ SCRIPTS: dict[str, Script] = {
     ],
 }
 
-_MARKER = re.compile(r"\[\[(?:json:(?P<json>.*)|(?P<name>[\w-]+))\]\]", re.DOTALL)
+_NAMED = re.compile(r"\[\[([\w-]+)\]\]")
+_INLINE = "[[json:"
+_json = json.JSONDecoder()
 _decoder: msgspec.json.Decoder[Script] = msgspec.json.Decoder(Script)
 
 
@@ -208,18 +212,38 @@ def prompt_for(script: Script, *, say: str = "Please.") -> str:
 
 def marker_in(text: str) -> str | None:
     """The marker that *text* contains, if any; of several, the last."""
-    found = list(_MARKER.finditer(text))
-    return found[-1].group(0) if found else None
+    found = list(_markers(text))
+    return found[-1] if found else None
+
+
+def _markers(text: str) -> Iterator[str]:
+    """Every marker, but none from inside another one's script."""
+    at = 0
+    while (at := text.find("[[", at)) >= 0:
+        end = _end_of_marker(text, at)
+        if end is not None:
+            yield text[at:end]
+        at = end or at + 1
+
+
+def _end_of_marker(text: str, at: int) -> int | None:
+    if not text.startswith(_INLINE, at):
+        match = _NAMED.match(text, at)
+        return match.end() if match else None
+    try:
+        _, end = _json.raw_decode(text, at + len(_INLINE))
+    except ValueError:
+        return None
+    return end + 2 if text.startswith("]]", end) else None
 
 
 def turn_of(marker: str | None, number: int) -> Turn:
     """The steps of one turn; after a script's last turn the model only says that it is done."""
     if marker is None:
         return [Text("No script was asked for.")]
-    match = _MARKER.fullmatch(marker)
-    assert match is not None
-    if match["json"]:
-        script = _decoder.decode(match["json"])
+    if marker.startswith(_INLINE):
+        script = _decoder.decode(marker.removeprefix(_INLINE).removesuffix("]]"))
     else:
-        script = SCRIPTS.get(match["name"], [[Text(f"There is no script {match['name']}.")]])
+        name = marker.strip("[]")
+        script = SCRIPTS.get(name, [[Text(f"There is no script {name}.")]])
     return script[number] if number < len(script) else [Text("Done.")]
