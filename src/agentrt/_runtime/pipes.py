@@ -18,7 +18,7 @@ from typing import Protocol
 import trio
 from msgspec import Struct
 
-from .._errors import LimitExceeded, LocalProtocolError
+from .._errors import LocalProtocolError
 
 READ_SIZE = 64 * 1024
 """What a pipe holds; asking for more gains nothing (measured)."""
@@ -207,6 +207,8 @@ class Writer:
         """What is still to be written of a line that was begun."""
         self._bytes_waiting = 0
         """The size of both queues and of the rest. The task is parked only while it is 0."""
+        self._urgent_waiting = 0
+        """The size of the urgent queue."""
         self._closing = False
         self._parked = trio.lowlevel.ParkingLot()
         self._lines_written = self._bytes_written = self._lines_dropped = 0
@@ -219,9 +221,9 @@ class Writer:
         `urgent` (cancels, replies) goes ahead of every prompt that has not been begun. After the
         end of the pipe the line is dropped and counted: the owner was told of the end.
 
-        Raises `LimitExceeded`, and nothing is sent, while the agent leaves more than `outbox` bytes
-        unread. An urgent line may fill it twice over; the one behind that breaks the pipe: an agent
-        that misses a reply waits for it for ever.
+        More than `outbox` bytes of urgent lines break the pipe: an agent may ask without end and
+        never read an answer, and one that misses an answer waits for it for ever. Prompts are taken
+        at any size: there is one at a time, and whoever made it has it in memory already.
         """
         if not line.endswith(b"\n"):
             raise LocalProtocolError("a message to the agent must end with a newline")
@@ -229,14 +231,12 @@ class Writer:
             self._lines_dropped += 1
             return
         idle = not self._bytes_waiting
-        if self._bytes_waiting + len(line) > self._outbox * (2 if urgent else 1):
-            full = f"{self._bytes_waiting} bytes wait to be read by the agent (limits.outbox)"
-            if not urgent:
-                raise LimitExceeded(f"not sent: {full}")
+        if urgent and self._urgent_waiting + len(line) > self._outbox:
             self._lines_dropped += 1
-            self._break(full)
+            self._break(f"it left {self._urgent_waiting} bytes of answers unread (limits.outbox)")
         else:
             (self._urgent if urgent else self._prompts).append(line)
+            self._urgent_waiting += len(line) if urgent else 0
             self._bytes_waiting += len(line)
         if idle:
             self._flush()
@@ -301,6 +301,7 @@ class Writer:
                 return
             if not self._rest:
                 queue.popleft()
+                self._urgent_waiting -= len(data) if queue is self._urgent else 0
             self._rest = memoryview(data)[taken:] if taken < len(data) else _NOTHING
             self._lines_written += not self._rest
             self._bytes_written += taken
