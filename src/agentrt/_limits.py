@@ -45,7 +45,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stdout_drain: float = 0.25
     """How long stdout is read after the agent's exit: a grandchild may hold it open for ever."""
     outbox: int = 64 * 1024 * 1024
-    """Bytes waiting to be written to the agent; one prompt may carry images."""
+    """Bytes of answers to the agent that it may leave unread. (A prompt may be of any size.)"""
     write: float = 10.0
     """How long the agent may leave its stdin unread while something waits to be written."""
 
