@@ -62,13 +62,18 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ring_bytes: int = 4 * 1024 * 1024
     viewer_outbox: int = 1024 * 1024
     """Bytes waiting for one WebSocket viewer; above it, it gets a fresh snapshot instead."""
-    viewer_commands: int = 200
-    """Commands a second that one viewer may send, with a burst of as many: a person sends one."""
     frame: int = 8 * 1024 * 1024
     beat: float = 15.0
     ping: float = 20.0
     ws_handshake: float = 5.0
     ws_write: float = 10.0
+    ws_close: float = 1.0
+    """How long a client may take to answer a close, before it is cut off."""
+    ws_frames: int = 500
+    """WebSocket frames a second from one client, with a burst of twice as many."""
+    ws_clients: int = 512
+    ws_strangers: int = 64
+    """Connections that have not shown a token; where there are more, the oldest is cut off."""
     queue: int = 64
     """Prompts waiting in one session."""
 

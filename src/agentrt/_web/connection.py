@@ -1,0 +1,159 @@
+"""One WebSocket: a task that reads, one that writes, one that asks whether the client lives.
+
+Reading never waits for writing, and every wait has an end: a client that does not read, does not
+answer a ping, sends too much or too fast, or is not welcome any more loses its connection and
+nothing else. What a session does is none of the connection's business.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+import trio
+from msgspec import json
+from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_server_stream
+
+from .._limits import Limits
+from .frames import Bucket, Meter, close_frame, frame
+from .http import Upgrade
+from .refusal import Code, Refusal
+from .stream import Wire
+
+logger = logging.getLogger(__name__)
+
+BROKE_THE_RULES: Final = (1002, 1007)
+"""Closes for which trio-websocket drops the connection without a word."""
+
+
+class Viewer(Protocol):
+    """Who is served by a connection."""
+
+    def receive(self, text: str) -> None:
+        """Take a message of the client's. Must not wait."""
+
+    async def next_frame(self) -> bytes:
+        """What waits for the client, as one message. Raises the `Refusal` that ends the
+        connection, which the client has not been told of yet."""
+        ...
+
+    def close(self) -> None:
+        """The connection has ended."""
+
+
+class Connection:
+    """A WebSocket from its handshake to its end."""
+
+    def __init__(self, stream: trio.abc.Stream, upgrade: Upgrade, limits: Limits) -> None:
+        self.over = trio.Event()
+        """Set at the end of `run`."""
+        self._limits = limits
+        self._protocol = upgrade.protocol
+        self._parting = trio.Event()
+        self._refusal: Refusal | None = None
+        rate = limits.ws_frames
+        self._wire = Wire(
+            stream,
+            upgrade.head,
+            upgrade.rest,
+            meter=Meter(limits.frame, Bucket(rate, 2 * rate)),
+            refused=self.refuse,
+            patience=limits.ws_write,
+        )
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Have the client told why, and the connection closed. The first reason counts."""
+        if self._refusal is None:
+            self._refusal = refusal
+        self._parting.set()
+
+    async def run(self, attach: Callable[[], Viewer]) -> None:
+        """Accept the handshake, and serve until either side ends it: in bounded time once `refuse`
+        was called, which may be before this.
+
+        Raises what says that the client is gone (`trio.BrokenResourceError`) or does not read
+        (`trio.TooSlowError`), in a group. Cancelling it ends the connection without a word.
+        """
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._wire.pump)
+                request = await wrap_server_stream(
+                    nursery, self._wire, max_message_size=self._limits.frame
+                )
+                socket = await request.accept(subprotocol=self._protocol)
+                self._wire.accepted.set()
+                if not self._parting.is_set():
+                    viewer = attach()
+                    try:
+                        await self._serve(socket, viewer)
+                    finally:
+                        viewer.close()
+                await self._part(socket)
+                nursery.cancel_scope.cancel()
+        finally:
+            self.over.set()
+
+    async def _serve(self, socket: WebSocketConnection, viewer: Viewer) -> None:
+        async with trio.open_nursery() as nursery:
+            for job in (self._read, self._write, self._ping):
+                nursery.start_soon(self._guarded, job, socket, viewer)
+            await self._parting.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _guarded(
+        self,
+        job: Callable[[WebSocketConnection, Viewer], Awaitable[None]],
+        socket: WebSocketConnection,
+        viewer: Viewer,
+    ) -> None:
+        """A mistake in what serves this client ends its connection, and no other."""
+        try:
+            await job(socket, viewer)
+        except ConnectionClosed:
+            self._parting.set()
+        except Refusal as refusal:  # of the viewer's own
+            self.refuse(refusal)
+        except trio.TooSlowError:
+            raise
+        except Exception:
+            logger.exception("a viewer's connection broke")
+            self.refuse(Refusal(Code.BROKEN, "a mistake of the server"))
+
+    async def _read(self, socket: WebSocketConnection, viewer: Viewer) -> None:
+        while True:
+            message = await socket.get_message()
+            if isinstance(message, bytes):
+                self.refuse(Refusal(Code.UNSUPPORTED, "messages are text, not binary"))
+                return
+            viewer.receive(message)
+
+    async def _write(self, _: WebSocketConnection, viewer: Viewer) -> None:
+        """Take the next frame only when the last one is out, so that what waits for a slow client
+        waits where it can still be merged."""
+        while True:
+            try:
+                message = await viewer.next_frame()
+            except Refusal as refusal:
+                self.refuse(refusal)
+                return
+            self._wire.put(frame(message))
+            await self._wire.written()
+
+    async def _ping(self, socket: WebSocketConnection, _: Viewer) -> None:
+        while True:
+            await trio.sleep(self._limits.ping)
+            with trio.fail_after(self._limits.ping):
+                await socket.ping()
+
+    async def _part(self, socket: WebSocketConnection) -> None:
+        """Say why, close, and see that it gets out, each in bounded time."""
+        if socket.closed is None and self._refusal is not None:
+            reason = self._refusal.reason
+            self._wire.put(frame(json.encode({"type": "closing", "reason": reason})))
+            with trio.move_on_after(self._limits.ws_close):
+                await socket.aclose(self._refusal.code, reason)
+        elif socket.closed is not None and socket.closed.code in BROKE_THE_RULES:
+            self._wire.put(close_frame(socket.closed.code))
+        with trio.move_on_after(self._limits.ws_close):
+            await self._wire.written()

@@ -1,0 +1,98 @@
+"""WebSocket frames as far as the server looks at them itself: what a client sends is measured
+before anything parses it, and what all viewers get is framed once.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from .refusal import Code, Refusal
+
+TEXT: Final = 0x1
+CLOSE: Final = 0x8
+FIN: Final = 0x80
+EXTENDED: Final = {126: 2, 127: 8}
+"""Lengths that stand for the bytes of a longer one, and how many those are."""
+
+
+def frame(payload: bytes, opcode: int = TEXT) -> bytes:
+    """A whole unmasked frame, as servers send them."""
+    size = len(payload)
+    first = FIN | opcode
+    if size < 126:
+        return bytes((first, size)) + payload
+    if size < 1 << 16:
+        return struct.pack("!BBH", first, 126, size) + payload
+    return struct.pack("!BBQ", first, 127, size) + payload
+
+
+def close_frame(code: int) -> bytes:
+    return frame(struct.pack("!H", code), CLOSE)
+
+
+class Bucket:
+    """Allows `rate` things a second, and `burst` at once after a pause."""
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._left = burst
+        self._when: float | None = None
+
+    def take(self, count: int, now: float) -> bool:
+        """Whether so many are allowed now; if not, nothing is taken. `now`: seconds."""
+        if self._when is not None:
+            self._left = min(self._burst, self._left + (now - self._when) * self._rate)
+        self._when = now
+        if count > self._left:
+            return False
+        self._left -= count
+        return True
+
+
+class Meter:
+    """Counts a client's frames and the size of its messages from the frames' headers alone.
+
+    trio-websocket counts characters where bytes take the memory, and parses 300,000 fragments of
+    one byte for seconds without a pause; so both are bounded before it sees them.
+    """
+
+    def __init__(self, largest: int, frames: Bucket) -> None:
+        self._largest = largest
+        self._frames = frames
+        self._payload = 0  # bytes of the present frame's payload that have not arrived yet
+        self._message = 0  # bytes of the present message, over all its fragments
+        self._head = b""  # a header that has not arrived whole
+
+    def feed(self, data: bytes, now: float) -> None:
+        """Take the next bytes of the stream. Raises `Refusal` if they must not be parsed."""
+        data = self._head + data
+        end = len(data)
+        at = frames = 0
+        while True:
+            skipped = min(self._payload, end - at)
+            at += skipped
+            self._payload -= skipped
+            if end - at < 2:
+                break
+            first, second = data[at], data[at + 1]
+            length = second & 0x7F
+            extended = EXTENDED.get(length, 0)
+            start = at + 2 + extended + (4 if second & 0x80 else 0)
+            if start > end:
+                break
+            if extended:
+                length = int.from_bytes(data[at + 2 : at + 2 + extended], "big")
+            frames += 1
+            if first & 0x0F < CLOSE:
+                self._message += length
+                if self._message > self._largest:
+                    limit = f"a message may have {self._largest} bytes"
+                    raise Refusal(Code.TOO_BIG, limit)
+                if first & FIN:
+                    self._message = 0
+            at, self._payload = start, length
+        self._head = data[at:]
+        if not self._frames.take(frames, now):
+            raise Refusal(Code.TOO_MANY, "too many frames in too little time")

@@ -1,0 +1,209 @@
+"""HTTP/1.1 as far as one page and a WebSocket handshake need it: one request, one answer, closed.
+
+h11 reads every request before anything else does. trio-websocket is only shown a handshake that was
+found good, in words of our own (`Upgrade.head`).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+import h11
+import trio
+from msgspec import Struct
+
+from .security import offered_token
+
+HEAD: Final = 16 * 1024
+"""Bytes of a request's head; browsers send 1 to 2 KiB."""
+
+PROTOCOL: Final = "agentrt.v1"
+
+PAGE: Final = Path(__file__).parent / "page"
+
+SECURITY_HEADERS: Final = (
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+        " font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none';"
+        " frame-ancestors 'none'; require-trusted-types-for 'script'",
+    ),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Permissions-Policy", "camera=(), microphone=(), geolocation=()"),
+    ("Cache-Control", "no-store"),
+)
+
+_TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
+}
+
+
+class BadRequest(Exception):
+    """The request gets this status and nothing else."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Request(Struct, frozen=True):
+    """One request without a body. `rest`: what the client sent behind it already."""
+
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+    rest: bytes = b""
+
+    def values(self, name: str) -> list[str]:
+        return [value for key, value in self.headers if key == name]
+
+    def listed(self, name: str) -> list[str]:
+        """The values of a header that is a list, which may be spread over several lines."""
+        every = ",".join(self.values(name)).split(",")
+        return [value.strip() for value in every if value.strip()]
+
+    @property
+    def path(self) -> str:
+        return urlsplit(self.target).path
+
+    @property
+    def query(self) -> dict[str, list[str]]:
+        return parse_qs(urlsplit(self.target).query, keep_blank_values=True)
+
+    @property
+    def host(self) -> str:
+        return next(iter(self.values("host")), "")
+
+    def cookie(self, name: str) -> str | None:
+        for header in self.values("cookie"):
+            for pair in header.split(";"):
+                key, _, value = pair.strip().partition("=")
+                if key == name:
+                    return value
+        return None
+
+    @property
+    def token(self) -> str | None:
+        """The token that the client shows, in a header of its own or among the subprotocols."""
+        for value in self.values("authorization"):
+            scheme, _, token = value.partition(" ")
+            return token.strip() if scheme.lower() == "bearer" else ""
+        return offered_token(self.listed("sec-websocket-protocol"))
+
+    @property
+    def is_upgrade(self) -> bool:
+        return any(value.lower() == "websocket" for value in self.listed("upgrade"))
+
+
+class Upgrade(Struct, frozen=True):
+    """A WebSocket handshake that is in order: what trio-websocket is shown of it, and what came
+    behind it, which it would lose. `protocol`: the subprotocol to be accepted."""
+
+    head: bytes
+    rest: bytes
+    protocol: str | None
+
+    @classmethod
+    def of(cls, request: Request) -> Upgrade:
+        """Raises `BadRequest`."""
+        if "upgrade" not in (value.lower() for value in request.listed("connection")):
+            raise BadRequest(400, "Connection: Upgrade is missing")
+        if request.values("sec-websocket-version") != ["13"]:
+            raise BadRequest(426, "the WebSocket's version must be 13")
+        keys = request.values("sec-websocket-key")
+        try:
+            sound = len(keys) == 1 and len(base64.b64decode(keys[0], validate=True)) == 16
+        except (binascii.Error, ValueError):
+            sound = False
+        if not sound:
+            raise BadRequest(400, "Sec-WebSocket-Key is missing or broken")
+        offered = PROTOCOL in request.listed("sec-websocket-protocol")
+        lines = [
+            "GET / HTTP/1.1",
+            "Host: agentrt",
+            "Connection: Upgrade",
+            "Upgrade: websocket",
+            "Sec-WebSocket-Version: 13",
+            f"Sec-WebSocket-Key: {keys[0]}",
+            *([f"Sec-WebSocket-Protocol: {PROTOCOL}"] if offered else []),
+        ]
+        head = "".join(f"{line}\r\n" for line in (*lines, "")).encode("ascii")
+        return cls(head, request.rest, PROTOCOL if offered else None)
+
+
+async def read_request(stream: trio.abc.Stream) -> Request | None:
+    """The one request of a connection, or None if it ends before that.
+
+    Raises `BadRequest`. Cancelling it leaves the stream in the middle of the request.
+    """
+    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD)
+    head: h11.Request | None = None
+    while True:
+        try:
+            event = connection.next_event()
+        except h11.RemoteProtocolError as error:
+            raise BadRequest(error.error_status_hint, str(error)) from error
+        if isinstance(event, h11.Request):
+            head = event
+        elif isinstance(event, h11.EndOfMessage) and head is not None:
+            rest, _ = connection.trailing_data
+            return _request(head, rest)
+        elif event is h11.NEED_DATA and head is None:
+            connection.receive_data(bytes(await stream.receive_some(HEAD)))
+        elif isinstance(event, h11.ConnectionClosed):
+            return None
+        else:
+            raise BadRequest(413, "a request here has no body")
+
+
+def _request(head: h11.Request, rest: bytes) -> Request:
+    target = head.target.decode("ascii")
+    if not target.startswith("/") or target.startswith("//"):
+        raise BadRequest(400, "the target must be a path")
+    headers = tuple((key.decode("ascii"), value.decode("latin-1")) for key, value in head.headers)
+    return Request(head.method.decode("ascii"), target, headers, rest)
+
+
+def response(
+    status: int,
+    body: str | bytes = b"",
+    *,
+    type: str = "text/plain; charset=utf-8",
+    headers: tuple[tuple[str, str], ...] = (),
+    head_only: bool = False,
+) -> bytes:
+    """A whole response; the connection ends behind it."""
+    data = body.encode() if isinstance(body, str) else body
+    lines = [
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+        "Connection: close",
+        f"Content-Type: {type}",
+        f"Content-Length: {len(data)}",
+        *(f"{name}: {value}" for name, value in (*SECURITY_HEADERS, *headers)),
+    ]
+    head = "".join(f"{line}\r\n" for line in (*lines, "")).encode("latin-1")
+    return head if head_only else head + data
+
+
+def load_page(folder: Path = PAGE) -> dict[str, tuple[str, bytes]]:
+    """What there is to be served, by its path: nothing else can be asked for."""
+    files = {}
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and file.suffix in _TYPES:
+            content = (_TYPES[file.suffix], file.read_bytes())
+            files[f"/page/{file.relative_to(folder).as_posix()}"] = content
+    files["/"] = files["/page/index.html"]
+    return files

@@ -1,0 +1,216 @@
+"""Who may come in: the names that the server answers to, the pages whose scripts it talks to, and
+the tokens that it knows.
+
+A token stays what it is for as long as the server runs, or until it is revoked. It is never part of
+a URL: a link carries a *ticket*, which is good for one use and is exchanged for a cookie.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import ipaddress
+import secrets
+from collections.abc import Callable, Iterable
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+Role: TypeAlias = Literal["controller", "viewer"]
+"""A controller may do everything, a viewer only watches."""
+
+SHORTEST: Final = 16
+"""Characters of a token that somebody chose: a shorter one could be guessed over the network."""
+
+OFFERED: Final = "agentrt.token."
+"""A browser's script cannot set headers on a WebSocket, but it can offer subprotocols."""
+
+
+class Grant:
+    """What a token gives. Revoking it ends all that live by it."""
+
+    def __init__(self, token: str, role: Role) -> None:
+        self.role: Role = role
+        self.revoked = False
+        self._digest = _digest(token)
+        self._live: set[Callable[[], None]] = set()
+
+    def fits(self, token: str) -> bool:
+        return hmac.compare_digest(self._digest, _digest(token))
+
+    def listen(self, revoked: Callable[[], None]) -> Callable[[], None]:
+        """Have `revoked` called when that happens; returns the function that ends it."""
+        self._live.add(revoked)
+        return lambda: self._live.discard(revoked)
+
+    def revoke(self) -> None:
+        self.revoked = True
+        for end in tuple(self._live):
+            end()
+
+
+class Security:
+    """The rules of one server.
+
+    - `token`: gives control; without one, a random one is made.
+    - `viewer_token`: gives sight only; without one, nobody just watches.
+    - `allow_hosts`: further names, `NAME` or `NAME:PORT`, under which the server is reached.
+    - `allow_origins`: further origins, `https://NAME:PORT`, whose pages may connect.
+
+    Raises `ValueError` for what would be no protection.
+    """
+
+    def __init__(
+        self,
+        *,
+        token: str | None = None,
+        viewer_token: str | None = None,
+        allow_hosts: Iterable[str] = (),
+        allow_origins: Iterable[str] = (),
+    ) -> None:
+        for chosen in (token, viewer_token):
+            if chosen is not None and len(chosen) < SHORTEST:
+                raise ValueError(f"a token must have at least {SHORTEST} characters")
+        if token is not None and token == viewer_token:
+            raise ValueError("the viewers' token must be another one than the controllers'")
+        self.chosen = token is not None
+        self.token = token if token is not None else secrets.token_urlsafe(32)
+        self.allow_hosts = tuple(_host(name) for name in allow_hosts)
+        self.allow_origins = tuple(_origin(name) for name in allow_origins)
+        self._grants = [Grant(self.token, "controller")]
+        if viewer_token is not None:
+            self._grants.append(Grant(viewer_token, "viewer"))
+        self._tickets: list[tuple[bytes, Grant]] = []
+        self._cookies: list[tuple[bytes, Grant]] = []
+
+    def by_token(self, token: str) -> Grant | None:
+        """What a token gives, if it is one of ours. Takes the same time for every wrong one."""
+        found = None
+        for grant in self._grants:
+            if grant.fits(token) and not grant.revoked:
+                found = grant
+        return found
+
+    def by_cookie(self, secret: str) -> Grant | None:
+        found = _find(self._cookies, secret)
+        return found if found is not None and not found.revoked else None
+
+    def ticket(self, role: Role = "controller") -> str:
+        """A new ticket for a link. Raises `ValueError` if there is no token of that role."""
+        grant = next((g for g in self._grants if g.role == role and not g.revoked), None)
+        if grant is None:
+            raise ValueError(f"there is no token for a {role}")
+        ticket = secrets.token_urlsafe(32)
+        self._tickets.append((_digest(ticket), grant))
+        return ticket
+
+    def redeem(self, ticket: str) -> str | None:
+        """The secret for a cookie in exchange for a ticket, which is then used up."""
+        grant = _find(self._tickets, ticket)
+        if grant is None:
+            return None
+        digest = _digest(ticket)
+        self._tickets = [entry for entry in self._tickets if entry[0] != digest]
+        if grant.revoked:
+            return None
+        secret = secrets.token_urlsafe(32)
+        self._cookies.append((_digest(secret), grant))
+        return secret
+
+    def revoke(self, token: str) -> bool:
+        """Forget a token, the tickets and cookies that came from it, and close every connection
+        that lives by it. Returns whether there was such a token."""
+        grant = self.by_token(token)
+        if grant is None:
+            return False
+        grant.revoke()
+        self._tickets = [entry for entry in self._tickets if entry[1] is not grant]
+        self._cookies = [entry for entry in self._cookies if entry[1] is not grant]
+        return True
+
+    def check_addresses(self, addresses: Iterable[str]) -> None:
+        """Raises `ValueError` if these addresses may not be listened on."""
+        for address in addresses:
+            if ipaddress.ip_address(address.partition("%")[0]).is_loopback:
+                continue
+            if not self.chosen or not self.allow_hosts:
+                raise ValueError(
+                    f"{address} can be reached from other machines: that needs a token of your"
+                    " own and the names under which the server is reached (--token, --allow-host)"
+                )
+
+    def names(self, host: str, port: int, *, tls: bool) -> Names:
+        """What `Host` and `Origin` may say to a server that was told to listen on `host`."""
+        scheme = "https" if tls else "http"
+        default = 443 if tls else 80
+        hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
+        if host and host not in ("0.0.0.0", "::"):
+            hosts.add(f"[{host}]:{port}" if ":" in host else f"{host.lower()}:{port}")
+        origins = set()
+        for name in self.allow_hosts:
+            if _has_port(name):
+                hosts.add(name)
+            else:
+                hosts |= {name, f"{name}:{port}"}
+                origins.add(f"https://{name}")  # behind a proxy that ends TLS
+        if port == default:
+            hosts |= {name.removesuffix(f":{port}") for name in hosts}
+        origins |= {f"{scheme}://{name}" for name in hosts if port == default or _has_port(name)}
+        return Names(hosts=frozenset(hosts), origins=frozenset(origins | {*self.allow_origins}))
+
+
+class Names(Struct, frozen=True):
+    """The `Host` and `Origin` headers that are let in. A `Host` that equals the `Origin` proves
+    nothing: a name of the attacker's may lead to this machine."""
+
+    hosts: frozenset[str]
+    origins: frozenset[str]
+
+    def answers_to(self, host: str) -> bool:
+        return host.lower() in self.hosts
+
+
+def offered_token(protocols: Iterable[str]) -> str | None:
+    """The token among the subprotocols that a client offers; an unreadable one is a wrong one."""
+    for protocol in protocols:
+        if protocol.startswith(OFFERED):
+            text = protocol.removeprefix(OFFERED)
+            try:
+                return base64.b64decode(
+                    text + "=" * (-len(text) % 4), altchars=b"-_", validate=True
+                ).decode()
+            except (binascii.Error, ValueError):
+                return ""
+    return None
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
+
+
+def _find(entries: list[tuple[bytes, Grant]], secret: str) -> Grant | None:
+    digest = _digest(secret)
+    found = None
+    for known, grant in entries:
+        if hmac.compare_digest(known, digest):
+            found = grant
+    return found
+
+
+def _has_port(name: str) -> bool:
+    return name.rpartition("]")[2].count(":") == 1
+
+
+def _host(name: str) -> str:
+    if not name or any(c in name for c in "/@*, ") or name.endswith((".", ":")):
+        raise ValueError(f"{name!r} is no NAME or NAME:PORT")
+    return name.lower()
+
+
+def _origin(name: str) -> str:
+    scheme, separator, host = name.partition("://")
+    if scheme not in ("http", "https") or not separator or host != _host(host):
+        raise ValueError(f"{name!r} is no origin, as in https://example.org:8443")
+    return name

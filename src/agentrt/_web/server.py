@@ -1,0 +1,102 @@
+"""Serving a runtime's sessions to browsers: the port, and the order of its closing."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import trio
+
+from .._runtime.scopes import open_service_nursery
+from .security import Security
+
+if TYPE_CHECKING:
+    import ssl
+
+    from .._limits import Limits
+    from .._runtime.runtime import Runtime
+    from .site import Site, Viewers
+
+BACKLOG = 256
+"""Connections that the kernel keeps until they are accepted."""
+
+
+async def serve(
+    runtime: Runtime,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    security: Security | None = None,
+    ssl_context: ssl.SSLContext | None = None,
+    task_status: trio.TaskStatus[Site] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve the page at `/` and the protocol `agentrt.v1` at `/ws`, until cancelled.
+
+    To be started with `site = await nursery.start(serve, runtime)`: then it listens, and
+    `site.link()` is the URL for a browser. `port` 0 takes a free one. With `ssl_context` it speaks
+    TLS only. Without `security` there is one random token, for control.
+
+    Raises `ValueError` if other machines could reach it and `security` has no token of yours or no
+    name for it, `OSError` if the port cannot be had.
+
+    Cancelling it tells every client, closes all connections in bounded time, and leaves the
+    runtime as it is.
+    """
+    # h11 and trio-websocket cost as much to import as all the rest.
+    from .hub import Hub
+
+    security = Security() if security is None else security
+    hub, limits = Hub(runtime), runtime.limits
+    try:
+        await serve_hub(hub, limits, host, port, security, ssl_context, task_status=task_status)
+    finally:
+        hub.close()
+
+
+async def serve_hub(
+    hub: Viewers,
+    limits: Limits,
+    host: str,
+    port: int,
+    security: Security,
+    ssl_context: ssl.SSLContext | None = None,
+    *,
+    task_status: trio.TaskStatus[Site] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """`serve` for viewers from anywhere."""
+    from .site import Site
+
+    sockets = await _open(host, port, security)
+    taken = sockets[0].socket.getsockname()[1]
+    site = Site(hub, security, limits, host, taken, tls=ssl_context is not None)
+    listeners: list[trio.SocketListener | trio.SSLListener[trio.SocketStream]] = [
+        trio.SSLListener(each, ssl_context, https_compatible=True) if ssl_context else each
+        for each in sockets
+    ]
+    async with open_service_nursery() as connections:
+        # `serve_listeners` asks nothing but `start_soon` of it.
+        handlers = cast("trio.Nursery", connections)
+        listen = partial(trio.serve_listeners, site.attend, listeners, handler_nursery=handlers)
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(listen)
+                task_status.started(site)
+        finally:
+            with trio.CancelScope(shield=True):  # bounded by itself
+                await site.part()
+
+
+async def _open(host: str, port: int, security: Security) -> list[trio.SocketListener]:
+    """Listen, if that is allowed. A free port is taken for one address only: a second one would get
+    another port."""
+    listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
+    for spare in listeners[1:] if port == 0 else ():
+        spare.socket.close()
+    listeners = listeners[:1] if port == 0 else listeners
+    try:
+        security.check_addresses(each.socket.getsockname()[0] for each in listeners)
+    except ValueError:
+        for each in listeners:
+            each.socket.close()
+        raise
+    return listeners

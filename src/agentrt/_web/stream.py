@@ -1,0 +1,144 @@
+"""What trio-websocket is given for a socket: a stream whose sending never waits.
+
+trio-websocket answers pings in the task that reads, behind the lock that a blocked send holds: a
+client that stops reading and then pings would never have its next message read. And a send that is
+cancelled half-way leaves a frame open that swallows the ones behind it. Here every send only puts a
+whole frame behind the others, and one task writes them out.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from .frames import CLOSE, FIN, Meter
+from .refusal import Refusal
+
+CHUNK: Final = 64 * 1024
+"""Bytes that are read at once; and that a client must take within the write deadline."""
+
+
+class Wire(trio.abc.Stream):
+    """The stream between trio-websocket and the network.
+
+    - `head`: the handshake to be read first; `rest`: what is read once it was accepted.
+    - `meter`: sees what the client sends before it is read. When it refuses, `refused` is called
+      and nothing is read any more.
+    - `patience`: seconds in which the client must take each chunk.
+    """
+
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        head: bytes,
+        rest: bytes,
+        *,
+        meter: Meter,
+        refused: Callable[[Refusal], None],
+        patience: float,
+    ) -> None:
+        self.accepted = trio.Event()
+        """To be set when the handshake has been answered."""
+        self.ended = trio.Event()
+        """Set when trio-websocket is done with it."""
+        self._stream = stream
+        self._head = head
+        self._rest = rest
+        self._meter = meter
+        self._refused = refused
+        self._patience = patience
+        self._deaf = False
+        self._closed = False
+        self._waiting = bytearray()
+        self._more = trio.Event()
+        self._written = trio.Event()
+        self._written.set()
+
+    # --- out
+
+    def put(self, frame: bytes) -> None:
+        """Have a whole frame written behind all others; behind a close frame there is nothing."""
+        if self._closed:
+            return
+        self._closed = frame[0] == FIN | CLOSE
+        self._waiting += frame
+        self._more.set()
+        if self._written.is_set():
+            self._written = trio.Event()
+
+    async def written(self) -> None:
+        """Wait until the network has taken everything. Cancelling it changes nothing."""
+        await self._written.wait()
+
+    async def pump(self) -> None:
+        """Write, until cancelled: then half a frame may be out, and the connection must end.
+
+        Raises `trio.TooSlowError` if the client does not read, `trio.BrokenResourceError` if it is
+        gone.
+        """
+        while True:
+            await self._more.wait()
+            self._more = trio.Event()
+            while self._waiting:
+                data, self._waiting = self._waiting, bytearray()
+                for start in range(0, len(data), CHUNK):
+                    with trio.fail_after(self._patience):
+                        await self._stream.send_all(data[start : start + CHUNK])
+            self._written.set()
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.ended.is_set():
+            raise trio.ClosedResourceError
+        self.put(bytes(data))
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    # --- in
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        if self._head:
+            await trio.lowlevel.checkpoint()
+            head, self._head = self._head, b""
+            return head
+        await self.accepted.wait()
+        data = await self._receive()
+        if not self._deaf:
+            try:
+                self._meter.feed(data, trio.current_time())
+            except Refusal as refusal:
+                self._deaf = True
+                self._refused(refusal)
+        # What is not read would reset the connection when it is closed, and with it the reason.
+        while self._deaf and data:
+            data = await self._receive()
+        return data
+
+    async def _receive(self) -> bytes:
+        if self._rest:
+            await trio.lowlevel.checkpoint()
+            data, self._rest = self._rest, b""
+            return data
+        return bytes(await self._stream.receive_some(CHUNK))
+
+    async def aclose(self) -> None:
+        """Tell that trio-websocket is done. The socket is closed by who opened it, once the last
+        words are written."""
+        self.ended.set()
+        await trio.lowlevel.checkpoint()
+
+
+async def abort(stream: trio.abc.Stream) -> None:
+    """Drop a connection with all that the kernel still holds for it."""
+    transport = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
+    if isinstance(transport, trio.SocketStream):
+        try:
+            transport.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        except (OSError, trio.ClosedResourceError):
+            pass  # closed meanwhile
+    await trio.aclose_forcefully(stream)
