@@ -412,6 +412,18 @@ def test_a_steered_prompt_can_be_taken_back(rig: Rig) -> None:
     assert rig.written[-1]["request"]["message_uuid"] == rig.written[-2]["uuid"]
 
 
+def test_files_are_rewound_to_a_turn(rig: Rig) -> None:
+    rig.do(rig.driver.call("x1", "rewind_files", {"turn": "t1", "dry_run": True}))
+    assert rig.written[-1]["request"] == {
+        "subtype": "rewind_files",
+        "user_message_id": "u1",
+        "dry_run": True,
+    }
+    error = only(rig.do(rig.driver.call("x2", "rewind_files", {"turn": "t9"})), Returned).error
+    assert error is not None
+    assert error.code == "unknown_turn"
+
+
 def test_stopping_a_task_is_seen_by_its_status(rig: Rig) -> None:
     task = {"task_id": "b1", "task_type": "local_bash", "description": "serve"}
     rig.feed(system("task_started", is_backgrounded=True, **task))

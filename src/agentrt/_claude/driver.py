@@ -53,6 +53,8 @@ TASKS = frozenset(
         "background_tasks_changed",
     }
 )
+PROMPTS: Final = {"cancel_async_message": "message_uuid", "rewind_files": "user_message_id"}
+"""Requests about a prompt, and what they call its uuid; callers know it by `turn`."""
 Out: TypeAlias = list[Effect]
 
 
@@ -173,9 +175,12 @@ class ClaudeDriver:
     def call(self, call: str, method: str, params: JsonObject) -> list[Effect]:
         if not self._started:
             return [Returned(call, error=Error("unsupported", "the handshake is not over"))]
-        if method == "cancel_async_message" and "turn" in params:
-            uuids = {id: uuid for uuid, id in self._turns.steered.items()}
-            params = {"message_uuid": uuids.get(str(params["turn"]), "")}
+        if "turn" in params and (name := PROMPTS.get(method)) is not None:
+            turn = str(params["turn"])
+            uuid = self._turns.uuid_of(turn)
+            if uuid is None:
+                return [Returned(call, error=Error("unknown_turn", f"no prompt began {turn!r}"))]
+            params = {**{k: v for k, v in params.items() if k != "turn"}, name: uuid}
         return self._calls.call(call, method, params)
 
     def uncall(self, call: str) -> list[Effect]:

@@ -64,8 +64,9 @@ class Turns:
         """Claude's own word for it; None until it has spoken, for ever if it is too old to."""
         self.steered: dict[str, str] = {}
         """Prompts that were sent into a running turn: their uuids and ids."""
-        self.used: set[str] = set()
-        """Every uuid sent so far: the CLI ignores a second prompt of the same one, for ever."""
+        self.used: dict[str, str] = {}
+        """Every uuid sent so far, and its prompt's id: the CLI ignores a second prompt of the same
+        uuid, for ever."""
         self._fates = False
         """This CLI tells the fate of each prompt."""
         self._owed = False
@@ -98,12 +99,16 @@ class Turns:
         return self.user.id if self.user is not None else None
 
     def prompted(self, id: str, uuid: str) -> None:
-        self.used.add(uuid)
+        self.used[uuid] = id
         self.user = _Turn(id, uuid)
 
     def steer(self, id: str, uuid: str) -> None:
-        self.used.add(uuid)
+        self.used[uuid] = id
         self.steered[uuid] = id
+
+    def uuid_of(self, id: str) -> str | None:
+        """What Claude calls the prompt of a turn, or a steered one."""
+        return next((uuid for uuid, known in self.used.items() if known == id), None)
 
     def abandon(self) -> None:
         if self.user is not None:
