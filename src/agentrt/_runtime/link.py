@@ -78,15 +78,20 @@ class Link:
                     await read_loop(transport, self._data, self._eof)
                     await transport.wait()
                     nursery.cancel_scope.cancel()
+                # Told before what it left behind is ended, which may take the whole ladder.
+                self._tell_gone()
         finally:
             self._end()
 
-    def _end(self) -> None:
+    def _tell_gone(self) -> None:
         if not self.gone:
             self.gone = True
             self._owner.gone(self)
             self.started.set()
-            self._over.set()
+
+    def _end(self) -> None:
+        self._tell_gone()
+        self._over.set()
 
     def _broken(self, why: str) -> None:
         if not self._closing and self.returncode is None:
@@ -127,11 +132,16 @@ class Link:
 
     async def close(self) -> None:
         """End the process by the ladder: goodbye, end of input, signals. Bounded and shielded."""
-        if self._transport is None or self.gone:
+        if self._transport is None:
             return
-        self._closing = True
-        await close(self._transport, self.limits, writer=self._writer, goodbye=self._goodbye)
-        with trio.move_on_after(self.limits.stdout_drain + 1, shield=True):
+        limits = self.limits
+        wait = limits.stdout_drain + 1
+        if self.gone:  # by itself: what it left behind is being ended, by the same ladder
+            wait += limits.stdin_close + limits.terminate + limits.kill
+        else:
+            self._closing = True
+            await close(self._transport, limits, writer=self._writer, goodbye=self._goodbye)
+        with trio.move_on_after(wait, shield=True):
             await self._over.wait()
         self._end()  # what even SIGKILL does not end is not waited for
 
