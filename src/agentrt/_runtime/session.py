@@ -9,7 +9,15 @@ import trio
 from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject, Prompt, blocks
-from .._model.events import AgentState, Event, Modes, PermissionOpened, State, Task
+from .._model.events import (
+    AgentState,
+    Event,
+    Modes,
+    PermissionOpened,
+    QueueEntry,
+    State,
+    Task,
+)
 from .._model.log import Cursor
 from .._model.result import TurnResult
 from .._model.state import Snapshot
@@ -80,6 +88,11 @@ class Session:
     def permissions(self) -> dict[str, PermissionOpened]:
         """The questions that are open now, by their request."""
         return dict(self._engine.log.state.permissions)
+
+    @property
+    def queue(self) -> list[QueueEntry]:
+        """The prompts that wait, the next one first."""
+        return list(self._engine.log.state.queue)
 
     @property
     def capabilities(self) -> JsonObject:

@@ -1,0 +1,126 @@
+"""Tools that a client runs: something only a person's browser can do, say.
+
+To the agent they are in-process tools like any other. A call of one is shown as a tool item with
+the owner `client` and waits for that client's result; the turn's cancel, a deadline and the
+client's disconnect each end it, too.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import trio
+
+from .._model.content import Block, JsonObject, ToolContent, ToolText
+from .._model.driver import ToolCalled
+from .._model.events import ItemStatus
+from .._wire.mcp import ToolOutcome
+from .engine import Engine
+from .tools import Tool, ToolContext, ToolError
+
+
+class ClientTools:
+    """The tools of one client, in all sessions, and the calls that wait for its results."""
+
+    def __init__(self) -> None:
+        self.offered: frozenset[str] = frozenset()
+        """The tools that the client runs now, by name; the others fail at once."""
+        self._calls: dict[tuple[str, str], _Call] = {}
+
+    def make(
+        self, name: str, description: str, input_schema: JsonObject, *, deadline: float
+    ) -> Tool:
+        """A tool that waits for this client, `deadline` seconds at most. ValueError for a name
+        that a tool cannot have."""
+        return Tool(name, description, input_schema, partial(self._run, name, deadline))
+
+    def finish(self, session: str, item: str, content: list[Block], *, error: bool) -> bool:
+        """The client's result of a call. False: no such call waits for this client."""
+        call = self._calls.get((session, item))
+        if call is None or call.outcome is not None:
+            return False
+        call.end(ToolOutcome(content, is_error=error))
+        return True
+
+    def disconnect(self) -> None:
+        """The client is gone: nobody will answer its calls."""
+        self.offered = frozenset()
+        for call in self._calls.values():
+            if call.outcome is None:
+                call.end(ToolOutcome.error("the client that runs this tool has disconnected"))
+
+    async def _run(
+        self, name: str, deadline: float, arguments: JsonObject, context: ToolContext
+    ) -> ToolOutcome:
+        if name not in self.offered:
+            raise ToolError("the client that runs this tool is not connected")
+        assert context.session is not None
+        engine = context.session._engine
+        call = _Call(engine, name, arguments, context.tool_call)
+        key = (context.session.id, call.item)
+        self._calls[key] = call
+        try:
+            with trio.move_on_after(deadline):
+                await call.done.wait()
+            outcome = call.outcome or ToolOutcome.error(
+                f"the client gave no result within {deadline:g} s"
+            )
+            call.close("failed" if outcome.is_error else "completed", outcome.content)
+            return outcome
+        finally:
+            del self._calls[key]
+            call.close("cancelled", [])
+
+
+class _Call:
+    """One call, from its item's opening to its end. Raises `ToolError` if its turn is over."""
+
+    def __init__(
+        self, engine: Engine, name: str, arguments: JsonObject, agent_call: str | None
+    ) -> None:
+        conversation = engine.conversation
+        self._engine = engine
+        # Some agents say which call of theirs this is; else it gets an item beside the agent's.
+        known = agent_call is not None and conversation.items.open_call(agent_call) is not None
+        self._id = agent_call if known and agent_call else conversation.new_id("client")
+        self._agents = known
+        self.done = trio.Event()
+        self.outcome: ToolOutcome | None = None
+        item = conversation.call_client(
+            ToolCalled(
+                id=self._id,
+                opens=not self._agents,
+                name=name,
+                title=name,
+                owner="client",
+                input=arguments,
+                status="waiting",
+            )
+        )
+        if item is None:
+            raise ToolError("the turn is over")
+        self.item = item
+        self._publish()
+
+    def end(self, outcome: ToolOutcome) -> None:
+        self.outcome = outcome
+        self.done.set()
+
+    def close(self, status: ItemStatus, content: list[Block]) -> None:
+        """Say how it ended, unless its turn's end has done so. Idempotent."""
+        items = self._engine.conversation.items
+        if items.open_call(self._id) != self.item:
+            return
+        if self._agents:
+            items.tool_called(ToolCalled(id=self._id, status="running"))  # the agent closes it
+        else:
+            shown: list[ToolContent] = [ToolText(block) for block in content]
+            items.tool_called(ToolCalled(id=self._id, status=status, content=shown))
+        self._publish()
+
+    def _publish(self) -> None:
+        engine = self._engine
+        if engine.link is not None:
+            engine.link.last_activity = trio.current_time()  # the idle clock starts again
+        engine.publish()
+        engine.conductor.adjust()

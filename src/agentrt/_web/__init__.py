@@ -1,0 +1,1 @@
+"""The web frontend: many viewers, one story."""

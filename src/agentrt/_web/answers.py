@@ -1,0 +1,26 @@
+"""What the server says in `agentrt.v1` beside events and snapshots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._wire.json import encode_line
+from .commands import Refused
+
+
+def pack(**fields: Any) -> bytes:
+    """A frame of these fields."""
+    return encode_line(fields)[:-1]
+
+
+def ack(id: str, **fields: Any) -> bytes:
+    """A command was carried out."""
+    return pack(type="ack", id=id, ok=True, **fields)
+
+
+def refusal(id: str | None, error: Refused) -> bytes:
+    """A command was not carried out. Without an id it was none."""
+    told: dict[str, Any] = {"code": error.code, "message": error.message}
+    if error.data is not None:
+        told["data"] = error.data
+    return pack(type="ack", id=id, ok=False, error=told)

@@ -1,0 +1,277 @@
+"""What a client may say in `agentrt.v1`: one struct a command, decoded strictly.
+
+A frame that is no command is refused with words that say what is wrong with it, and with its `id`
+as far as it has one.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from .._errors import RemoteProtocolError
+from .._model.content import Block, JsonObject
+from .._wire.json import decode as decode_json
+
+Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1024)]
+Content: TypeAlias = Annotated[list[Block], Meta(min_length=1)]
+Seq: TypeAlias = Annotated[int, Meta(ge=0)]
+
+
+class Refused(Exception):
+    """A command that is not carried out: the `error` of its `ack`."""
+
+    def __init__(self, code: str, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class Malformed(Refused):
+    """A frame that is no command; `id` is what it was sent under, if that can be told."""
+
+    def __init__(self, id: str | None, code: str, message: str) -> None:
+        super().__init__(code, message)
+        self.id = id
+
+
+class Command(Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):
+    """All have an `id`, which the client chose."""
+
+    id: Id
+
+
+class ForSession(Command):
+    session: Name
+
+
+class Known(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A session, and up to where the client knows it."""
+
+    session: Name
+    epoch: str | None = None
+    seq: Seq | None = None
+
+
+class ToolOffer(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A tool that the client runs."""
+
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
+    description: str = ""
+    input_schema: JsonObject
+
+
+class Hello(Command, tag="hello"):
+    """`client`: a random word that this client keeps over its reconnects. Its answers are
+    remembered under it; without one they are forgotten with the connection."""
+
+    sessions: Annotated[list[Known], Meta(max_length=256)] = []
+    client: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    tools: Annotated[list[ToolOffer], Meta(max_length=64)] = []
+
+
+class Attach(ForSession, tag="attach"):
+    epoch: str | None = None
+    seq: Seq | None = None
+
+
+class Detach(ForSession, tag="detach"):
+    epoch: str | None = None
+    seq: Seq | None = None
+
+
+class Prompt(ForSession, tag="prompt"):
+    content: Content
+    when: Literal["queue", "interrupt", "reject", "steer"] = "queue"
+
+
+class Cancel(ForSession, tag="cancel"):
+    turn: str | None = None
+
+
+class Permission(ForSession, tag="permission"):
+    """`option` of a request, `content` for the form of an elicitation, or `cancel`."""
+
+    request: Name
+    option: str | None = None
+    cancel: bool = False
+    content: JsonObject | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.option is not None) + self.cancel + (self.content is not None) != 1:
+            raise ValueError("exactly one of `option`, `content` and `cancel` is wanted")
+
+
+class ToolResult(ForSession, tag="tool_result"):
+    item: Name
+    content: list[Block]
+    error: bool = False
+
+
+class QueueRemove(ForSession, tag="queue"):
+    op: Literal["remove"]
+    entry: Name
+
+
+class QueueEdit(ForSession, tag="queue"):
+    op: Literal["edit"]
+    entry: Name
+    content: Content
+
+
+class QueuePromote(ForSession, tag="queue"):
+    op: Literal["promote"]
+    entry: Name
+
+
+class QueueResume(ForSession, tag="queue"):
+    op: Literal["resume"]
+
+
+class NewSession(Command, tag="session"):
+    op: Literal["new"]
+    agent: Name
+    cwd: str = "."
+    title: str | None = None
+    model: str | None = None
+    mode: str | None = None
+
+
+class ListSessions(Command, tag="session"):
+    op: Literal["list"]
+
+
+class LoadSession(Command, tag="session"):
+    """A session that is open here, by its id; or a conversation of the agent, by the agent's."""
+
+    op: Literal["load"]
+    session: Name | None = None
+    agent: Name | None = None
+    agent_session: Name | None = None
+    cwd: str = "."
+
+    def __post_init__(self) -> None:
+        by_agent = self.agent is not None and self.agent_session is not None
+        if (self.session is not None) == by_agent:
+            raise ValueError("`session` is wanted, or `agent` and `agent_session`")
+
+
+class CloseSession(ForSession, tag="session"):
+    op: Literal["close"]
+
+
+class RenameSession(ForSession, tag="session"):
+    op: Literal["rename"]
+    title: Annotated[str, Meta(max_length=1024)]
+
+
+class SetMode(ForSession, tag="session"):
+    op: Literal["set_mode"]
+    mode: Name
+
+
+class SetModel(ForSession, tag="session"):
+    op: Literal["set_model"]
+    model: Name
+
+
+class SetOption(ForSession, tag="session"):
+    op: Literal["set_option"]
+    option: Name
+    value: str | bool
+
+
+class StopTask(ForSession, tag="task"):
+    op: Literal["stop"]
+    task: Name
+
+
+class StopAll(Command, tag="stop_all"):
+    pass
+
+
+class Beat(Struct, tag_field="type", tag="beat", forbid_unknown_fields=True):
+    """The client is there. It has no id and no answer."""
+
+
+class _Head(Struct):
+    """As much of a frame as is needed to know what it wants to be."""
+
+    type: Any = None
+    op: Any = None
+    id: Any = None
+
+
+_COMMANDS: Final[dict[str, type[Struct] | dict[str, type[Struct]]]] = {
+    "hello": Hello,
+    "attach": Attach,
+    "detach": Detach,
+    "prompt": Prompt,
+    "cancel": Cancel,
+    "permission": Permission,
+    "tool_result": ToolResult,
+    "queue": {
+        "remove": QueueRemove,
+        "edit": QueueEdit,
+        "promote": QueuePromote,
+        "resume": QueueResume,
+    },
+    "session": {
+        "new": NewSession,
+        "list": ListSessions,
+        "load": LoadSession,
+        "close": CloseSession,
+        "rename": RenameSession,
+        "set_mode": SetMode,
+        "set_model": SetModel,
+        "set_option": SetOption,
+    },
+    "task": {"stop": StopTask},
+    "stop_all": StopAll,
+    "beat": Beat,
+}
+
+_head: Final[msgspec.json.Decoder[_Head]] = msgspec.json.Decoder(_Head)
+_decoders: Final[dict[type[Struct], msgspec.json.Decoder[Any]]] = {}
+
+
+def decode(text: str) -> Command | Beat:
+    """The command in a frame. Raises `Malformed`."""
+    frame = text.encode(errors="replace")
+    try:
+        head = decode_json(frame, _head)
+    except RemoteProtocolError as error:
+        raise Malformed(None, "bad_request", _words(error)) from error
+    id = head.id if isinstance(head.id, str) and len(head.id) <= 128 else None
+    kind = _COMMANDS.get(head.type) if isinstance(head.type, str) else None
+    if kind is None:
+        known = ", ".join(_COMMANDS)
+        raise Malformed(id, "unknown_command", f"no type {_short(head.type)}; known: {known}")
+    if isinstance(kind, dict):
+        operation = kind.get(head.op) if isinstance(head.op, str) else None
+        if operation is None:
+            message = f"{head.type} has no op {_short(head.op)}; known: {', '.join(kind)}"
+            raise Malformed(id, "unknown_command", message)
+        kind = operation
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    try:
+        command: Command | Beat = decode_json(frame, decoder)
+    except RemoteProtocolError as error:
+        raise Malformed(id, "bad_request", f"{head.type}: {_words(error)}") from error
+    return command
+
+
+def _words(error: RemoteProtocolError) -> str:
+    return str(error).removeprefix("not a message: ")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:100]}…"

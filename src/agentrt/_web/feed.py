@@ -1,0 +1,120 @@
+"""One session's events as frames, encoded once for all viewers.
+
+The feed keeps the newest frames, up to the size of a viewer's outbox; a viewer has no queue of its
+own but a place in the feed. So a viewer that does not read costs a number, and one that falls
+behind what is kept starts again from a snapshot.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._model.events import Event
+from .._model.log import Log, Overrun
+from .._model.state import Snapshot
+from .._wire.json import encode_line
+from .answers import pack
+
+if TYPE_CHECKING:
+    from .viewer import Viewer
+
+
+class Feed:
+    """The frames of one session, and who follows it."""
+
+    def __init__(self, log: Log, keep: int) -> None:
+        self.log = log
+        self.viewers: set[Viewer] = set()
+        self.over = False
+        """True when the session is closed: nothing will come behind what there is."""
+        self._keep = keep
+        self._frames: list[bytes] = []
+        self._first = log.seq + 1
+        self._size = 0
+        self._snapshot: tuple[int, bytes] = (-1, b"")
+        self._head = pack(type="event", session=log.session, epoch=log.epoch)[:-1] + b',"seq":'
+
+    def reaches(self, epoch: str | None, seq: int | None) -> bool:
+        """Whether a viewer that knows the session up to there can be given just what follows."""
+        if epoch != self.log.epoch or seq is None or seq > self.log.seq:
+            return False
+        self._catch_up()
+        return seq >= self._first - 1 or self._go_back(seq)
+
+    def take(self, seq: int | None, frames: list[bytes], count: int, size: int) -> tuple[int, int]:
+        """Add what follows `seq` to `frames`: up to `count` events of `size` bytes together, at
+        least one; or a snapshot, if `seq` is None or too far behind. Returns the number that the
+        viewer then knows, and the bytes added."""
+        self._catch_up()
+        if seq is None or seq < self._first - 1:
+            frame = self.snapshot()
+            frames.append(frame)
+            return self.log.seq, len(frame)
+        start = index = seq - self._first + 1
+        end = min(len(self._frames), start + count)
+        added = 0
+        while index < end and (index == start or added < size):
+            added += len(self._frames[index])
+            index += 1
+        frames += self._frames[start:index]
+        return seq + index - start, added
+
+    def snapshot(self) -> bytes:
+        """All that a viewer shows now, as a frame."""
+        seq, frame = self._snapshot
+        if seq != self.log.seq:
+            frame = b'{"type":"snapshot",' + _json(self.log.snapshot())[1:]
+            self._snapshot = (self.log.seq, frame)
+        return frame
+
+    def _catch_up(self) -> None:
+        """Encode what was logged since the last time."""
+        last = self._first + len(self._frames) - 1
+        if last == self.log.seq:
+            return
+        self._snapshot = (-1, b"")
+        try:
+            events = self.log.since(last)
+        except Overrun:  # nobody has read for long
+            self._frames.clear()
+            self._size = 0
+            self._first = self.log.seq + 1
+            return
+        for seq, event in enumerate(events, last + 1):
+            frame = self._encode(seq, event)
+            self._frames.append(frame)
+            self._size += len(frame)
+        if self._size > self._keep:
+            self._cut()
+
+    def _cut(self) -> None:
+        """Drop the oldest frames, down to three quarters so that it is rare; never the last."""
+        drop = 0
+        while self._size > self._keep * 3 // 4 and drop < len(self._frames) - 1:
+            self._size -= len(self._frames[drop])
+            drop += 1
+        del self._frames[:drop]
+        self._first += drop
+
+    def _go_back(self, seq: int) -> bool:
+        """Keep frames from further back again, if the log has them and they are not too much."""
+        try:
+            events = self.log.since(seq)
+        except Overrun:
+            return False
+        wanted = events[: self._first - 1 - seq]
+        older = [self._encode(number, event) for number, event in enumerate(wanted, seq + 1)]
+        size = sum(map(len, older))
+        if self._size + size > self._keep:
+            return False
+        self._frames[:0] = older
+        self._first = seq + 1
+        self._size += size
+        return True
+
+    def _encode(self, seq: int, event: Event) -> bytes:
+        return b'%b%d,"event":%b}' % (self._head, seq, _json(event))
+
+
+def _json(value: Snapshot | Event) -> bytes:
+    return encode_line(value)[:-1]

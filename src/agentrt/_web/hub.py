@@ -1,0 +1,241 @@
+"""The hub: every session of a runtime, and all who look at them.
+
+It has no network and no task of its own. Sessions tell it synchronously that they have news, and
+it tells the viewers; none of that waits for anybody.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import trio
+from msgspec import Struct
+
+from .. import __version__
+from .._runtime.client_tools import ClientTools
+from .._runtime.runtime import Runtime
+from .._runtime.session import Session
+from .._runtime.tools import Tool
+from .answers import ack, pack, refusal
+from .commands import Refused, ToolOffer
+from .feed import Feed
+from .native import as_refusal
+from .refusal import Code
+from .viewer import Role, Viewer
+
+logger = logging.getLogger(__name__)
+
+PROTOCOL: Final = "agentrt.v1"
+
+CLIENTS: Final = 256
+"""Clients that are remembered after they have gone, so that they can come back."""
+
+ANSWERS: Final = 512
+"""Answers that are remembered for each: more than a client can have under way."""
+
+JOBS: Final = 32
+"""Commands of one client that may be under way: most are over at once, opening a session is not."""
+
+AGENTS: Final = 30.0
+"""Seconds for which the list of installed agents holds: making it is looking for programs."""
+
+
+class Hub:
+    """One for each `Runtime`. Close it before the runtime's block is left."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.limits = runtime.limits
+        self.viewers: set[Viewer] = set()
+        self.feeds: dict[str, Feed] = {}
+        self._clients: OrderedDict[tuple[Role, str], Client] = OrderedDict()
+        self._listening: list[Callable[[], None]] = [runtime.listen(self._sessions_changed)]
+        self._said: dict[str, object] = {}
+        self._agents: tuple[float, list[Any]] = (-AGENTS, [])
+        self._sessions_changed()
+
+    def attach_viewer(self, *, role: Role = "controller") -> Viewer:
+        """A new connection. What it may do is the server's to say, not the client's."""
+        viewer = Viewer(self, role)
+        self.viewers.add(viewer)
+        return viewer
+
+    def close(self, reason: str = "the server is shutting down") -> None:
+        """Send every viewer away and listen to the runtime no more."""
+        for viewer in list(self.viewers):
+            viewer.end(Code.SHUTDOWN, reason)
+        for stop in self._listening:
+            stop()
+        self._listening.clear()
+
+    def session(self, id: str) -> Session:
+        """Raises `Refused`."""
+        self.feed(id)
+        return self.runtime.get(id)
+
+    def feed(self, id: str) -> Feed:
+        """Raises `Refused`."""
+        feed = self.feeds.get(id)
+        if feed is None:
+            raise Refused("unknown_session", f"no session {id!r} is open")
+        return feed
+
+    # --- what is told to all
+
+    def ready(self, viewer: Viewer) -> bytes:
+        """The answer to `hello`."""
+        made, agents = self._agents
+        now = trio.current_time()
+        if now - made >= AGENTS:
+            agents = self.runtime.agents()
+            self._agents = (now, agents)
+        return pack(
+            type="ready",
+            server=f"agentrt/{__version__}",
+            protocol=PROTOCOL,
+            role=viewer.role,
+            sessions=self.runtime.list(),
+            agents=agents,
+            beat_s=self.limits.beat,
+            limits={"frame": self.limits.frame},
+        )
+
+    def list_frame(self) -> bytes:
+        return pack(type="sessions", sessions=self.runtime.list())
+
+    def _sessions_changed(self) -> None:
+        """Sessions have come or gone."""
+        now = {info.session for info in self.runtime.list()}
+        for id in self.feeds.keys() - now:
+            self.feeds.pop(id).over = True
+            self._said.pop(id, None)
+        for id in now - self.feeds.keys():
+            self._add(self.runtime.get(id))
+        self._list_changed()
+
+    def _add(self, session: Session) -> None:
+        log = session._engine.log
+        feed = self.feeds[session.id] = Feed(log, self.limits.viewer_outbox)
+
+        def published() -> None:
+            for viewer in feed.viewers:
+                viewer.news()
+            line = (log.state.state.phase, log.state.title)
+            if self._said.get(session.id, line) != line:
+                self._list_changed()
+            self._said[session.id] = line
+
+        # It dies with the log: nothing is left to be ended when the session is closed.
+        log.listen(published)
+        published()
+
+    def _list_changed(self) -> None:
+        for viewer in self.viewers:
+            viewer.list_changed()
+
+    # --- clients, which outlive their connections
+
+    def recognise(self, viewer: Viewer, token: str | None) -> Client:
+        """The client that a viewer is. The newest connection of a client is the one that counts."""
+        client = None if token is None else self._clients.get((viewer.role, token))
+        if client is None:
+            client = Client(self, token)
+        if token is not None:
+            self._clients[viewer.role, token] = client
+            self._clients.move_to_end((viewer.role, token))
+            self._forget_oldest()
+        if client.viewer is not None:
+            client.viewer.end(Code.REPLACED, "this client has connected again")
+            client.leave()
+        client.viewer = viewer
+        return client
+
+    def forget(self, viewer: Viewer) -> None:
+        """A connection is gone."""
+        self.viewers.discard(viewer)
+        if viewer.client is not None and viewer.client.viewer is viewer:
+            viewer.client.leave()
+
+    def _forget_oldest(self) -> None:
+        gone = [key for key, client in self._clients.items() if client.viewer is None]
+        for key in gone[: max(0, len(gone) - CLIENTS)]:
+            del self._clients[key]
+
+
+class _Answer(Struct):
+    """What became of one command. `frame` is None while it is under way."""
+
+    sent: int
+    frame: bytes | None = None
+
+
+class Client:
+    """What is remembered of a client: the answers to its commands, and its tools."""
+
+    def __init__(self, hub: Hub, token: str | None) -> None:
+        self.token = token
+        self.viewer: Viewer | None = None
+        self.tools: tuple[Tool, ...] = ()
+        self.calls = ClientTools()
+        self._hub = hub
+        self._answers: OrderedDict[str, _Answer] = OrderedDict()
+        self._jobs = 0
+
+    def offer(self, tools: list[ToolOffer]) -> None:
+        """It runs these tools; the sessions that it opens get them."""
+        deadline = self._hub.limits.client_tool
+        self.tools = tuple(
+            self.calls.make(tool.name, tool.description, tool.input_schema, deadline=deadline)
+            for tool in tools
+        )
+        self.calls.offered = frozenset(tool.name for tool in tools)
+
+    def leave(self) -> None:
+        """Its connection is gone; what it asked for goes on."""
+        self.viewer = None
+        self.calls.disconnect()
+
+    def seen(self, id: str, digest: int) -> bool:
+        """Whether a command was sent before. If so it is answered as then, or will be."""
+        known = self._answers.get(id)
+        if known is None:
+            self._answers[id] = _Answer(digest)
+            while len(self._answers) > ANSWERS:
+                self._answers.popitem(last=False)
+            return False
+        if known.sent != digest:
+            error = Refused("bad_request", f"the id {id!r} was used for another command")
+            self._tell(refusal(id, error))
+        elif known.frame is not None:
+            self._tell(known.frame)
+        return True
+
+    def answer(self, id: str, frame: bytes) -> None:
+        """The one answer to a command."""
+        known = self._answers.get(id)
+        if known is not None:
+            known.frame = frame
+        self._tell(frame)
+
+    def start(self, id: str, job: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+        """Carry out what takes time, whatever becomes of the connection. Raises `Refused`."""
+        if self._jobs >= JOBS:
+            raise Refused("limit", f"{JOBS} commands of yours are under way already")
+        self._jobs += 1
+        self._hub.runtime.start_soon(self._run, id, job)
+
+    async def _run(self, id: str, job: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+        try:
+            frame = ack(id, **await job())
+        except Exception as error:
+            frame = refusal(id, as_refusal(error))
+        finally:
+            self._jobs -= 1
+        self.answer(id, frame)
+
+    def _tell(self, frame: bytes) -> None:
+        if self.viewer is not None:
+            self.viewer.reply(frame)

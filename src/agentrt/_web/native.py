@@ -1,0 +1,317 @@
+"""What each command of `agentrt.v1` does.
+
+A command is a wish about a session: it is handed to the session synchronously and answered at once,
+or, where the agent or a process has to be waited for, by a job of its own. What comes of it is told
+by the session's events, to all viewers alike.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import trio
+
+from .._errors import (
+    AgentNotFound,
+    AgentrtError,
+    AgentStartError,
+    Busy,
+    LimitExceeded,
+    LocalProtocolError,
+    RequestError,
+    SessionClosed,
+    SessionNotFound,
+)
+from .._runtime.session import Session
+from .._wire.jsonrpc import METHOD_NOT_FOUND
+from . import commands as c
+from .answers import ack, refusal
+from .commands import Refused
+
+if TYPE_CHECKING:
+    from .hub import Client, Hub
+    from .viewer import Viewer
+
+logger = logging.getLogger(__name__)
+
+Fields: TypeAlias = dict[str, Any]
+"""What an `ack` says beside `ok`."""
+
+LOOKING: Final = (c.Attach, c.Detach, c.ListSessions)
+"""What a mere viewer may do, too."""
+
+
+# --- the connection
+
+
+def welcome(hub: Hub, viewer: Viewer, hello: c.Hello) -> None:
+    """The first frame: who the client is, what it offers, and what it wants to see."""
+    try:
+        if viewer.client is not None:
+            raise Refused("bad_request", "`hello` was said already")
+        if hello.tools and viewer.role == "viewer":
+            raise Refused("forbidden", "a viewer offers no tools")
+        if len({offer.name for offer in hello.tools}) < len(hello.tools):
+            raise Refused("bad_request", "two of the tools have the same name")
+    except Refused as error:
+        viewer.reply(refusal(hello.id, error))
+        return
+    viewer.client = client = hub.recognise(viewer, hello.client)
+    client.offer(hello.tools)
+    viewer.reply(hub.ready(viewer))
+    given: dict[str, str] = {}
+    for known in hello.sessions:
+        feed = hub.feeds.get(known.session)
+        if feed is None:
+            given[known.session] = "unknown_session"
+        else:
+            replay = viewer.follow(feed, known.epoch, known.seq)
+            given[known.session] = "replay" if replay else "snapshot"
+    viewer.reply(ack(hello.id, sessions=given))
+
+
+def _attach(hub: Hub, viewer: Viewer, command: c.Attach) -> Fields:
+    replay = viewer.follow(hub.feed(command.session), command.epoch, command.seq)
+    return {"session": command.session, "answer": "replay" if replay else "snapshot"}
+
+
+def _detach(hub: Hub, viewer: Viewer, command: c.Detach) -> Fields:
+    viewer.unfollow(hub.feed(command.session))
+    return {"session": command.session}
+
+
+def perform(hub: Hub, viewer: Viewer, client: Client, command: c.Command, digest: int) -> None:
+    """Carry out a command of a client that has said hello, unless it has been, and answer it."""
+    id = command.id
+    if viewer.role == "viewer" and not isinstance(command, LOOKING):
+        viewer.reply(refusal(id, Refused("forbidden", "a viewer only looks on")))
+        return
+    try:
+        match command:  # these two are about the connection, and so are their answers
+            case c.Attach():
+                viewer.reply(ack(id, **_attach(hub, viewer, command)))
+                return
+            case c.Detach():
+                viewer.reply(ack(id, **_detach(hub, viewer, command)))
+                return
+    except Refused as error:
+        viewer.reply(refusal(id, error))
+        return
+    if client.seen(id, digest):
+        return
+    try:
+        job = _JOBS.get(type(command))
+        if job is not None:
+            client.start(id, job(hub, client, command))
+            return
+        frame = ack(id, **_ACTS[type(command)](hub, client, command))
+    except Exception as error:
+        frame = refusal(id, as_refusal(error))
+    client.answer(id, frame)
+
+
+# --- turns
+
+
+def _prompt(hub: Hub, client: Client, command: c.Prompt) -> Fields:
+    session = hub.session(command.session)
+    if command.when == "steer":
+        try:
+            session.steer(command.content)
+        except LocalProtocolError as error:
+            raise Refused("unsupported", str(error)) from error
+        running = session.state.turn
+        return {"turn": running.id if running is not None else None}
+    turn = session.submit(command.content, when=command.when)
+    if turn.id:
+        return {"turn": turn.id}
+    waiting = [entry.id for entry in session.queue]
+    return {"queued": waiting.index(turn.entry) + 1, "entry": turn.entry}
+
+
+def _cancel(hub: Hub, client: Client, command: c.Cancel) -> Fields:
+    session = hub.session(command.session)
+    running = session.state.turn
+    if command.turn is not None and (running is None or running.id != command.turn):
+        if command.turn not in session._engine.log.state.turns:
+            raise Refused("unknown_turn", f"no turn {command.turn!r} in this session")
+        return {"turn": command.turn}  # it is over already
+    session.cancel()
+    return {"turn": running.id if running is not None else None}
+
+
+def _permission(hub: Hub, client: Client, command: c.Permission) -> Fields:
+    session = hub.session(command.session)
+    if command.request not in session.permissions:
+        if session._engine.conversation.items.was_asked(command.request):
+            raise Refused("already_resolved", f"the request {command.request!r} is closed")
+        raise Refused("unknown_request", f"no request {command.request!r} in this session")
+    if command.content is not None:
+        session.fill(command.request, command.content)
+    elif command.option is not None:
+        session.answer(command.request, command.option, note=command.note)
+    else:
+        session.dismiss(command.request, command.note)
+    return {}
+
+
+def _tool_result(hub: Hub, client: Client, command: c.ToolResult) -> Fields:
+    session = hub.session(command.session)
+    if client.calls.finish(session.id, command.item, command.content, error=command.error):
+        return {}
+    item = session._engine.log.state.items.get(command.item)
+    if item is None or item.tool is None:
+        raise Refused("unknown_request", f"no tool call {command.item!r} in this session")
+    if item.tool.owner != "client":
+        raise Refused("forbidden", f"this tool is the {item.tool.owner}'s to run")
+    if item.status == "waiting":
+        raise Refused("forbidden", "another client runs this tool")
+    raise Refused("already_resolved", f"the call {command.item!r} is over")
+
+
+def _queue(act: Callable[[Session, Any], None]) -> Callable[[Hub, Client, Any], Fields]:
+    def perform(hub: Hub, client: Client, command: Any) -> Fields:
+        session = hub.session(command.session)
+        try:
+            act(session, command)
+        except LocalProtocolError as error:
+            raise Refused("unknown_request", str(error)) from error
+        return {}
+
+    return perform
+
+
+def _stop_all(hub: Hub, client: Client, command: c.StopAll) -> Fields:
+    return {"cancelled": hub.runtime.cancel_all()}
+
+
+# --- sessions
+
+
+def _list(hub: Hub, client: Client, command: c.ListSessions) -> Fields:
+    return {"sessions": hub.runtime.list()}
+
+
+def _rename(hub: Hub, client: Client, command: c.RenameSession) -> Fields:
+    hub.session(command.session).rename(command.title)
+    return {}
+
+
+Job: TypeAlias = Callable[[], Awaitable[Fields]]
+
+
+def _new(hub: Hub, client: Client, command: c.NewSession) -> Job:
+    async def job() -> Fields:
+        session = await hub.runtime.create(
+            command.agent,
+            cwd=command.cwd,
+            title=command.title,
+            tools=client.tools,
+            model=command.model,
+            mode=command.mode,
+        )
+        return {"session": session.id}
+
+    return job
+
+
+def _load(hub: Hub, client: Client, command: c.LoadSession) -> Job:
+    async def job() -> Fields:
+        if command.session is not None:
+            return {"session": hub.session(command.session).id}
+        assert command.agent is not None
+        assert command.agent_session is not None
+        session = await hub.runtime.load(
+            command.agent, command.agent_session, cwd=command.cwd, tools=client.tools
+        )
+        return {"session": session.id}
+
+    return job
+
+
+def _close(hub: Hub, client: Client, command: c.CloseSession) -> Job:
+    async def job() -> Fields:
+        await hub.runtime.close(command.session)
+        return {}
+
+    return job
+
+
+def _ask_agent(
+    ask: Callable[[Session, Any], Awaitable[None]],
+) -> Callable[[Hub, Client, Any], Job]:
+    """A request to the agent, which has `limits.call` seconds to answer it."""
+
+    def make(hub: Hub, client: Client, command: Any) -> Job:
+        session = hub.session(command.session)
+
+        async def job() -> Fields:
+            with trio.move_on_after(hub.limits.call):
+                await ask(session, command)
+                return {}
+            raise Refused("agent_failed", f"the agent did not answer in {hub.limits.call:g} s")
+
+        return job
+
+    return make
+
+
+_ACTS: Final[dict[type[c.Command], Callable[[Hub, Client, Any], Fields]]] = {
+    c.Prompt: _prompt,
+    c.Cancel: _cancel,
+    c.Permission: _permission,
+    c.ToolResult: _tool_result,
+    c.QueueRemove: _queue(lambda session, command: session.unqueue(command.entry)),
+    c.QueueEdit: _queue(
+        lambda session, command: session.edit_queued(command.entry, command.content)
+    ),
+    c.QueuePromote: _queue(lambda session, command: session.promote(command.entry)),
+    c.QueueResume: _queue(lambda session, command: session.resume_queue()),
+    c.ListSessions: _list,
+    c.RenameSession: _rename,
+    c.StopAll: _stop_all,
+}
+
+_JOBS: Final[dict[type[c.Command], Callable[[Hub, Client, Any], Job]]] = {
+    c.NewSession: _new,
+    c.LoadSession: _load,
+    c.CloseSession: _close,
+    c.SetMode: _ask_agent(lambda session, command: session.set_mode(command.mode)),
+    c.SetModel: _ask_agent(lambda session, command: session.set_model(command.model)),
+    c.SetOption: _ask_agent(
+        lambda session, command: session.set_option(command.option, command.value)
+    ),
+    c.StopTask: _ask_agent(lambda session, command: session.stop_task(command.task)),
+}
+
+
+# --- refusals
+
+_CODES: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (Busy, "busy"),
+    (LimitExceeded, "limit"),
+    (SessionNotFound, "unknown_session"),
+    (SessionClosed, "agent_failed"),
+    (AgentNotFound, "agent_failed"),
+    (AgentStartError, "agent_failed"),
+    (LocalProtocolError, "bad_request"),
+    (ValueError, "bad_request"),
+    (AgentrtError, "agent_failed"),
+)
+
+
+def as_refusal(error: Exception) -> Refused:
+    """What went wrong with a command, as its answer."""
+    match error:
+        case Refused():
+            return error
+        case RequestError(code=number, message=message, data=data):
+            lacks = number == METHOD_NOT_FOUND
+            return Refused("unsupported" if lacks else "agent_failed", message, data)
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return Refused(code, str(error))
+    logger.error("a command failed", exc_info=error)
+    return Refused("internal", "the server failed to carry this out")

@@ -1,0 +1,122 @@
+"""A hub on agents in memory, and clients without a network."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+from wire_client import View, Wire, WireClient
+
+from agentrt._runtime.runtime import Runtime
+from agentrt._web.hub import Hub
+from agentrt._web.refusal import Refusal
+from agentrt._web.viewer import Role, Viewer
+from agentrt.testing import open_fake_runtime
+from runtime.fakes import Incarnations, Script
+
+
+class Tab:
+    """A client and its connection, which a task keeps reading."""
+
+    def __init__(self, client: WireClient, viewer: Viewer) -> None:
+        self.client = client
+        self.viewer = viewer
+        self.wire = Wire(client, viewer)
+        self.ended: Refusal | None = None
+        self.frames: list[list[dict[str, Any]]] = []
+        self._scope = trio.CancelScope()
+        self._read = trio.Event()
+
+    async def read(self) -> None:
+        with self._scope:
+            try:
+                while True:
+                    self.frames.append(self.wire.take(await self.viewer.next_frame()))
+                    self._read.set()
+                    self._read = trio.Event()
+            except Refusal as refusal:
+                self.ended = refusal
+        self.viewer.close()
+
+    def cut(self) -> None:
+        """The connection is gone, whatever is under way."""
+        self._scope.cancel()
+        self.viewer.close()
+
+    async def ask(self, type: str, **fields: Any) -> dict[str, Any]:
+        """Send a command and return its answer."""
+        return await self.answer(self.wire.send(type, **fields))
+
+    async def answer(self, id: str) -> dict[str, Any]:
+        with trio.fail_after(300):
+            while id not in self.client.acks:
+                await self._read.wait()
+        return self.client.acks[id]
+
+    async def ok(self, type: str, **fields: Any) -> dict[str, Any]:
+        answer = await self.ask(type, **fields)
+        assert answer["ok"], answer
+        return answer
+
+    async def refused(self, type: str, **fields: Any) -> str:
+        """The code with which a command is refused."""
+        answer = await self.ask(type, **fields)
+        assert not answer["ok"], answer
+        assert answer["error"]["message"]
+        return str(answer["error"]["code"])
+
+    async def prompt(self, session: str, text: str, **fields: Any) -> dict[str, Any]:
+        content = [{"type": "text", "text": text}]
+        return await self.ok("prompt", session=session, content=content, **fields)
+
+    def view(self, session: str) -> View:
+        return self.client.views[session]
+
+    def messages(self, type: str) -> list[dict[str, Any]]:
+        return [m for frame in self.frames for m in frame if m["type"] == type]
+
+
+class Stage:
+    """A runtime with one fake agent, its hub, and whoever connects."""
+
+    def __init__(
+        self, runtime: Runtime, hub: Hub, agents: Incarnations, nursery: trio.Nursery
+    ) -> None:
+        self.runtime = runtime
+        self.hub = hub
+        self.agents = agents
+        self.nursery = nursery
+
+    def connect(
+        self,
+        *sessions: str,
+        client: WireClient | None = None,
+        role: Role = "controller",
+        **hello: Any,
+    ) -> Tab:
+        """A tab that has said hello, and reads."""
+        tab = Tab(client or WireClient(None, **hello), self.hub.attach_viewer(role=role))
+        tab.wire.hello(*sessions)
+        self.nursery.start_soon(tab.read)
+        return tab
+
+    async def session(self, **settings: Any) -> str:
+        return (await self.runtime.create("fake", **settings)).id
+
+
+@asynccontextmanager
+async def stage_with(
+    *scripts: Script, fake: dict[str, Any] | None = None, **options: Any
+) -> AsyncIterator[Stage]:
+    """`options` are those of `open_fake_runtime`."""
+    agents = Incarnations(*scripts, **(fake or {}))
+    async with (
+        open_fake_runtime({"fake": agents.start}, **options) as runtime,
+        trio.open_nursery() as nursery,
+    ):
+        hub = Hub(runtime)
+        yield Stage(runtime, hub, agents, nursery)
+        hub.close()
+        nursery.cancel_scope.cancel()

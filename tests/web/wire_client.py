@@ -1,0 +1,234 @@
+"""A client that knows `agentrt.v1` and nothing of agentrt: plain dicts, and a reducer of its own.
+
+It is strict: whatever the protocol rules out fails an assertion here. `Wire` is one of its
+connections; it is cut off by no longer using it.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from typing import Any, Protocol
+
+TERMINAL = {"completed", "failed", "denied", "cancelled", "orphaned"}
+
+
+class View:
+    """One session as the client shows it: the last snapshot, and the events after it."""
+
+    def __init__(self, session: str) -> None:
+        self.session = session
+        self.epoch: str | None = None
+        self.seq = 0
+        self.shown: dict[str, Any] = {}
+        self.snapshots = 0
+        self.events: list[dict[str, Any]] = []
+        """Those that were given, in order; for tests."""
+
+    @property
+    def phase(self) -> str:
+        return str(self.shown["state"]["phase"])
+
+    @property
+    def busy(self) -> bool:
+        return self.shown["state"]["turn"] is not None
+
+    def texts(self, type: str = "text") -> list[str]:
+        return [i.get("text", "") for i in self.shown["items"].values() if i["type"] == type]
+
+    def tools(self) -> list[tuple[str, str]]:
+        """Status and owner of each tool call."""
+        tools = [i for i in self.shown["items"].values() if i["type"] == "tool"]
+        return [(i.get("status", "running"), i["tool"].get("owner", "agent")) for i in tools]
+
+    def take_snapshot(self, frame: dict[str, Any]) -> None:
+        assert frame["session"] == self.session
+        self.epoch, self.seq = frame["epoch"], frame["seq"]
+        self.shown = {k: v for k, v in frame.items() if k not in ("type", "session", "epoch")}
+        for name, key in (
+            ("turns", "id"),
+            ("items", "id"),
+            ("permissions", "request"),
+            ("tasks", "id"),
+        ):
+            self.shown[name] = {thing[key]: thing for thing in frame[name]}
+        self.snapshots += 1
+
+    def take_event(self, frame: dict[str, Any]) -> None:
+        assert frame["epoch"] == self.epoch, "an event of another epoch"
+        assert frame["seq"] == self.seq + 1, f"after {self.seq} came {frame['seq']}"
+        self.seq = self.shown["seq"] = frame["seq"]
+        self.events.append(frame["event"])
+        self.apply(frame["event"])
+
+    def apply(self, event: dict[str, Any]) -> None:
+        shown = self.shown
+        match event["kind"]:
+            case "state":
+                shown["state"] = event["state"]
+            case "turn.started":
+                assert event["turn"] not in shown["turns"]
+                shown["turns"][event["turn"]] = {"id": event["turn"], "origin": event["origin"]}
+            case "turn.ended":
+                turn = shown["turns"][event["turn"]]
+                assert "outcome" not in turn, "a turn has ended twice"
+                turn |= {k: v for k, v in event.items() if k not in ("kind", "turn")}
+                assert not self.open_of(event["turn"]), "something of an ended turn is open"
+            case "item.opened":
+                item = dict(event["item"])
+                assert item["id"] not in shown["items"]
+                shown["items"][item["id"]] = item
+            case "item.delta":
+                item = shown["items"][event["item"]]
+                assert item.get("status", "running") not in TERMINAL
+                item["text"] = item.get("text", "") + event["text"]
+            case "item.updated":
+                item = shown["items"][event["item"]]
+                patch = dict(event["patch"])
+                if "tool" in patch:
+                    item["tool"] = item.get("tool", {}) | patch.pop("tool")
+                item |= patch
+            case "item.closed":
+                item = shown["items"][event["item"]]
+                assert event["status"] in TERMINAL
+                item["status"] = event["status"]
+            case "permission.opened":
+                request = {k: v for k, v in event.items() if k != "kind"}
+                shown["permissions"][event["request"]] = request
+            case "permission.closed":
+                del shown["permissions"][event["request"]]
+            case "queue":
+                shown["queue"], shown["paused"] = event["queue"], event["paused"]
+            case "plan" | "usage" | "modes" | "commands" | "title" as kind:
+                shown[kind] = event[kind]
+            case "task":
+                shown["tasks"][event["task"]["id"]] = event["task"]
+            case "notice":
+                pass
+            case kind:
+                raise AssertionError(f"nobody knows events of kind {kind}")
+
+    def open_of(self, turn: str) -> list[str]:
+        return [
+            item["id"]
+            for item in self.shown["items"].values()
+            if item.get("turn") == turn and item.get("status", "running") not in TERMINAL
+        ]
+
+    def comparable(self) -> dict[str, Any]:
+        """What is shown, whichever way it came: absent fields and their defaults are the same."""
+        return _plain(self.shown) | {"epoch": self.epoch}
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case dict():
+            kept = {k: _plain(v) for k, v in value.items()}
+            return {k: v for k, v in kept.items() if v not in (None, "", [], {}, False, "agent")}
+        case list():
+            return [_plain(v) for v in value]
+        case _:
+            return value
+
+
+class Server(Protocol):
+    """The other end of one connection."""
+
+    def receive(self, text: str) -> None: ...
+
+
+class WireClient:
+    """Keeps what must survive a connection: its name, its commands and its views."""
+
+    def __init__(self, name: str | None = "client-of-a-test", **hello: Any) -> None:
+        self.name = name
+        self.views: dict[str, View] = {}
+        self.acks: dict[str, dict[str, Any]] = {}
+        self.unanswered: dict[str, str] = {}
+        self.ready: dict[str, Any] | None = None
+        self.sessions: list[dict[str, Any]] = []
+        self.beats: list[dict[str, Any]] = []
+        self._hello = hello
+        self._ids = count(1)
+
+    def new_id(self) -> str:
+        return f"c{next(self._ids)}"
+
+
+class Wire:
+    """One connection of a client."""
+
+    def __init__(self, client: WireClient, server: Server) -> None:
+        self.client = client
+        self.server = server
+        self.hello_id = ""
+        self._here: set[str] = set()
+
+    def hello(self, *sessions: str, resend: bool = True) -> str:
+        """Say who this is and what it knows; then everything that was not answered, once more."""
+        client = self.client
+        for session in sessions:
+            client.views.setdefault(session, View(session))
+        known: list[dict[str, Any]] = []
+        for view in client.views.values():
+            known.append({"session": view.session})
+            if view.epoch is not None:
+                known[-1] |= {"epoch": view.epoch, "seq": view.seq}
+        waiting = list(client.unanswered.items())
+        fields = {"sessions": known, **client._hello}
+        if client.name is not None:
+            fields["client"] = client.name
+        self.hello_id = self.send("hello", **fields)
+        if resend:
+            for id, text in waiting:
+                self._here.add(id)
+                self.server.receive(text)
+        return self.hello_id
+
+    def send(self, type: str, **fields: Any) -> str:
+        """Send a command; returns its id."""
+        id = self.client.new_id()
+        text = json.dumps({"type": type, "id": id, **fields})
+        if type not in ("hello", "attach", "detach"):
+            self.client.unanswered[id] = text
+        self._here.add(id)
+        self.server.receive(text)
+        return id
+
+    def attach(self, session: str, **known: Any) -> str:
+        self.client.views[session] = View(session)
+        return self.send("attach", session=session, **known)
+
+    def take(self, data: bytes) -> list[dict[str, Any]]:
+        """Take a frame: one object, or several in an array."""
+        frame = json.loads(data)
+        messages = frame if isinstance(frame, list) else [frame]
+        for message in messages:
+            self._take(message)
+        return messages
+
+    def _take(self, message: dict[str, Any]) -> None:
+        client = self.client
+        match message["type"]:
+            case "ready":
+                assert message["protocol"] == "agentrt.v1"
+                client.ready, client.sessions = message, message["sessions"]
+            case "snapshot":
+                client.views[message["session"]].take_snapshot(message)
+            case "event":
+                client.views[message["session"]].take_event(message)
+            case "ack":
+                id = message["id"]
+                assert id in self._here, f"{id} was answered twice, or never asked"
+                self._here.discard(id)
+                client.unanswered.pop(id, None)
+                client.acks[id] = message
+            case "sessions":
+                client.sessions = message["sessions"]
+            case "beat":
+                client.beats.append(message)
+                for session, told in message["sessions"].items():
+                    view = client.views[session]
+                    assert (told["epoch"], told["seq"]) == (view.epoch, view.seq)
+            case type:
+                raise AssertionError(f"nobody knows messages of type {type}")
