@@ -12,9 +12,6 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Expectation:
-    asks_about: str = "shell"
-    """The script whose tool call it asks a permission for; some run commands unasked."""
-
     stop_reason_when_denied: str = "end_turn"
     """What it says after a denial; some call that `cancelled`."""
 
@@ -46,7 +43,8 @@ EXPECTATIONS: Final[dict[str, Expectation]] = {
     ),
     "copilot": Expectation(notes="takes MCP servers over HTTP only"),
     "fast-agent": Expectation(
-        asks_about="record", notes="runs commands without asking; asks about MCP tools"
+        command_survives_cancel=True,
+        notes="a cancelled command runs on until the session ends",
     ),
     "gemini": Expectation(
         remembers_after_kill=None,
