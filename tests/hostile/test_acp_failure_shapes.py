@@ -368,7 +368,11 @@ async def test_40_a_load_that_hangs_is_a_start_error() -> None:
 
 @pytest.mark.parametrize(
     ("code", "message"),
-    [(-32002, "Resource not found"), (-32603, "Session gone not found"), (-32001, "no such session")],
+    [
+        (-32002, "Resource not found"),
+        (-32603, "Session gone not found"),
+        (-32001, "no such session"),
+    ],
 )
 async def test_40_an_unknown_session_is_not_found_whatever_the_code(
     code: int, message: str
@@ -444,9 +448,7 @@ async def test_41_the_history_of_a_loaded_session_is_told_as_such() -> None:
         agent.say("long ago")
         agent.answer(request, {})
 
-    async with bad_session(
-        load_session=load_session, capabilities=LOADS, resume="old"
-    ) as session:
+    async with bad_session(load_session=load_session, capabilities=LOADS, resume="old") as session:
         [item] = session.snapshot().items
         assert (item.text, item.replay, item.turn) == ("long ago", True, None)
         assert session.state.phase == "idle"
