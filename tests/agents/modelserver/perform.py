@@ -61,8 +61,8 @@ class _Performance:
 
     async def step(self, step: Step) -> None:
         match step:
-            case Text(text=text, chunk=size, pace=pace):
-                await self.send(self._answer.text(list(pieces(text, size))), pace)
+            case Text(text=text, chunk=size, pace=pace, times=times):
+                await self.send(self._answer.text(list(pieces(text * times, size))), pace)
             case Thinking(text=text):
                 await self.send(self._answer.thinking(text))
             case Shell() | Edit() | Call():

@@ -23,11 +23,12 @@ class _Step(msgspec.Struct, frozen=True, tag_field="step", forbid_unknown_fields
 
 
 class Text(_Step, frozen=True, tag="text"):
-    """Streamed answer text, in pieces of *chunk* characters, *pace* seconds apart."""
+    """Streamed answer text, *times* over, in pieces of *chunk* characters, *pace* seconds apart."""
 
     text: str
     chunk: int = 12
     pace: float = 0.0
+    times: int = 1
 
 
 class Thinking(_Step, frozen=True, tag="thinking"):
