@@ -39,7 +39,7 @@ class View:
     def tools(self) -> list[tuple[str, str]]:
         """Status and owner of each tool call."""
         tools = [i for i in self.shown["items"].values() if i["type"] == "tool"]
-        return [(i.get("status", "running"), i["tool"].get("owner", "agent")) for i in tools]
+        return [(i["status"], i["tool"].get("owner", "agent")) for i in tools]
 
     def take_snapshot(self, frame: dict[str, Any]) -> None:
         assert frame["session"] == self.session
@@ -52,6 +52,8 @@ class View:
             ("tasks", "id"),
         ):
             self.shown[name] = {thing[key]: thing for thing in frame[name]}
+        for item in self.shown["items"].values():
+            item.setdefault("status", "running")
         self.snapshots += 1
 
     def take_event(self, frame: dict[str, Any]) -> None:
@@ -75,12 +77,12 @@ class View:
                 turn |= {k: v for k, v in event.items() if k not in ("kind", "turn")}
                 assert not self.open_of(event["turn"]), "something of an ended turn is open"
             case "item.opened":
-                item = dict(event["item"])
+                item = {"status": "running", **event["item"]}
                 assert item["id"] not in shown["items"]
                 shown["items"][item["id"]] = item
             case "item.delta":
                 item = shown["items"][event["item"]]
-                assert item.get("status", "running") not in TERMINAL
+                assert item["status"] not in TERMINAL
                 item["text"] = item.get("text", "") + event["text"]
             case "item.updated":
                 item = shown["items"][event["item"]]
@@ -93,8 +95,7 @@ class View:
                 assert event["status"] in TERMINAL
                 item["status"] = event["status"]
             case "permission.opened":
-                request = {k: v for k, v in event.items() if k != "kind"}
-                shown["permissions"][event["request"]] = request
+                shown["permissions"][event["request"]] = event
             case "permission.closed":
                 del shown["permissions"][event["request"]]
             case "queue":
@@ -112,7 +113,7 @@ class View:
         return [
             item["id"]
             for item in self.shown["items"].values()
-            if item.get("turn") == turn and item.get("status", "running") not in TERMINAL
+            if item.get("turn") == turn and item["status"] not in TERMINAL
         ]
 
     def comparable(self) -> dict[str, Any]:
