@@ -15,6 +15,7 @@ from ._agents import agent_version as agent_version
 from ._agents import claude as claude
 from ._agents import find_agents as find_agents
 from ._claude.options import ClaudeOptions as ClaudeOptions
+from ._claude.sessions import StoredSession as StoredSession
 from ._errors import AgentDied as AgentDied
 from ._errors import AgentFailed as AgentFailed
 from ._errors import AgentNotFound as AgentNotFound
@@ -68,6 +69,7 @@ from ._model.events import UsageChanged as UsageChanged
 from ._model.log import Overrun as Overrun
 from ._model.result import TurnResult as TurnResult
 from ._model.state import Snapshot as Snapshot
+from ._runtime.claude_sessions import ClaudeSessions as ClaudeSessions
 from ._runtime.hooks import Hook as Hook
 from ._runtime.hooks import HookContext as HookContext
 from ._runtime.hooks import hook as hook

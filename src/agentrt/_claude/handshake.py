@@ -27,6 +27,10 @@ REFUSALS = {
 """Some of Claude's reasons not to start, as codes of `StartFailed`; the others are `rejected`."""
 
 
+UNKNOWN_SESSION = ("No conversation found", "does not match any session")
+"""What Claude says of a session to be resumed that is not there, by its id or by its title."""
+
+
 class Handshake:
     """Ends once, with `Started` or `StartFailed`; afterwards it follows the session's id."""
 
@@ -77,7 +81,7 @@ class Handshake:
         said = m.errors if isinstance(m.errors, list) else [m.result]
         text = "\n".join(e for e in said if isinstance(e, str)) or "the agent refused to start"
         code = REFUSALS.get(str(m.startup_failure_reason), "rejected")
-        if "No conversation found" in text:
+        if any(words in text for words in UNKNOWN_SESSION):
             code = "session_not_found"
         self.fail(code, text, out)
 

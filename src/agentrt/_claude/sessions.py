@@ -73,11 +73,16 @@ def read_messages(transcript: Path) -> list[JsonObject]:
     return [e for e in _conversation(transcript) if e["type"] in ("user", "assistant", "system")]
 
 
-def history(transcript: Path) -> list[Effect]:
-    """The conversation as effects, marked as a replay."""
+def history(transcript: Path, *, up_to: str | None = None) -> list[Effect]:
+    """The conversation as effects, marked as a replay; only up to the entry with the uuid `up_to`,
+    if there is one."""
     translator = Translator()
     out: list[Effect] = []
-    for entry in read_messages(transcript):
+    entries = read_messages(transcript)
+    uuids = [entry["uuid"] for entry in entries]
+    if up_to in uuids:
+        entries = entries[: uuids.index(up_to) + 1]
+    for entry in entries:
         if entry.get("isMeta") or entry.get("isCompactSummary"):
             continue
         try:

@@ -28,6 +28,7 @@ from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.driver import Driver, Opening, Requested
+from .claude_sessions import stored_history
 from .descendants import MARKER
 from .guard import guard
 from .hooks import Hook, HookTable
@@ -231,6 +232,10 @@ def _claude(agent: Agent, opening: Opening, offer: Offer) -> Wing:
         if offer.hooks:
             engine.services.table["hook"] = lambda request: hooks.serve(request, engine.turn)
         yield with_session_id(opening, options, lambda: str(uuid4()))
+        given = effective(options, opening)
+        env = {**_environment(agent, offer.env, frozenset()), **given.env}
+        for effect in await stored_history(opening, given, env):
+            engine.conversation.handled[type(effect)](effect)
 
     return Wing(opening, make_driver, offer.connect or connect, attach)
 
