@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import ssl
 import struct
 from collections import deque
 from collections.abc import AsyncIterator
@@ -16,7 +17,7 @@ from msgspec import structs
 
 from agentrt import Limits
 from agentrt._web.security import Role, Security
-from agentrt._web.server import serve_hub
+from agentrt._web.server import open_site
 from agentrt._web.site import Site
 
 TOKEN = "the-token-of-the-controllers"
@@ -68,15 +69,19 @@ class Echoes:
 
 @asynccontextmanager
 async def site(
-    hub: Any = None, *, security: Security | None = None, tls: Any = None, **bounds: Any
+    hub: Any = None,
+    *,
+    port: int = 0,
+    security: Security | None = None,
+    tls: ssl.SSLContext | None = None,
+    **bounds: Any,
 ) -> AsyncIterator[Site]:
     """A site for viewers of ours; `bounds` change its limits."""
     limits = structs.replace(Limits(), **bounds)
     security = security or Security(token=TOKEN, viewer_token=WATCH)
     hub = hub if hub is not None else Echoes()
-    async with trio.open_nursery() as nursery:
-        yield await nursery.start(serve_hub, hub, limits, "127.0.0.1", 0, security, tls)
-        nursery.cancel_scope.cancel()
+    async with open_site(hub, limits, "127.0.0.1", port, security, tls) as running:
+        yield running
 
 
 def offer(token: str = TOKEN) -> str:

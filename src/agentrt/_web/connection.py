@@ -8,7 +8,8 @@ nothing else. What a session does is none of the connection's business.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 import trio
@@ -51,7 +52,8 @@ class Connection:
         self._limits = limits
         self._protocol = upgrade.protocol
         self._parting = trio.Event()
-        self._refusal: Refusal | None = None
+        self.refusal: Refusal | None = None
+        """Why the server ends it; None if the client does."""
         rate = limits.ws_frames
         self._wire = Wire(
             stream,
@@ -64,8 +66,8 @@ class Connection:
 
     def refuse(self, refusal: Refusal) -> None:
         """Have the client told why, and the connection closed. The first reason counts."""
-        if self._refusal is None:
-            self._refusal = refusal
+        if self.refusal is None:
+            self.refusal = refusal
         self._parting.set()
 
     async def run(self, attach: Callable[[], Viewer]) -> None:
@@ -84,22 +86,26 @@ class Connection:
                 socket = await request.accept(subprotocol=self._protocol)
                 self._wire.accepted.set()
                 if not self._parting.is_set():
-                    viewer = attach()
-                    try:
-                        await self._serve(socket, viewer)
-                    finally:
-                        viewer.close()
+                    await self._serve(socket, attach)
                 await self._part(socket)
                 nursery.cancel_scope.cancel()
         finally:
             self.over.set()
 
-    async def _serve(self, socket: WebSocketConnection, viewer: Viewer) -> None:
-        async with trio.open_nursery() as nursery:
-            for job in (self._read, self._write, self._ping):
-                nursery.start_soon(self._guarded, job, socket, viewer)
-            await self._parting.wait()
-            nursery.cancel_scope.cancel()
+    async def _serve(self, socket: WebSocketConnection, attach: Callable[[], Viewer]) -> None:
+        viewer = None
+        with self._guard():
+            viewer = attach()
+        if viewer is None:
+            return
+        try:
+            async with trio.open_nursery() as nursery:
+                for job in (self._read, self._write, self._ping):
+                    nursery.start_soon(self._guarded, job, socket, viewer)
+                await self._parting.wait()
+                nursery.cancel_scope.cancel()
+        finally:
+            viewer.close()
 
     async def _guarded(
         self,
@@ -107,13 +113,16 @@ class Connection:
         socket: WebSocketConnection,
         viewer: Viewer,
     ) -> None:
+        with self._guard():
+            await job(socket, viewer)
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
         """A mistake in what serves this client ends its connection, and no other."""
         try:
-            await job(socket, viewer)
+            yield
         except ConnectionClosed:
             self._parting.set()
-        except Refusal as refusal:  # of the viewer's own
-            self.refuse(refusal)
         except trio.TooSlowError:
             raise
         except Exception:
@@ -147,12 +156,17 @@ class Connection:
                 await socket.ping()
 
     async def _part(self, socket: WebSocketConnection) -> None:
-        """Say why, close, and see that it gets out, each in bounded time."""
-        if socket.closed is None and self._refusal is not None:
-            reason = self._refusal.reason
+        """Say why, close, and see that it gets out, each in bounded time.
+
+        trio-websocket's own close breaks on a ping that comes behind it, and waits for ever.
+        """
+        if socket.closed is None and self.refusal is not None:
+            code, reason = self.refusal.code, self.refusal.reason
             self._wire.put(frame(json.encode({"type": "closing", "reason": reason})))
+            self._wire.put(close_frame(code, reason))
+            self._wire.deafen()
             with trio.move_on_after(self._limits.ws_close):
-                await socket.aclose(self._refusal.code, reason)
+                await self._wire.over.wait()
         elif socket.closed is not None and socket.closed.code in BROKE_THE_RULES:
             self._wire.put(close_frame(socket.closed.code))
         with trio.move_on_after(self._limits.ws_close):

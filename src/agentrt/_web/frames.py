@@ -27,8 +27,10 @@ def frame(payload: bytes, opcode: int = TEXT) -> bytes:
     return struct.pack("!BBQ", first, 127, size) + payload
 
 
-def close_frame(code: int) -> bytes:
-    return frame(struct.pack("!H", code), CLOSE)
+def close_frame(code: int, reason: str = "") -> bytes:
+    """The last frame. A reason that is too long for it is cut."""
+    words = reason.encode()[:123].decode(errors="ignore").encode()
+    return frame(struct.pack("!H", code) + words, CLOSE)
 
 
 class Bucket:
@@ -59,6 +61,9 @@ class Meter:
     """
 
     def __init__(self, largest: int, frames: Bucket) -> None:
+        self.closed = False
+        """Whether there was a close frame."""
+        self._refused = False
         self._largest = largest
         self._frames = frames
         self._payload = 0  # bytes of the present frame's payload that have not arrived yet
@@ -66,8 +71,17 @@ class Meter:
         self._head = b""  # a header that has not arrived whole
 
     def feed(self, data: bytes, now: float) -> None:
-        """Take the next bytes of the stream. Raises `Refusal` if they must not be parsed."""
-        data = self._head + data
+        """Take the next bytes of the stream. Raises `Refusal` if they must not be parsed, and looks
+        at nothing that comes after them."""
+        if self._refused:
+            return
+        try:
+            self._feed(self._head + data, now)
+        except Refusal:
+            self._refused = True
+            raise
+
+    def _feed(self, data: bytes, now: float) -> None:
         end = len(data)
         at = frames = 0
         while True:
@@ -92,6 +106,8 @@ class Meter:
                     raise Refusal(Code.TOO_BIG, limit)
                 if first & FIN:
                     self._message = 0
+            elif first & 0x0F == CLOSE:
+                self.closed = True
             at, self._payload = start, length
         self._head = data[at:]
         if not self._frames.take(frames, now):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -46,24 +48,25 @@ async def serve(
     from .hub import Hub
 
     security = Security() if security is None else security
-    hub, limits = Hub(runtime), runtime.limits
+    hub = Hub(runtime)
     try:
-        await serve_hub(hub, limits, host, port, security, ssl_context, task_status=task_status)
+        async with open_site(hub, runtime.limits, host, port, security, ssl_context) as site:
+            task_status.started(site)
+            await trio.sleep_forever()
     finally:
         hub.close()
 
 
-async def serve_hub(
+@asynccontextmanager
+async def open_site(
     hub: Viewers,
     limits: Limits,
     host: str,
     port: int,
     security: Security,
     ssl_context: ssl.SSLContext | None = None,
-    *,
-    task_status: trio.TaskStatus[Site] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """`serve` for viewers from anywhere."""
+) -> AsyncIterator[Site]:
+    """What `serve` does, for viewers from anywhere and as long as its block lasts."""
     from .site import Site
 
     sockets = await _open(host, port, security)
@@ -80,7 +83,8 @@ async def serve_hub(
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(listen)
-                task_status.started(site)
+                yield site
+                nursery.cancel_scope.cancel()
         finally:
             with trio.CancelScope(shield=True):  # bounded by itself
                 await site.part()

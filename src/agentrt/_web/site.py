@@ -157,6 +157,8 @@ class Site:
         finally:
             self._clients.discard(connection)
             deaf()
+            if connection.refusal is not None and connection.refusal.code is Code.BROKEN:
+                self._broken += 1
 
     @contextmanager
     def _stranger(self) -> Iterator[trio.CancelScope]:

@@ -26,8 +26,8 @@ class Wire(trio.abc.Stream):
     """The stream between trio-websocket and the network.
 
     - `head`: the handshake to be read first; `rest`: what is read once it was accepted.
-    - `meter`: sees what the client sends before it is read. When it refuses, `refused` is called
-      and nothing is read any more.
+    - `meter`: sees what the client sends before anything else does. When it refuses, `refused` is
+      called, and trio-websocket hears no more.
     - `patience`: seconds in which the client must take each chunk.
     """
 
@@ -43,8 +43,8 @@ class Wire(trio.abc.Stream):
     ) -> None:
         self.accepted = trio.Event()
         """To be set when the handshake has been answered."""
-        self.ended = trio.Event()
-        """Set when trio-websocket is done with it."""
+        self.over = trio.Event()
+        """Set when nothing more comes from the client."""
         self._stream = stream
         self._head = head
         self._rest = rest
@@ -92,8 +92,6 @@ class Wire(trio.abc.Stream):
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         await trio.lowlevel.checkpoint()
-        if self.ended.is_set():
-            raise trio.ClosedResourceError
         self.put(bytes(data))
 
     async def wait_send_all_might_not_block(self) -> None:
@@ -107,17 +105,23 @@ class Wire(trio.abc.Stream):
             head, self._head = self._head, b""
             return head
         await self.accepted.wait()
-        data = await self._receive()
-        if not self._deaf:
+        while data := await self._receive():
             try:
                 self._meter.feed(data, trio.current_time())
             except Refusal as refusal:
-                self._deaf = True
                 self._refused(refusal)
-        # What is not read would reset the connection when it is closed, and with it the reason.
-        while self._deaf and data:
-            data = await self._receive()
-        return data
+                self.deafen()
+            if not self._deaf:
+                return data
+            if self._meter.closed:
+                break
+        self.over.set()
+        return b""
+
+    def deafen(self) -> None:
+        """Read on, so that what the client sends does not reset the connection and destroy our last
+        words, but forget it; until the client has closed: then `over` is set."""
+        self._deaf = True
 
     async def _receive(self) -> bytes:
         if self._rest:
@@ -127,9 +131,7 @@ class Wire(trio.abc.Stream):
         return bytes(await self._stream.receive_some(CHUNK))
 
     async def aclose(self) -> None:
-        """Tell that trio-websocket is done. The socket is closed by who opened it, once the last
-        words are written."""
-        self.ended.set()
+        """Nothing: the socket is closed by who opened it, once the last words are written."""
         await trio.lowlevel.checkpoint()
 
 

@@ -1,0 +1,248 @@
+"""Tokens, tickets, names and origins, as values."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+
+import pytest
+
+from agentrt._web import security
+from agentrt._web.security import Security, offered_token
+
+TOKEN = "a-token-of-my-own-choice"
+WATCH = "another-token-for-sight"
+
+
+def test_without_a_token_a_long_random_one_is_made() -> None:
+    one, other = Security(), Security()
+    assert one.token != other.token
+    assert len(one.token) >= 43
+    assert not one.chosen
+
+
+@pytest.mark.parametrize("token", ["", "short", "x" * 15])
+def test_a_token_that_could_be_guessed_is_refused(token: str) -> None:
+    with pytest.raises(ValueError, match="16 characters"):
+        Security(token=token)
+
+
+def test_one_token_for_both_roles_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be another one"):
+        Security(token=TOKEN, viewer_token=TOKEN)
+
+
+def test_the_role_is_that_of_the_token() -> None:
+    rules = Security(token=TOKEN, viewer_token=WATCH)
+    controller, viewer = rules.by_token(TOKEN), rules.by_token(WATCH)
+    assert controller is not None
+    assert viewer is not None
+    assert (controller.role, viewer.role) == ("controller", "viewer")
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), " " + TOKEN, "\ud800", "ä" * 24]
+)
+def test_a_wrong_token_gives_nothing(wrong: str) -> None:
+    assert Security(token=TOKEN).by_token(wrong) is None
+
+
+def test_secrets_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+    compare_digest = hmac.compare_digest
+
+    def compare(a: bytes, b: bytes) -> bool:
+        compared.append((a, b))
+        return compare_digest(a, b)
+
+    monkeypatch.setattr(security.hmac, "compare_digest", compare)
+    rules = Security(token=TOKEN, viewer_token=WATCH)
+    rules.ticket()
+    for wrong in ("", "x", TOKEN):
+        compared.clear()
+        rules.by_token(wrong)
+        assert len(compared) == 2, "a right first one ends no search"
+        assert {len(secret) for pair in compared for secret in pair} == {32}
+    compared.clear()
+    rules.redeem("wrong")
+    assert len(compared) == 1
+
+
+def test_a_ticket_is_good_once_and_its_cookie_is_neither_ticket_nor_token() -> None:
+    rules = Security(token=TOKEN)
+    ticket = rules.ticket()
+    cookie = rules.redeem(ticket)
+    assert cookie is not None
+    assert len({cookie, ticket, TOKEN}) == 3
+    assert rules.redeem(ticket) is None
+    assert rules.by_cookie(ticket) is rules.by_cookie(TOKEN) is rules.by_token(cookie) is None
+    grant = rules.by_cookie(cookie)
+    assert grant is not None
+    assert grant.role == "controller"
+
+
+def test_there_is_no_ticket_for_a_role_without_a_token() -> None:
+    with pytest.raises(ValueError, match="no token for a viewer"):
+        Security(token=TOKEN).ticket("viewer")
+
+
+def test_a_revoked_token_takes_its_tickets_cookies_and_listeners_with_it() -> None:
+    rules = Security(token=TOKEN, viewer_token=WATCH)
+    used, unused = rules.ticket("viewer"), rules.ticket("viewer")
+    cookie = rules.redeem(used)
+    grant = rules.by_token(WATCH)
+    assert cookie is not None
+    assert grant is not None
+    told: list[str] = []
+    grant.listen(lambda: told.append("first"))
+    deaf = grant.listen(lambda: told.append("second"))
+    deaf()
+    assert rules.revoke(WATCH)
+    assert told == ["first"]
+    assert rules.by_token(WATCH) is rules.by_cookie(cookie) is rules.redeem(unused) is None
+    assert not rules.revoke(WATCH)
+    assert rules.by_token(TOKEN) is not None
+
+
+# --- names
+
+
+LOCAL = Security(token=TOKEN).names("127.0.0.1", 8000, tls=False)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:8000", "localhost:8000", "LOCALHOST:8000", "[::1]:8000"]
+)
+def test_a_local_server_answers_to_the_names_of_this_machine(host: str) -> None:
+    assert LOCAL.answers_to(host)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "",
+        "127.0.0.1",
+        "127.0.0.1:8001",
+        "localhost",
+        "localhost.:8000",
+        "localhost.evil:8000",
+        "127.0.0.1.evil:8000",
+        "evil.example:8000",
+        "me@127.0.0.1:8000",
+        "127.0.0.1:8000@evil.example",
+        "127.1:8000",
+        "0.0.0.0:8000",
+        "2130706433:8000",
+        "[::ffff:127.0.0.1]:8000",
+        "127.0.0.1:8000, evil.example",
+    ],
+)
+def test_it_answers_to_no_other_name(host: str) -> None:
+    assert not LOCAL.answers_to(host)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "null",
+        "https://evil.example",
+        "http://localhost.evil:8000",
+        "http://127.0.0.1.evil:8000",
+        "http://127.0.0.1:8001",
+        "http://127.0.0.1",
+        "https://127.0.0.1:8000",
+        "HTTP://LOCALHOST:8000",
+        "http://localhost:8000/",
+        "file://",
+        "chrome-extension://abc",
+    ],
+)
+def test_pages_of_other_origins_are_not_on_the_list(origin: str) -> None:
+    assert origin not in LOCAL.origins
+    assert "http://localhost:8000" in LOCAL.origins
+
+
+def test_an_allowed_name_is_one_also_behind_a_proxy() -> None:
+    rules = Security(token=TOKEN, allow_hosts=["Agents.example"])
+    names = rules.names("0.0.0.0", 8000, tls=False)
+    assert names.answers_to("agents.example")
+    assert names.answers_to("agents.example:8000")
+    assert not names.answers_to("agents.example:9")
+    assert {"https://agents.example", "http://agents.example:8000"} <= names.origins
+    assert "http://agents.example" not in names.origins
+
+
+def test_an_allowed_name_with_a_port_is_that_port_only() -> None:
+    rules = Security(token=TOKEN, allow_hosts=["agents.example:444"])
+    names = rules.names("127.0.0.1", 8000, tls=True)
+    assert names.answers_to("agents.example:444")
+    assert not names.answers_to("agents.example:8000")
+    assert "https://agents.example:444" in names.origins
+
+
+def test_on_the_default_port_browsers_name_none() -> None:
+    names = Security(token=TOKEN).names("127.0.0.1", 443, tls=True)
+    assert names.answers_to("127.0.0.1")
+    assert names.answers_to("[::1]")
+    assert "https://localhost" in names.origins
+    assert "http://localhost" not in names.origins
+
+
+def test_an_allowed_origin_is_that_one_only() -> None:
+    rules = Security(token=TOKEN, allow_origins=["https://pages.example:1"])
+    origins = rules.names("127.0.0.1", 8000, tls=False).origins
+    assert "https://pages.example:1" in origins
+    assert not any("pages.example" in name for name in origins - {"https://pages.example:1"})
+
+
+@pytest.mark.parametrize("name", ["", "*", "http://x", "a b", "x/", "me@x", "x.", "x:", "x,y"])
+def test_what_is_no_name_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="is no NAME"):
+        Security(allow_hosts=[name])
+
+
+@pytest.mark.parametrize("name", ["", "null", "*", "x", "ftp://x", "https://x/", "https://X"])
+def test_what_is_no_origin_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="is no "):
+        Security(allow_origins=[name])
+
+
+# --- addresses
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "::1"])
+def test_this_machine_needs_nothing(address: str) -> None:
+    Security().check_addresses([address])
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.168.0.2", "fe80::1%eth0"])
+def test_other_machines_need_a_chosen_token_and_a_name(address: str) -> None:
+    for rules in (
+        Security(),
+        Security(token=TOKEN),
+        Security(allow_hosts=["agents.example"]),
+    ):
+        with pytest.raises(ValueError, match="--allow-host"):
+            rules.check_addresses(["127.0.0.1", address])
+    Security(token=TOKEN, allow_hosts=["agents.example"]).check_addresses([address])
+
+
+# --- tokens among the subprotocols
+
+
+@pytest.mark.parametrize("token", ["plain-token-of-mine", 'ä token, with "everything"', "x" * 19])
+def test_a_token_is_read_from_the_subprotocols(token: str) -> None:
+    coded = base64.urlsafe_b64encode(token.encode()).decode()
+    assert offered_token(["agentrt.v1", f"agentrt.token.{coded}"]) == token
+    assert offered_token(["agentrt.v1", f"agentrt.token.{coded.rstrip('=')}"]) == token
+
+
+@pytest.mark.parametrize("coded", ["", "a", "%%%%", "_w", "a+b/", "ä"])
+def test_an_unreadable_token_is_a_wrong_one(coded: str) -> None:
+    token = offered_token(["agentrt.token." + coded])
+    assert token is not None
+    assert Security().by_token(token) is None
+
+
+def test_no_token_is_none() -> None:
+    assert offered_token(["agentrt.v1"]) is None
