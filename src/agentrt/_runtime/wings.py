@@ -231,11 +231,11 @@ def _claude(agent: Agent, opening: Opening, offer: Offer) -> Wing:
             engine.services.table["mcp"] = partial(_serve_mcp, connection)
         if offer.hooks:
             engine.services.table["hook"] = lambda request: hooks.serve(request, engine.turn)
-        yield with_session_id(opening, options, lambda: str(uuid4()))
         given = effective(options, opening)
         env = {**_environment(agent, offer.env, frozenset()), **given.env}
         for effect in await stored_history(opening, given, env):
             engine.conversation.handled[type(effect)](effect)
+        yield with_session_id(opening, options, lambda: str(uuid4()))
 
     return Wing(opening, make_driver, offer.connect or connect, attach)
 
