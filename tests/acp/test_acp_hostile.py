@@ -134,9 +134,20 @@ def test_a_last_line_without_its_newline_counts_at_end_of_file() -> None:
 
 def test_an_agent_that_logs_to_stdout_for_hours_does_not_fill_the_log() -> None:
     turn = Turn()
-    turn.peer.raw(b"INFO still working\n" * 10_000)
+    for _ in range(10_000):
+        turn.peer.raw(b"INFO still working\n")
     told = turn.survives()
     assert len(told) == 16 + 9  # every one at first, then at every power of two up to 8192
+    assert turn.peer.driver.statistics().notices == {"malformed": 10_000}
+
+
+def test_noise_in_a_large_read_is_told_once_behind_its_first_lines() -> None:
+    turn = Turn()
+    turn.peer.raw(b"y\n" * 10_000)
+    told = turn.survives()
+    assert [notice.message for notice in told if isinstance(notice, Notice)][16:] == [
+        "not a message (9999 times so far)"  # the last line of a read is always looked at
+    ]
     assert turn.peer.driver.statistics().notices == {"malformed": 10_000}
 
 

@@ -103,18 +103,19 @@ class Channel:
         data: Any = None,
         *,
         about: str = "",
+        times: int = 1,
     ) -> None:
         """Count something worth a notice and, unless it was told often before, tell it. `about`:
-        what is counted apart under the same code."""
-        self.counts[code] += 1
+        what is counted apart under the same code; `times`: how often it happened since."""
+        self.counts[code] += times
         if len(self._told) > 256:  # `about` is the agent's word: it may never be the same
             about = ""
-        self._told[code, about] += 1
-        times = self._told[code, about]
-        if times > TELL_ALL:
-            if times & (times - 1):
+        before = self._told[code, about]
+        so_far = self._told[code, about] = before + times
+        if so_far > TELL_ALL:
+            if so_far.bit_length() == before.bit_length():  # no power of two was passed
                 return
-            message = f"{message} ({times} times so far)"
+            message = f"{message} ({so_far} times so far)"
         self.out.append(Notice(level, code, message, data))
 
     def _late(self, response: Response) -> None:

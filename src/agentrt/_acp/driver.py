@@ -32,7 +32,7 @@ from .._wire.json import DECODE_ERRORS, repair
 from .._wire.jsonrpc import Notification, Request, Response, RpcError, parse, result_line
 from .._wire.lines import Lines
 from .calls import resolve
-from .channel import Channel
+from .channel import TELL_ALL, Channel
 from .messages import (
     NOT_FOUND,
     CancelRequest,
@@ -264,9 +264,12 @@ class AcpDriver:
                 self._penalty = 1
                 self._receive_updates(frames)
                 return
-        odd = False
+        odd, noise, sample = False, 0, b""
         for line in bytes(lines).split(b"\n"):
             if not line or line.isspace():
+                continue
+            if b"{" not in line and self._channel.counts["malformed"] >= TELL_ALL:
+                noise, sample = noise + 1, line  # no object, no message: not worth an exception
                 continue
             try:
                 frame = _updates.decode(line)
@@ -274,6 +277,10 @@ class AcpDriver:
                 odd = not self._receive_message(line) or odd
             else:
                 self._receive_updates([frame])
+        if noise:
+            odd = True
+            self._messages += noise
+            self._malformed("not a message", sample, noise)
         if odd and not self._singly:
             self._singly = self._penalty
             self._penalty = min(2 * self._penalty, 64)
@@ -314,7 +321,7 @@ class AcpDriver:
                 )
             return self._dispatch(parse(message))
         except (RemoteProtocolError, *DECODE_ERRORS) as error:
-            self._malformed(str(error), {"line": line[:200].decode("utf-8", "replace")})
+            self._malformed(str(error), line)
             return False
 
     def _dispatch(self, message: Request | Notification | Response) -> bool:
@@ -333,8 +340,9 @@ class AcpDriver:
                 self._requested(message)
         return True
 
-    def _malformed(self, why: str, data: JsonObject | None = None) -> None:
-        self._channel.tell("warning", "malformed", why, data)
+    def _malformed(self, why: str, line: bytes = b"", times: int = 1) -> None:
+        data = {"line": line[:200].decode("utf-8", "replace")} if line else None
+        self._channel.tell("warning", "malformed", why, data, times=times)
 
     def _tell_oversized(self) -> None:
         for size in self._lines.oversized:
