@@ -12,7 +12,8 @@ from wire_client import View, Wire, WireClient
 from agentrt._runtime.runtime import Runtime
 from agentrt._web.hub import Hub
 from agentrt._web.refusal import Refusal
-from agentrt._web.viewer import Role, Viewer
+from agentrt._web.security import Role
+from agentrt._web.viewer import Viewer
 from agentrt.testing import open_fake_runtime
 from runtime.fakes import Incarnations, Script
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 from hub_kit import Stage, stage_with
@@ -112,7 +113,7 @@ class Restless:
         session = self.stage.runtime.get(self.session)
         if self.view.shown and self.view.seq == session._engine.log.seq:
             expected = View(self.session)
-            expected.take_snapshot(json.loads(self.stage.hub.feeds[self.session].snapshot()))
+            expected.take_snapshot(json.loads(msgspec.json.encode(session.snapshot())))
             assert self.view.comparable() == expected.comparable()
 
     async def come_to_rest(self) -> None:

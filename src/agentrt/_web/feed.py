@@ -7,7 +7,7 @@ behind what is kept starts again from a snapshot.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .._model.events import Event
 from .._model.log import Log, Overrun
@@ -17,6 +17,10 @@ from .answers import pack
 
 if TYPE_CHECKING:
     from .viewer import Viewer
+
+
+FRESH: Final = 100
+"""How many events old a snapshot may be. They follow it, in one frame."""
 
 
 class Feed:
@@ -31,7 +35,7 @@ class Feed:
         self._frames: list[bytes] = []
         self._first = log.seq + 1
         self._size = 0
-        self._snapshot: tuple[int, bytes] = (-1, b"")
+        self._snapshot: tuple[int, bytes] | None = None
         self._head = pack(type="event", session=log.session, epoch=log.epoch)[:-1] + b',"seq":'
 
     def reaches(self, epoch: str | None, seq: int | None) -> bool:
@@ -47,9 +51,9 @@ class Feed:
         viewer then knows, and the bytes added."""
         self._catch_up()
         if seq is None or seq < self._first - 1:
-            frame = self.snapshot()
+            seq, frame = self._fresh_snapshot()
             frames.append(frame)
-            return self.log.seq, len(frame)
+            return seq, len(frame)
         start = index = seq - self._first + 1
         end = min(len(self._frames), start + count)
         added = 0
@@ -59,20 +63,21 @@ class Feed:
         frames += self._frames[start:index]
         return seq + index - start, added
 
-    def snapshot(self) -> bytes:
-        """All that a viewer shows now, as a frame."""
-        seq, frame = self._snapshot
-        if seq != self.log.seq:
+    def _fresh_snapshot(self) -> tuple[int, bytes]:
+        """All that a viewer shows, as a frame, and its number. It may be a few events old: when
+        many viewers need one at once, it is made once."""
+        if self._snapshot is None or self._snapshot[0] < self._first - 1:
             frame = b'{"type":"snapshot",' + _json(self.log.snapshot())[1:]
             self._snapshot = (self.log.seq, frame)
-        return frame
+        return self._snapshot
 
     def _catch_up(self) -> None:
         """Encode what was logged since the last time."""
         last = self._first + len(self._frames) - 1
         if last == self.log.seq:
             return
-        self._snapshot = (-1, b"")
+        if self._snapshot is not None and self.log.seq - self._snapshot[0] > FRESH:
+            self._snapshot = None
         try:
             events = self.log.since(last)
         except Overrun:  # nobody has read for long

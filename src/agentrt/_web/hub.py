@@ -24,7 +24,8 @@ from .commands import Refused, ToolOffer
 from .feed import Feed
 from .native import as_refusal
 from .refusal import Code
-from .viewer import Role, Viewer
+from .security import Role
+from .viewer import Viewer
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class Hub:
         self.viewers: set[Viewer] = set()
         self.feeds: dict[str, Feed] = {}
         self._clients: OrderedDict[tuple[Role, str], Client] = OrderedDict()
-        self._listening: list[Callable[[], None]] = [runtime.listen(self._sessions_changed)]
+        self._listening = {"": runtime.listen(self._sessions_changed)}  # and by session
         self._said: dict[str, object] = {}
         self._agents: tuple[float, list[Any]] = (-AGENTS, [])
         self._sessions_changed()
@@ -67,7 +68,7 @@ class Hub:
         """Send every viewer away and listen to the runtime no more."""
         for viewer in list(self.viewers):
             viewer.end(Code.SHUTDOWN, reason)
-        for stop in self._listening:
+        for stop in self._listening.values():
             stop()
         self._listening.clear()
 
@@ -111,6 +112,7 @@ class Hub:
         now = {info.session for info in self.runtime.list()}
         for id in self.feeds.keys() - now:
             self.feeds.pop(id).over = True
+            self._listening.pop(id)()
             self._said.pop(id, None)
         for id in now - self.feeds.keys():
             self._add(self.runtime.get(id))
@@ -128,8 +130,7 @@ class Hub:
                 self._list_changed()
             self._said[session.id] = line
 
-        # It dies with the log: nothing is left to be ended when the session is closed.
-        log.listen(published)
+        self._listening[session.id] = log.listen(published)
         published()
 
     def _list_changed(self) -> None:

@@ -7,7 +7,7 @@ and sends what `next_frame` gives, until that raises the `Refusal` that ends the
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -16,12 +16,10 @@ from .commands import Beat, Hello, Malformed, Refused, decode
 from .feed import Feed
 from .native import perform, welcome
 from .refusal import Code, Refusal
+from .security import Role
 
 if TYPE_CHECKING:
     from .hub import Client, Hub
-
-Role: TypeAlias = Literal["viewer", "controller"]
-"""A viewer only looks on."""
 
 COUNT: Final = 100
 SIZE: Final = 32 * 1024
@@ -29,21 +27,21 @@ SIZE: Final = 32 * 1024
 larger ones gain nothing."""
 
 PACE: Final = 0.0005
-REST: Final = 0.25
-"""Seconds that a viewer rests after a small frame, times the viewers there are, and the longest
-such rest. A frame costs some 50 µs: so those of all viewers together take a tenth of the time,
-however small the agent's words are."""
-
 WEIGHT: Final = 1e-8
-WAIT: Final = 2.5
-"""The same after a snapshot: seconds a byte, which cost a nanosecond each."""
+REST: Final = 0.25
+"""Seconds that a viewer rests after a frame, or after each byte of a snapshot, times the viewers
+there are; and the longest rest. A frame costs some 50 µs and a byte a nanosecond: so all viewers
+together take a tenth of the time, however small the agent's words are."""
+
+FAR: Final = 10 * COUNT
+"""Events by which a viewer may be behind and still get full frames without a rest."""
 
 
 class Viewer:
     """Made by `Hub.attach_viewer`. Close it when its socket is gone, or use it as a block."""
 
     def __init__(self, hub: Hub, role: Role) -> None:
-        self.role = role
+        self.role: Role = role
         self.client: Client | None = None
         """Who it is; None before its `hello`."""
         self._hub = hub
@@ -164,6 +162,12 @@ class Viewer:
     def _behind(self) -> bool:
         return any(seq != feed.log.seq for feed, seq in self._places.items())
 
+    def _far_behind(self) -> bool:
+        """Whether the agent is faster than this viewer: a snapshot will serve it better."""
+        return any(
+            seq is not None and feed.log.seq - seq > FAR for feed, seq in self._places.items()
+        )
+
     async def _sleep(self) -> None:
         """Until something is due, or may be."""
         resting = self._behind()
@@ -200,11 +204,10 @@ class Viewer:
             elif feed.over:
                 self.unfollow(feed)
         full = size >= SIZE or len(parts) >= COUNT
-        viewers = len(self._hub.viewers)
-        if size > 2 * SIZE:  # it carries a snapshot
-            self._rested = trio.current_time() + min(WAIT, size * WEIGHT * viewers)
-        elif not full:
-            self._rested = trio.current_time() + min(REST, PACE * viewers)
+        if full and size <= 2 * SIZE and not self._far_behind():
+            return  # this is what is cheap: go on
+        weight = size * WEIGHT if size > 2 * SIZE else PACE
+        self._rested = trio.current_time() + min(REST, weight * len(self._hub.viewers))
 
     def _beat(self) -> bytes:
         known = {
