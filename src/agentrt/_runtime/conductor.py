@@ -39,7 +39,8 @@ class Conductor:
         self._wanted: deque[tuple[Turn, Start]] = deque()  # handlers that wait for their nursery
         self._hosted: Turn | None = None
         self._nursery: trio.Nursery | None = None
-        self._quarantine = False
+        self.quarantine = False
+        """True while a process is being ended that is of no use any more."""
         self._paused = False
         self._asleep: trio.CancelScope | None = None
         self._poke = trio.Event()
@@ -91,7 +92,7 @@ class Conductor:
             self._engine.turn is None
             and self._hosted is None
             and not self._wanted
-            and not self._quarantine
+            and not self.quarantine
         )
 
     @property
@@ -155,7 +156,7 @@ class Conductor:
         once. False, and nothing happens, if a turn runs or waits or there is no process."""
         if not self.free or self.waiting or not self._engine.ready:
             return False
-        self._quarantine = True
+        self.quarantine = True
         self._poke.set()
         return True
 
@@ -223,9 +224,9 @@ class Conductor:
         while True:
             if self._wanted:
                 await self._host(self._wanted[0][0])
-            elif self._quarantine:
+            elif self.quarantine:
                 await self._engine.shut()
-                self._quarantine = False
+                self.quarantine = False
                 self._engine.publish()
             elif self.free and self.waiting:
                 await self._next()
@@ -315,7 +316,7 @@ class Conductor:
             if now >= turn._grace_at and not machine.explicit:
                 engine.finish_turn("cancelled")  # its end could not have been told
             elif now >= turn._grace_at:
-                self._quarantine = True
+                self.quarantine = True
                 engine.give_up()
             else:
                 turn._resend_at = math.inf

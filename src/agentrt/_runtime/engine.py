@@ -183,6 +183,7 @@ class Engine:
                 await self._restart(None)
         except AgentrtError as error:
             self._dead(Error("agent_failed", str(error)))
+            self.publish()
             raise
         self.log.append(
             Notice("info", "agent_restarted", "the agent was started again", {"resumed": True})
@@ -227,26 +228,21 @@ class Engine:
             return
         self.calls.fail_all(Error("agent_died", "the agent's process has ended"))
         self.services.agent_gone()
-        self._dead(None)
+        code = link.returncode
+        how = link.unreachable or f"the agent's process ended ({exit_words(code)})"
+        data = {"returncode": code, "stderr": link.stderr[-4096:]}
+        self._dead(None if link.wanted_away else Error("agent_died", how, data))
+        if self.conversation.turn is not None:
+            died = Error("agent_died", f"{how} before the turn was over", data)
+            self.finish_turn("agent_died", error=died)
+        self.publish()
 
     def _dead(self, error: Error | None) -> None:
         conversation = self.conversation
         conversation.agent = structs.replace(conversation.agent, pid=None, alive=False)
+        conversation.error = error
         if conversation.lifecycle != "closed":
             conversation.lifecycle = "dead"
-        if error is not None:
-            conversation.error = error
-        if conversation.turn is not None:
-            link = self.link
-            assert link is not None
-            code = link.returncode
-            died = Error(
-                "agent_died",
-                f"the agent's process ended ({exit_words(code)}) before the turn did",
-                {"returncode": code, "stderr": link.stderr[-4096:]},
-            )
-            self.finish_turn("agent_died", error=died)
-        self.publish()
 
     # --- turns
 

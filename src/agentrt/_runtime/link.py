@@ -47,10 +47,13 @@ class Link:
         self.opened: Started | None = None
         self.failed: StartFailed | None = None
         self.gone = False
+        self.unreachable: str | None = None
+        """Why the process has to be ended although it lives, if that is so."""
         self.last_activity = trio.current_time()
         self._owner = owner
         self._transport: Transport | None = None
         self._writer: Writer | None = None
+        self._nursery: trio.Nursery
         self._closing = False
         self._over = trio.Event()
 
@@ -74,6 +77,7 @@ class Link:
                 )
                 task_status.started()
                 async with trio.open_nursery() as nursery:
+                    self._nursery = nursery
                     nursery.start_soon(self._writer.run)
                     await read_loop(transport, self._data, self._eof)
                     await transport.wait()
@@ -94,8 +98,20 @@ class Link:
         self._over.set()
 
     def _broken(self, why: str) -> None:
+        self._lost(f"the agent does not take its input: {why}")
+
+    def _lost(self, reason: str) -> None:
+        """A pipe has ended. Most often because the process does, which is seen a moment later."""
         if not self._closing and self.returncode is None:
-            self._owner.closing(self, f"the agent does not take its input: {why}")
+            self._nursery.start_soon(self._end_what_lives_on, reason)
+
+    async def _end_what_lives_on(self, reason: str) -> None:
+        assert self._transport is not None
+        with trio.move_on_after(self.limits.stdout_drain):
+            await self._transport.wait()
+        if self.returncode is None and not self._closing:
+            self.unreachable = reason
+            self._owner.closing(self, reason)
 
     def _data(self, data: bytes) -> None:
         self.last_activity = trio.current_time()
@@ -103,10 +119,14 @@ class Link:
 
     def _eof(self) -> None:
         self._owner.received(self, self.driver.receive_eof())
-        if not self._closing and self.returncode is None:
-            self._owner.closing(self, "the agent closed its output")
+        self._lost("the agent closed its output")
 
     # --- what the owner does with it
+
+    @property
+    def wanted_away(self) -> bool:
+        """True if it is ended through no fault of its own: it is not needed any more."""
+        return self._closing and self.unreachable is None
 
     @property
     def pid(self) -> int | None:
@@ -157,8 +177,10 @@ class Link:
             message = f"{name} wants a login first: {error.message}{_logins(error.data)}"
         elif error is not None:
             message = f"{name} refused to start a session: {error.message}"
+        elif self.unreachable is not None:
+            message = f"{name} was ended before it was ready: {self.unreachable}"
         elif self.gone:
-            message = f"{name} ended before it was ready (exit status {self.returncode})"
+            message = f"{name} ended before it was ready ({exit_words(self.returncode)})"
         else:
             message = f"{name} was not ready within {self.limits.handshake:g} s"
         return AgentStartError(message, returncode=self.returncode, stderr=self.stderr)

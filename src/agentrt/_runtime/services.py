@@ -8,19 +8,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from .._errors import RequestError
 from .._model.driver import Requested
 from .._model.events import Notice
 from .._wire.jsonrpc import METHOD_NOT_FOUND
-from .handlers import Handlers, OnError, Refuse, Reply, Starter
+from .handlers import CANCELLED, Handlers, OnError, Refuse, Reply, Starter
 
 if TYPE_CHECKING:
     from .engine import Engine
 
 logger = logging.getLogger(__name__)
+
+_EFFECTS: Final = frozenset({"fs/write_text_file", "terminal/create"})
+"""What a stopped turn must not begin any more; what it has begun it may look at and end."""
+
+_STOPPED: Final = "the turn was cancelled"
 
 Service = Callable[[Requested], Awaitable[Any]]
 """Answers one kind of request; an exception is an error answer."""
@@ -52,6 +58,9 @@ class Services:
             message = f"{effect.method} is not offered here"
             engine.received(link, driver.refuse(key, METHOD_NOT_FOUND, message))
             return
+        if effect.method in _EFFECTS and self.stopped:
+            engine.received(link, driver.refuse(key, CANCELLED, _STOPPED))
+            return
         self.spawn(
             key,
             partial(service, effect),
@@ -61,6 +70,17 @@ class Services:
             ),
             on_error=partial(self.tell_error, effect.method),
         )
+
+    @property
+    def stopped(self) -> bool:
+        """True from a turn's cancel until the agent has ended it, or is gone."""
+        turn, conductor = self._engine.turn, self._engine.conductor
+        return conductor.quarantine if turn is None else turn._verdict is not None
+
+    def begin_tool(self) -> None:
+        """Raises `RequestError` if no tool may be called any more."""
+        if self.stopped:
+            raise RequestError(CANCELLED, _STOPPED)
 
     def spawn(
         self,
@@ -80,7 +100,8 @@ class Services:
         self._start(self.handlers.prepare(key, serve, reply, refuse, on_error))
 
     def spawn_tool(self, call: Callable[..., Awaitable[None]], /, *args: object) -> None:
-        """Run a tool call, which answers by itself, where `spawn` would."""
+        """Run a tool call, which answers by itself, where `spawn` would. Raises `RequestError`."""
+        self.begin_tool()
         start = self.handlers.prepare(
             self._engine.conversation.new_id("tool"),
             lambda: call(*args),

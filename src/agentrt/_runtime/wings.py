@@ -41,6 +41,7 @@ from .tools import Tool
 
 if TYPE_CHECKING:
     from .engine import Engine
+    from .services import Services
     from .session import Session
 
 Attach = Callable[["Engine", "Session"], AbstractAsyncContextManager[Opening]]
@@ -228,7 +229,7 @@ def _claude(agent: Agent, opening: Opening, offer: Offer) -> Wing:
         if offer.tools:
             server = _tool_server(engine, session, offer)
             connection = server.connect(partial(_notify, engine, server.name))
-            engine.services.table["mcp"] = partial(_serve_mcp, connection)
+            engine.services.table["mcp"] = partial(_serve_mcp, engine.services, connection)
         if offer.hooks:
             engine.services.table["hook"] = lambda request: hooks.serve(request, engine.turn)
         given = effective(options, opening)
@@ -240,15 +241,16 @@ def _claude(agent: Agent, opening: Opening, offer: Offer) -> Wing:
     return Wing(opening, make_driver, offer.connect or connect, attach)
 
 
-async def _serve_mcp(connection: ToolConnection, request: Requested) -> Any:
+async def _serve_mcp(services: Services, connection: ToolConnection, request: Requested) -> Any:
     """One message of Claude's to the tool server. A call is run here, in its own handler."""
     calls: list[Callable[[], Awaitable[None]]] = []
     answers: list[Any] = []
-    connection.handle(
-        request.params["message"],
-        lambda call, *args: calls.append(partial(call, *args)),
-        answers.append,
-    )
+
+    def begin(call: Callable[..., Awaitable[None]], *args: object) -> None:
+        services.begin_tool()
+        calls.append(partial(call, *args))
+
+    connection.handle(request.params["message"], begin, answers.append)
     for call in calls:
         await call()
     return answers[0]
