@@ -213,8 +213,10 @@ class Tools:
         self._ask("initialize", {"protocolVersion": "2025-06-18"})
 
     def call(self, tool: str, **arguments: object) -> str:
-        """The text that the tool returned."""
+        """The text that the tool returned, or why it was not called."""
         answer = self._ask("tools/call", {"name": tool, "arguments": arguments})
+        if "error" in answer:
+            return answer["error"]["message"]
         return answer["result"]["content"][0]["text"]
 
     def _ask(self, method: str, params: Message) -> Message:

@@ -70,6 +70,7 @@ async def bad_session(
     tools: tuple[agentrt.Tool, ...] = (),
     on_stderr: Callable[[bytes], None] | None = None,
     resume: str | None = None,
+    cwd: Path | str = ".",
     bound: float = BOUND,
     **order: Any,
 ) -> AsyncIterator[agentrt.Session]:
@@ -77,6 +78,7 @@ async def bad_session(
     with trio.fail_after(bound):
         async with agentrt.open_session(
             bad_agent(**order),
+            cwd=cwd,
             limits=limits,
             permissions=permissions,
             tools=tools,

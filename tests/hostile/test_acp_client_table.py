@@ -4,12 +4,10 @@ why not; nothing is left behind."""
 
 from __future__ import annotations
 
+import json
 import os
-import signal
-import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,9 +18,6 @@ import agentrt
 
 from .bad_agent import Agent, Message
 from .kit import LADDER, SHORT, bad_session, notices, until, works
-
-__all__ = ["signal", "subprocess"]  # used by what runs in the agent
-
 
 # --- what is said
 
@@ -209,7 +204,7 @@ async def test_lone_surrogate() -> None:
 async def test_invalid_utf8_in_a_chunk() -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:
         chunk = agent.updating("agent_message_chunk", content={"type": "text", "text": "caf@"})
-        agent.raw(json.dumps(chunk).encode().replace(b"@", b"\xe9") + b"\n")  # noqa: F821
+        agent.raw(json.dumps(chunk).encode().replace(b"@", b"\xe9") + b"\n")
         agent.end(prompt)
 
     async with bad_session(misbehave=misbehave) as session:

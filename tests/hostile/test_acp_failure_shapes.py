@@ -4,6 +4,7 @@ are those of the second table in `docs/failure-shapes.md`, which says where the 
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ async def test_5_a_healthy_turn_may_say_more_in_all_than_any_limit_holds() -> No
 
 async def test_7_a_session_that_opens_slowly_is_waited_for() -> None:
     def new_session(agent: Agent, request: Message) -> None:
-        time.sleep(1)  # noqa: F821
+        time.sleep(1)
         agent.answer(request, {"sessionId": "s1"})
 
     async with bad_session(new_session=new_session) as session:

@@ -10,7 +10,9 @@ limits say.
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ import trio
 
 import agentrt
 
-from .bad_agent import Agent, Message
+from .bad_agent import Agent, Message, Tools
 from .kit import LADDER, PATIENT, SHORT, bad_agent
 
 AT_ONCE = 3.0
@@ -109,12 +111,12 @@ class Visit:
 
 
 def ignore_sigterm(agent: Agent) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # noqa: F821
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def stay(agent: Agent) -> None:
     while True:
-        time.sleep(60)  # noqa: F821
+        time.sleep(60)
 
 
 # --- before there is a session
@@ -202,7 +204,7 @@ async def test_in_a_permission_policy(how: str, stubborn: bool) -> None:
 @of_each_kind
 async def test_in_a_call_of_an_in_process_tool(how: str, stubborn: bool) -> None:
     def new_session(agent: Agent, request: Message) -> None:
-        agent.tools = Tools(request)  # noqa: F821
+        agent.tools = Tools(request)
         agent.answer(request, {"sessionId": agent.session})
 
     def misbehave(agent: Agent, prompt: Message) -> None:
@@ -305,7 +307,7 @@ async def test_while_a_dead_agent_is_being_replaced(
 async def test_cancelled_while_it_closes(leaving: str, stubborn: bool) -> None:
     def eof(agent: Agent) -> None:
         agent.mark("now")
-        time.sleep(60 if agent.arg else 0.2)  # noqa: F821
+        time.sleep(60 if agent.arg else 0.2)
         sys.exit(0)
 
     async def block(session: agentrt.Session) -> None:

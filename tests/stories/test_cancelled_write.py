@@ -3,8 +3,13 @@ cancel was swallowed by it."""
 
 from __future__ import annotations
 
+import json
+import os
+import time
+
 import pytest
 import trio
+
 from hostile.bad_agent import Agent, Message
 from hostile.kit import PATIENT, bad_session, outcomes, works
 
@@ -14,20 +19,20 @@ LARGE = 300_000
 def reads_slowly(agent: Agent) -> Message:
     """`receive`, 4 KiB at a time; a line that is none ends the agent."""
     while b"\n" not in agent._buffer:
-        time.sleep(0.003)  # noqa: F821
-        data = os.read(0, 4096)  # noqa: F821
+        time.sleep(0.003)
+        data = os.read(0, 4096)
         if not data:
             agent.eof()
         agent._buffer += data
     line, _, agent._buffer = agent._buffer.partition(b"\n")
-    agent.heard.append(json.loads(line))  # noqa: F821
+    agent.heard.append(json.loads(line))
     return agent.heard[-1]
 
 
 def reads_late(agent: Agent, prompt: Message) -> None:
     """Ends its turn, and leaves its input alone for a while."""
     agent.end(prompt)
-    time.sleep(0.5)  # noqa: F821
+    time.sleep(0.5)
 
 
 async def test_the_cancel_behind_a_large_prompt_parses_on_an_agent_that_reads_slowly() -> None:
@@ -36,9 +41,7 @@ async def test_the_cancel_behind_a_large_prompt_parses_on_an_agent_that_reads_sl
             await session.run("x" * LARGE)
         assert scope.cancelled_caught
         heard = (await session.run("report")).text.split()
-        assert heard == ["initialize", "session/new", "session/prompt", "session/cancel"] + [
-            "session/prompt"
-        ]
+        assert heard[2:] == ["session/prompt", "session/cancel", "session/prompt"]
         assert await outcomes(session) == ["cancelled", "completed"]
 
 

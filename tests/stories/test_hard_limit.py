@@ -3,12 +3,15 @@ never met it; and the prompt after an abandoned one got the abandoned one's answ
 
 from __future__ import annotations
 
+import sys
+import time
+
 import pytest
-from hostile.bad_agent import Agent, Message
-from hostile.kit import PATIENT, SHORT, Marks, bad_session, notices, outcomes, works
 from msgspec import structs
 
 import agentrt
+from hostile.bad_agent import Agent, Message
+from hostile.kit import PATIENT, SHORT, Marks, bad_session, notices, outcomes, works
 
 HARD = 0.4
 
@@ -47,7 +50,7 @@ async def test_answers_that_come_late_but_within_the_grace_stay_their_own_three_
 
     def misbehave(agent: Agent, prompt: Message) -> None:
         agent.wait_for("session/cancel")
-        time.sleep(0.3)  # noqa: F821
+        time.sleep(0.3)
         agent.say("late")
         agent.end(prompt)
 
@@ -77,14 +80,12 @@ async def test_answers_that_come_when_nobody_waits_any_more_reach_no_later_turn_
             agent.update("tool_call", toolCallId="late", title="Late", status="in_progress")
             agent.end(agent.prompt)
             agent.mark("late")
-            time.sleep(0.1)  # noqa: F821
-        sys.exit(0)  # noqa: F821
+            time.sleep(0.1)
+        sys.exit(0)
 
     marks = Marks()
     limits = structs.replace(SHORT, hard=HARD, stdin_close=5)
-    async with bad_session(
-        misbehave=misbehave, eof=eof, limits=limits, on_stderr=marks
-    ) as session:
+    async with bad_session(misbehave=misbehave, eof=eof, limits=limits, on_stderr=marks) as session:
         for _ in range(3):
             result = await session.run("misbehave", check=False)
             assert (result.outcome, result.text) == ("timed_out", "")

@@ -3,16 +3,18 @@ that was never answered. The input belongs to the session."""
 
 from __future__ import annotations
 
+import sys
+
 import trio
-from hostile.bad_agent import Agent, Message
-from hostile.kit import PATIENT, bad_session, until, works
 
 import agentrt
+from hostile.bad_agent import Agent, Message, Tools
+from hostile.kit import PATIENT, bad_session, until, works
 
 
 async def test_a_tool_call_behind_the_last_prompt_s_result_reaches_its_handler() -> None:
     def new_session(agent: Agent, request: Message) -> None:
-        agent.tools = Tools(request)  # noqa: F821
+        agent.tools = Tools(request)
         agent.answer(request, {"sessionId": agent.session})
 
     def misbehave(agent: Agent, prompt: Message) -> None:
@@ -47,16 +49,14 @@ async def test_a_question_behind_the_last_prompt_s_result_is_answered() -> None:
         misbehave=misbehave, permissions=agentrt.allow_all, limits=PATIENT
     ) as session:
         assert (await session.run("misbehave")).outcome == "completed"
-        await until(
-            session, lambda: any(i.text == "chosen: yes" for i in session.snapshot().items)
-        )
+        await until(session, lambda: any(i.text == "chosen: yes" for i in session.snapshot().items))
         await works(session)
 
 
 async def test_the_input_ends_with_the_session_and_not_before() -> None:
     def eof(agent: Agent) -> None:
         agent.mark("eof")
-        sys.exit(0)  # noqa: F821
+        sys.exit(0)
 
     seen: list[bytes] = []
     async with bad_session(eof=eof, limits=PATIENT, on_stderr=seen.append) as session:

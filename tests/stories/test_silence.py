@@ -3,11 +3,14 @@ that was thinking for a dead one. Silence alone is no death."""
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import trio
+from msgspec import structs
+
 from hostile.bad_agent import Agent, Message
 from hostile.kit import SHORT, bad_session, works
-from msgspec import structs
 
 LONG = SHORT.kill + 0.5
 """Longer than every limit of `SHORT` that has to do with waiting for an agent that runs."""
@@ -20,7 +23,7 @@ async def test_an_agent_that_is_silent_for_longer_than_any_interval_keeps_its_tu
     def misbehave(agent: Agent, prompt: Message) -> None:
         agent.say("let me think")
         agent.update("tool_call", toolCallId="c", title="Long test", status="in_progress")
-        time.sleep(agent.arg)  # noqa: F821
+        time.sleep(agent.arg)
         agent.update("tool_call_update", toolCallId="c", status="completed")
         agent.say("... yes")
         agent.end(prompt)

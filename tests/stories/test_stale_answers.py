@@ -4,10 +4,10 @@ was late, a second one, updates of tool calls that were stopped."""
 from __future__ import annotations
 
 import pytest
-from hostile.bad_agent import Agent, Message
-from hostile.kit import PATIENT, bad_session, notices, outcomes, until, works
 
 import agentrt
+from hostile.bad_agent import Agent, Message
+from hostile.kit import PATIENT, bad_session, notices, outcomes, until, works
 
 
 async def test_the_response_of_an_earlier_prompt_does_not_end_the_next_one() -> None:

@@ -3,12 +3,16 @@ in two places, and only one of them was told."""
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+
 import pytest
 import trio
-from hostile.bad_agent import Agent, Message
-from hostile.kit import PATIENT, SHORT, Marks, bad_session, told, until, works
 
 import agentrt
+from hostile.bad_agent import Agent, Message, Tools
+from hostile.kit import PATIENT, SHORT, Marks, bad_session, told, until, works
 
 OVER = {"completed", "failed", "denied", "cancelled", "orphaned"}
 
@@ -29,7 +33,7 @@ def runs_a_tool(agent: Agent, prompt: Message) -> None:
         case "fails the turn":
             agent.refuse(prompt, -32603, "aborted")
         case "leaves":
-            sys.exit(1)  # noqa: F821
+            sys.exit(1)
         case "does nothing":
             agent.wait_for("nothing")
 
@@ -87,6 +91,58 @@ async def test_a_stop_in_the_middle_of_a_tool_leaves_an_idle_session_that_works(
         assert session.state.phase == "idle"
 
 
+async def test_nothing_that_has_effects_is_begun_behind_a_stop(tmp_path: Path) -> None:
+    """An agent may be slow to see the cancel; what was begun before, it may still end."""
+
+    def new_session(agent: Agent, request: Message) -> None:
+        agent.tools = Tools(request)
+        agent.answer(request, {"sessionId": agent.session})
+
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        program = {"command": "sleep", "args": ["600"]}
+        terminal = agent.request("terminal/create", program)["result"]
+        agent.say("working")
+        agent.wait_for("session/cancel")
+        agent.mark(agent.tools.call("record"))
+        file = {"path": os.path.join(os.getcwd(), "new"), "content": "x"}
+        for method, params in [("fs/write_text_file", file), ("terminal/create", program)]:
+            agent.mark(f"{method}: {agent.request(method, params)['error']['code']}")
+        agent.mark(f"kill: {agent.request('terminal/kill', terminal)['result']}")
+        agent.end(prompt, "cancelled")
+
+    recorded = []
+
+    @agentrt.tool
+    def record() -> str:
+        """Keep something."""
+        recorded.append(True)
+        return "recorded"
+
+    seen: list[bytes] = []
+    async with bad_session(
+        new_session=new_session,
+        misbehave=misbehave,
+        tools=(record,),
+        cwd=tmp_path,
+        limits=PATIENT,
+        on_stderr=seen.append,
+    ) as session:
+        async with session.prompt("misbehave") as turn:
+            async for event in turn:
+                if isinstance(event, agentrt.TextDelta):
+                    turn.cancel()
+        assert (turn.result.outcome, turn.result.stop_reason) == ("cancelled", "cancelled")
+        await works(session)
+    assert recorded == []
+    assert os.listdir(tmp_path) == []
+    assert b"".join(seen).decode().splitlines() == [
+        "record cannot run now: the turn was cancelled (-32800)",
+        "fs/write_text_file: -32800",
+        "terminal/create: -32800",
+        "kill: {}",
+    ]
+
+
 async def test_prompts_that_wait_do_not_start_because_of_a_stop() -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:
         agent.mark("working")
@@ -111,4 +167,6 @@ async def test_prompts_that_wait_do_not_start_because_of_a_stop() -> None:
         assert (len(waiting.queue), waiting.paused) == (2, True)
         assert len(waiting.turns) == 1
         session.resume_queue()
-        await until(session, lambda: [t.outcome for t in session.snapshot().turns[1:]] == ["completed"] * 2)
+        await until(session, lambda: len(session.snapshot().turns) == 3)
+        await until(session, lambda: session.state.phase == "idle")
+        assert [turn.outcome for turn in session.snapshot().turns[1:]] == ["completed"] * 2

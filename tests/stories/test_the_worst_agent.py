@@ -4,18 +4,19 @@ open. Its turn ends in bounded time, and the next prompt on the same session wor
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 import trio
+
+import agentrt
 from hostile.bad_agent import Agent, Message
 from hostile.kit import LADDER, SHORT, bad_session, works
 
-import agentrt
-
 
 def misbehave(agent: Agent, prompt: Message) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # noqa: F821
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     agent.spawn("trap '' TERM; while :; do sleep 1; done", start_new_session=True)
     while True:
         agent.say("nothing but noise " * 100)
