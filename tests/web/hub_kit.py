@@ -68,6 +68,10 @@ class Tab:
         assert answer["error"]["message"]
         return str(answer["error"]["code"])
 
+    async def news(self) -> None:
+        """Until another frame has been read."""
+        await self._read.wait()
+
     async def prompt(self, session: str, text: str, **fields: Any) -> dict[str, Any]:
         content = [{"type": "text", "text": text}]
         return await self.ok("prompt", session=session, content=content, **fields)

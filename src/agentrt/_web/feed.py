@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 FRESH: Final = 100
-"""How many events old a snapshot may be. They follow it, in one frame."""
+"""How many events old the snapshot may be that one gets who has fallen behind: many do at once, and
+it is made once. The events after it follow in one frame."""
 
 
 class Feed:
@@ -51,7 +52,7 @@ class Feed:
         viewer then knows, and the bytes added."""
         self._catch_up()
         if seq is None or seq < self._first - 1:
-            seq, frame = self._fresh_snapshot()
+            seq, frame = self._take_snapshot(0 if seq is None else FRESH)
             frames.append(frame)
             return seq, len(frame)
         start = index = seq - self._first + 1
@@ -63,13 +64,13 @@ class Feed:
         frames += self._frames[start:index]
         return seq + index - start, added
 
-    def _fresh_snapshot(self) -> tuple[int, bytes]:
-        """All that a viewer shows, as a frame, and its number. It may be a few events old: when
-        many viewers need one at once, it is made once."""
-        if self._snapshot is None or self._snapshot[0] < self._first - 1:
+    def _take_snapshot(self, age: int) -> tuple[int, bytes]:
+        """All that a viewer shows, as a frame, and its number; at most `age` events old."""
+        known = self._snapshot
+        if known is None or known[0] < max(self.log.seq - age, self._first - 1):
             frame = b'{"type":"snapshot",' + _json(self.log.snapshot())[1:]
-            self._snapshot = (self.log.seq, frame)
-        return self._snapshot
+            known = self._snapshot = (self.log.seq, frame)
+        return known
 
     def _catch_up(self) -> None:
         """Encode what was logged since the last time."""
