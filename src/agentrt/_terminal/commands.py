@@ -1,0 +1,161 @@
+"""What can be typed in the conversation that is no prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from .._agents import find_agents, resolve_agent
+from .._model.events import Choice
+from .._model.events import Command as AgentCommand
+from .text import one_line
+
+if TYPE_CHECKING:
+    from .repl import Repl
+
+
+class Command(Struct, frozen=True):
+    """`run` gets what is typed behind the name; an `AgentrtError` of it is told."""
+
+    name: str
+    description: str
+    run: Callable[[Repl, str], Awaitable[None]]
+    hint: str = ""
+
+
+async def _help(repl: Repl, argument: str) -> None:
+    repl.say("A line is a prompt; a \\ at its end goes on in the next one. Beside prompts:")
+    _table(repl, [(f"/{c.name} {c.hint}".rstrip(), c.description) for c in COMMANDS.values()])
+    session = repl.session
+    commands = session.snapshot().commands if session is not None else []
+    if commands:
+        repl.say("The agent's own (// before a name that is also one of the above):")
+        _table(repl, [(_name(c), one_line(c.description)) for c in commands])
+
+
+def _name(command: AgentCommand) -> str:
+    """How a command of the agent is typed."""
+    slash = "//" if command.name in COMMANDS else "/"
+    return f"{slash}{one_line(command.name)} {one_line(command.hint or '')}".rstrip()
+
+
+async def _quit(repl: Repl, argument: str) -> None:
+    repl.leave()
+
+
+async def _agent(repl: Repl, argument: str) -> None:
+    config = repl.setup.config
+    if argument:
+        repl.leave(next=repl.setup.changed(resolve_agent(argument, config)))
+        return
+    for each in find_agents(config):
+        if each.available:
+            mark = "*" if each.agent.name == repl.setup.agent.name else " "
+            repl.say(f"{mark} {each.agent.name}")
+    repl.say("/agent NAME begins a conversation with another one.")
+
+
+async def _new(repl: Repl, argument: str) -> None:
+    repl.leave(next=repl.setup.changed(repl.setup.agent))
+
+
+async def _mode(repl: Repl, argument: str) -> None:
+    session = repl.session
+    if session is None:
+        return
+    if argument:
+        await session.set_mode(argument)
+    modes = session.modes
+    _choices(repl, "mode", modes.modes if modes else [], modes.mode if modes else None)
+
+
+async def _model(repl: Repl, argument: str) -> None:
+    session = repl.session
+    if session is None:
+        return
+    if argument:
+        await session.set_model(argument)
+    modes = session.modes
+    _choices(repl, "model", modes.models if modes else [], modes.model if modes else None)
+
+
+def _choices(repl: Repl, what: str, choices: list[Choice], current: str | None) -> None:
+    if not choices:
+        repl.say(f"The agent has no {what} to choose.")
+    for choice in choices:
+        mark = "*" if choice.id == current else " "
+        description = f": {one_line(choice.description)}" if choice.description else ""
+        repl.say(f"{mark} {one_line(choice.id)}{description}")
+
+
+async def _queue(repl: Repl, argument: str) -> None:
+    word, _, number = argument.partition(" ")
+    if word == "clear":
+        repl.held.clear()
+        repl.waiting.clear()
+    elif word == "drop" and number.isdecimal() and 0 < int(number) <= len(_prompts(repl)):
+        place = int(number) - 1
+        if place < len(repl.held):
+            del repl.held[place]
+        else:
+            del repl.waiting[place - len(repl.held)]
+    elif word:
+        repl.say("/queue shows the waiting prompts, /queue drop N and /queue clear remove some.")
+        return
+    prompts = _prompts(repl)
+    for place, text in enumerate(prompts, 1):
+        repl.say(f"{place}  {one_line(text)}")
+    if repl.held:
+        repl.say(f"{len(repl.held)} held back; Enter goes on with them.")
+    if not prompts:
+        repl.say("No prompt is waiting.")
+
+
+def _prompts(repl: Repl) -> list[str]:
+    return [prompt.text for prompt in (*repl.held, *repl.waiting)]
+
+
+async def _cost(repl: Repl, argument: str) -> None:
+    usage = repl.session.snapshot().usage if repl.session is not None else None
+    if usage is None:
+        repl.say("The agent has not told.")
+        return
+    if usage.used is not None:
+        size = f" of {usage.size:,}" if usage.size is not None else ""
+        repl.say(f"context  {usage.used:,}{size} tokens")
+    if usage.total_tokens is not None:
+        repl.say(f"tokens   {usage.total_tokens:,}")
+    if usage.cost is not None:
+        repl.say(f"cost     {usage.cost:.4f} {one_line(usage.currency or 'USD')}")
+
+
+async def _session(repl: Repl, argument: str) -> None:
+    session = repl.session
+    if session is not None:
+        repl.say(f"agent    {one_line(session.agent.name)} {one_line(session.agent.version or '')}")
+        repl.say(f"session  {one_line(session.agent_session or '')} (agentrt --resume takes it)")
+        repl.say(f"folder   {repl.setup.cwd}")
+
+
+def _table(repl: Repl, rows: list[tuple[str, str]]) -> None:
+    width = max(len(name) for name, _ in rows)
+    for name, description in rows:
+        repl.say(f"  {name.ljust(width)}  {description}")
+
+
+COMMANDS: Final = {
+    command.name: command
+    for command in (
+        Command("help", "this", _help),
+        Command("agent", "the installed agents, or another one", _agent, "[NAME]"),
+        Command("new", "a new conversation with the same agent", _new),
+        Command("mode", "the agent's modes, or another one", _mode, "[ID]"),
+        Command("model", "the agent's models, or another one", _model, "[ID]"),
+        Command("queue", "the prompts that wait for their turn", _queue, "[drop N | clear]"),
+        Command("cost", "what the conversation has used", _cost),
+        Command("session", "the conversation's id, for --resume", _session),
+        Command("quit", "leave (so does Ctrl-D)", _quit),
+    )
+}

@@ -1,0 +1,130 @@
+"""`agentrt doctor`: starts agents, shakes hands with them, and says what works."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+
+import msgspec
+import trio
+from msgspec import Struct, structs
+
+from .._agents import Agent, find_agents
+from .._config import Config
+from .._errors import AgentrtError, AgentStartError
+from .._model.content import JsonObject
+from .._runtime.permissions import deny_all
+from .._runtime.scopes import bare_errors
+from .console import quoted
+from .setup import Setup
+from .text import one_line
+
+AT_ONCE = 2
+"""Agents started at the same time: more would only wait for each other."""
+
+
+class Finding(Struct, kw_only=True):
+    """What was found out about one agent."""
+
+    name: str
+    ok: bool = False
+    seconds: float = 0.0
+    """From its start to a session that takes prompts."""
+    protocol: str = ""
+    program: str = ""
+    version: str | None = None
+    capabilities: JsonObject = {}
+    mode: str | None = None
+    modes: list[str] = []
+    model: str | None = None
+    models: list[str] = []
+    notices: list[str] = []
+    error: str | None = None
+    stderr: str = ""
+    note: str = ""
+
+
+async def examine(agents: list[Agent], config: Config, *, as_json: bool) -> int:
+    """Start each agent in an empty folder, without a prompt. 1 if one of them does not work."""
+    findings: dict[str, Finding] = {}
+    limit = trio.CapacityLimiter(AT_ONCE)
+    told = 0
+
+    def tell() -> None:
+        """What is known, in order."""
+        nonlocal told
+        while told < len(agents) and agents[told].name in findings:
+            print("\n".join(_report(findings[agents[told].name])), flush=True)
+            told += 1
+
+    async def look(agent: Agent) -> None:
+        async with limit:
+            findings[agent.name] = await _examine(agent, config)
+        if not as_json:
+            tell()
+
+    async with bare_errors(), trio.open_nursery() as nursery:
+        for agent in agents:
+            nursery.start_soon(look, agent)
+    found = [findings[agent.name] for agent in agents]
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(found)).decode())
+    return 0 if all(each.ok for each in found) else 1
+
+
+def installed(config: Config) -> list[Agent]:
+    """The agents that can be examined on this machine."""
+    return [each.agent for each in find_agents(config) if each.available]
+
+
+async def _examine(agent: Agent, config: Config) -> Finding:
+    finding = Finding(
+        name=agent.name, protocol=agent.protocol, program=agent.command[0], note=agent.note
+    )
+    setup = Setup(agent=agent, config=config)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="agentrt-doctor-") as folder:
+        setup = structs.replace(setup, cwd=folder)
+        try:
+            async with setup.open(deny_all, limits=setup.limits, replay=False) as session:
+                finding.ok = True
+                finding.seconds = round(time.monotonic() - began, 2)
+                finding.version = session.agent.version
+                finding.capabilities = session.capabilities
+                modes = session.modes
+                if modes is not None:
+                    finding.mode, finding.model = modes.mode, modes.model
+                    finding.modes = [choice.id for choice in modes.modes]
+                    finding.models = [choice.id for choice in modes.models]
+                await session.aclose()
+        except AgentrtError as error:
+            finding.ok = False
+            finding.seconds = finding.seconds or round(time.monotonic() - began, 2)
+            finding.error = str(error).partition("\n---")[0]
+            if isinstance(error, AgentStartError):
+                finding.stderr = error.stderr
+    return finding
+
+
+def _report(finding: Finding) -> list[str]:
+    """One agent's finding for people."""
+    if not finding.ok:
+        lines = [f"✗ {finding.name}: {one_line(finding.error or '', 1000)} ({finding.seconds} s)"]
+        lines.append(f"    program       {finding.program}")
+        return [*lines, *(f"  {line}" for line in quoted(finding.stderr))]
+    version = one_line(finding.version or "of unknown version")
+    lines = [f"✓ {finding.name} {version}: ready after {finding.seconds} s"]
+    lines.append(f"    program       {finding.program} ({finding.protocol})")
+    can = [name for name, value in finding.capabilities.items() if value is True]
+    lines.append(f"    can           {', '.join(map(one_line, can)) or 'what it did not tell'}")
+    for what, now, all_ in (
+        ("mode", finding.mode, finding.modes),
+        ("model", finding.model, finding.models),
+    ):
+        if now is not None:
+            others = [one_line(each) for each in all_ if each != now]
+            rest = f" (also: {', '.join(others)})" if others else ""
+            lines.append(f"    {what:13} {one_line(now)}{rest}")
+    if finding.note:
+        lines.append(f"    note          {finding.note}")
+    return lines

@@ -1,0 +1,130 @@
+"""What one-shot mode writes to standard output: the answer as it comes, one object at the end, or
+every event."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from .._model.content import plain_text
+from .._model.events import Event, ItemDelta, ItemOpened
+from .._model.result import TurnResult
+from .._runtime.session import Session
+from .output import Output
+from .text import escaped
+
+FormatName: TypeAlias = Literal["text", "json", "stream-json"]
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Format(Protocol):
+    def take(self, event: Event, seq: int) -> None:
+        """Take the next event of the session."""
+        ...
+
+    def end(self, result: TurnResult) -> None:
+        """Everything has come."""
+        ...
+
+
+class Answer:
+    """The answer as one text: its items, with an empty line between two."""
+
+    def __init__(self) -> None:
+        self._items: set[str] = set()
+        self._last = ""
+        self._tail = ""
+
+    def take(self, event: Event) -> str:
+        """What the event adds to the text."""
+        if isinstance(event, ItemDelta):
+            return self._piece(event.item, event.text) if event.item in self._items else ""
+        if isinstance(event, ItemOpened):
+            item = event.item
+            # What a sub-agent says is said to the agent; what is replayed was said before.
+            if item.type == "text" and item.parent is None and not item.replay:
+                self._items.add(item.id)
+                return self._piece(item.id, plain_text(item.content))
+        return ""
+
+    def _piece(self, item: str, text: str) -> str:
+        if not text:
+            return ""
+        gap = ""
+        if item != self._last and self._tail:
+            gap = "\n" * (2 - (len(self._tail) - len(self._tail.rstrip("\n"))))
+        self._last = item
+        self._tail = (self._tail + gap + text)[-2:]
+        return gap + text
+
+
+class TextFormat:
+    """The answer while it comes, with a newline at its end."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self._answer = Answer()
+
+    def take(self, event: Event, seq: int) -> None:
+        self._out.say(self._answer.take(event))
+
+    def end(self, result: TurnResult) -> None:
+        if not self._out.at_line_start:
+            self._out.write("\n")
+
+
+class JsonFormat:
+    """One object when it is over: the fields of `TurnResult`; `text` is what the text format
+    writes."""
+
+    def __init__(self, out: Output, session: Session) -> None:
+        self._out = out
+        self._session = session
+        self._answer = Answer()
+        self._parts: list[str] = []
+
+    def take(self, event: Event, seq: int) -> None:
+        self._parts.append(self._answer.take(event))
+
+    def end(self, result: TurnResult) -> None:
+        agent = self._session.agent
+        told = {
+            "agent": agent.name,
+            "version": agent.version,
+            "session": self._session.agent_session,
+            **msgspec.structs.asdict(result),
+            "text": "".join(self._parts),
+        }
+        self._out.data(_line(self._out, _encode(told)))
+
+
+class StreamFormat:
+    """One event a line, each with its number."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+
+    def take(self, event: Event, seq: int) -> None:
+        self._out.data(_line(self._out, b'{"seq":%d,%b' % (seq, _encode(event)[1:])))
+
+    def end(self, result: TurnResult) -> None:
+        pass
+
+
+class Nothing:
+    """Where the answer is told together with all the rest, by the transcript."""
+
+    def take(self, event: Event, seq: int) -> None:
+        pass
+
+    def end(self, result: TurnResult) -> None:
+        pass
+
+
+def _line(out: Output, json: bytes) -> bytes:
+    """A line of JSON; on a terminal, what has power over it is escaped."""
+    if out.is_terminal:
+        json = escaped(json.decode()).encode()
+    return json + b"\n"

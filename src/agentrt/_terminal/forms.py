@@ -1,0 +1,140 @@
+"""Forms that an agent wants to be filled (elicitations), one field after the other."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .._model.content import JsonObject
+from .text import one_line, plain
+
+_YES_NO: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+
+
+class Unfit(ValueError):
+    """What was typed is no value of the field."""
+
+
+class Field:
+    """One field of a form: a property of its JSON schema."""
+
+    def __init__(self, name: str, schema: Any, required: bool) -> None:
+        self.name = name
+        self.required = required
+        self._schema: JsonObject = schema if isinstance(schema, dict) else {}
+        self.default: Any = self._schema.get("default")
+        self.type = self._schema.get("type", "string")
+        source = self._schema
+        if self.type == "array" and isinstance(self._schema.get("items"), dict):
+            source = self._schema["items"]
+        self._choices = _choices(source)
+
+    @property
+    def known(self) -> bool:
+        """Whether it is of a kind that can be typed in a line."""
+        if self.type == "array":
+            return bool(self._choices)
+        return self.type in ("string", "integer", "number", "boolean")
+
+    def lines(self) -> list[str]:
+        """What to show above the prompt, in the agent's words."""
+        lines = plain(str(self._schema.get("description") or "")).splitlines()
+        lines += [f"{n}  {one_line(label)}" for n, (_, label) in enumerate(self._choices, 1)]
+        return lines
+
+    @property
+    def prompt(self) -> str:
+        """What stands before the cursor."""
+        hints = []
+        if self.type == "array":
+            hints.append("numbers, with commas between")
+        elif self.type == "boolean":
+            hints.append("y or n")
+        elif self._choices or self.type in ("integer", "number"):
+            hints.append("a number")
+        if self.default is not None:
+            default = self.default if not isinstance(self.default, bool) else "ny"[self.default]
+            hints.append(f"Enter for {one_line(str(default))}")
+        elif not self.required:
+            hints.append("Enter to leave it out")
+        title = one_line(str(self._schema.get("title") or self.name))
+        return f"{title} ({'; '.join(hints)}): " if hints else f"{title}: "
+
+    def read(self, line: str) -> Any:
+        """The value of a typed line; None leaves the field out. Raises `Unfit`."""
+        line = line.strip()
+        if not line:
+            if self.default is not None or not self.required:
+                return self.default
+            raise Unfit("It is needed.")
+        if self.type == "array":
+            return [self._chosen(part.strip()) for part in line.split(",")]
+        if self._choices:
+            return self._chosen(line)
+        try:
+            match self.type:
+                case "boolean":
+                    return _YES_NO[line.lower()]
+                case "string":
+                    self._within(len(line), "minLength", "maxLength", " characters")
+                    return line
+                case "integer":
+                    value: float = int(line)
+                case _:
+                    value = float(line)
+        except Unfit:
+            raise
+        except (KeyError, ValueError):
+            raise Unfit("Type y or n." if self.type == "boolean" else "Type a number.") from None
+        self._within(value, "minimum", "maximum", "")
+        return value
+
+    def _within(self, value: float, low: str, high: str, unit: str) -> None:
+        least, most = self._schema.get(low), self._schema.get(high)
+        if isinstance(least, int | float) and value < least:
+            raise Unfit(f"At least {least}{unit}.")
+        if isinstance(most, int | float) and value > most:
+            raise Unfit(f"At most {most}{unit}.")
+
+    def _chosen(self, text: str) -> Any:
+        if text.isdecimal() and 1 <= int(text) <= len(self._choices):
+            return self._choices[int(text) - 1][0]
+        for value, label in self._choices:
+            if text.casefold() in (str(value).casefold(), label.casefold()):
+                return value
+        raise Unfit(f"Type a number from 1 to {len(self._choices)}.")
+
+
+def fields_of(form: JsonObject) -> list[Field] | None:
+    """The fields of a form, or None if it has some that cannot be typed in a line."""
+    properties = form.get("properties")
+    required = form.get("required")
+    needed = required if isinstance(required, list) else []
+    if not isinstance(properties, dict):
+        return []
+    fields = [Field(str(name), each, name in needed) for name, each in properties.items()]
+    if any(field.required and not field.known for field in fields):
+        return None
+    return [field for field in fields if field.known]
+
+
+def _choices(schema: JsonObject) -> list[tuple[Any, str]]:
+    """The values that are allowed, each with what to call it."""
+    values = schema.get("enum")
+    if isinstance(values, list):
+        names = schema.get("enumNames")
+        labels = names if isinstance(names, list) and len(names) == len(values) else values
+        return [(value, str(label)) for value, label in zip(values, labels, strict=True)]
+    for key in ("oneOf", "anyOf"):
+        options = schema.get(key)
+        if isinstance(options, list):
+            return [
+                (option["const"], _label(option))
+                for option in options
+                if isinstance(option, dict) and "const" in option
+            ]
+    return []
+
+
+def _label(option: JsonObject) -> str:
+    title, description = option.get("title") or option["const"], option.get("description")
+    return f"{title}: {description}" if description else str(title)

@@ -1,0 +1,282 @@
+"""One-shot mode: one prompt, its answer on standard output, an exit status that scripts can trust.
+
+A signal cancels the turn: the agent is told, and what it still says is written. A second one ends
+the agent at once, a third one this process.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from typing import Final
+
+import trio
+from msgspec import structs
+
+from .._errors import AgentrtError
+from .._model.events import Event, PermissionClosed, PermissionOpened, TurnEnded
+from .._model.result import TurnResult
+from .._runtime.scopes import bare_errors
+from .._runtime.session import Session, Subscription
+from .asking import Asker
+from .console import PARTING, Console, open_console, open_terminal, stderr_of
+from .formats import Format, FormatName, JsonFormat, Nothing, StreamFormat, TextFormat
+from .lines import LineReader
+from .setup import Setup, UsageError, exit_code
+from .signals import BROKEN_PIPE, ending_signals, let_the_next_one_kill
+from .text import one_line
+from .transcript import Transcript, how_it_ended
+
+FAILED, TIMED_OUT, DENIED = 1, 3, 5
+
+PATIENCE: Final = 3.0
+"""Seconds of silence after which it is told that standard input is being read."""
+
+_NORMAL: Final = frozenset({None, "end_turn", "stop_sequence", "stop", "success", "completed"})
+"""Agents' words for a turn that ended as it should."""
+
+
+async def one_shot(setup: Setup, prompt: str | None, format: FormatName) -> int:
+    """Run one prompt, or the one on standard input; returns the exit status."""
+    ending = Ending()
+    status = FAILED
+    with trio.open_signal_receiver(*ending_signals()) as signals:
+        async with bare_errors(), trio.open_nursery() as nursery:
+            nursery.start_soon(ending.obey, signals, nursery.cancel_scope)
+            async with open_console(ending.cannot_write) as console:
+                with ending.scope:
+                    try:
+                        text = await _whole_prompt(prompt, console)
+                        status = await _OneShot(setup, console, ending).run(text, format)
+                    except AgentrtError as error:
+                        console.tell_error(error)
+                        status = exit_code(error)
+                if ending.trouble:
+                    console.tell(ending.trouble)
+            nursery.cancel_scope.cancel(reason="done")
+    return status if ending.code is None else ending.code
+
+
+class Ending:
+    """How it ends before its time, and with which exit status."""
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+        self.scope = trio.CancelScope()
+        """Around all the work."""
+        self.rest = trio.CancelScope()
+        """Around the wait for what the agent goes on with behind the turn."""
+        self.resting = False
+        self.session: Session | None = None
+        self.trouble = ""
+
+    def cannot_write(self, error: OSError) -> None:
+        """Nobody takes the answer: then nobody needs it."""
+        if error.errno in (errno.EPIPE, errno.EIO):
+            self._now(BROKEN_PIPE)
+        else:
+            self.trouble = f"standard output: {os.strerror(error.errno or 0)}"
+            self._now(FAILED)
+
+    def _now(self, code: int) -> None:
+        if self.code is None:
+            self.code = code
+        self.scope.cancel(reason=f"exit status {code}")
+
+    async def obey(self, signals: AsyncIterator[int], everything: trio.CancelScope) -> None:
+        """Wait for the signals that end it."""
+        number = await anext(signals)
+        session = self.session
+        turn = session.state.turn if session is not None else None
+        if session is not None and (self.resting or (turn is not None and turn.origin == "user")):
+            self.code = 128 + number
+            session.cancel()
+            self.rest.cancel(reason=f"signal {number}")
+        else:
+            self._now(128 + number)
+        await anext(signals)
+        let_the_next_one_kill()
+        if session is not None:
+            await session.aclose()
+        everything.deadline = trio.current_time() + PARTING
+
+
+async def _whole_prompt(text: str | None, console: Console) -> str:
+    """The prompt of the arguments and, behind it, what is on standard input."""
+    if os.isatty(0):
+        prompt = text or ""
+    else:
+        prompt = "\n\n".join(filter(None, (text, await _piped(console))))
+    if not prompt.strip():
+        raise UsageError("no prompt: say -p TEXT, or write it to standard input")
+    return prompt
+
+
+async def _piped(console: Console) -> str:
+    async def explain() -> None:
+        await trio.sleep(PATIENCE)
+        console.tell("reading the prompt from standard input (use </dev/null if there is none)")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(explain)
+        piped = await LineReader(0).read_all()
+        nursery.cancel_scope.cancel(reason="it has come")
+    return piped
+
+
+class _OneShot:
+    """One prompt, from the opening of its session to the exit status."""
+
+    def __init__(self, setup: Setup, console: Console, ending: Ending) -> None:
+        self._setup = setup
+        self._console = console
+        self._ending = ending
+        self._rejected = Rejections()
+        self._ends: list[TurnEnded] = []
+
+    async def run(self, prompt: str, format: FormatName) -> int:
+        setup, console, ending = self._setup, self._console, self._ending
+        if setup.note:
+            console.tell(setup.note)
+        wanted = setup.config.permissions.mode or ("ask" if os.isatty(0) else "deny")
+        with ExitStack() as stack:
+            terminal = None
+            if wanted != "deny" and console.err.is_terminal:
+                terminal = 0 if os.isatty(0) else stack.enter_context(open_terminal())
+            if wanted == "ask" and terminal is None:
+                console.tell("nobody can be asked here, so permission requests are rejected")
+                wanted = "deny"
+            limits = setup.limits
+            if limits.hard is not None and "hard" in setup.config.limits:
+                limits = structs.replace(limits, drain=min(limits.drain, limits.hard))
+            policy = setup.policy(wanted, attended=terminal is not None)
+            async with setup.open(policy, limits=limits, replay=False) as session:
+                ending.session = session
+                result = await self._converse(session, prompt, format, terminal)
+                await session.aclose()
+        return self._verdict(result)
+
+    async def _converse(
+        self, session: Session, prompt: str, format: FormatName, terminal: int | None
+    ) -> TurnResult:
+        console, ending = self._console, self._ending
+        in_one = format == "text" and console.shared
+        answer = _format(format, console, session)
+        story = Transcript(console.err, answer=in_one, progress=console.err.is_terminal)
+        asker = Asker(session, story, can_ask=terminal is not None)
+        with session.subscribe(after=0) as events, session.subscribe(after=0) as others:
+            async with bare_errors(), trio.open_nursery() as viewers:
+                viewers.start_soon(self._write, events, answer)
+                viewers.start_soon(self._watch, others, story, asker, terminal)
+                result = await session.run(prompt, check=False)
+                ending.resting = True
+                with ending.rest, trio.move_on_after(session.limits.drain):
+                    await session.drained()
+                if ending.code is not None:
+                    await session.aclose()  # what it still did is told as ended
+                events.finish()
+                others.finish()
+        result = _decisive(result, self._ends)
+        answer.end(result)
+        story.end()
+        return result
+
+    async def _write(self, events: Subscription, answer: Format) -> None:
+        """Standard output, as fast as its reader takes it."""
+        async for event in events:
+            answer.take(event, events.seq)
+            if self._console.out.full:
+                await self._console.out.room()
+
+    async def _watch(
+        self, events: Subscription, story: Transcript, asker: Asker, terminal: int | None
+    ) -> None:
+        """Standard error, and the questions."""
+        async with trio.open_nursery() as nursery:
+            if terminal is not None:
+                nursery.start_soon(asker.serve, terminal)
+            async for event in events:
+                story.take(event)
+                asker.take(event)
+                if isinstance(event, TurnEnded):
+                    self._ends.append(event)
+                if said := self._rejected.take(event):
+                    self._console.tell(said)
+            nursery.cancel_scope.cancel(reason="all is told")
+
+    def _verdict(self, result: TurnResult) -> int:
+        """The exit status, and why, if it is not 0."""
+        rejected = self._rejected.count > 0
+        why = how_it_ended(result)
+        match result.outcome:
+            case "completed":
+                status = DENIED if rejected and result.stop_reason not in _NORMAL else 0
+                if status:
+                    why = f"the agent stopped ({result.stop_reason})"
+            case "timed_out":
+                status = TIMED_OUT
+            case "cancelled" | "refused" | "failed":
+                status = DENIED if rejected else FAILED
+            case _:
+                status = FAILED
+        if why is not None and self._ending.code is None:
+            denied = " after a permission request was rejected" if status == DENIED else ""
+            data = result.error.data if result.error is not None else None
+            self._console.tell(why + denied, stderr_of(data))
+        return status
+
+
+def _decisive(result: TurnResult, ends: list[TurnEnded]) -> TurnResult:
+    """How it all ended: as the prompt's turn, unless the agent failed in what it went on with."""
+    if result.outcome == "completed":
+        for end in ends:
+            if end.turn != result.turn and end.outcome not in ("completed", "cancelled"):
+                return structs.replace(
+                    result,
+                    turn=end.turn,
+                    outcome=end.outcome,
+                    by=end.by,
+                    stop_reason=end.stop_reason,
+                    error=end.error,
+                )
+    return result
+
+
+def _format(name: FormatName, console: Console, session: Session) -> Format:
+    match name:
+        case "text":
+            return Nothing() if console.shared else TextFormat(console.out)
+        case "json":
+            return JsonFormat(console.out, session)
+        case "stream-json":
+            return StreamFormat(console.out)
+
+
+class Rejections:
+    """Counts the permission requests that were rejected, by whomever."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._open: dict[str, PermissionOpened] = {}
+
+    def take(self, event: Event) -> str:
+        """What to say about it: a policy rejects silently."""
+        if isinstance(event, PermissionOpened):
+            self._open[event.request] = event
+        elif isinstance(event, PermissionClosed):
+            request = self._open.pop(event.request, None)
+            if request is not None and self._rejects(request, event):
+                self.count += 1
+                if event.by == "policy":
+                    form = request.form is not None or request.url is not None
+                    why = "nobody is asked here" if form else "see --permissions and --allow"
+                    return f"rejected: {one_line(request.title)} ({why})"
+        return ""
+
+    def _rejects(self, request: PermissionOpened, closed: PermissionClosed) -> bool:
+        if closed.outcome == "selected":
+            kinds = [each.kind for each in request.options if each.id == closed.option]
+            return any(kind.startswith("reject") for kind in kinds)
+        return closed.by not in ("turn", "agent")

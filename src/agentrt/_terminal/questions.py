@@ -1,0 +1,226 @@
+"""The agent's questions as lines of text, and the answers that count: choices, visits, forms.
+
+Each line that the agent had a part in stands behind a bar, so that none can look like a question
+of ours; what an option does is told in our words, its name only beside them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+from .._errors import LocalProtocolError
+from .._model.content import Diff, JsonObject
+from .._model.events import Item, PermissionOpened
+from .._runtime.permissions import Deny, choose_option
+from .._runtime.session import Session
+from .diffs import show_diff
+from .forms import Field, Unfit, fields_of
+from .text import as_json, one_line, plain
+
+LINES: Final = 24
+WIDTH: Final = 1000
+"""Lines of details, and characters of each, that are shown unless all are asked for."""
+
+_KINDS: Final = {
+    "allow_once": ("y", "allow once"),
+    "allow_always": ("a", "allow always"),
+    "reject_once": ("n", "reject"),
+    "reject_always": ("x", "reject always"),
+}
+
+
+class Question(Protocol):
+    """One question of the agent."""
+
+    @property
+    def prompt(self) -> str:
+        """What stands before the cursor."""
+        ...
+
+    def lines(self) -> list[str]:
+        """What to show above it."""
+        ...
+
+    def expects(self, line: str) -> bool:
+        """Whether this line could be meant as an answer."""
+        ...
+
+    def take(self, line: str) -> list[str] | None:
+        """None: that was the answer. Else what to show before it is asked again."""
+        ...
+
+
+def make_question(
+    session: Session, request: PermissionOpened, item: Item | None
+) -> Question | None:
+    """The question of a request; None if a line cannot answer it. `item`: what it is about."""
+    if request.url is not None:
+        return Visit(session, request, request.url)
+    if request.form is not None:
+        fields = fields_of(request.form)
+        return Form(session, request, fields) if fields else None
+    return Choice(session, request, item) if request.options else None
+
+
+def reject(session: Session, request: PermissionOpened) -> None:
+    """Say no, in the way that the request offers; nothing happens if it is over."""
+    option = choose_option(request.options, Deny())
+    try:
+        if option is not None:
+            session.answer(request.request, option.id)
+        else:
+            session.dismiss(request.request)
+    except LocalProtocolError:
+        pass
+
+
+class Choice:
+    """A permission request: one of its options, by a letter or a number."""
+
+    def __init__(self, session: Session, request: PermissionOpened, item: Item | None) -> None:
+        self._session = session
+        self._request = request
+        self._details = _details(request, item)
+        self._options: dict[str, str] = {}
+        self._offered: list[str] = []
+        for number, option in enumerate(request.options, 1):
+            key, words = _KINDS.get(option.kind, ("", "another answer"))
+            if not key or key in self._options:
+                key = str(number)
+            self._options[key] = option.id
+            name = one_line(option.name, 300)
+            called = "" if name.casefold() == words else f"   │ “{name}”"
+            self._offered.append(f"  {key}  {words}{called}")
+
+    @property
+    def prompt(self) -> str:
+        return f"{'/'.join(self._options)}? "
+
+    def lines(self) -> list[str]:
+        shown, more = _shortened(self._details)
+        return [
+            f"The agent asks: │ {one_line(self._request.title)}",
+            *(f"  │ {line}" for line in shown),
+            *([f"  … {more} not shown; d shows everything"] if more else []),
+            *self._offered,
+        ]
+
+    def expects(self, line: str) -> bool:
+        return line in self._options or line == "d"
+
+    def take(self, line: str) -> list[str] | None:
+        if line == "d":
+            return [*(f"  │ {each}" for each in self._details), *self._offered]
+        option = self._options.get(line)
+        if option is None:
+            return [f"Not an answer, so nothing is allowed yet. Type {self.prompt[:-2]} and Enter."]
+        self._session.answer(self._request.request, option)
+        return None
+
+
+def _details(request: PermissionOpened, item: Item | None) -> list[str]:
+    """What the agent would do, as far as it told; safe, but not shortened."""
+    lines: list[str] = []
+    tool = item.tool if item is not None else None
+    if tool is not None:
+        diffs = [part for part in tool.content if isinstance(part, Diff)]
+        if tool.name:
+            lines.append(f"tool: {one_line(tool.name)}")
+        if isinstance(tool.input, dict):
+            for name, value in tool.input.items():
+                lines += _entry(str(name), value)
+        elif tool.input is not None:
+            lines += plain(as_json(tool.input)).splitlines()
+        for diff in diffs:
+            lines += show_diff(diff)
+    if isinstance(request.detail, dict):
+        for name, value in request.detail.items():
+            if isinstance(value, str | int | float) and value is not True:
+                lines += _entry(str(name), value)
+    return lines
+
+
+def _entry(name: str, value: Any) -> list[str]:
+    text = value if isinstance(value, str) else as_json(value)
+    first, *rest = plain(text).splitlines() or [""]
+    return [f"{one_line(name)}: {first}", *(f"    {line}" for line in rest)]
+
+
+def _shortened(lines: list[str]) -> tuple[list[str], str]:
+    """What is shown of them at first, and in words what is not."""
+    shown = [line if len(line) <= WIDTH else f"{line[:WIDTH]} …" for line in lines[:LINES]]
+    if len(lines) > LINES:
+        return shown, f"{len(lines) - LINES} more lines"
+    return shown, "" if shown == lines else "the rest of long lines"
+
+
+class Visit:
+    """A page that the person should visit."""
+
+    prompt = "y/n? "
+
+    def __init__(self, session: Session, request: PermissionOpened, url: str) -> None:
+        self._session = session
+        self._request = request
+        self._url = url
+
+    def lines(self) -> list[str]:
+        return [
+            f"The agent asks you to visit a page: │ {one_line(self._request.title)}",
+            f"  │ {one_line(self._url, 2000)}",
+            "  y  I have been there",
+            "  n  I will not",
+        ]
+
+    def expects(self, line: str) -> bool:
+        return line in ("y", "n")
+
+    def take(self, line: str) -> list[str] | None:
+        if line == "y":
+            self._session.fill(self._request.request, {})
+        elif line == "n":
+            reject(self._session, self._request)
+        else:
+            return ["Type y or n and Enter."]
+        return None
+
+
+class Form:
+    """A form, one field after the other; it is sent behind the last one."""
+
+    def __init__(self, session: Session, request: PermissionOpened, fields: list[Field]) -> None:
+        self._session = session
+        self._request = request
+        self._left = fields
+        self._values: JsonObject = {}
+
+    @property
+    def prompt(self) -> str:
+        return f"│ {self._left[0].prompt}"
+
+    def lines(self) -> list[str]:
+        return [
+            f"The agent asks: │ {one_line(self._request.title)}",
+            "  (Ctrl-D answers nothing)",
+            *self._field(),
+        ]
+
+    def _field(self) -> list[str]:
+        return [f"  │ {line}" for line in self._left[0].lines()]
+
+    def expects(self, line: str) -> bool:
+        return True
+
+    def take(self, line: str) -> list[str] | None:
+        field = self._left[0]
+        try:
+            value = field.read(line)
+        except Unfit as error:
+            return [str(error)]
+        if value is not None:
+            self._values[field.name] = value
+        self._left = self._left[1:]
+        if self._left:
+            return self._field()
+        self._session.fill(self._request.request, self._values)
+        return None

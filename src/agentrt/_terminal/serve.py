@@ -1,0 +1,82 @@
+"""`agentrt serve`: sessions for browsers, and links to them on standard output."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+
+import trio
+from msgspec import structs
+
+from .._errors import AgentrtError
+from .._runtime.runtime import open_runtime
+from .._runtime.scopes import bare_errors
+from .._web.security import Security
+from .._web.server import serve
+from .._web.site import Site
+from .setup import Setup, UsageError, exit_code
+from .text import plain
+
+SECRETS = ("AGENTRT_SERVE_TOKEN", "AGENTRT_SERVE_VIEWER_TOKEN")
+"""Variables that agents do not inherit: with one they could allow themselves everything."""
+
+
+def make_security(setup: Setup) -> Security:
+    """The rules that the settings ask for. Raises `UsageError`."""
+    said = setup.config.serve
+    try:
+        return Security(
+            token=said.token,
+            viewer_token=said.viewer_token,
+            allow_hosts=said.allow_host,
+            allow_origins=said.allow_origin,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
+    """Serve until cancelled, and print a new link whenever one was used. `start`: open a session
+    with the agent at once."""
+    said, mode = setup.config.serve, setup.config.permissions.mode or "ask"
+    # An agent that was given by its command is one that pages can open sessions with.
+    agents = {**setup.config.agents, setup.agent.name: setup.agent}
+    config = structs.replace(setup.config, agents=agents)
+    env = {name: value for name, value in os.environ.items() if name not in SECRETS}
+    try:
+        async with (
+            bare_errors(),
+            open_runtime(config=config, permissions=setup.policy(mode), env=env) as runtime,
+            trio.open_nursery() as nursery,
+        ):
+            site = await nursery.start(
+                partial(serve, runtime, said.host, said.port, security=security)
+            )
+            nursery.start_soon(_print_links, site, said.viewer_token is not None)
+            if start:
+                await runtime.create(
+                    setup.agent, cwd=setup.cwd, model=setup.model, mode=setup.mode
+                )
+    except AgentrtError as error:
+        return _failed(str(error), exit_code(error))
+    except ValueError as error:  # an address that may not be listened on
+        return _failed(str(error), 2)
+    except OSError as error:
+        return _failed(f"cannot serve on {said.host} port {said.port}: {error}", 1)
+    return 0
+
+
+async def _print_links(site: Site, viewers: bool) -> None:
+    words = "agentrt: open"
+    while True:
+        print(f"{words} {site.link()}", flush=True)
+        if viewers:
+            print(f"agentrt: to look on only: {site.link('viewer')}", flush=True)
+        await site.link_used()
+        words = "agentrt: for another browser:"
+
+
+def _failed(message: str, status: int) -> int:
+    print(f"agentrt: {plain(message)}", file=sys.stderr)
+    return status

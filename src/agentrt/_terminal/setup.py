@@ -1,0 +1,130 @@
+"""What a session of the command line is made of: which agent, where, bounded and allowed how."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractAsyncContextManager
+
+from msgspec import Struct, structs
+
+from .._agents import BUILT_IN, Agent, acp, claude, find_agents, resolve_agent
+from .._config import Config, ConfigError, PermissionMode
+from .._errors import AgentNotFound, AgentrtError, LocalProtocolError, SessionNotFound
+from .._limits import Limits
+from .._runtime.open import open_session
+from .._runtime.permissions import (
+    Allow,
+    Ask,
+    Decision,
+    PermissionRequest,
+    Policy,
+    allow_all,
+    ask,
+    deny_all,
+    rules,
+)
+from .._runtime.session import Session
+
+DEMO = "demo"
+
+
+class UsageError(AgentrtError):
+    """The command line asks for something that makes no sense."""
+
+
+def exit_code(error: AgentrtError) -> int:
+    """The exit status for an error before, or instead of, a turn."""
+    if isinstance(error, UsageError | ConfigError | LocalProtocolError):
+        return 2
+    return 4 if isinstance(error, AgentNotFound | SessionNotFound) else 1
+
+
+class Setup(Struct, frozen=True, kw_only=True):
+    """All that is needed to open a session, and to open another one like it."""
+
+    agent: Agent
+    config: Config
+    cwd: str = "."
+    resume: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    note: str = ""
+    """Something to be said about the choice of the agent."""
+
+    def policy(self, mode: PermissionMode, *, attended: bool = False) -> Policy:
+        """The rules of the settings, and behind them what the mode says. `attended`: somebody is
+        there, to fill in forms where everything is allowed. Raises `UsageError`."""
+        if mode == "allow-all" and attended:
+            otherwise: Policy = _ask_forms
+        else:
+            otherwise = {"ask": ask, "deny": deny_all, "allow-all": allow_all}[mode]
+        permissions = self.config.permissions
+        try:
+            return rules(allow=permissions.allow, deny=permissions.deny, otherwise=otherwise)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds for this agent, with what the settings change."""
+        from .._runtime.wings import limits_for  # costs as much as all the rest
+
+        return self.config.bound(limits_for(self.agent, None))
+
+    def open(
+        self, policy: Policy, *, limits: Limits, replay: bool
+    ) -> AbstractAsyncContextManager[Session]:
+        """Open the session. `replay`: have a resumed agent repeat the conversation."""
+        return open_session(
+            self.agent,
+            cwd=self.cwd,
+            permissions=policy,
+            resume=self.resume,
+            model=self.model,
+            mode=self.mode,
+            options={} if replay else {"replay": False},
+            limits=limits,
+        )
+
+    def changed(self, agent: Agent) -> Setup:
+        """A new conversation, perhaps with another agent: models and modes are each one's own."""
+        new = structs.replace(self, agent=agent, resume=None, note="")
+        return new if agent == self.agent else structs.replace(new, model=None, mode=None)
+
+
+def _ask_forms(request: PermissionRequest) -> Decision:
+    """Everything is allowed, but what a form wants to know only a person can say. (Claude's have
+    no options, those of ACP bring a schema or a page.)"""
+    told = request.raw if isinstance(request.raw, dict) else {}
+    form = not request.options or "requestedSchema" in told or "url" in told
+    return Ask() if form else Allow()
+
+
+def choose_agent(
+    config: Config, name: str | None = None, command: str | None = None, protocol: str | None = None
+) -> tuple[Agent, str]:
+    """The agent that is asked for, or else the one to take; and what to say about the choice.
+
+    Raises `AgentNotFound` or `UsageError`.
+    """
+    if command is not None:
+        return resolve_agent(_of_command(command, protocol)), ""
+    wanted = name or config.agent
+    if wanted is not None:
+        return resolve_agent(wanted, config), ""
+    installed = (each.agent for each in find_agents(config) if each.available)
+    agent = next((each for each in installed if each.name != DEMO), None)
+    if agent is not None:
+        return agent, ""
+    return resolve_agent(BUILT_IN[DEMO]), (
+        "no agent is installed, so this is the built-in demo agent, which has no model"
+        " (`agentrt agents` says how to get one)"
+    )
+
+
+def _of_command(command: str, protocol: str | None) -> Agent:
+    try:
+        agent = claude(command) if protocol == "claude" else acp(command)
+    except ValueError as error:
+        raise UsageError(f"--command: {error}") from error
+    return structs.replace(agent, name=os.path.basename(agent.command[0]))

@@ -1,0 +1,70 @@
+"""Text of agents as a terminal may show it: without power over the terminal, or over the reader.
+
+What an agent, a tool or a file name says is somebody else's text. Escape sequences could move the
+cursor over a permission question, marks of direction could turn its words round.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""All control characters but newline and tab. The C1 codes are whole escape sequences."""
+
+_TURNING: Final = re.compile(r"[\u061c\u202a-\u202e\u2066-\u2069]")
+"""What overrides or isolates the direction of writing."""
+
+_OTHERS: Final = re.compile(r"[\x7f-\x9f\u061c\u202a-\u202e\u2066-\u2069]")
+
+_HIDDEN: Final = re.compile(
+    r"[\u00ad\u115f\u1160\u180e\u200b-\u200f\u2028\u2029\u2060-\u2064\u206a-\u206f\u3164\ufeff"
+    r"\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+"""What takes no room on the screen, or breaks a line; some of it is needed in running text (the
+joiners in emoji), none where somebody decides."""
+
+
+def without_controls(text: str) -> str:
+    """Running text for whoever reads it, a terminal or not: nothing in it is an escape."""
+    return _CONTROL.sub(_visible, text)
+
+
+def safe(text: str) -> str:
+    """Running text for a terminal."""
+    return _TURNING.sub("\N{REPLACEMENT CHARACTER}", without_controls(text))
+
+
+def plain(text: str) -> str:
+    """Text on which a decision rests: every character of it is seen. Lines stay lines."""
+    return _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", safe(text)).expandtabs(4)
+
+
+def one_line(text: str, width: int = 200) -> str:
+    """The same in one line, cut off in the middle if it is long: the end of a command counts."""
+    line = " ".join(plain(text).split())
+    if len(line) <= width:
+        return line
+    half = (width - 3) // 2
+    return f"{line[:half]} … {line[-half:]}"
+
+
+def as_json(value: Any) -> str:
+    """A value of an agent, for people."""
+    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+
+
+def escaped(json: str) -> str:
+    """JSON that says the same without a character that has power over a terminal. (Those below
+    the space are escaped in any JSON.)"""
+    return _OTHERS.sub(lambda match: f"\\u{ord(match.group()):04x}", json)
+
+
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code == 0x0D:
+        return ""  # of a CR LF; alone it would let a line be overwritten
+    if code < 0x20:
+        return chr(0x2400 + code)  # the picture of this control character
+    return "\N{SYMBOL FOR DELETE}" if code == 0x7F else "\N{REPLACEMENT CHARACTER}"

@@ -1,0 +1,191 @@
+"""One-shot mode on a terminal: progress, questions, and what may count as an answer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from program import FAST_DEMO, INERT, Program, Terminal, odd
+
+
+@contextmanager
+def asked(program: Program, prompt: str, *arguments: str) -> Iterator[Terminal]:
+    """A terminal on which the demo agent has asked its question, and time has passed."""
+    with program.terminal(*FAST_DEMO, "-p", prompt, *arguments) as terminal:
+        terminal.expect("y/a/n/x? ")
+        time.sleep(INERT)
+        yield terminal
+
+
+def test_a_question_shows_what_would_be_done_and_is_answered_by_a_letter(
+    program: Program,
+) -> None:
+    with asked(program, "edit notes.txt replace second by 2nd") as terminal:
+        assert "The agent asks: │ Edit notes.txt\n" in terminal.shown
+        assert "  │ -second line\n  │ +2nd line\n" in terminal.shown
+        assert "  y  allow once   │ “Allow”\n" in terminal.shown
+        terminal.line("y")
+        terminal.expect("I replaced 1 place in `notes.txt`.")
+        assert terminal.ended() == 0
+    assert (program.folder / "notes.txt").read_text() == "first line\n2nd line\n"
+
+
+@pytest.mark.parametrize("answer", ["n", "x"])
+def test_a_no_is_a_no(program: Program, answer: str) -> None:
+    with asked(program, "create new.txt with text") as terminal:
+        terminal.line(answer)
+        terminal.expect("You did not allow it")
+        assert terminal.ended() == 0
+    assert not (program.folder / "new.txt").exists()
+
+
+def test_anything_else_is_asked_again(program: Program) -> None:
+    with asked(program, "create new.txt with text") as terminal:
+        for line in ("", "yes", "Y", "y y", " y", "ok", "1"):
+            terminal.line(line)
+            terminal.expect("Not an answer, so nothing is allowed yet. Type y/a/n/x and Enter.")
+            terminal.expect("y/a/n/x? ")
+        terminal.line("n")
+        assert terminal.ended() == 0
+    assert not (program.folder / "new.txt").exists()
+
+
+def test_the_end_of_the_input_is_a_no(program: Program) -> None:
+    with asked(program, "create new.txt with text") as terminal:
+        terminal.ctrl("d")
+        terminal.expect("Rejected.")
+        assert terminal.ended() == 0
+    assert not (program.folder / "new.txt").exists()
+
+
+def test_what_was_typed_before_the_question_answers_nothing(program: Program) -> None:
+    with program.terminal(*FAST_DEMO, "-p", "create new.txt with text") as terminal:
+        terminal.line("y")
+        terminal.line("y")
+        terminal.expect("y/a/n/x? ")
+        terminal.line("y")
+        terminal.expect("Typed before the question could be read; please answer now.")
+        terminal.expect("y/a/n/x? ")
+        assert not (program.folder / "new.txt").exists()
+        time.sleep(INERT)
+        terminal.line("y")
+        terminal.expect("I created")
+        assert terminal.ended() == 0
+
+
+def test_an_interrupt_at_a_question_cancels_the_turn(program: Program) -> None:
+    with asked(program, "create new.txt with text") as terminal:
+        terminal.ctrl("c")
+        assert terminal.ended() == 130
+    assert not (program.folder / "new.txt").exists()
+
+
+def test_an_interrupt_in_a_slow_tool_cancels_the_turn(program: Program) -> None:
+    with program.terminal(*FAST_DEMO, "-p", "/slow 600") as terminal:
+        terminal.expect("→ Say nothing for 600 s")
+        terminal.ctrl("c")
+        terminal.expect("✗ Say nothing for 600 s: cancelled")
+        assert terminal.ended() == 130
+
+
+def test_nobody_is_asked_what_a_rule_allows(program: Program) -> None:
+    with program.terminal(*FAST_DEMO, "-p", "run date", "--allow", "Bash(date)") as terminal:
+        assert terminal.ended() == 0
+    assert "The agent asks" not in terminal.shown
+    assert "→ Run date" in terminal.shown
+
+
+def test_nobody_is_asked_where_nothing_is_allowed(program: Program) -> None:
+    flags = ("--permissions", "deny")
+    with program.terminal(*FAST_DEMO, "-p", "run date", *flags) as terminal:
+        terminal.expect("agentrt: rejected: Run date (see --permissions and --allow)")
+        assert terminal.ended() == 0
+
+
+def test_a_form_is_filled_field_by_field_even_where_all_is_allowed(program: Program) -> None:
+    flags = ("--permissions", "allow-all")
+    with program.terminal(*FAST_DEMO, "-p", "/form", *flags) as terminal:
+        terminal.expect("│ Place: ")
+        time.sleep(INERT)
+        terminal.line("")
+        terminal.expect("It is needed.")
+        terminal.line("Rome")
+        terminal.expect("│ Days (a number; Enter for 3): ")
+        terminal.line("99")
+        terminal.expect("At most 14.")
+        terminal.line("")
+        terminal.expect("  │ 2  fahrenheit\n")
+        terminal.line("2")
+        terminal.expect("│ With rain (y or n; Enter for y): ")
+        terminal.line("n")
+        terminal.expect("│ Shown (numbers, with commas between; Enter to leave it out): ")
+        terminal.line("1, 3")
+        told = terminal.expect("```json\n(.*?)```", regex=True)[1]
+        assert terminal.ended() == 0
+    assert json.loads(told) == {
+        "place": "Rome",
+        "days": 3,
+        "unit": "fahrenheit",
+        "rain": False,
+        "shown": ["wind", "pressure"],
+    }
+
+
+def test_an_answer_in_a_pipe_is_asked_about_on_the_terminal(program: Program) -> None:
+    """The prompt comes through a pipe, the answer goes into one, the question to the terminal."""
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    flags = (*FAST_DEMO, "--permissions", "ask")
+    with program.terminal(*flags, **streams) as terminal:
+        assert terminal.process.stdin is not None
+        assert terminal.process.stdout is not None
+        terminal.process.stdin.write(b"create new.txt with text")
+        terminal.process.stdin.close()
+        terminal.expect("y/a/n/x? ")
+        time.sleep(INERT)
+        terminal.line("y")
+        assert terminal.process.stdout.read() == b"I created `new.txt`.\n"
+        assert terminal.ended() == 0
+
+
+# --- what an agent can do to the terminal
+
+
+def test_an_agent_has_no_power_over_the_terminal_or_the_question(program: Program) -> None:
+    with program.terminal(*odd("escapes"), "-p", "go") as terminal:
+        terminal.expect("y/n? ")
+        time.sleep(INERT)
+        terminal.line("n")
+        terminal.expect("chosen: no")
+        assert terminal.ended() == 0
+    shown = terminal.raw.decode()
+    ours = ("\x1b[1m", "\x1b[2m", "\x1b[0m")
+    for escape in ours:
+        shown = shown.replace(escape, "")
+    assert not set("\x1b\x9b\x07\u202e\u200b") & set(shown)
+    assert "\r" not in shown.replace("\r\n", "\n")
+    # what the options do is told in our words; what the agent says stands behind a bar
+    lines = terminal.shown[terminal.shown.index("The agent asks") :].splitlines()
+    assert any(line.startswith("  y  allow once   │ “Reject␛[2Jwiped") for line in lines)
+    assert any(line.startswith("  n  reject   │ “Allow”") for line in lines)
+    assert any("  │ command: rm -rf /␛[2Jwiped" in line for line in lines)
+    assert [line for line in lines if line.startswith("Allow? [y]")] == []
+
+
+@pytest.mark.parametrize("setting", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_a_terminal_may_want_no_colour(program: Program, setting: dict[str, str]) -> None:
+    program.env |= setting
+    with asked(program, "create new.txt with text") as terminal:
+        terminal.line("n")
+        assert terminal.ended() == 0
+    assert b"\x1b" not in terminal.raw
+
+
+def test_json_on_a_terminal_is_json_without_power(program: Program) -> None:
+    flags = ("--permissions", "deny", "--output-format", "json")
+    with program.terminal(*odd("escapes"), "-p", "go", *flags) as terminal:
+        terminal.expect("\\u009b31mred \\u202egnp.exe")
+        assert terminal.ended() == 0

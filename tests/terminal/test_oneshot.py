@@ -1,0 +1,278 @@
+"""One prompt: what is written where, in each format, and the exit status."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from typing import Any
+
+import msgspec
+from program import FAST_DEMO, PATIENCE, Program, fake_claude, odd
+
+from agentrt._model.events import Event
+from agentrt._model.state import SessionState
+
+
+def events(output: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+# --- formats
+
+
+def test_text_is_the_answer_and_nothing_else(program: Program) -> None:
+    done = program.demo("list the files")
+    assert done.stdout == "In this folder:\n\n- `notes.txt` 23 B\n"
+    assert done.stderr == ""
+
+
+def test_parts_of_an_answer_are_a_blank_line_apart(program: Program) -> None:
+    done = program.run(*odd("breaks"), "-p", "go")
+    assert done.stdout == "one paragraph\n\nanother\n\n[image]\n\nthe last\n"
+
+
+def test_json_is_one_object_that_says_all_of_the_end(program: Program) -> None:
+    done = program.demo("list the files", "--output-format", "json")
+    told = json.loads(done.stdout)
+    assert done.stdout.count("\n") == 1
+    assert told["outcome"] == "completed"
+    assert told["stop_reason"] == "end_turn"
+    assert told["text"] == "In this folder:\n\n- `notes.txt` 23 B"
+    assert told["agent"] == "demo"
+    assert told["duration"] > 0
+    # its session is the one that --resume takes
+    more = program.demo("/title x", "--resume", told["session"], "--output-format", "json")
+    assert json.loads(more.stdout)["session"] == told["session"]
+
+
+def test_stream_json_is_the_whole_log_and_its_fold_is_the_state(program: Program) -> None:
+    done = program.demo("read notes.txt", "--output-format", "stream-json")
+    lines = done.stdout.splitlines()
+    told = events(done.stdout)
+    assert [each["seq"] for each in told] == list(range(1, len(told) + 1))
+    assert all(line.startswith('{"seq":') for line in lines)
+    assert (told[0]["kind"], told[0]["state"]["phase"]) == ("state", "starting")
+    assert (told[-1]["kind"], told[-1]["state"]["phase"]) == ("state", "idle")
+    assert told[-2]["kind"] == "turn.ended"
+    state = SessionState()
+    decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+    for line in lines:
+        state.apply(decoder.decode(line))
+    [turn] = state.turns.values()
+    assert turn.outcome == "completed"
+    assert [item.status for item in state.items.values()] == ["completed"] * 4
+    assert "second line" in [i for i in state.items.values() if i.type == "text"][-1].text
+
+
+def test_a_flood_of_lines_is_written_whole(program: Program) -> None:
+    done = program.demo("/flood 20000")
+    assert done.stdout == "".join(f"line {n}\n" for n in range(1, 20001))
+
+
+# --- what goes on behind the turn
+
+
+def test_what_the_agent_goes_on_with_in_the_background_belongs_to_the_answer(
+    program: Program,
+) -> None:
+    done = program.run(*fake_claude("background_agent"), "-p", "dig")
+    assert done.stdout == "Agent started.\n\nAgent finished.\n"
+
+
+def test_the_wait_for_it_ends_with_the_time_limit(program: Program) -> None:
+    done = program.run(*fake_claude("endless_shell"), "-p", "serve", "--timeout", "1")
+    assert done.stdout == "Shell started.\n"
+
+
+def test_an_agent_that_dies_over_it_is_1(program: Program) -> None:
+    done = program.run(*fake_claude("case_c"), "-p", "dig", "--output-format", "json", status=1)
+    told = json.loads(done.stdout)
+    assert (told["outcome"], told["text"]) == ("agent_died", "Agent started.")
+    assert done.stderr.startswith("agentrt: the agent's process ended (exit status 70)")
+
+
+# --- the prompt
+
+
+def test_the_prompt_may_come_on_standard_input(program: Program) -> None:
+    done = program.run(*FAST_DEMO, stdin="read notes.txt:2\n")
+    assert "second line" in done.stdout
+    assert "first line" not in done.stdout
+
+
+def test_standard_input_is_added_to_the_prompt(program: Program) -> None:
+    done = program.demo("create", "--output-format", "stream-json", stdin="one\ntwo\n")
+    [started] = [e for e in events(done.stdout) if e["kind"] == "turn.started"]
+    assert started["prompt"] == [{"type": "text", "text": "create\n\none\ntwo\n"}]
+
+
+def test_a_prompt_may_be_a_file(program: Program) -> None:
+    (program.folder / "prompt.txt").write_text("read notes.txt:1")
+    with open(program.folder / "prompt.txt") as file:
+        process = program.start(*FAST_DEMO, stdin=file)
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert b"first line" in out
+
+
+def test_no_prompt_at_all_is_wrong_usage(program: Program) -> None:
+    done = program.run(*FAST_DEMO, stdin=" \n", status=2)
+    assert done.stderr == "agentrt: no prompt: say -p TEXT, or write it to standard input\n"
+
+
+# --- exit statuses
+
+
+def test_an_error_of_the_agent_is_1_and_told_in_a_line(program: Program) -> None:
+    done = program.demo("/error", status=1)
+    assert done.stdout == "Some text, and then an error.\n"
+    assert done.stderr == (
+        "agentrt: the turn failed: An error, as asked for: This is what `/error` shows.\n"
+    )
+
+
+def test_an_agent_that_dies_is_1_with_its_last_words(program: Program) -> None:
+    done = program.demo("/crash 3", "--output-format", "stream-json", status=1)
+    [ended] = [e for e in events(done.stdout) if e["kind"] == "turn.ended"]
+    assert ended["outcome"] == "agent_died"
+    assert "ended (exit status 3) before the turn was over\n" in done.stderr
+    assert "  │ agentrt demo: crashing, as asked\n" in done.stderr
+
+
+def test_a_refusal_and_a_limit_of_the_agent_s_are_1(program: Program) -> None:
+    assert "the agent refused" in program.demo("/refuse", status=1).stderr
+    assert "stopped at a limit (max_tokens)" in program.demo("/limit", status=1).stderr
+
+
+def test_a_time_limit_is_3_and_the_agent_is_told(program: Program) -> None:
+    done = program.demo("/slow 600", "--timeout", "0.5", "--output-format", "stream-json", status=3)
+    [ended] = [e for e in events(done.stdout) if e["kind"] == "turn.ended"]
+    assert (ended["outcome"], ended["stop_reason"]) == ("timed_out", "cancelled")
+    assert done.stderr == "agentrt: the turn reached its hard limit of 0.5 s\n"
+
+
+def test_silence_beyond_its_limit_is_3_and_a_deaf_agent_gets_its_grace(program: Program) -> None:
+    flags = ("--idle-timeout", "0.3", "--cancel-grace", "0.3")
+    done = program.demo("/stubborn 600", *flags, status=3)
+    assert "reached its idle limit of 0.3 s" in done.stderr
+    assert "did not end its turn within 0.3 s of the cancel" in done.stderr
+
+
+def test_an_unknown_agent_is_4_and_close_names_are_told(program: Program) -> None:
+    done = program.run("--agent", "geminy", "-p", "hi", status=4)
+    assert done.stderr.startswith("agentrt: no agent is called 'geminy'; did you mean 'gemini'")
+
+
+def test_an_agent_that_is_not_installed_is_4_and_how_to_get_it_is_told(program: Program) -> None:
+    program.env["PATH"] = "/nowhere"
+    done = program.run("--agent", "qwen", "-p", "hi", status=4)
+    assert "npm install -g @qwen-code/qwen-code" in done.stderr
+
+
+def test_an_unknown_session_is_4(program: Program) -> None:
+    done = program.demo("hi", "--resume", "demo-nothing", status=4)
+    assert done.stderr.startswith("agentrt: demo: ")
+
+
+def test_a_program_that_is_no_agent_is_1_with_what_it_said(program: Program) -> None:
+    command = shlex.join(["sh", "-c", "echo broken >&2; exit 7"])
+    done = program.run("--command", command, "-p", "hi", status=1)
+    assert done.stderr == ("agentrt: sh ended before it was ready (exit status 7)\n  │ broken\n")
+
+
+def test_a_mode_that_the_agent_does_not_have_is_told_with_those_it_has(program: Program) -> None:
+    done = program.demo("hi", "--mode", "turbo", status=1)
+    assert "no mode 'turbo'; it has: ask, auto, plan" in done.stderr
+
+
+# --- permissions without a terminal
+
+
+def test_without_a_terminal_permission_is_denied_and_told(program: Program) -> None:
+    done = program.demo("create new.txt with text")
+    assert done.stdout == "You did not allow it, so I changed nothing.\n"
+    assert done.stderr == "agentrt: rejected: Create new.txt (see --permissions and --allow)\n"
+    assert not (program.folder / "new.txt").exists()
+
+
+def test_all_may_be_allowed(program: Program) -> None:
+    done = program.demo("create new.txt with text", "--permissions", "allow-all")
+    assert (program.folder / "new.txt").read_text() == "text\n"
+    assert done.stderr == ""
+
+
+def test_a_rule_allows_what_it_covers_and_no_more(program: Program) -> None:
+    rule = ("--allow", "Bash(touch good:*)")
+    program.demo("run touch good", *rule)
+    program.demo("run touch bad", *rule)
+    assert (program.folder / "good").exists()
+    assert not (program.folder / "bad").exists()
+
+
+def test_what_is_denied_is_denied_whatever_is_allowed(program: Program) -> None:
+    flags = ("--permissions", "allow-all", "--deny", "Bash(touch:*)")
+    done = program.demo("run touch bad", *flags)
+    assert not (program.folder / "bad").exists()
+    assert "rejected: Run touch bad" in done.stderr
+
+
+def test_asking_where_nobody_can_be_asked_is_told_and_rejects(program: Program) -> None:
+    done = program.demo("create new.txt with text", "--permissions", "ask")
+    assert done.stderr.startswith("agentrt: nobody can be asked here, so permission requests are")
+    assert not (program.folder / "new.txt").exists()
+
+
+def test_a_turn_that_ends_because_of_a_denial_is_5(program: Program) -> None:
+    done = program.run(*odd("sulks"), "-p", "go", status=5)
+    assert "the agent refused after a permission request was rejected" in done.stderr
+    assert program.run(*odd("sulks"), "-p", "go", "--allow", "Bash(make it so)").stdout == "done\n"
+
+
+def test_a_form_that_nobody_can_fill_is_declined_and_holds_nothing_up(program: Program) -> None:
+    done = program.demo("/form", "--permissions", "allow-all")
+    assert done.stderr.startswith("agentrt: rejected: Which weather would you like to see?")
+    assert done.stderr.endswith("(nobody is asked here)\n")
+
+
+# --- what agents say has no power
+
+
+def test_escapes_of_an_agent_do_not_reach_a_pipe(program: Program) -> None:
+    done = program.run(*odd("escapes"), "-p", "go")
+    assert not set("\x1b\x9b\x07\r") & set(done.stdout + done.stderr)
+    assert "\N{SYMBOL FOR ESCAPE}[2Jwiped" in done.stdout
+
+
+def test_the_answer_to_a_program_is_exact(program: Program) -> None:
+    done = program.run(*odd("escapes"), "-p", "go", "--output-format", "json")
+    assert "\x1b[2Jwiped\x1b]0;title\x07" in json.loads(done.stdout)["text"]
+
+
+# --- which agent
+
+
+def test_the_configured_agent_is_the_default(program: Program) -> None:
+    settings = program.home / ".config" / "agentrt" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    _, command = odd("sulks")
+    settings.write_text(f"agent = 'mine'\n[agents.mine]\ncommand = '''{command}'''\n")
+    assert "the agent refused" in program.run("-p", "go", status=5).stderr
+
+
+def test_without_any_agent_the_demo_agent_answers_and_says_so(program: Program) -> None:
+    program.env["PATH"] = "/nowhere"
+    code = "import sys, agentrt._agents.find as f; f._claude_places = lambda: iter(())\n"
+    code += "from agentrt._cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "-p", "list the files"],
+        cwd=program.folder,
+        env=program.env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert "notes.txt" in done.stdout
+    assert done.stderr.startswith("agentrt: no agent is installed, so this is the built-in demo")

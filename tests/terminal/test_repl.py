@@ -1,0 +1,305 @@
+"""The conversation in a terminal, as a person has it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+import pytest
+from program import FAST_DEMO, INERT, Program, Terminal, odd
+
+PROMPT = "\x1b[1m> \x1b[0m"
+
+
+@contextmanager
+def talking(program: Program, *arguments: str, **options: object) -> Iterator[Terminal]:
+    """A conversation with the demo agent that has begun."""
+    with program.terminal(*(arguments or FAST_DEMO), **options) as terminal:
+        terminal.expect("/help says what can be typed. Ctrl-C stops the agent, Ctrl-D leaves.\n")
+        terminal.expect(PROMPT)
+        yield terminal
+
+
+def test_a_conversation(program: Program) -> None:
+    """From the first line to the last: stream, permission, cancel, a dead agent, goodbye."""
+    with talking(program) as it:
+        assert "demo 0.1.0 · mode ask · model instant" in it.shown
+        it.line("read notes.txt")
+        it.expect("→ Read notes.txt")
+        it.expect("second line\n")
+        it.expect(PROMPT)
+
+        it.line("run echo works")
+        it.expect("y/a/n/x? ")
+        time.sleep(INERT)
+        it.line("y")
+        it.expect("The command ended with status 0")
+        it.expect(PROMPT)
+
+        it.line("/slow 600")
+        it.expect("→ Say nothing for 600 s")
+        it.ctrl("c")
+        it.expect("(stopping; Ctrl-C again leaves)")
+        it.expect("✗ Say nothing for 600 s: cancelled")
+        it.expect("— cancelled\n")
+        it.expect(PROMPT)
+        time.sleep(2.1)  # a Ctrl-C soon after another one means to leave
+
+        it.line("/crash 3")
+        it.expect("— the agent's process ended (exit status 3) before the turn was over\n")
+        it.expect("  │ agentrt demo: crashing, as asked\n")
+        it.expect(PROMPT)
+        it.line("list the files")
+        it.expect("the agent was started again")
+        it.expect("`notes.txt`")
+        it.expect(PROMPT)
+
+        it.ctrl("c")
+        it.expect("(Ctrl-C again leaves)")
+        it.expect(PROMPT)
+        it.ctrl("d")
+        assert it.ended() == 0
+
+
+def test_a_prompt_may_have_several_lines(program: Program) -> None:
+    with talking(program) as it:
+        it.line("create lines.txt with one\\")
+        it.expect("… ")
+        it.line("two")
+        it.expect("y/a/n/x? ")
+        time.sleep(INERT)
+        it.line("a")
+        it.expect("I created")
+        it.line("/quit")
+        assert it.ended() == 0
+    assert (program.folder / "lines.txt").read_text() == "one\ntwo\n"
+
+
+def test_what_is_typed_ahead_waits_for_its_turn(program: Program) -> None:
+    with talking(program) as it:
+        it.line("/slow 1")
+        it.expect("→ Say nothing")
+        it.line("read notes.txt:1")
+        it.expect("(waits for its turn, see /queue: read notes.txt:1)")
+        it.line("read notes.txt:2")
+        it.expect("(waits for its turn, see /queue: read notes.txt:2)")
+        it.line("/queue drop 1")
+        it.expect("1  read notes.txt:2\n")
+        it.expect("\n> read notes.txt:2\n")
+        it.expect("second line")
+        it.expect(PROMPT)
+        it.ctrl("d")
+        assert it.ended() == 0
+    assert "first line" not in it.shown
+
+
+def test_a_stop_holds_back_what_was_typed_ahead_until_enter(program: Program) -> None:
+    with talking(program) as it:
+        it.line("/slow 600")
+        it.expect("→ Say nothing")
+        it.line("read notes.txt:2")
+        it.expect("waits for its turn")
+        it.ctrl("c")
+        it.expect("(stopping; Ctrl-C again leaves; 1 waiting, Enter goes on with them)")
+        it.expect("— cancelled\n")
+        it.expect(PROMPT)
+        it.line("read notes.txt:1")
+        it.expect("first line")
+        it.expect(PROMPT)
+        assert "second line" not in it.shown
+        it.line("")
+        it.expect("second line")
+        it.expect(PROMPT)
+        it.line("/quit")
+        assert it.ended() == 0
+
+
+def test_a_line_typed_ahead_of_a_question_is_a_prompt_and_no_answer(program: Program) -> None:
+    with talking(program) as it:
+        it.line("create new.txt with text")
+        it.line("read notes.txt")
+        it.expect("y/a/n/x? ")
+        time.sleep(INERT)
+        it.line("n")
+        it.expect("✗ Create new.txt: denied")
+        it.expect("second line")
+        it.expect(PROMPT)
+        it.ctrl("d")
+        assert it.ended() == 0
+    assert not (program.folder / "new.txt").exists()
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_ctrl_c_twice_leaves(program: Program, busy: bool) -> None:
+    with talking(program) as it:
+        if busy:
+            it.line("/stubborn 600")
+            it.expect("cancel.")
+        it.ctrl("c")
+        it.expect("Ctrl-C again leaves)")
+        it.ctrl("c")
+        assert it.ended() == 130
+    assert "Traceback" not in it.shown
+
+
+def test_ctrl_d_while_the_agent_works_leaves_behind_its_turn(program: Program) -> None:
+    with talking(program) as it:
+        it.line("/slow 0.5")
+        it.expect("→ Say nothing")
+        it.ctrl("d")
+        it.expect("(leaving when this is done; Ctrl-C stops it)")
+        it.expect("That was a tool that says nothing while it runs.")
+        assert it.ended() == 0
+
+
+def test_ctrl_d_at_a_question_is_a_no_and_the_conversation_goes_on(program: Program) -> None:
+    with talking(program) as it:
+        it.line("create new.txt with text")
+        it.expect("y/a/n/x? ")
+        it.ctrl("d")
+        it.expect("Rejected.")
+        it.expect("You did not allow it")
+        it.expect(PROMPT)
+        it.line("/quit")
+        assert it.ended() == 0
+    assert not (program.folder / "new.txt").exists()
+
+
+def test_commands_show_and_change_the_session(program: Program) -> None:
+    with talking(program) as it:
+        it.line("/help")
+        it.expect("/queue [drop N | clear]  the prompts that wait for their turn\n")
+        it.expect("  //help ")
+        it.expect("  /slow seconds ")
+        it.line("/mode plan")
+        it.expect("* plan: ")
+        it.line("/mode turbo")
+        it.expect("agentrt: ")
+        it.expect("no mode 'turbo'")
+        it.line("/model")
+        it.expect("* instant: ")
+        it.line("/agent geminy")
+        it.expect("no agent is called 'geminy'; did you mean 'gemini'")
+        it.line("/queue")
+        it.expect("No prompt is waiting.")
+        it.line("//help")
+        it.expect("I am agentrt's built-in demo agent.")
+        it.expect(PROMPT)
+        it.line("/cost")
+        it.expect(r"context  \d+ of 200,000 tokens", regex=True)
+        it.line("/quit")
+        assert it.ended() == 0
+
+
+def test_a_session_can_be_left_and_taken_up_again(program: Program) -> None:
+    with talking(program) as it:
+        it.line("read notes.txt:2")
+        it.expect("second line")
+        it.expect(PROMPT)
+        it.line("/session")
+        session = it.expect(r"session  (\S+)", regex=True)[1]
+        it.line("/new")
+        it.expect("starting demo")
+        it.expect(PROMPT)
+        it.line("/session")
+        assert it.expect(r"session  (\S+)", regex=True)[1] != session
+        it.line("/quit")
+        assert it.ended() == 0
+    with talking(program, *FAST_DEMO, "--resume", session) as it:
+        assert "> read notes.txt:2\n→ Read notes.txt\n" in it.shown
+        assert "second line" in it.shown
+        it.ctrl("d")
+        assert it.ended() == 0
+
+
+def test_another_agent_that_does_not_start_costs_nothing(program: Program) -> None:
+    settings = program.home / ".config" / "agentrt" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f"[agents.other]\ncommand = '''{odd('locked')[1]}'''\n")
+    with talking(program) as it:
+        it.line("read notes.txt:2")
+        it.expect("second line")
+        it.expect(PROMPT)
+        it.line("/agent other")
+        it.expect("agentrt: other wants a login first: Log in first\n")
+        it.expect("starting demo")
+        it.expect("> read notes.txt:2\n")
+        it.expect(PROMPT)
+        it.ctrl("d")
+        assert it.ended() == 0
+
+
+def test_an_agent_that_does_not_start_is_an_error(program: Program) -> None:
+    with program.terminal(*odd("locked")) as it:
+        it.expect("wants a login first: Log in first\n")
+        assert it.ended() == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_and_the_agent(program: Program, number: int) -> None:
+    with talking(program) as it:
+        it.line("/slow 600")
+        it.expect("→ Say nothing")
+        agents = psutil.Process(it.process.pid).children()
+        it.process.send_signal(number)
+        assert it.ended() == 128 + number
+    assert psutil.wait_procs(agents, timeout=5)[1] == []
+
+
+def test_a_terminal_that_is_gone_ends_it(program: Program) -> None:
+    with talking(program) as it:
+        it.line("/flood 1000000")
+        it.expect("line 1\n")
+        it.hang_up()
+        assert it.process.wait(20) == 128 + signal.SIGHUP
+
+
+def test_many_lines_scroll_through_without_losing_one(program: Program) -> None:
+    with talking(program) as it:
+        it.line("/flood 20000")
+        it.expect("line 1\n")
+        it.expect("line 20000\n")
+        it.expect(PROMPT)
+        it.ctrl("d")
+        assert it.ended() == 0
+    assert "".join(f"line {n}\n" for n in range(1, 20001)) in it.shown
+
+
+def test_what_an_agent_does_by_itself_appears_above_a_new_prompt(program: Program) -> None:
+    with talking(program, "--agent", "demo") as it:
+        it.line("/background 1")
+        it.expect("My turn ends here")
+        it.expect(PROMPT)
+        it.type("read no")  # while something else is written
+        it.expect("· the agent goes on by itself")
+        it.expect("The background work is done.")
+        it.expect(PROMPT)
+        it.line("tes.txt")
+        it.expect("second line")
+        it.ctrl("d")
+        assert it.ended() == 0
+
+
+def test_the_keyboard_s_interrupt_does_not_reach_the_agent(program: Program) -> None:
+    with talking(program) as it:
+        it.line("/slow 600")
+        it.expect("→ Say nothing")
+        it.ctrl("c")
+        it.expect("— cancelled")  # and not: the agent's process ended
+        it.expect(PROMPT)
+        it.ctrl("d")
+        assert it.ended() == 0
+    assert "process ended" not in it.shown
+
+
+def test_output_that_is_no_terminal_has_no_escapes(program: Program) -> None:
+    with program.terminal(*FAST_DEMO, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as it:
+        it.line("read notes.txt:2")
+        it.ctrl("d")
+        out, err = it.process.communicate(timeout=20)
+    assert b"second line" in out
+    assert b"\x1b" not in out + err

@@ -1,0 +1,200 @@
+"""One-shot mode that is interrupted, told to end, or whose output nobody reads any more."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psutil
+import pytest
+from program import FAST_DEMO, PATIENCE, Program, read_some
+
+
+class Stream:
+    """The events of a running program, as they come."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self.told: list[dict[str, Any]] = []
+        self._left = b""
+
+    def until(self, kind: str, text: str = "") -> dict[str, Any]:
+        """Read on until an event of this kind whose line has this text in it."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            line, newline, rest = self._left.partition(b"\n")
+            if newline:
+                self._left = rest
+                self.told.append(json.loads(line))
+                if self.told[-1]["kind"] == kind and text.encode() in line:
+                    return self.told[-1]
+            else:
+                self._left += read_some(self.process.stdout, deadline)
+        raise AssertionError(f"no {kind} with {text!r} among {self.told}")
+
+    def rest(self) -> tuple[int, str]:
+        """Read to the end; the exit status, and standard error."""
+        out, err = self.process.communicate(timeout=PATIENCE)
+        self.told += [json.loads(line) for line in (self._left + out).splitlines()]
+        return self.process.returncode, err.decode()
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+
+@contextmanager
+def streaming(program: Program, prompt: str, *arguments: str) -> Iterator[Stream]:
+    with program.start(
+        *FAST_DEMO,
+        "-p",
+        prompt,
+        "--output-format",
+        "stream-json",
+        *arguments,
+        stdin=subprocess.DEVNULL,
+    ) as process:
+        try:
+            yield Stream(process)
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+)
+def test_a_signal_cancels_the_turn_and_its_end_is_told(
+    program: Program, number: int, status: int
+) -> None:
+    with streaming(program, "/slow 600") as stream:
+        stream.until("item.updated", "running")
+        stream.signal(number)
+        assert stream.rest() == (status, "")
+    [ended] = [e for e in stream.told if e["kind"] == "turn.ended"]
+    assert (ended["outcome"], ended["by"], ended["stop_reason"]) == (
+        "cancelled",
+        "user",
+        "cancelled",
+    )
+    assert [e["status"] for e in stream.told if e["kind"] == "item.closed"] == ["cancelled"]
+
+
+def test_a_second_signal_ends_an_agent_that_does_not_listen(program: Program) -> None:
+    with streaming(program, "/stubborn 600", "--cancel-grace", "600") as stream:
+        stream.until("item.delta", "listen to a ")
+        stream.signal(signal.SIGINT)
+        stream.until("state", '"cancelling"')
+        stream.signal(signal.SIGINT)
+        assert stream.rest()[0] == 130
+    assert [e["outcome"] for e in stream.told if e["kind"] == "turn.ended"] == ["cancelled"]
+
+
+def test_a_third_signal_kills_and_the_agent_ends_all_the_same(program: Program) -> None:
+    with streaming(program, "/stubborn 600", "--cancel-grace", "600") as stream:
+        stream.until("item.delta", "listen to a ")
+        agent = psutil.Process(_pid(stream))
+        stream.signal(signal.SIGINT)
+        stream.until("state", '"cancelling"')
+        stream.signal(signal.SIGINT)
+        while stream.process.poll() is None:  # until the second one has been taken
+            time.sleep(0.05)
+            stream.signal(signal.SIGINT)
+        assert stream.process.returncode in (-signal.SIGINT, 130)
+    psutil.wait_procs([agent], timeout=PATIENCE)
+    assert not agent.is_running()
+
+
+def _pid(stream: Stream) -> int:
+    pids = [e["state"]["agent"].get("pid") for e in stream.told if e["kind"] == "state"]
+    pid = pids[-1]
+    assert isinstance(pid, int)
+    return pid
+
+
+def test_an_interrupt_before_there_is_a_session_ends_it_at_once(program: Program) -> None:
+    told = program.folder / "told"
+    command = f"sh -c 'touch {told}; exec sleep 600'"
+    with program.start("-p", "go", "--command", command, stdin=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + PATIENCE
+        while not told.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, err) == (130, b"")
+
+
+def test_a_wait_for_the_prompt_is_explained_and_ends_with_a_signal(program: Program) -> None:
+    with program.start(*FAST_DEMO) as process:
+        assert b"reading the prompt" in read_some(process.stderr)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 143
+
+
+def test_signals_that_were_ignored_at_the_start_stay_ignored(program: Program) -> None:
+    code = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN);"
+    code += "os.execv(sys.executable, [sys.executable, '-m', 'agentrt', *sys.argv[1:]])"
+    arguments = (*FAST_DEMO, "-p", "/slow 1", "--output-format", "stream-json")
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        cwd=program.folder,
+        env=program.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        stream = Stream(process)
+        stream.until("item.updated", "running")
+        stream.signal(signal.SIGHUP)
+        assert stream.rest() == (0, "")
+
+
+# --- readers that go away
+
+
+def test_a_closed_pipe_ends_it_quietly(program: Program) -> None:
+    with program.start(*FAST_DEMO, "-p", "/flood 1000000", stdin=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert read_some(process.stdout).startswith(b"line 1\n")
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(PATIENCE) == 141
+
+
+@pytest.mark.parametrize("arguments", [("agents",), ("--help",), ("doctor", "--agent", "demo")])
+def test_the_other_commands_mind_a_closed_pipe_as_little(
+    program: Program, arguments: tuple[str, ...]
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        process = program.start(*arguments, stdout=writing)
+        _, err = process.communicate(timeout=PATIENCE)
+    finally:
+        os.close(writing)
+    assert (process.returncode, err) == (141, b"")
+
+
+def test_a_full_disk_is_told(program: Program) -> None:
+    with open("/dev/full", "wb") as full:
+        process = program.start(*FAST_DEMO, "-p", "list the files", stdout=full)
+        _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    assert err == b"agentrt: standard output: No space left on device\n"
+
+
+def test_a_reader_that_never_reads_holds_up_no_signal(program: Program) -> None:
+    with program.start(*FAST_DEMO, "-p", "/flood 1000000", stdin=subprocess.DEVNULL) as process:
+        assert read_some(process.stdout, size=1) == b"l"
+        process.send_signal(signal.SIGTERM)
+        while process.poll() is None:
+            time.sleep(0.3)
+            process.send_signal(signal.SIGTERM)
+        assert process.returncode in (143, -signal.SIGTERM)

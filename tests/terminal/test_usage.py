@@ -1,0 +1,178 @@
+"""What can be said on the command line, and what is said about what cannot."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from program import COMMAND, PATIENCE, Program, odd
+
+from agentrt import __version__
+
+
+def test_the_version_is_told_by_either_name_of_the_program(program: Program) -> None:
+    assert program.run("--version").stdout == f"agentrt {__version__}\n"
+    script = Path(sys.executable).with_name("agentrt")
+    told = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert told.stdout == f"agentrt {__version__}\n"
+
+
+@pytest.mark.parametrize("command", [(), ("agents",), ("doctor",)])
+def test_help_is_there_for_each_command(program: Program, command: tuple[str, ...]) -> None:
+    told = program.run(*command, "--help").stdout
+    assert told.startswith("usage: agentrt")
+    assert max(map(len, told.splitlines())) <= 100
+
+
+def test_the_examples_of_the_help_work(program: Program) -> None:
+    (program.folder / "README.md").write_text("# A title\n")
+    told = program.run("--help").stdout
+    examples = [line.strip() for line in told.splitlines() if "agentrt --agent demo -p" in line]
+    assert len(examples) >= 5
+    for example in examples:
+        words = shlex.split(example)[1:]
+        assert words[:3] == ["--agent", "demo", "-p"]
+        status = 3 if "--timeout" in words else 0
+        program.run(*words, "--model", "instant", status=status)
+    assert (program.folder / "a.txt").read_text() == "hello\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--frobnicate"], "unrecognized arguments: --frobnicate"),
+        (["fix the tests"], "a prompt is written -p TEXT"),
+        (["-p", "x", "--output-format", "xml"], "choose from"),
+        (["-p", "x", "--timeout", "soon"], "'soon' is no number of seconds (nor `none`)"),
+        (["-p", "x", "--timeout", "-1"], "no number of seconds"),
+        (["-p", "x", "--agent", "demo", "--command", "x"], "exclude each other"),
+        (["-p", "x", "--protocol", "acp"], "there is no --command"),
+        (["-p", "x", "--command", "it's"], "--command: No closing quotation"),
+        (["-p", "x", "--command", ""], "--command: an agent's command is empty"),
+        (["-p", "x", "--cwd", "/no/such/folder"], "--cwd: there is no folder '/no/such/folder'"),
+        (["-p", "x", "--agent", "demo", "--allow", "Bash(("], "no permission rule: 'Bash(('"),
+        (["-p", "x", "--agent", "demo", "--deny", "Edit(../x)"], "a path without .. is wanted"),
+    ],
+)
+def test_wrong_usage_is_2_and_told_in_a_line(
+    program: Program, arguments: list[str], message: str
+) -> None:
+    done = program.run(*arguments, status=2)
+    assert done.stdout == ""
+    assert done.stderr.startswith("agentrt: ")
+    assert message in done.stderr
+
+
+def test_a_wrong_setting_is_wrong_usage_and_its_file_is_named(program: Program) -> None:
+    file = program.home / "settings.toml"
+    file.write_text("[limits]\nhrad = 3\n")
+    program.env["AGENTRT_CONFIG"] = str(file)
+    done = program.demo("hello", status=2)
+    assert done.stderr.startswith(f"agentrt: {file}: limits.hrad is no setting; there are: ")
+
+
+def test_what_is_ignored_of_a_stranger_s_settings_is_told(program: Program) -> None:
+    (program.folder / ".agentrt.toml").write_text('[permissions]\nmode = "allow-all"\n')
+    done = program.demo("create new.txt with text")
+    assert "agentrt: warning: " in done.stderr
+    assert "permissions ignored" in done.stderr
+    assert not (program.folder / "new.txt").exists()
+
+
+def test_limits_of_the_command_line_win(program: Program) -> None:
+    program.env["AGENTRT_LIMITS_HARD"] = "0.1"
+    program.demo("/slow 0.5", status=3)
+    program.demo("/slow 0.5", "--timeout", "none")
+
+
+def test_a_closed_standard_output_is_no_accident(program: Program) -> None:
+    for arguments in ("--agent demo -p hello", "agents", "--help"):
+        command = f'exec "$@" {arguments} >&- </dev/null'
+        done = subprocess.run(
+            ["sh", "-c", command, "sh", *COMMAND],
+            cwd=program.folder,
+            env=program.env,
+            stderr=subprocess.PIPE,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, b""), arguments
+
+
+# --- agents and doctor
+
+
+def test_agents_lists_what_is_there_and_how_to_get_the_rest(program: Program) -> None:
+    program.env["PATH"] = "/nowhere"
+    told = program.run("agents").stdout
+    assert f"demo   {__version__}    acp       {sys.executable}" in " ".join(told.split("\n"))
+    assert "gemini            npm install -g @google/gemini-cli" in told
+
+
+def test_agents_for_programs_is_json(program: Program) -> None:
+    program.env["PATH"] = "/nowhere"
+    told = {each["name"]: each for each in json.loads(program.run("agents", "--json").stdout)}
+    assert told["demo"]["installed"] is True
+    assert told["demo"]["version"] == __version__
+    assert told["gemini"]["installed"] is False
+    assert told["gemini"]["version"] is None
+    assert told["gemini"]["install"].startswith("npm install -g")
+
+
+def test_doctor_says_what_works(program: Program) -> None:
+    told = program.run("doctor", "--agent", "demo").stdout
+    assert told.startswith(f"✓ demo {__version__}: ready after ")
+    assert "    can           resume, list_sessions" in told
+    assert "    mode          ask (also: auto, plan)" in told
+    [found] = json.loads(program.run("doctor", "--agent", "demo", "--json").stdout)
+    assert found["ok"] is True
+    assert found["protocol"] == "acp"
+    assert found["models"] == ["steady", "instant"]
+    assert 0 < found["seconds"] < PATIENCE
+
+
+def test_doctor_says_what_is_wrong(program: Program) -> None:
+    done = program.run("doctor", *odd("locked"), status=1)
+    assert "wants a login first: Log in first (" in done.stdout
+    assert "  │ ␛[31mno key␛[0m in the environment\n" in done.stdout
+    [found] = json.loads(program.run("doctor", *odd("locked"), "--json", status=1).stdout)
+    assert found["ok"] is False
+    assert found["error"].endswith("wants a login first: Log in first")
+    assert "no key" in found["stderr"]
+
+
+def test_doctor_shows_a_version_without_its_escapes(program: Program) -> None:
+    assert "1.2.3␛[31m: ready" in program.run("doctor", *odd("breaks")).stdout
+
+
+def test_doctor_leaves_the_folder_alone(program: Program) -> None:
+    before = sorted(program.folder.iterdir())
+    program.run("doctor", "--agent", "demo")
+    assert sorted(program.folder.iterdir()) == before
+
+
+# --- what it costs to be asked little
+
+
+def test_little_is_imported_to_say_little(program: Program) -> None:
+    code = (
+        "import sys, agentrt._cli as cli\n"
+        "cli.main({!r})\n"
+        "print(*[name for name in {!r} if name in sys.modules], file=sys.stderr)"
+    )
+    for arguments in (["--version"], ["agents", "--json"]):
+        heavy = ["agentrt._runtime.wings", "agentrt._acp.driver", "agentrt._claude.driver"]
+        heavy += ["trio_websocket", "prompt_toolkit", "rich", "asyncio", "pydantic"]
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(arguments, heavy)],
+            env={**program.env, "PATH": "/nowhere"},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=True,
+        )
+        assert done.stderr.split() == []
