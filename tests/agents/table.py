@@ -3,7 +3,7 @@
     python tests/agents/table.py [--junit FILE]
 
 With --junit, the table is made from the report of a run that already happened
-(`pytest tests/agents --junitxml=FILE`).
+(`pytest tests/agents/test_scenarios.py --junitxml=FILE`).
 """
 
 from __future__ import annotations
@@ -48,11 +48,12 @@ def outcomes(report: Path) -> dict[str, dict[str, str]]:
 
 def table(report: Path) -> str:
     went = outcomes(report)
-    rows = [["agent", "version", *SCENARIOS, "notes"]]
+    rows = [["agent", "version", "protocol", *SCENARIOS, "notes"]]
     for name, expected in EXPECTATIONS.items():
         package = PACKAGES[name]
         marks = [MARKS[went[name].get(test, "")] for test in SCENARIOS.values()]
-        rows.append([f"{package.title} (`{name}`)", package.version, *marks, expected.notes])
+        title = f"{package.title} (`{name}`)"
+        rows.append([title, package.version, package.protocol, *marks, expected.notes])
     rows.insert(1, ["---"] * len(rows[0]))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
@@ -66,7 +67,14 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
-        argv = [sys.executable, "-m", "pytest", HERE, "-q", f"--junitxml={report}"]
+        argv = [
+            sys.executable,
+            "-m",
+            "pytest",
+            HERE / "test_scenarios.py",
+            "-q",
+            f"--junitxml={report}",
+        ]
         run = subprocess.run(argv, stdout=sys.stderr)
         print(table(report))
     return run.returncode
