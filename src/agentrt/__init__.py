@@ -86,6 +86,10 @@ from ._runtime.permissions import deny_all as deny_all
 from ._runtime.permissions import rules as rules
 from ._runtime.query import Query as Query
 from ._runtime.query import query as query
+from ._runtime.runtime import AgentInfo as AgentInfo
+from ._runtime.runtime import Runtime as Runtime
+from ._runtime.runtime import SessionInfo as SessionInfo
+from ._runtime.runtime import open_runtime as open_runtime
 from ._runtime.session import Session as Session
 from ._runtime.session import Subscription as Subscription
 from ._runtime.tools import Tool as Tool
