@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 USAGE = """\
 agentrt [options]              a conversation
        agentrt [options] -p TEXT      one prompt
+       agentrt serve [options]        the same for browsers
        agentrt agents|doctor [options]"""
 
 DESCRIPTION = """\
@@ -32,6 +33,7 @@ Talk to a coding agent: in a conversation, or with one prompt whose answer goes 
 
 EXAMPLES = """\
 commands:
+  agentrt serve     serves sessions to browsers, and prints a link to the page
   agentrt agents    the agents that are known, which are installed, how to get the rest
   agentrt doctor    starts the installed agents and says what works
   (agentrt COMMAND --help says more)
@@ -73,6 +75,22 @@ examples:
 """
 
 
+SERVE = """\
+Serves sessions to browsers: prints a link to the page, which the first browser that opens it is let
+in by; and then another link. Ctrl-C or SIGTERM ends it: every page is told, every agent is ended.
+"""
+
+SERVE_EXAMPLES = """\
+examples:
+  agentrt serve
+  agentrt serve --agent demo --port 8000
+  agentrt serve --host 0.0.0.0 --port 8000 --allow-host agents.example --token "$TOKEN"
+
+A program without a browser connects to /ws with `Authorization: Bearer TOKEN`. To keep the token
+from those who list processes, say it as AGENTRT_SERVE_TOKEN.
+"""
+
+
 class _Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(
@@ -101,10 +119,7 @@ def _seconds(text: str) -> float | str:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="agentrt", usage=USAGE, description=DESCRIPTION, epilog=EXAMPLES)
     parser.add_argument("--version", action="version", version=f"agentrt {__version__}")
-    add = parser.add_argument_group("the agent").add_argument
-    add("--agent", metavar="NAME", help="a name of `agentrt agents`")
-    add("--command", metavar="'CMD ARGS'", help="any other agent: how to start it")
-    add("--protocol", choices=("acp", "claude"), help="what --command speaks (acp)")
+    _add_agent(parser)
     add = parser.add_argument_group("one prompt").add_argument
     add("-p", "--prompt", metavar="TEXT", help="the prompt; standard input is added to it")
     add(
@@ -112,8 +127,46 @@ def _parser() -> argparse.ArgumentParser:
         choices=("text", "json", "stream-json"),
         help="the answer while it comes (default), one object at the end, or one event a line",
     )
+    _add_session(parser)
+    parser.set_defaults(cwd=".")
+    commands = parser.add_subparsers(
+        prog="agentrt", dest="subcommand", metavar="COMMAND", help=argparse.SUPPRESS
+    )
+    agents = commands.add_parser("agents", description=AGENTS)
+    agents.add_argument("--json", action="store_true", help="for programs")
+    doctor = commands.add_parser(
+        "doctor", description=DOCTOR, epilog=DOCTOR_EXAMPLES, argument_default=argparse.SUPPRESS
+    )
+    add = doctor.add_argument
+    add("--agent", metavar="NAME", action="append", dest="agents", help="only this one; repeatable")
+    add("--command", metavar="'CMD ARGS'", help="any other agent: how to start it")
+    add("--protocol", choices=("acp", "claude"), help="what --command speaks (acp)")
+    add("--json", action="store_true", default=False, help="for programs")
+    serve = commands.add_parser(
+        "serve", description=SERVE, epilog=SERVE_EXAMPLES, argument_default=argparse.SUPPRESS
+    )
+    _add_agent(serve)
+    add = serve.add_argument_group("the server").add_argument
+    add("--host", metavar="ADDRESS", help="the address to listen on (127.0.0.1)")
+    add("--port", type=int, metavar="N", help="the port (0: any free one)")
+    add("--token", help="what programs show, and links stand for (random)")
+    add("--viewer-token", metavar="TOKEN", help="another one, which lets its bearers only look on")
+    add("--allow-host", metavar="NAME[:PORT]", action="append", help="a name that it is reached by")
+    add("--allow-origin", metavar="URL", action="append", help="an origin whose pages may connect")
+    _add_session(serve)
+    return parser
+
+
+def _add_agent(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("the agent").add_argument
+    add("--agent", metavar="NAME", help="a name of `agentrt agents`")
+    add("--command", metavar="'CMD ARGS'", help="any other agent: how to start it")
+    add("--protocol", choices=("acp", "claude"), help="what --command speaks (acp)")
+
+
+def _add_session(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the session").add_argument
-    add("--cwd", metavar="DIR", default=".", help="the folder that the agent works in")
+    add("--cwd", metavar="DIR", help="the folder that the agent works in")
     add("--resume", metavar="ID", help="go on with an earlier session, by the agent's own id")
     add("--model", metavar="ID", help="the agent's model, by its own name for it")
     add("--mode", metavar="ID", help="the agent's mode, by its own name for it")
@@ -122,7 +175,7 @@ def _parser() -> argparse.ArgumentParser:
         "--permissions",
         choices=("ask", "deny", "allow-all"),
         help="what happens to a request that no rule covers"
-        " (ask if standard input is a terminal, else deny)",
+        " (ask where somebody can be asked, else deny)",
     )
     add("--allow", metavar="RULE", action="append", help="allow what the rule covers")
     add("--deny", metavar="RULE", action="append", help="deny what the rule touches")
@@ -135,18 +188,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="S",
         help="how long a cancelled agent may take to end its turn (10)",
     )
-    commands = parser.add_subparsers(dest="subcommand", metavar="COMMAND", help=argparse.SUPPRESS)
-    agents = commands.add_parser("agents", description=AGENTS)
-    agents.add_argument("--json", action="store_true", help="for programs")
-    doctor = commands.add_parser(
-        "doctor", description=DOCTOR, epilog=DOCTOR_EXAMPLES, argument_default=argparse.SUPPRESS
-    )
-    add = doctor.add_argument
-    add("--agent", metavar="NAME", action="append", dest="agents", help="only this one; repeatable")
-    add("--command", metavar="'CMD ARGS'", help="any other agent: how to start it")
-    add("--protocol", choices=("acp", "claude"), help="what --command speaks (acp)")
-    add("--json", action="store_true", default=False, help="for programs")
-    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -228,6 +269,12 @@ def _work(options: argparse.Namespace) -> Callable[[], Awaitable[int]]:
         mode=options.mode,
     )
     setup.policy("deny")  # raises what is wrong with the rules
+    if options.subcommand == "serve":
+        from ._terminal.serve import make_security, serve_pages
+
+        start = options.agent is not None or options.command is not None
+        serve = partial(serve_pages, setup, make_security(setup), start=start)
+        return partial(until_signalled, serve)
     if options.prompt is not None or not os.isatty(0):
         from ._terminal.oneshot import one_shot
 
@@ -264,7 +311,12 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
         "cancel_grace": options.cancel_grace,
     }
     permissions = {"mode": options.permissions, "allow": options.allow, "deny": options.deny}
+    serve = {
+        name: getattr(options, name, None)
+        for name in ("host", "port", "token", "viewer_token", "allow_host", "allow_origin")
+    }
     return {
+        "serve": {name: value for name, value in serve.items() if value is not None},
         "limits": {name: value for name, value in limits.items() if value is not None},
         "permissions": {name: value for name, value in permissions.items() if value is not None},
     }

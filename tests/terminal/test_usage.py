@@ -12,6 +12,7 @@ import pytest
 from program import COMMAND, PATIENCE, Program, odd
 
 from agentrt import __version__
+from agentrt._cli import main
 
 
 def test_the_version_is_told_by_either_name_of_the_program(program: Program) -> None:
@@ -59,12 +60,19 @@ def test_the_examples_of_the_help_work(program: Program) -> None:
     ],
 )
 def test_wrong_usage_is_2_and_told_in_a_line(
-    program: Program, arguments: list[str], message: str
+    arguments: list[str],
+    message: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    done = program.run(*arguments, status=2)
-    assert done.stdout == ""
-    assert done.stderr.startswith("agentrt: ")
-    assert message in done.stderr
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    assert main(arguments) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith("agentrt: ")
+    assert message in err
 
 
 def test_a_wrong_setting_is_wrong_usage_and_its_file_is_named(program: Program) -> None:

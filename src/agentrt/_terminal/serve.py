@@ -19,7 +19,7 @@ from .setup import Setup, UsageError, exit_code
 from .text import plain
 
 SECRETS = ("AGENTRT_SERVE_TOKEN", "AGENTRT_SERVE_VIEWER_TOKEN")
-"""Variables that agents do not inherit: with one they could allow themselves everything."""
+"""Variables that agents do not inherit: what holds a token can answer its own questions."""
 
 
 def make_security(setup: Setup) -> Security:
@@ -55,9 +55,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
             )
             nursery.start_soon(_print_links, site, said.viewer_token is not None)
             if start:
-                await runtime.create(
-                    setup.agent, cwd=setup.cwd, model=setup.model, mode=setup.mode
-                )
+                await runtime.create(setup.agent, cwd=setup.cwd, model=setup.model, mode=setup.mode)
     except AgentrtError as error:
         return _failed(str(error), exit_code(error))
     except ValueError as error:  # an address that may not be listened on
