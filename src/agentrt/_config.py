@@ -72,6 +72,7 @@ class Serve(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535)] = 0
     token: str | None = None
+    viewer_token: str | None = None
     allow_host: tuple[str, ...] = ()
     allow_origin: tuple[str, ...] = ()
 
