@@ -64,6 +64,17 @@ async def test_a_grandchild_is_ended_although_the_agent_was_killed(script: str) 
         assert not running(grandchild)
 
 
+async def test_what_a_killed_agent_left_behind_is_not_given_time_to_finish() -> None:
+    with trio.fail_after(5):
+        async with started(sh("setsid sleep 60 & echo $!; read line"), limits=PATIENT) as agent:
+            grandchild = await grandchild_of(agent)
+            os.kill(agent.pid, signal.SIGKILL)
+            await agent.wait()
+            began = trio.current_time()
+        assert not running(grandchild)
+    assert trio.current_time() - began < PATIENT.stdin_close
+
+
 async def test_a_grandchild_that_cut_every_tie_was_noted_before_the_agent_left() -> None:
     with trio.fail_after(5):
         async with started(sh("env -i setsid sleep 60 & echo $!; read line")) as agent:

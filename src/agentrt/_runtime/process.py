@@ -88,25 +88,28 @@ async def close(
     `goodbye` writes the protocol's last lines, urgently, to `writer`; stdin is closed behind them.
     Then `limits.stdin_close` seconds for the agent to leave, SIGTERM and `limits.terminate`
     seconds, SIGKILL and `limits.kill` seconds. Each step ends as soon as nothing is left, and all
-    are made if something is: an agent that left behind what it started is not gone.
+    are made if something is: an agent that left behind what it started is not gone. If it has
+    died already, nobody listens to the gentler ones: what it left behind is signalled at once, and
+    does not finish what it was told to do.
 
     Shielded from cancellation and bounded by those times; what a SIGKILL cannot end is left alone.
     """
     with trio.CancelScope(shield=True):
         with trio.move_on_after(_WALK):
             await transport.note()
-        if goodbye is not None:
-            goodbye()
-        if writer is not None:
-            writer.close()
-        else:
-            transport.close_stdin()
-        with trio.move_on_after(limits.stdin_close):
-            await transport.wait_tree()
-            return
+        if transport.returncode is None:
+            if goodbye is not None:
+                goodbye()
+            if writer is not None:
+                writer.close()
+            else:
+                transport.close_stdin()
+            with trio.move_on_after(limits.stdin_close):
+                await transport.wait_tree()
+                return
+            with trio.move_on_after(_WALK):
+                await transport.note()
         transport.close_stdin()  # the goodbye did not get through
-        with trio.move_on_after(_WALK):
-            await transport.note()
         transport.terminate()
         with trio.move_on_after(limits.terminate):
             await transport.wait_tree()
