@@ -19,8 +19,9 @@ from .._runtime.client_tools import ClientTools
 from .._runtime.runtime import Runtime
 from .._runtime.session import Session
 from .._runtime.tools import Tool
+from .._wire.json import encode_line
 from .answers import ack, pack, refusal
-from .commands import Refused, ToolOffer
+from .commands import Command, Refused, ToolOffer
 from .feed import Feed
 from .native import as_refusal
 from .refusal import Code
@@ -55,6 +56,7 @@ class Hub:
         self._clients: OrderedDict[tuple[Role, str], Client] = OrderedDict()
         self._listening = {"": runtime.listen(self._sessions_changed)}  # and by session
         self._said: dict[str, object] = {}
+        self._list: bytes | None = None
         self._agents: tuple[float, list[Any]] = (-AGENTS, [])
         self._sessions_changed()
 
@@ -105,7 +107,9 @@ class Hub:
         )
 
     def list_frame(self) -> bytes:
-        return pack(type="sessions", sessions=self.runtime.list())
+        if self._list is None:
+            self._list = pack(type="sessions", sessions=self.runtime.list())
+        return self._list
 
     def _sessions_changed(self) -> None:
         """Sessions have come or gone."""
@@ -134,6 +138,7 @@ class Hub:
         published()
 
     def _list_changed(self) -> None:
+        self._list = None
         for viewer in self.viewers:
             viewer.list_changed()
 
@@ -167,7 +172,8 @@ class Hub:
 
 
 class _Answer(Struct):
-    """What became of one command. `frame` is None while it is under way."""
+    """What became of one command: `sent` stands for what it said. `frame` is None while it is under
+    way."""
 
     sent: int
     frame: bytes | None = None
@@ -199,8 +205,9 @@ class Client:
         self.viewer = None
         self.calls.disconnect()
 
-    def seen(self, id: str, digest: int) -> bool:
+    def seen(self, command: Command) -> bool:
         """Whether a command was sent before. If so it is answered as then, or will be."""
+        id, digest = command.id, hash(encode_line(command))
         known = self._answers.get(id)
         if known is None:
             self._answers[id] = _Answer(digest)

@@ -39,9 +39,6 @@ logger = logging.getLogger(__name__)
 Fields: TypeAlias = dict[str, Any]
 """What an `ack` says beside `ok`."""
 
-LOOKING: Final = (c.Attach, c.Detach, c.ListSessions)
-"""What a mere viewer may do, too."""
-
 
 # --- the connection
 
@@ -82,24 +79,20 @@ def _detach(hub: Hub, viewer: Viewer, command: c.Detach) -> Fields:
     return {"session": command.session}
 
 
-def perform(hub: Hub, viewer: Viewer, client: Client, command: c.Command, digest: int) -> None:
+def perform(hub: Hub, viewer: Viewer, client: Client, command: c.Command) -> None:
     """Carry out a command of a client that has said hello, unless it has been, and answer it."""
     id = command.id
-    if viewer.role == "viewer" and not isinstance(command, LOOKING):
-        viewer.reply(refusal(id, Refused("forbidden", "a viewer only looks on")))
-        return
+    look = _LOOKS.get(type(command))
     try:
-        match command:  # these two are about the connection, and so are their answers
-            case c.Attach():
-                viewer.reply(ack(id, **_attach(hub, viewer, command)))
-                return
-            case c.Detach():
-                viewer.reply(ack(id, **_detach(hub, viewer, command)))
-                return
+        if look is not None:  # it is about this connection, and done again on another one
+            viewer.reply(ack(id, **look(hub, viewer, command)))
+            return
+        if viewer.role == "viewer" and not isinstance(command, c.ListSessions):
+            raise Refused("forbidden", "a viewer only looks on")
     except Refused as error:
         viewer.reply(refusal(id, error))
         return
-    if client.seen(id, digest):
+    if client.seen(command):
         return
     try:
         job = _JOBS.get(type(command))
@@ -257,6 +250,11 @@ def _ask_agent(
 
     return make
 
+
+_LOOKS: Final[dict[type[c.Command], Callable[[Hub, Viewer, Any], Fields]]] = {
+    c.Attach: _attach,
+    c.Detach: _detach,
+}
 
 _ACTS: Final[dict[type[c.Command], Callable[[Hub, Client, Any], Fields]]] = {
     c.Prompt: _prompt,

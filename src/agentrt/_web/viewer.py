@@ -76,7 +76,7 @@ class Viewer:
         elif self.client is None:
             self.reply(refusal(command.id, Refused("bad_request", "the first frame is `hello`")))
         else:
-            perform(self._hub, self, self.client, command, hash(text))
+            perform(self._hub, self, self.client, command)
 
     # --- what is to be sent
 
@@ -106,15 +106,15 @@ class Viewer:
         feed.viewers.discard(self)
 
     def news(self) -> None:
-        """A session that it follows has more."""
+        """There is more of what may wait."""
         if self._awaits_news:
             self._wake()
 
     def list_changed(self) -> None:
         """The list of sessions is another one."""
-        if self.client is not None and not self._list_changed:
+        if self.client is not None:
             self._list_changed = True
-            self._wake()
+            self.news()
 
     def end(self, code: Code, reason: str) -> None:
         """Have the connection ended when what is answered already is sent. Idempotent."""
@@ -154,13 +154,14 @@ class Viewer:
 
     def _due(self) -> bool:
         """Whether something is to be sent now."""
-        if self._replies or self._list_changed or self._ended is not None or self._closed:
+        if self._replies or self._ended is not None or self._closed:
             return True
         now = trio.current_time()
         return now >= self._beat_at or (now >= self._rested and self._behind())
 
     def _behind(self) -> bool:
-        return any(seq != feed.log.seq for feed, seq in self._places.items())
+        """Whether there is something that may wait until the viewer has rested."""
+        return self._list_changed or any(seq != feed.log.seq for feed, seq in self._places.items())
 
     def _far_behind(self) -> bool:
         """Whether the agent is faster than this viewer: a snapshot will serve it better."""
