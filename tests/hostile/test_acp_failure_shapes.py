@@ -3,6 +3,7 @@ are those of the second table in `docs/failure-shapes.md`, which says where the 
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -21,7 +22,6 @@ from .kit import (
     Marks,
     bad_session,
     notices,
-    told,
     until,
     works,
 )
@@ -144,7 +144,23 @@ async def test_12_a_request_that_waits_when_the_agent_dies_fails_at_once() -> No
         await works(session)
 
 
-# --- 16–23: cancels
+# --- 14–23: cancels
+
+
+async def test_14_a_cancel_right_behind_its_prompt_that_is_lost_is_sent_once_more() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.wait_for("session/cancel")  # lost
+        agent.wait_for("session/cancel")
+        agent.end(prompt, "cancelled")
+
+    limits = replace(PATIENT, cancel_resend=0.1)
+    async with bad_session(misbehave=misbehave, limits=limits) as session:
+        pid = session.agent.pid
+        async with session.prompt("misbehave") as turn:
+            turn.cancel()
+        assert turn.result.outcome == "cancelled"
+        await works(session)
+        assert session.agent.pid == pid
 
 
 async def test_16_a_turn_that_nobody_cancelled_may_end_cancelled() -> None:
@@ -326,6 +342,45 @@ async def test_35_an_unknown_request_of_the_agent_is_answered_at_once() -> None:
         await works(session)
 
 
+async def test_36_a_second_prompt_waits_for_an_agent_that_would_drop_the_first() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        if agent.pending(0.3):
+            agent.refuse(prompt, -32600, "a prompt is running")
+        agent.say("first")
+        agent.end(prompt)
+
+    async with bad_session(misbehave=misbehave) as session, session.prompt("misbehave") as turn:
+        with pytest.raises(agentrt.Busy):
+            await session.run("second", when="reject")
+        assert (await session.run("second")).text == "second"
+        assert (turn.result.outcome, turn.result.text) == ("completed", "first")
+
+
+async def test_38_one_foreign_field_does_not_cost_the_update() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        terminal = {"type": "terminal", "terminalId": "nobody-knows-it"}
+        agent.update("tool_call", toolCallId="c", title="Run", content=[terminal], locations="?")
+        agent.update("tool_call_update", toolCallId="c", status="completed", rawOutput="done")
+        agent.end(prompt)
+
+    async with bad_session(misbehave=misbehave) as session:
+        await session.run("misbehave")
+        [item] = [item for item in session.snapshot().items if item.tool is not None]
+        assert (item.status, item.tool.title, item.tool.output) == ("completed", "Run", "done")
+        assert await notices(session) == ["wrong_fields"]
+        await works(session)
+
+
+async def test_48_nothing_is_allowed_by_being_the_first_option() -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.say(str(agent.ask()))  # "yes" comes first
+        agent.end(prompt)
+
+    async with bad_session(misbehave=misbehave) as session:
+        assert (await session.run("misbehave")).text == "no"
+        await works(session)
+
+
 # --- 39–41, 46: beginnings and errors
 
 
@@ -397,18 +452,12 @@ async def test_40_a_load_that_hangs_in_a_restart_fails_the_prompt_and_keeps_the_
         sys.exit(1)
 
     def load_session(agent: Agent, request: Message) -> None:
-        tries = Path(agent.arg)
-        if tries.exists():
+        if os.path.exists(agent.arg):
             agent.answer(request, {})
-        tries.touch()
-
-    def start(agent: Agent) -> None:
-        global Path
-        from pathlib import Path
+        open(agent.arg, "w").close()
 
     limits = replace(SHORT, handshake=0.5)
     async with bad_session(
-        start=start,
         misbehave=misbehave,
         load_session=load_session,
         capabilities=LOADS,
@@ -420,7 +469,6 @@ async def test_40_a_load_that_hangs_in_a_restart_fails_the_prompt_and_keeps_the_
             await session.run("again")
         assert session.agent_session == "s1"
         await works(session)
-        assert (await told(session))[-1] is not None
 
 
 async def test_41_what_a_restarted_agent_repeats_of_the_conversation_is_not_shown_again() -> None:
