@@ -51,7 +51,11 @@ def agents(session: nox.Session) -> None:
     install(session, "-e", ".[test]", *group("agents"))
     session.run("python", "tests/agents/install.py", *session.posargs)
     chosen = ["-k", " or ".join(session.posargs)] if session.posargs else []
-    session.run("python", "-m", "pytest", "tests/agents", *chosen)
+    report = Path(session.create_tmp()) / "agents.xml"
+    try:
+        session.run("python", "-m", "pytest", "tests/agents", f"--junitxml={report}", *chosen)
+    finally:  # the table is wanted above all when something failed
+        session.run("python", "tests/agents/table.py", "--junit", str(report))
 
 
 @nox.session

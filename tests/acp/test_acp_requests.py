@@ -288,9 +288,10 @@ def test_an_unknown_request_is_answered_at_once(method: str) -> None:
     assert peer.notices() == ["unknown_request"]
 
 
-def test_an_unknown_notification_is_told_and_a_dollar_one_ignored() -> None:
+def test_an_unknown_notification_is_told_and_a_dollar_or_a_vendor_s_own_one_ignored() -> None:
     peer = opened()
-    peer.say({"method": "_session/retrying", "params": {"n": 1}}, {"method": "$/progress"})
+    peer.say({"method": "session/retrying", "params": {"n": 1}}, {"method": "$/progress"})
+    peer.say({"method": "_auth/status_update", "params": {}})
     assert peer.notices() == ["unknown_notification"]
     assert peer.sent == []
 

@@ -359,7 +359,7 @@ class AcpDriver:
         if method == "$/cancel_request":
             if isinstance(params, dict) and "requestId" in params:
                 self._requests.withdraw(params["requestId"])
-        elif not method.startswith("$/"):
+        elif not method.startswith(("$/", "_")):  # the vendor's own are nobody else's business
             known = method == "elicitation/complete"
             self._channel.tell(
                 "info",

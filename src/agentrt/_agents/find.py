@@ -112,8 +112,9 @@ def _named(name: str, known: Mapping[str, Agent]) -> Agent:
 def _find(agent: Agent) -> Found:
     for program, *arguments in (agent.command, *agent.alternatives):
         for path in _programs(agent, program):
-            if agent.installed_as and not re.search(agent.installed_as, os.path.realpath(path)):
-                continue
+            named = os.path.basename(program) == program
+            if named and not re.search(agent.installed_as or "", os.path.realpath(path)):
+                continue  # another program of that name
             return Found(agent=structs.replace(agent, command=(path, *arguments)), path=path)
     return Found(agent=agent, path=None)
 
