@@ -6,7 +6,6 @@ it tells the viewers; none of that waits for anybody.
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -27,8 +26,6 @@ from .native import as_refusal
 from .refusal import Code
 from .security import Role
 from .viewer import Viewer
-
-logger = logging.getLogger(__name__)
 
 PROTOCOL: Final = "agentrt.v1"
 
@@ -55,7 +52,6 @@ class Hub:
         self.feeds: dict[str, Feed] = {}
         self._clients: OrderedDict[tuple[Role, str], Client] = OrderedDict()
         self._listening = {"": runtime.listen(self._sessions_changed)}  # and by session
-        self._said: dict[str, object] = {}
         self._list: bytes | None = None
         self._agents: tuple[float, list[Any]] = (-AGENTS, [])
         self._sessions_changed()
@@ -117,7 +113,6 @@ class Hub:
         for id in self.feeds.keys() - now:
             self.feeds.pop(id).over = True
             self._listening.pop(id)()
-            self._said.pop(id, None)
         for id in now - self.feeds.keys():
             self._add(self.runtime.get(id))
         self._list_changed()
@@ -126,16 +121,17 @@ class Hub:
         log = session._engine.log
         feed = self.feeds[session.id] = Feed(log, self.limits.viewer_outbox)
 
+        listed = (log.state.state.phase, log.state.title)
+
         def published() -> None:
+            nonlocal listed
             for viewer in feed.viewers:
                 viewer.news()
-            line = (log.state.state.phase, log.state.title)
-            if self._said.get(session.id, line) != line:
+            if listed != (now := (log.state.state.phase, log.state.title)):
+                listed = now
                 self._list_changed()
-            self._said[session.id] = line
 
         self._listening[session.id] = log.listen(published)
-        published()
 
     def _list_changed(self) -> None:
         self._list = None
@@ -148,7 +144,7 @@ class Hub:
         """The client that a viewer is. The newest connection of a client is the one that counts."""
         client = None if token is None else self._clients.get((viewer.role, token))
         if client is None:
-            client = Client(self, token)
+            client = Client(self)
         if token is not None:
             self._clients[viewer.role, token] = client
             self._clients.move_to_end((viewer.role, token))
@@ -182,8 +178,7 @@ class _Answer(Struct):
 class Client:
     """What is remembered of a client: the answers to its commands, and its tools."""
 
-    def __init__(self, hub: Hub, token: str | None) -> None:
-        self.token = token
+    def __init__(self, hub: Hub) -> None:
         self.viewer: Viewer | None = None
         self.tools: tuple[Tool, ...] = ()
         self.calls = ClientTools()
