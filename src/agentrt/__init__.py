@@ -6,8 +6,6 @@ The layers, each importing only what is below it: the terminal and the web front
 the wire and the model, which know neither processes nor clocks.
 """
 
-__version__ = "0.1.0"
-
 from ._agents import Agent as Agent
 from ._agents import Found as Found
 from ._agents import acp as acp
@@ -97,3 +95,8 @@ from ._runtime.tools import ToolContext as ToolContext
 from ._runtime.tools import ToolError as ToolError
 from ._runtime.tools import tool as tool
 from ._runtime.turn import Turn as Turn
+from ._version import __version__ as __version__
+from ._web.security import Security as Security
+from ._web.server import serve as serve
+from ._web.site import Site as Site
+from ._web.site import SiteStatistics as SiteStatistics

@@ -14,7 +14,6 @@ from uuid import uuid4
 
 from msgspec import structs
 
-from .. import __version__
 from .._acp.driver import AcpDriver
 from .._acp.host import Host as Files
 from .._acp.messages import Implementation, client_capabilities
@@ -28,6 +27,7 @@ from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.driver import Driver, Opening, Requested
+from .._version import __version__
 from .claude_sessions import stored_history
 from .descendants import MARKER
 from .guard import guard

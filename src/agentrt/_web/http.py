@@ -10,14 +10,16 @@ import base64
 import binascii
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, urlsplit
 
-import h11
-import trio
 from msgspec import Struct
 
 from .security import offered_token
+
+if TYPE_CHECKING:
+    import h11
+    import trio
 
 HEAD: Final = 16 * 1024
 """Bytes of a request's head; browsers send 1 to 2 KiB."""
@@ -149,6 +151,8 @@ async def read_request(stream: trio.abc.Stream) -> Request | None:
 
     Raises `BadRequest`. Cancelling it leaves the stream in the middle of the request.
     """
+    import h11  # not before somebody serves
+
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD)
     head: h11.Request | None = None
     while True:

@@ -160,6 +160,14 @@ class Security:
         origins |= {f"{scheme}://{name}" for name in hosts if port == default or _has_port(name)}
         return Names(hosts=frozenset(hosts), origins=frozenset(origins | {*self.allow_origins}))
 
+    def shown(self, host: str, port: int) -> str:
+        """The name and port to be put into a link."""
+        if host in ("", "0.0.0.0", "::"):
+            host = self.allow_hosts[0] if self.allow_hosts else "localhost"
+        elif ":" in host:
+            host = f"[{host}]"
+        return host if _has_port(host) else f"{host}:{port}"
+
 
 class Names(Struct, frozen=True):
     """The `Host` and `Origin` headers that are let in. A `Host` that equals the `Origin` proves

@@ -11,13 +11,14 @@ import trio
 
 from .._runtime.scopes import open_service_nursery
 from .security import Security
+from .site import Site
 
 if TYPE_CHECKING:
     import ssl
 
     from .._limits import Limits
     from .._runtime.runtime import Runtime
-    from .site import Site, Viewers
+    from .reception import Viewers
 
 BACKLOG = 256
 """Connections that the kernel keeps until they are accepted."""
@@ -67,11 +68,12 @@ async def open_site(
     ssl_context: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Site]:
     """What `serve` does, for viewers from anywhere and as long as its block lasts."""
-    from .site import Site
+    from .reception import Reception
 
     sockets = await _open(host, port, security)
     taken = sockets[0].socket.getsockname()[1]
-    site = Site(hub, security, limits, host, taken, tls=ssl_context is not None)
+    site = Site(security, host, taken, tls=ssl_context is not None)
+    reception = Reception(site, hub, limits)
     listeners: list[trio.SocketListener | trio.SSLListener[trio.SocketStream]] = [
         trio.SSLListener(each, ssl_context, https_compatible=True) if ssl_context else each
         for each in sockets
@@ -79,7 +81,9 @@ async def open_site(
     async with open_service_nursery() as connections:
         # `serve_listeners` asks nothing but `start_soon` of it.
         handlers = cast("trio.Nursery", connections)
-        listen = partial(trio.serve_listeners, site.attend, listeners, handler_nursery=handlers)
+        listen = partial(
+            trio.serve_listeners, reception.attend, listeners, handler_nursery=handlers
+        )
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(listen)
@@ -87,7 +91,7 @@ async def open_site(
                 nursery.cancel_scope.cancel()
         finally:
             with trio.CancelScope(shield=True):  # bounded by itself
-                await site.part()
+                await reception.part()
 
 
 async def _open(host: str, port: int, security: Security) -> list[trio.SocketListener]:

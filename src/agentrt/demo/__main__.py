@@ -11,7 +11,7 @@ from typing import get_args
 
 import trio
 
-from .. import __version__
+from .._version import __version__
 from .history import Store, state_folder
 from .server import Agent
 from .session import Model

@@ -1,0 +1,155 @@
+"""Every connection from its first byte to its last, and what they may cost together."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NoReturn, Protocol
+
+import trio
+
+from .._limits import Limits
+from .connection import Connection, Viewer
+from .frames import Bucket
+from .http import BadRequest, Upgrade, read_request, response
+from .refusal import Code, Refusal
+from .security import Grant, Role
+from .site import Site
+from .stream import abort
+
+logger = logging.getLogger(__name__)
+
+GUESSES: Final = 10
+"""Wrong tokens a second that are answered at once; each further one waits for a second, in one of
+the few places for connections that have not shown a token."""
+
+
+class Viewers(Protocol):
+    """Where viewers come from: the hub."""
+
+    def attach_viewer(self, *, role: Role) -> Viewer: ...
+
+
+class Reception:
+    """Lets connections in, sees to them, and in the end sees them out."""
+
+    def __init__(self, site: Site, hub: Viewers, limits: Limits) -> None:
+        self._site = site
+        self._hub = hub
+        self._limits = limits
+        self._count = site._statistics
+        self._strangers: dict[trio.CancelScope, None] = {}
+        self._clients: set[Connection] = set()
+        self._guesses = Bucket(GUESSES, GUESSES)
+
+    async def attend(self, stream: trio.abc.Stream) -> None:
+        """Serve one connection. Nothing that happens in it ends another one."""
+        try:
+            await self._attend(stream)
+            with trio.move_on_after(self._limits.ws_close):
+                await stream.aclose()  # under TLS there is a goodbye
+        except* trio.TooSlowError:
+            self._count.dropped += 1
+            await abort(stream)
+        except* (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            await abort(stream)
+        except* Exception:
+            self._count.broken += 1
+            logger.exception("a connection broke")
+        finally:
+            await trio.aclose_forcefully(stream)
+
+    async def _attend(self, stream: trio.abc.Stream) -> None:
+        with self._stranger() as stranger:
+            try:
+                request = await read_request(stream)
+                if request is None:
+                    return
+                if not request.is_upgrade:
+                    await self._answer(stream, self._site.page(request), stranger)
+                    return
+                upgrade = Upgrade.of(request)
+            except BadRequest as error:
+                self._count.refused += 1
+                await self._answer(stream, response(error.status, f"{error}\n"), stranger)
+                return
+            connection = Connection(stream, upgrade, self._limits)
+            try:
+                grant = self._site.admit(request)
+                if len(self._clients) >= self._limits.ws_clients:
+                    raise Refusal(Code.TOO_MANY, f"{self._limits.ws_clients} clients are connected")
+            except Refusal as refusal:
+                self._count.refused += 1
+                if refusal.code is Code.UNAUTHORIZED:
+                    await self._slow_down(stranger)
+                connection.refuse(refusal)
+                await connection.run(_nobody)
+                return
+        await self._converse(connection, grant)
+
+    async def _converse(self, connection: Connection, grant: Grant) -> None:
+        def revoked() -> None:
+            connection.refuse(Refusal(Code.UNAUTHORIZED, "the token was revoked"))
+
+        deaf = grant.listen(revoked)
+        self._clients.add(connection)
+        self._count.clients += 1
+        try:
+            await connection.run(lambda: self._hub.attach_viewer(role=grant.role))
+        finally:
+            self._clients.discard(connection)
+            self._count.clients -= 1
+            deaf()
+            if connection.refusal is not None and connection.refusal.code is Code.BROKEN:
+                self._count.broken += 1
+
+    @contextmanager
+    def _stranger(self) -> Iterator[trio.CancelScope]:
+        """A place for a connection that has not shown a token. It has it for a short time; where
+        all are taken, the newest is the most likely to be an honest one, and the oldest goes."""
+        if len(self._strangers) >= self._limits.ws_strangers:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.cancel(reason="too many connections without a token")
+            self._count.refused += 1
+        with trio.move_on_after(self._limits.ws_handshake) as scope:
+            self._strangers[scope] = None
+            self._count.strangers += 1
+            try:
+                yield scope
+            finally:
+                self._strangers.pop(scope, None)
+                self._count.strangers -= 1
+
+    async def _answer(
+        self, stream: trio.abc.Stream, answer: bytes, stranger: trio.CancelScope
+    ) -> None:
+        """Send a response, and read on until the client has closed: what is left unread would reset
+        the connection, and the answer could be lost with it."""
+        stranger.deadline = trio.current_time() + self._limits.ws_write
+        await stream.send_all(answer)
+        if isinstance(stream, trio.SocketStream):
+            await stream.send_eof()
+            stranger.deadline = trio.current_time() + self._limits.ws_close
+            while await stream.receive_some():
+                pass
+
+    async def _slow_down(self, stranger: trio.CancelScope) -> None:
+        if not self._guesses.take(1, trio.current_time()):
+            stranger.deadline += 1
+            await trio.sleep(1)
+
+    async def part(self) -> None:
+        """Say goodbye to everybody, and return when all are gone. Bounded."""
+        for stranger in tuple(self._strangers):
+            stranger.cancel(reason="shutdown")
+        for client in tuple(self._clients):
+            client.refuse(Refusal(Code.SHUTDOWN, "the server ends"))
+        with trio.move_on_after(3 * self._limits.ws_close):
+            for client in tuple(self._clients):
+                await client.over.wait()
+
+
+def _nobody() -> NoReturn:
+    raise AssertionError("a refused connection gets no viewer")
