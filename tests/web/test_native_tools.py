@@ -230,6 +230,25 @@ async def test_a_call_that_the_agent_takes_back_is_cancelled(autojump_clock: Moc
         assert tab.view(id).phase == "running"
 
 
+async def test_a_call_outside_turns_is_a_turn_of_the_agent_s_own(
+    autojump_clock: MockClock,
+) -> None:
+    async with stage_with(obedient) as stage:
+        tab, id, calls = await picking(stage)
+        await tab.ok("cancel", session=id)
+        await trio.sleep(1)
+        call = calls.call("pick")
+        await trio.sleep(100)
+        assert tab.view(id).phase == "waiting"
+        assert tab.view(id).shown["state"]["turn"]["origin"] == "agent"
+        item = waiting(tab, id)["id"]
+        await tab.ok("tool_result", session=id, item=item, content=RESULT)
+        await trio.sleep(10)
+        assert calls.text(call) == "the red one"
+        assert tab.view(id).phase == "idle"
+        assert tab.view(id).shown["turns"]["t2"]["outcome"] == "completed"
+
+
 async def test_two_calls_at_once_are_told_apart(autojump_clock: MockClock) -> None:
     async with stage_with(obedient) as stage:
         tab, id, calls = await picking(stage)

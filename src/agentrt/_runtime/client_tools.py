@@ -122,5 +122,5 @@ class _Call:
         engine = self._engine
         if engine.link is not None:
             engine.link.last_activity = trio.current_time()  # the idle clock starts again
-        engine.publish()
+        engine.perform([])  # a step like any other: a turn that began by this is hosted
         engine.conductor.adjust()
