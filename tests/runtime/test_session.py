@@ -68,3 +68,36 @@ async def test_an_agent_that_wants_a_login_is_told_with_its_ways_to_log_in(
     with pytest.raises(agentrt.AgentStartError, match=wanted):
         async with open_fake_session(lambda: MemoryAgent(locked)):
             pass
+
+
+async def test_a_long_history_does_not_keep_anybody_from_following(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    async def remembering(process: MemoryAgent) -> None:
+        while (line := await process.receive_line()) is not None:
+            request = msgspec.json.decode(line)
+            answer: dict[str, object] = {}
+            if request["method"] == "initialize":
+                answer = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
+            elif request["method"] == "session/load":
+                for number in range(6000):
+                    content = {"type": "text", "text": f"word {number}"}
+                    update = {"sessionUpdate": "agent_message_chunk", "content": content}
+                    params = {"sessionId": "old", "update": update}
+                    told = {"jsonrpc": "2.0", "method": "session/update", "params": params}
+                    process.send(msgspec.json.encode(told) + b"\n")
+                    if number % 500 == 0:
+                        await trio.sleep(0.01)
+            message = {"jsonrpc": "2.0", "id": request["id"], "result": answer}
+            process.send(msgspec.json.encode(message) + b"\n")
+
+    async with open_fake_session(lambda: MemoryAgent(remembering), resume="old") as session:
+        with pytest.raises(agentrt.Overrun):
+            session.subscribe(after=0)
+        with session.subscribe_all() as events:
+            seen = events.seq
+            async for event in events:
+                assert events.seq == seen + 1
+                seen = events.seq
+                if isinstance(event, agentrt.StateChanged) and event.state.phase == "idle":
+                    break

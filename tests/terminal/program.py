@@ -83,7 +83,8 @@ class Program:
             "HOME": str(self.home),
             "TERM": "xterm",
             "PYTHONWARNINGS": "error",
-            # An agent that does not leave by itself is not waited for here.
+            # No test is about how long exactly these silences and farewells take.
+            "AGENTRT_LIMITS_SETTLE": "0.3",
             "AGENTRT_LIMITS_STDIN_CLOSE": "0.5",
             "AGENTRT_LIMITS_TERMINATE": "0.5",
         }

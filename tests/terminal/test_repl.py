@@ -48,7 +48,6 @@ def test_a_conversation(program: Program) -> None:
         it.expect("— cancelled\n")
         it.expect(PROMPT)
         assert "process ended" not in it.shown  # the keyboard's interrupt does not reach it
-        time.sleep(2.1)  # a Ctrl-C soon after another one means to leave
 
         it.line("/crash 3")
         it.expect("— the agent's process ended (exit status 3) before the turn was over\n")

@@ -102,6 +102,11 @@ class Log:
             raise Overrun(seq)
         return self._events[seq - self._first + 1 :]
 
+    @property
+    def kept_after(self) -> int:
+        """The events behind this number are still kept."""
+        return self._first - 1
+
     def cursor(self, after: int | None = None, *, lossless: bool = False) -> Cursor:
         """A reader that starts behind event `after` (default: behind the last one)."""
         start = self.seq if after is None else after

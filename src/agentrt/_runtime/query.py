@@ -64,7 +64,7 @@ async def query(prompts: Prompts, *, agent: str | Agent, **options: Any) -> Asyn
     Leaving the block early, or cancelling it, ends the session now.
     """
     async with open_session(agent, **options) as session:
-        query = Query(session, session.subscribe(after=0))
+        query = Query(session, session.subscribe_all())
         async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(_feed, query, prompts)
             yield query

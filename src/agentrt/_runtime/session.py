@@ -255,6 +255,11 @@ class Session:
         """
         return Subscription(self._engine, self._engine.log.cursor(after, lossless=True))
 
+    def subscribe_all(self) -> Subscription:
+        """Every event from the session's first one on; or, behind a long history that a resumed
+        agent has repeated, from the first one that is still kept."""
+        return self.subscribe(after=self._engine.log.kept_after)
+
     # --- the end
 
     async def aclose(self) -> None:

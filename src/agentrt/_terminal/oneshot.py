@@ -166,7 +166,7 @@ class _OneShot:
         answer = _format(format, console, session)
         story = Transcript(console.err, answer=in_one, progress=console.err.is_terminal)
         asker = Asker(session, story, can_ask=terminal is not None)
-        with session.subscribe(after=0) as events, session.subscribe(after=0) as others:
+        with session.subscribe_all() as events, session.subscribe_all() as others:
             async with bare_errors(), trio.open_nursery() as viewers:
                 viewers.start_soon(self._write, events, answer)
                 viewers.start_soon(self._watch, others, story, asker, terminal)

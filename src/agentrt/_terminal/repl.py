@@ -19,7 +19,6 @@ from .. import __version__
 from .._errors import AgentrtError, SessionClosed
 from .._model.content import plain_text
 from .._model.events import Item, Phase, StateChanged, TurnEnded, TurnStarted
-from .._model.log import Overrun
 from .._runtime.scopes import bare_errors
 from .._runtime.session import Session, Subscription
 from .asking import Asker
@@ -124,7 +123,7 @@ class Repl:
                 self._asker = Asker(session, self._story)
                 self._greet(session)
                 async with bare_errors(), trio.open_nursery() as nursery:
-                    nursery.start_soon(self._show, _all_events(session), self._asker)
+                    nursery.start_soon(self._show, session.subscribe_all(), self._asker)
                     nursery.start_soon(self._prompt, session)
                     nursery.start_soon(self._read, nursery, self._asker)
                     await self._left.wait()
@@ -192,13 +191,11 @@ class Repl:
     def _ask_for_prompt(self) -> None:
         """Show that it is the person's turn, if it is."""
         out = self.console.out
-        if (
-            not self.busy
-            and not self._left.is_set()
-            and self._asker is not None
-            and not self._asker.asking
-            and out.count != self._prompt_at
-        ):
+        if self.busy or self._left.is_set() or self._asker is None or self._asker.asking:
+            return
+        if self._leave_when_done:
+            self.leave()
+        elif out.count != self._prompt_at:
             self._story.ask(PROMPT)
             self._prompt_at = out.count
 
@@ -243,8 +240,6 @@ class Repl:
                 self.console.tell_error(error)
             finally:
                 self._running = False
-            if self._leave_when_done and not self.waiting:
-                self.leave()
             self._ask_for_prompt()
 
     # --- what is typed
@@ -264,6 +259,7 @@ class Repl:
                 asker.stop_asking()
                 return
             self.console.out.at_line_start = True  # the terminal echoed the Enter
+            self._interrupted_at = float("-inf")
             if asker.answer(line):
                 continue
             if line.endswith("\\"):
@@ -329,11 +325,3 @@ class Repl:
         else:
             self.say("(Ctrl-C again leaves)")
             self._ask_for_prompt()
-
-
-def _all_events(session: Session) -> Subscription:
-    """From the beginning, unless that is a long history."""
-    try:
-        return session.subscribe(after=0)
-    except Overrun:
-        return session.subscribe()
