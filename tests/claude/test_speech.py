@@ -208,7 +208,7 @@ def test_a_failed_tool_shows_its_error_without_the_tags(rig: Rig) -> None:
 @pytest.mark.parametrize(
     ("kind", "interrupted", "status"),
     [
-        ("user-rejected", False, "denied"),
+        ("user-rejected", False, "cancelled"),
         ("permission-rule", False, "denied"),
         ("user-rejected", True, "cancelled"),
         ("interrupted", False, "cancelled"),

@@ -307,7 +307,8 @@ class Translator:
         if id in self.denied:
             return "denied" if failed else "completed"
         if unexecuted is not None:
-            stopped = self.interrupted or unexecuted == "interrupted"
+            # A rejection by a user that was none of ours is what Claude calls an interrupt.
+            stopped = self.interrupted or unexecuted in ("interrupted", "user-rejected")
             return "cancelled" if stopped else "denied"
         if failed:
             return "cancelled" if self.interrupted else "failed"
