@@ -300,3 +300,24 @@ async def test_sixteen_crashes_at_a_time_are_sixteen_separate_ones() -> None:
     async with trio.open_nursery() as nursery:
         for _ in range(16):
             nursery.start_soon(one)
+
+
+async def test_what_was_said_in_time_counts_although_the_program_was_too_busy_to_read_it() -> None:
+    """A handler that blocks the whole program is a mistake, but not the agent's."""
+
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.say("working")
+        agent.wait_for("session/cancel")
+        agent.end(prompt, "cancelled")
+
+    limits = structs.replace(PATIENT, cancel_grace=0.2, cancel_resend=0.2)
+    async with bad_session(misbehave=misbehave, limits=limits) as session:
+        pid = session.agent.pid
+        for _ in range(8):
+            async with session.prompt("misbehave") as turn:
+                await anext(turn)
+                turn.cancel()
+                time.sleep(0.4)  # noqa: ASYNC251
+            assert turn.result.stop_reason == "cancelled"
+        assert await notices(session) == []
+        assert session.agent.pid == pid

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -170,3 +172,38 @@ async def test_prompts_that_wait_do_not_start_because_of_a_stop() -> None:
         await until(session, lambda: len(session.snapshot().turns) == 3)
         await until(session, lambda: session.state.phase == "idle")
         assert [turn.outcome for turn in session.snapshot().turns[1:]] == ["completed"] * 2
+
+
+async def test_a_prompt_that_waits_for_a_new_process_does_not_start_behind_a_stop() -> None:
+    def initialize(agent: Agent, request: Message) -> None:
+        if os.path.exists(agent.arg):
+            agent.mark("again")
+            time.sleep(0.2)
+        open(agent.arg, "w").close()
+        agent.answer(request, {"protocolVersion": 1})
+
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        sys.exit(1)
+
+    marks = Marks()
+    with tempfile.TemporaryDirectory() as folder:
+        async with (
+            bad_session(
+                initialize=initialize,
+                misbehave=misbehave,
+                arg=os.path.join(folder, "ran"),
+                on_stderr=marks,
+            ) as session,
+            trio.open_nursery() as nursery,
+        ):
+            await session.run("misbehave", check=False)
+            nursery.start_soon(session.run, "again")
+            await marks.wait("again")
+            session.cancel()
+            await until(session, lambda: session.state.phase == "idle")
+            with trio.move_on_after(0.1):
+                await trio.sleep_forever()
+            waiting = session.snapshot()
+            assert (len(waiting.queue), waiting.paused, len(waiting.turns)) == (1, True, 1)
+            session.resume_queue()
+            await until(session, lambda: len(session.snapshot().turns) == 2)

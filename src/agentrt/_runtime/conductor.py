@@ -239,8 +239,14 @@ class Conductor:
             await self._poke.wait()
         self._asleep = None
         self._poke = trio.Event()
-        if trio.current_time() >= self._alarm():
-            self._ring()
+        due = self._alarm()
+        if trio.current_time() >= due:
+            # The whole program may have been too busy to hear what the agent said in time: let the
+            # pipes be looked at, and the reader have its turn.
+            for _ in range(2):
+                await trio.lowlevel.checkpoint()
+            if self._alarm() == due:
+                self._ring()
 
     async def _next(self) -> None:
         """Bring the next prompt on its way, on a new process if the old one is gone."""
