@@ -320,6 +320,43 @@ async def test_31_a_permission_that_is_open_at_a_cancel_is_answered() -> None:
         await works(session)
 
 
+def asks_a_thousand_times(agent: Agent, prompt: Message) -> None:
+    option = {"optionId": "no", "name": "Reject", "kind": "reject_once"}
+    for number in range(1000):
+        call = {"toolCallId": str(number), "title": f"Run number {number}"}
+        params = {"toolCall": call, "options": [option]}
+        agent.begin_request("session/request_permission", params)
+    if agent.arg == "waits":
+        agent.wait_for("session/cancel")
+    agent.end(prompt, "cancelled")
+
+
+async def test_32_a_cancel_answers_a_thousand_open_questions() -> None:
+    async with bad_session(
+        misbehave=asks_a_thousand_times, arg="waits", permissions=agentrt.ask, limits=PATIENT
+    ) as session:
+        async with session.prompt("misbehave") as turn:
+            async for event in turn:
+                if isinstance(event, agentrt.PermissionOpened) and event.title.endswith("999"):
+                    break
+            assert len(session.snapshot().permissions) == 1000
+            turn.cancel()
+            assert session.snapshot().permissions == []
+        assert turn.result.outcome == "cancelled"
+        await works(session)
+
+
+async def test_32_a_turn_may_end_under_a_thousand_policies_that_have_hardly_begun() -> None:
+    async def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+        await trio.sleep_forever()
+        return agentrt.Allow()
+
+    async with bad_session(misbehave=asks_a_thousand_times, permissions=policy) as session:
+        assert (await session.run("misbehave")).outcome == "cancelled"
+        assert session.snapshot().permissions == []
+        await works(session)
+
+
 async def test_33_a_permission_of_a_child_session_that_nobody_announced_is_answered() -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:
         agent.say(str(agent.ask(session="child-1")))

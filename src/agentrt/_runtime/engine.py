@@ -369,8 +369,12 @@ class Engine:
 
     def _release(self) -> None:
         released = self.conversation.items.released
-        while released:
-            self.questions.drop(released.pop())
+        self._depth += 1  # one batch, however many there are
+        try:
+            while released:
+                self.questions.drop(released.pop())
+        finally:
+            self._depth -= 1
 
     def _settle_batch(self, size: int) -> None:
         """After effects were taken: what the conversation closed by itself is told to the agent,

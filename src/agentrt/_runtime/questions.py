@@ -73,11 +73,16 @@ class Questions:
         async def decide() -> None:
             self._decide(key, await pending, by="policy")
 
+        def gave_up(*refusal: Any) -> None:
+            if inspect.iscoroutine(pending):
+                pending.close()  # it may never have been awaited
+            self.drop(key)
+
         self._engine.services.spawn(
             key,
             decide,
             lambda result: None,
-            lambda *refusal: self.drop(key),
+            gave_up,
             on_error=partial(self._failed, key),
         )
 
