@@ -40,6 +40,33 @@ async def test_a_tool_call_behind_the_last_prompt_s_result_reaches_its_handler()
         await works(session)
 
 
+async def test_a_tool_is_reached_from_the_next_process_as_well() -> None:
+    def new_session(agent: Agent, request: Message) -> None:
+        agent.tools = Tools(request)
+        agent.answer(request, {"sessionId": agent.session})
+
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.say(agent.tools.call("count"))
+        agent.end(prompt)
+        sys.exit(1)
+
+    calls = 0
+
+    @agentrt.tool
+    def count() -> str:
+        """Say how often this was called."""
+        nonlocal calls
+        calls += 1
+        return str(calls)
+
+    async with bad_session(
+        new_session=new_session, misbehave=misbehave, tools=(count,), limits=PATIENT
+    ) as session:
+        for number in ("1", "2", "3"):
+            assert (await session.run("misbehave")).text == number
+            await until(session, lambda: session.state.phase == "dead")
+
+
 async def test_a_question_behind_the_last_prompt_s_result_is_answered() -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:
         agent.end(prompt)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from msgspec import structs
 
 import agentrt
 from hostile.bad_agent import Agent, Message, Tools
@@ -143,6 +144,47 @@ async def test_nothing_that_has_effects_is_begun_behind_a_stop(tmp_path: Path) -
         "terminal/create: -32800",
         "kill: {}",
     ]
+
+
+async def test_an_agent_that_was_given_up_on_calls_no_tool_any_more() -> None:
+    def new_session(agent: Agent, request: Message) -> None:
+        agent.tools = Tools(request)
+        agent.answer(request, {"sessionId": agent.session})
+
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.mark("working")
+        while True:
+            agent.receive()  # whatever it is
+
+    def eof(agent: Agent) -> None:
+        if any(message.get("method") == "session/cancel" for message in agent.heard):
+            agent.mark(agent.tools.call("record"))
+        sys.exit(0)
+
+    recorded = []
+
+    @agentrt.tool
+    def record() -> str:
+        """Keep something."""
+        recorded.append(True)
+        return "recorded"
+
+    marks = Marks()
+    async with bad_session(
+        new_session=new_session,
+        misbehave=misbehave,
+        eof=eof,
+        tools=(record,),
+        limits=structs.replace(SHORT, stdin_close=5),
+        on_stderr=marks,
+    ) as session:
+        async with session.prompt("misbehave") as turn:
+            await marks.wait("working")
+            turn.cancel()
+        assert turn.result.outcome == "cancelled"
+        await works(session)
+        assert "record cannot run now: the turn was cancelled" in marks.seen
+        assert recorded == []
 
 
 async def test_prompts_that_wait_do_not_start_because_of_a_stop() -> None:
