@@ -59,6 +59,13 @@ def prompt() -> str:
             if ask("Do it", options, rawInput={"command": "make it so"}) != "ok":
                 return "refusal"
             say("done")
+        case "shows":
+            diff = {"type": "diff", "path": "/x.py", "oldText": "a\n", "newText": "b\n"}
+            text = {"type": "content", "content": {"type": "text", "text": "why\x1b not"}}
+            lines = {"command": "\n".join(f"line {n}" for n in range(40))}
+            both = [("ok", "Sure", "allow_once"), ("fine", "Sure too", "allow_once")]
+            both += [("odd", "Neither", "sideways"), ("no", "Never", "reject_once")]
+            say(f"chosen: {ask('Change it', both, content=[diff, text], rawInput=lines)}")
         case "escapes":
             say(EVIL)
             evil = [("ok", "Reject" + EVIL, "allow_once"), ("no", "Allow", "reject_once")]

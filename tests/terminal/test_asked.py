@@ -33,6 +33,23 @@ def test_a_question_shows_what_would_be_done_and_is_answered_by_a_letter(
     assert (program.folder / "notes.txt").read_text() == "first line\n2nd line\n"
 
 
+def test_a_long_question_is_shown_in_full_if_asked_for(program: Program) -> None:
+    with program.terminal(*odd("shows"), "-p", "go") as terminal:
+        shown = terminal.expect(r"The agent asks.*y/2/3/n\? ", regex=True)[0]
+        assert "  │ command: line 0\n  │     line 1\n" in shown
+        assert "line 23" in shown
+        assert "line 24" not in shown
+        assert "  … 21 more lines not shown; d shows everything\n" in shown
+        assert "  2  allow once   │ “Sure too”\n  3  another answer   │ “Neither”\n" in shown
+        time.sleep(INERT)
+        terminal.line("d")
+        shown = terminal.expect(r"line 39\n.*y/2/3/n\? ", regex=True)[0]
+        assert "  │ change of /x.py\n  │ @@ -1 +1 @@\n  │ -a\n  │ +b\n  │ why␛ not\n" in shown
+        terminal.line("2")
+        terminal.expect("chosen: fine")
+        assert terminal.ended() == 0
+
+
 def test_anything_else_is_asked_again(program: Program) -> None:
     with asked(program, "create new.txt with text") as terminal:
         for line in ("", "yes", "Y", "y y", " y", "ok", "1"):

@@ -19,6 +19,11 @@ async def read_lines(reader: LineReader) -> list[str]:
     return lines
 
 
+def everything(fd: int) -> bytes:
+    with os.fdopen(fd, "rb") as file:
+        return file.read()
+
+
 async def test_lines_of_a_pipe_come_as_they_are_written() -> None:
     reading, writing = os.pipe()
     with trio.fail_after(5):
@@ -55,8 +60,7 @@ async def test_everything_is_written_in_order_before_the_block_is_left() -> None
                 out.say("\x1b")
             assert not out.is_terminal
     os.close(writing)
-    with os.fdopen(reading, "rb") as file:
-        assert file.read().decode() == "".join(f"{n}\n␛" for n in range(1000))
+    assert everything(reading).decode() == "".join(f"{n}\n␛" for n in range(1000))
 
 
 async def test_a_writer_waits_for_room_when_nobody_reads() -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from .._errors import LocalProtocolError
-from .._model.content import Diff, JsonObject
+from .._model.content import Diff, JsonObject, ToolContent, ToolText, plain_text
 from .._model.events import Item, PermissionOpened
 from .._runtime.permissions import Deny, choose_option
 from .._runtime.session import Session
@@ -123,21 +125,33 @@ def _details(request: PermissionOpened, item: Item | None) -> list[str]:
     lines: list[str] = []
     tool = item.tool if item is not None else None
     if tool is not None:
-        diffs = [part for part in tool.content if isinstance(part, Diff)]
         if tool.name:
             lines.append(f"tool: {one_line(tool.name)}")
-        if isinstance(tool.input, dict):
-            for name, value in tool.input.items():
-                lines += _entry(str(name), value)
-        elif tool.input is not None:
-            lines += plain(as_json(tool.input)).splitlines()
-        for diff in diffs:
-            lines += show_diff(diff)
+        lines += _arguments(tool.input)
+    for part in _content(request.detail) or (tool.content if tool is not None else []):
+        if isinstance(part, Diff):
+            lines += show_diff(part)
+        elif isinstance(part, ToolText):
+            lines += plain(plain_text([part.content])).splitlines()
     if isinstance(request.detail, dict):
         for name, value in request.detail.items():
             if isinstance(value, str | int | float) and value is not True:
                 lines += _entry(str(name), value)
     return lines
+
+
+def _content(detail: Any) -> list[ToolContent]:
+    """The content that came with the question, where the protocol has such a thing."""
+    try:
+        return msgspec.convert(detail, list[ToolContent])
+    except msgspec.ValidationError:
+        return []
+
+
+def _arguments(input: Any) -> list[str]:
+    if isinstance(input, dict):
+        return [line for name, value in input.items() for line in _entry(str(name), value)]
+    return plain(as_json(input)).splitlines() if input is not None else []
 
 
 def _entry(name: str, value: Any) -> list[str]:
