@@ -48,7 +48,7 @@ class Healthy:
             opcode, payload = await socket.frame()
             if opcode == TEXT:
                 self.frames.append(payload)
-                if b'"turn.ended"' in payload:
+                if b'"outcome":"completed"' in payload:  # in the last event, or in a snapshot
                     break
         for payload in self.frames:
             wire.take(payload)

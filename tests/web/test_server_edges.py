@@ -67,6 +67,7 @@ async def test_a_head_that_drips_is_cut_off() -> None:
             with pytest.raises(trio.BrokenResourceError):
                 await drip()
             await still_works(running)
+            assert running.statistics().broken == 0
 
 
 async def test_a_silent_connection_is_cut_off() -> None:
@@ -74,6 +75,8 @@ async def test_a_silent_connection_is_cut_off() -> None:
         async with site(ws_handshake=0.1) as running, connect(running.port) as client:
             assert await client.read_rest() == b""
             await until(lambda: running.statistics().strangers == 0)
+            await trio.testing.wait_all_tasks_blocked()
+            assert running.statistics().broken == 0
 
 
 async def test_a_refused_client_that_does_not_leave_is_cut_off() -> None:
@@ -103,6 +106,7 @@ async def test_a_thousand_connections_without_a_token_keep_nobody_out() -> None:
                 await still_works(running)
                 assert status(await get(running.port, "/healthz")) == 200
                 assert running.statistics().refused >= 900
+                assert running.statistics().broken == 0
             finally:
                 for stream in streams:
                     await trio.aclose_forcefully(stream)

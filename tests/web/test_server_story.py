@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,13 +77,9 @@ async def served() -> AsyncIterator[Site]:
     rules = Security(token=TOKEN, viewer_token=WATCH)
     with trio.fail_after(30):
         async with open_runtime() as runtime, trio.open_nursery() as nursery:
-            site = await nursery.start(_serve, runtime, rules)
+            site = await nursery.start(partial(serve, runtime, security=rules))
             yield site
             nursery.cancel_scope.cancel()
-
-
-async def _serve(runtime: Any, rules: Security, *, task_status: Any) -> None:
-    await serve(runtime, security=rules, task_status=task_status)
 
 
 async def opened(page: Tab, cwd: Path) -> str:

@@ -61,6 +61,7 @@ class Reception:
             await trio.aclose_forcefully(stream)
 
     async def _attend(self, stream: trio.abc.Stream) -> None:
+        admitted = None
         with self._stranger() as stranger:
             try:
                 request = await read_request(stream)
@@ -79,14 +80,15 @@ class Reception:
                 grant = self._site.admit(request)
                 if len(self._clients) >= self._limits.ws_clients:
                     raise Refusal(Code.TOO_MANY, f"{self._limits.ws_clients} clients are connected")
+                admitted = connection, grant
             except Refusal as refusal:
                 self._count.refused += 1
                 if refusal.code is Code.UNAUTHORIZED:
                     await self._slow_down(stranger)
                 connection.refuse(refusal)
                 await connection.run(_nobody)
-                return
-        await self._converse(connection, grant)
+        if admitted is not None:
+            await self._converse(*admitted)
 
     async def _converse(self, connection: Connection, grant: Grant) -> None:
         def revoked() -> None:
