@@ -543,13 +543,12 @@ async def test_every_subscriber_sees_the_same_events(autojump_clock: trio.abc.Cl
 
     first: list[object] = []
     second: list[object] = []
-    async with trio.open_nursery() as nursery:
-        async with session_with(echo) as (session, _):
-            start = session.snapshot().seq
-            nursery.start_soon(follow, session.subscribe(), first)
-            await session.run("one")
-            nursery.start_soon(follow, session.subscribe(after=start), second)
-            await session.run("two")
+    async with trio.open_nursery() as nursery, session_with(echo) as (session, _):
+        start = session.snapshot().seq
+        nursery.start_soon(follow, session.subscribe(), first)
+        await session.run("one")
+        nursery.start_soon(follow, session.subscribe(after=start), second)
+        await session.run("two")
     assert first == second
     assert len(first) > 10
 

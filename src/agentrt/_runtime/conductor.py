@@ -59,7 +59,7 @@ class Conductor:
                 turn._started = trio.Event()
                 await turn._started.wait()
         except trio.Cancelled:
-            await self._take_back(turn)
+            await self._take_back(turn)  # noqa: ASYNC102 - shields itself, with a deadline
             raise
         if turn._failure is not None:
             raise turn._failure

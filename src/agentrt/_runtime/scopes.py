@@ -33,7 +33,7 @@ class ServiceNursery:
     async def start(self, service: Callable[..., Awaitable[object]], *args: object) -> Any:
         """As `trio.Nursery.start`."""
 
-        async def serve(task_status: trio.TaskStatus[Any]) -> None:
+        async def serve(task_status: trio.TaskStatus[Any]) -> None:  # noqa: ASYNC128 - passes it on
             await self._serve(partial(service, task_status=task_status), args)
 
         return await self._nursery.start(serve)

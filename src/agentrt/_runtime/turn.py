@@ -140,7 +140,7 @@ class Turn:
                 self._attended = False
                 if self._result is None:
                     self._engine.questions.refuse_unattended(self)
-                    await self._wait_for_end()
+                    await self._wait_for_end()  # noqa: ASYNC102 - to be felt, as in the block
         finally:
             # By an error of the block, or of the wait above: by now only a cancellation.
             if self._result is None:
