@@ -96,8 +96,10 @@ def test_an_interrupt_in_a_slow_tool_cancels_the_turn(program: Program) -> None:
     with program.terminal(*FAST_DEMO, "-p", "/slow 600") as terminal:
         terminal.expect("→ Say nothing for 600 s")
         terminal.ctrl("c")
+        terminal.expect("^C\n")
         terminal.expect("✗ Say nothing for 600 s: cancelled")
         assert terminal.ended() == 130
+    assert terminal.shown.endswith("\n")
 
 
 def test_nobody_is_asked_what_a_rule_allows(program: Program) -> None:

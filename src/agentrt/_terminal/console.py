@@ -31,6 +31,16 @@ class Console:
     def shared(self) -> bool:
         return self.out is self.err
 
+    def interrupted(self) -> None:
+        """Ctrl-C: the terminal has written `^C` into the line."""
+        self.err.at_line_start &= not self.err.is_terminal
+
+    def end(self) -> None:
+        """End the line, so that a shell's prompt gets one of its own."""
+        for output in (self.out, self.err):
+            if output.is_terminal and not output.at_line_start:
+                output.write("\n")
+
     def tell(self, text: str, stderr: str = "") -> None:
         """A line of ours for the person, with the end of what an agent wrote below it."""
         self.err.line(f"agentrt: {plain(text)}")

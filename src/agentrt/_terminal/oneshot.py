@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from typing import Final
@@ -46,6 +47,7 @@ async def one_shot(setup: Setup, prompt: str | None, format: FormatName) -> int:
         async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(ending.obey, signals, nursery.cancel_scope)
             async with open_console(ending.cannot_write) as console:
+                ending.console = console
                 with ending.scope:
                     try:
                         text = await _whole_prompt(prompt, console)
@@ -55,6 +57,7 @@ async def one_shot(setup: Setup, prompt: str | None, format: FormatName) -> int:
                         status = exit_code(error)
                 if ending.trouble:
                     console.tell(ending.trouble)
+                console.end()
             nursery.cancel_scope.cancel(reason="done")
     return status if ending.code is None else ending.code
 
@@ -69,6 +72,7 @@ class Ending:
         self.rest = trio.CancelScope()
         """Around the wait for what the agent goes on with behind the turn."""
         self.resting = False
+        self.console: Console | None = None
         self.session: Session | None = None
         self.trouble = ""
 
@@ -88,6 +92,8 @@ class Ending:
     async def obey(self, signals: AsyncIterator[int], everything: trio.CancelScope) -> None:
         """Wait for the signals that end it."""
         number = await anext(signals)
+        if number == signal.SIGINT and self.console is not None:
+            self.console.interrupted()
         session = self.session
         turn = session.state.turn if session is not None else None
         if session is not None and (self.resting or (turn is not None and turn.origin == "user")):
@@ -180,7 +186,6 @@ class _OneShot:
                 others.finish()
         result = _decisive(result, self._ends)
         answer.end(result)
-        story.end()
         return result
 
     async def _write(self, events: Subscription, answer: Format) -> None:

@@ -131,7 +131,7 @@ class Repl:
                     with trio.move_on_after(PARTING):
                         await self._shown.wait()
                     nursery.cancel_scope.cancel(reason="left")
-        self._story.end()
+        self.console.end()
 
     def _greet(self, session: Session) -> None:
         agent, modes = session.agent, session.modes
@@ -303,6 +303,7 @@ class Repl:
             if self._left.is_set():
                 let_the_next_one_kill()
             elif number == signal.SIGINT:
+                self.console.interrupted()
                 self._interrupt()
             else:
                 self.leave(128 + number)

@@ -76,6 +76,7 @@ class Transcript:
         self._mode: str | None = None
         self._plan = ""
         self._text: str | None = None  # the item of the answer that was written last
+        self._tail = ""  # its last characters
         self._blank = True
         self._take: dict[type, Callable[..., None]] = {
             ItemOpened: self._opened,
@@ -115,14 +116,10 @@ class Transcript:
         if self._text is not None:
             self._text = None
             self._gap()
-        self.end()
-        self.out.write(self.out.bold(prompt))
-        self._blank = False
-
-    def end(self) -> None:
-        """Nothing more comes: end the line."""
         if not self.out.at_line_start:
             self.out.write("\n")
+        self.out.write(self.out.bold(prompt))
+        self._blank = False
 
     def _gap(self) -> None:
         """An empty line, unless there is one."""
@@ -165,8 +162,10 @@ class Transcript:
             if self._text != item.id:
                 self._gap()
                 self._text = item.id
+                self._tail = ""
             self.out.say(text)
-            self._blank = False
+            self._tail = (self._tail + text)[-2:]
+            self._blank = self._tail == "\n\n"
 
     def _updated(self, event: ItemUpdated) -> None:
         shown = self._open.get(event.item)
