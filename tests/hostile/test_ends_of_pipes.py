@@ -313,11 +313,11 @@ async def test_what_was_said_in_time_counts_although_the_program_was_too_busy_to
     limits = structs.replace(PATIENT, cancel_grace=0.2, cancel_resend=0.2)
     async with bad_session(misbehave=misbehave, limits=limits) as session:
         pid = session.agent.pid
-        for _ in range(8):
+        for _ in range(6):
             async with session.prompt("misbehave") as turn:
                 await anext(turn)
                 turn.cancel()
-                time.sleep(0.4)  # noqa: ASYNC251
+                time.sleep(0.3)  # noqa: ASYNC251
             assert turn.result.stop_reason == "cancelled"
         assert await notices(session) == []
         assert session.agent.pid == pid

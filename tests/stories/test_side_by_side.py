@@ -104,13 +104,13 @@ async def test_a_session_does_not_notice_what_happens_in_the_one_beside_it(
     misbehave: Callable[[Agent, Message], None],
 ) -> None:
     """Its turns go on at their pace, through the other's limit, cancel, kill and restart."""
-    limits = structs.replace(SHORT, hard=0.6)
+    limits = structs.replace(SHORT, hard=0.4)
     async with (
         bad_session(limits=PATIENT) as well,
         bad_session(misbehave=misbehave, limits=limits, permissions=agentrt.ask) as ill,
     ):
         pid = well.agent.pid
-        alone = await turns_beside(well, partial(trio.sleep, 0.3))
+        alone = await turns_beside(well, partial(trio.sleep, 0.2))
         beside = await turns_beside(well, partial(ill.run, "misbehave", check=False))
         beside += await turns_beside(well, partial(works, ill))
         assert [t.outcome for t in ill.snapshot().turns] in (
