@@ -39,16 +39,14 @@ class Agent:
         self.capabilities = order["capabilities"]
         self.session = "s1"
         self.heard: list[Message] = []
-        self.first = True
-        """False if a process with the same `once` file ran before this one."""
         self._buffer = b""
         self._requests = 0
-        if order["once"] is not None:
-            self.first = not os.path.exists(order["once"])
-            open(order["once"], "a").close()
-        if self.first:
+        once = order["once"]
+        if once is None or not os.path.exists(once):
             for name, source in order["methods"].items():
                 setattr(self, name, MethodType(compiled(source), self))
+        if once is not None:
+            open(once, "a").close()
 
     def serve(self) -> None:
         self.start()

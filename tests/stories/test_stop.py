@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -205,8 +204,7 @@ async def test_prompts_that_wait_do_not_start_because_of_a_stop() -> None:
         await until(session, lambda: len(session.snapshot().queue) == 2)
         session.cancel()
         await until(session, lambda: session.state.phase == "idle")
-        with trio.move_on_after(0.3):
-            await trio.sleep_forever()
+        await trio.sleep(0.3)
         waiting = session.snapshot()
         assert (len(waiting.queue), waiting.paused) == (2, True)
         assert len(waiting.turns) == 1
@@ -216,7 +214,9 @@ async def test_prompts_that_wait_do_not_start_because_of_a_stop() -> None:
         assert [turn.outcome for turn in session.snapshot().turns[1:]] == ["completed"] * 2
 
 
-async def test_a_prompt_that_waits_for_a_new_process_does_not_start_behind_a_stop() -> None:
+async def test_a_prompt_that_waits_for_a_new_process_does_not_start_behind_a_stop(
+    tmp_path: Path,
+) -> None:
     def initialize(agent: Agent, request: Message) -> None:
         if os.path.exists(agent.arg):
             agent.mark("again")
@@ -228,24 +228,19 @@ async def test_a_prompt_that_waits_for_a_new_process_does_not_start_behind_a_sto
         sys.exit(1)
 
     marks = Marks()
-    with tempfile.TemporaryDirectory() as folder:
-        async with (
-            bad_session(
-                initialize=initialize,
-                misbehave=misbehave,
-                arg=os.path.join(folder, "ran"),
-                on_stderr=marks,
-            ) as session,
-            trio.open_nursery() as nursery,
-        ):
-            await session.run("misbehave", check=False)
-            nursery.start_soon(session.run, "again")
-            await marks.wait("again")
-            session.cancel()
-            await until(session, lambda: session.state.phase == "idle")
-            with trio.move_on_after(0.1):
-                await trio.sleep_forever()
-            waiting = session.snapshot()
-            assert (len(waiting.queue), waiting.paused, len(waiting.turns)) == (1, True, 1)
-            session.resume_queue()
-            await until(session, lambda: len(session.snapshot().turns) == 2)
+    async with (
+        bad_session(
+            initialize=initialize, misbehave=misbehave, arg=str(tmp_path / "ran"), on_stderr=marks
+        ) as session,
+        trio.open_nursery() as nursery,
+    ):
+        await session.run("misbehave", check=False)
+        nursery.start_soon(session.run, "again")
+        await marks.wait("again")
+        session.cancel()
+        await until(session, lambda: session.state.phase == "idle")
+        await trio.sleep(0.1)
+        waiting = session.snapshot()
+        assert (len(waiting.queue), waiting.paused, len(waiting.turns)) == (1, True, 1)
+        session.resume_queue()
+        await until(session, lambda: len(session.snapshot().turns) == 2)
