@@ -52,7 +52,7 @@ class Story:
         over: set[str] = set()
         items: dict[str, str | None] = {}
         closed: dict[str, str | None] = {}
-        questions: set[str] = set()
+        questions: dict[str, bool] = {}  # and whether no turn has to do with it
         for event in self.events:
             match event:
                 case agentrt.TurnStarted(turn=turn):
@@ -69,7 +69,11 @@ class Story:
                         for item, owner in items.items()
                         if owner == turn
                     )
-                    yield from (f"{key} was open at the end of {turn}" for key in questions)
+                    yield from (
+                        f"{key} was open at the end of {turn}"
+                        for key, background in questions.items()
+                        if not background
+                    )
                 case agentrt.ItemOpened(item=item):
                     if item.id in items or item.id in closed:
                         yield f"{item.id} was opened twice"
@@ -88,12 +92,11 @@ class Story:
                     if key not in items:
                         yield f"{key} was closed while it was not open"
                     closed[key] = items.pop(key, None)
-                case agentrt.PermissionOpened(request=key):
-                    questions.add(key)
+                case agentrt.PermissionOpened(request=key, background=background):
+                    questions[key] = background
                 case agentrt.PermissionClosed(request=key):
-                    if key not in questions:
+                    if questions.pop(key, None) is None:
                         yield f"{key} was closed while it was not open"
-                    questions.discard(key)
                 case _:
                     pass
         if running is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 
-from fakewire import Cli
+from fakewire import Cli, Interrupted, Json
 
 
 def _shell(cli: Cli) -> None:
@@ -47,4 +48,45 @@ def shell_nobody_cares_for(cli: Cli) -> None:
 def endless_shell(cli: Cli) -> None:
     """A background shell that never ends."""
     _shell(cli)
+    cli.wait(lambda m: False)
+
+
+def asking_agent(cli: Cli) -> None:
+    """A background agent asks for a permission, and calls a tool, while turns come and go."""
+    cli.greet_mcp()
+    prompt = cli.prompt()
+    cli.use("c1", "Agent", description="dig", run_in_background=True)
+    task = {"task_id": "a1", "task_type": "local_agent", "description": "dig"}
+    cli.system("task_started", **task, tool_use_id="c1", is_backgrounded=True)
+    cli.used("c1", "Async agent launched")
+    asks = {"tool_name": "Bash", "input": {"command": "dig"}, "tool_use_id": "s1"}
+    cli.assistant({"type": "tool_use", "id": "s1", "name": "Bash", "input": {}}, parent="c1")
+    asked = cli.ask("can_use_tool", agent_id="a1", **asks)
+    call = {"type": "tool_use", "id": "s2", "name": "mcp__agentrt__record", "input": {}}
+    cli.assistant(call, parent="c1")
+    meta = {"claudecode/toolUseId": "s2"}
+    called = cli.call_mcp(2, "tools/call", name="record", arguments={"summary": "x"}, _meta=meta)
+    cli.say("Agent started.")
+    cli.result(prompt)
+    answers: dict[str, str] = {}
+
+    def answers_it(message: Json) -> bool:
+        if message["type"] == "control_response":
+            response = message["response"]
+            answers[response["request_id"]] = json.dumps(response.get("response"))
+        return asked in answers and called in answers
+
+    while not (asked in answers and called in answers):
+        try:
+            message = cli.wait(lambda m: m["type"] == "user" or answers_it(m))
+        except Interrupted:
+            continue
+        if message is not None and message["type"] == "user":
+            cli.fate(message["uuid"], "queued")
+            cli.fate(message["uuid"], "started")
+            cli.init()
+            cli.say("Meanwhile.")
+            cli.result(message)
+    cli.system("task_notification", task_id="a1", status="completed", summary="found it")
+    cli.notified(f"{answers[asked]} {answers[called]}")
     cli.wait(lambda m: False)

@@ -144,6 +144,32 @@ def test_leaving_plan_mode_offers_how_to_go_on(rig: Rig) -> None:
     assert rig.last()["response"]["updatedPermissions"] == [mode]
 
 
+def test_what_a_background_agent_asks_belongs_to_no_turn(rig: Rig) -> None:
+    task = {"task_id": "a1", "task_type": "local_agent", "tool_use_id": "c1"}
+    rig.feed(assistant(tool_use("c1", "Agent")))
+    rig.feed(system("task_started", is_backgrounded=True, **task))
+    rig.feed(assistant(tool_use("c2", "mcp__app__look"), parent="c1"))
+    meta = {"_meta": {"claudecode/toolUseId": "c2"}}
+    call = {"id": 7, "method": "tools/call", "params": {"name": "look", "arguments": {}, **meta}}
+    told = rig.feed(
+        ask("r1", call="c2", agent_id="a1"),
+        mcp("r2", call),
+        request("r3", "hook_callback", callback_id="h", input={"agent_id": "a1"}),
+    )
+    assert [(type(effect), effect.background) for effect in told] == [  # type: ignore[union-attr]
+        (Asked, True),
+        (Requested, True),
+        (Requested, True),
+    ]
+
+
+def test_what_a_sub_agent_in_the_foreground_asks_belongs_to_its_turn(rig: Rig) -> None:
+    task = {"task_id": "a1", "task_type": "local_agent", "tool_use_id": "c1"}
+    rig.feed(assistant(tool_use("c1", "Agent")))
+    rig.feed(system("task_started", is_backgrounded=False, **task))
+    assert not only(rig.feed(ask("r1", call="c2", agent_id="a1")), Asked).background
+
+
 def test_a_background_agents_request_is_about_no_call_that_is_shown(rig: Rig) -> None:
     task = {"task_id": "a1", "task_type": "local_agent", "tool_use_id": "c9"}
     rig.feed(system("task_started", is_backgrounded=True, **task))

@@ -34,6 +34,28 @@ def test_a_question_shows_its_call_as_waiting_until_it_is_answered(talk: Talk) -
     ]
 
 
+def test_a_question_of_background_work_belongs_to_no_turn(talk: Talk) -> None:
+    talk.tell(ask("r1", "c1", background=True))
+    assert talk.conversation.turn is not None
+    assert talk.conversation.turn.state is TurnState.RUNNING
+    talk.conversation.end("completed")
+    assert talk.told() == ["r1 asks about None", "turn t1 completed"]
+    assert talk.conversation.resolve("r1", "selected", by="user", option="yes")
+    assert talk.told() == ["r1 selected by user"]
+
+
+def test_a_question_of_background_work_begins_no_turn_and_ends_with_the_process() -> None:
+    talk = Talk()
+    talk.step()
+    talk.events()
+    talk.tell(ask("r1", background=True))
+    assert talk.told() == ["r1 asks about None"]
+    assert talk.conversation.turn is None
+    talk.conversation.lifecycle = "dead"
+    talk.conversation.sync()
+    assert talk.told()[0] == "r1 cancelled by agent"
+
+
 def test_a_question_carries_all_that_a_viewer_needs(talk: Talk) -> None:
     question = ask(
         "r1", kind="elicitation", detail={"a": 1}, form={"type": "object"}, url="http://x"

@@ -44,9 +44,11 @@ class _Asking(Struct):
 class Requests:
     """The CLI's requests."""
 
-    def __init__(self, new_key: NewKey, tasks: Tasks, denied: set[str]) -> None:
+    def __init__(self, new_key: NewKey, tasks: Tasks, hidden: set[str], denied: set[str]) -> None:
         self._new_key = new_key
         self._tasks = tasks
+        self._hidden = hidden
+        """The tool calls of background agents."""
         self._denied = denied
         self._open: dict[str, _Asking] = {}  # by the CLI's id
         self._keys: dict[str, _Asking] = {}  # the same, by ours
@@ -61,8 +63,7 @@ class Requests:
         match request.get("subtype"):
             case "can_use_tool":
                 self._add(asking)
-                agent = request.get("agent_id")
-                background = isinstance(agent, str) and self._tasks.in_background(agent)
+                background = self._tasks.in_background(request.get("agent_id"))
                 out.append(ask_permission(asking.key, request, background=background))
             case "elicitation":
                 self._add(asking)
@@ -70,7 +71,12 @@ class Requests:
             case "hook_callback":
                 self._add(asking)
                 params = {n: request.get(n) for n in ("callback_id", "input", "tool_use_id")}
-                out.append(Requested(key=asking.key, method="hook", params=params))
+                given = params["input"]
+                agent = given.get("agent_id") if isinstance(given, dict) else None
+                background = self._tasks.in_background(agent)
+                out.append(
+                    Requested(key=asking.key, method="hook", params=params, background=background)
+                )
             case "mcp_message" if isinstance(request.get("message"), dict):
                 self._mcp(asking, request["message"], out)
             case subtype:
@@ -99,7 +105,8 @@ class Requests:
                 self._mcp_cancelled(server, message.get("params"), out)
                 return
         params = {"server": server, "message": message}
-        out.append(Requested(key=asking.key, method="mcp", params=params))
+        background = _tool_call(message) in self._hidden
+        out.append(Requested(key=asking.key, method="mcp", params=params, background=background))
 
     def _mcp_cancelled(self, server: str, params: Any, out: list[Effect]) -> None:
         """An MCP call was given up; the CLI has no control message for that."""
@@ -165,6 +172,15 @@ class Requests:
         # An error of the control request itself would fail the whole MCP server.
         error = _rpc_error(asking.rpc[1], code, message, data)
         return [_success(asking.id, {"mcp_response": error})]
+
+
+def _tool_call(message: JsonObject) -> str | None:
+    """The tool call that an MCP call is made for, as the CLI knows it."""
+    match message.get("params"):
+        case {"_meta": {"claudecode/toolUseId": str(call)}}:
+            return call
+        case _:
+            return None
 
 
 def _success(id: str, response: Any) -> Write:

@@ -83,7 +83,7 @@ class ClaudeDriver:
         self._speech = Translator()
         self._settings = Settings()
         self._calls = Calls()
-        self._requests = Requests(new_key, self._tasks, self._speech.denied)
+        self._requests = Requests(new_key, self._tasks, self._speech.hidden, self._speech.denied)
         self._opening = Opening(cwd="")
         self._handshake = Handshake()
         self._cost: float | None = 0.0

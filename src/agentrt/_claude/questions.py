@@ -47,6 +47,7 @@ def ask_permission(key: str, request: JsonObject, *, background: bool) -> Asked:
         input=arguments,
         detail={name: request[name] for name in DETAILS if name in request} or None,
         raw=request,
+        background=background,
     )
     if name == "AskUserQuestion":
         asked.kind = "elicitation"

@@ -63,8 +63,9 @@ class Tasks:
         """Whether background work goes on: when it ends, Claude will speak again."""
         return bool(self._live())
 
-    def in_background(self, id: str) -> bool:
-        known = self._tasks.get(id)
+    def in_background(self, id: Any) -> bool:
+        """Whether this is the id of a task, such as an agent, that works in the background."""
+        known = self._tasks.get(id) if isinstance(id, str) else None
         return known is not None and known.background
 
     def heard(self, m: JsonObject, turn: str | None, hidden: set[str], out: list[Effect]) -> None:

@@ -220,7 +220,7 @@ class Conversation:
         `decided`: it will be resolved in the same step, so that nothing waits for it."""
         if not self.items.ask(effect, expires, decided=decided):
             return False
-        if not decided:
+        if not decided and not effect.background:
             self._running().apply(TurnInput.ASK)
         return True
 
@@ -338,7 +338,7 @@ class Conversation:
             return
         self._said = now
         if self.lifecycle == "dead" or self.lifecycle == "closed":
-            self._orphan_tasks()
+            self._orphan_background()
         self._append(
             StateChanged(
                 State(
@@ -358,8 +358,9 @@ class Conversation:
             )
         )
 
-    def _orphan_tasks(self) -> None:
+    def _orphan_background(self) -> None:
         """The process is gone, and with it what it did in the background."""
+        self.items.close_background()
         for task in list(self.log.state.tasks.values()):
             if task.status not in TERMINAL:
                 self._append(TaskChanged(msgspec.structs.replace(task, status="orphaned")))

@@ -182,6 +182,8 @@ class Asked(Struct, kw_only=True):
     form: JsonObject | None = None
     url: str | None = None
     raw: Any = None
+    background: bool = False
+    """Background work asks: the question belongs to no turn, whichever runs."""
 
 
 class Requested(Struct, kw_only=True):
@@ -194,6 +196,8 @@ class Requested(Struct, kw_only=True):
     key: str
     method: str
     params: JsonObject
+    background: bool = False
+    """Background work asks: its handler belongs to no turn, whichever runs."""
 
 
 class Withdrawn(Struct, gc=False):

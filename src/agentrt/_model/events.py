@@ -263,6 +263,8 @@ class PermissionOpened(
     expires: float | None = None
     form: JsonObject | None = None
     url: str | None = None
+    background: bool = False
+    """Work in the background asks: no turn waits for the answer, or ends the question."""
 
 
 class PermissionClosed(

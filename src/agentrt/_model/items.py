@@ -111,15 +111,21 @@ class Items:
         calls = [call for call in self._open.values() if call.turn is not None]
         for call in calls:
             call.status = tools  # before its questions close: it does not go on after them
-        for key in tuple(self._asks):
-            self.resolve(key, "cancelled", by="turn")
-            self.released.append(key)
+        for key, ask in tuple(self._asks.items()):
+            if not ask.request.background:
+                self.resolve(key, "cancelled", by="turn")
+                self.released.append(key)
         for parent in tuple(self._speech):
             self._close_speech(parent, speech)
         for call in calls:
             del self._open[call.item]
             self._append(ItemClosed(call.item, tools))
         self._waiting.clear()
+
+    def close_background(self) -> None:
+        """Close what no turn's end closes: the process that asked is gone."""
+        for key in tuple(self._asks):
+            self.resolve(key, "cancelled", by="agent")
 
     def forget_answer(self) -> None:
         self._answer = []
@@ -371,11 +377,13 @@ class Items:
         """Show a question. False: its turn is being cancelled, the answer is `cancelled`.
         `decided`: it will be resolved in the same step."""
         call = self._calls.get(effect.tool_call) if effect.tool_call is not None else None
-        if not self._admit(False):
+        if effect.background:
+            call = None
+        elif not self._admit(False):
             if effect.tool_call is not None and call is None:
                 self._never_shown(effect.tool_call)
             return False
-        if effect.tool_call is not None:
+        elif effect.tool_call is not None:
             if call is None or not self._belongs(call, False):
                 call = self._open_call(
                     ToolCalled(
@@ -398,6 +406,7 @@ class Items:
             expires=expires,
             form=effect.form,
             url=effect.url,
+            background=effect.background,
         )
         self._asks[effect.key] = _Ask(request, call, decided)
         self._asked.add(effect.key)
@@ -406,8 +415,9 @@ class Items:
 
     @property
     def waits(self) -> bool:
-        """Whether a question is open, or a client has a tool to run."""
-        return bool(self._asks or self._waiting)
+        """Whether the turn has a question open, or a client a tool to run."""
+        asks = any(not ask.request.background for ask in self._asks.values())
+        return asks or bool(self._waiting)
 
     def open_call(self, id: str) -> str | None:
         """The item that shows the agent's call of that id, if it is open."""

@@ -304,7 +304,7 @@ class Engine:
             self.conductor.pause()
         self.conversation.cancel(by, self.wall_time() + grace)
         self.tell_cancel()
-        self.services.handlers.cancel_all()
+        self.services.handlers.cancel_turn()
         self.conductor.adjust()
         self.publish()
 
@@ -364,7 +364,7 @@ class Engine:
         self.turn = None
         self._release()
         if self.services.handlers:
-            self.services.handlers.cancel_all()
+            self.services.handlers.cancel_turn()
         self.conductor.adjust()
 
     def _release(self) -> None:

@@ -33,6 +33,7 @@ class Handlers:
 
     def __init__(self) -> None:
         self._scopes: dict[str, trio.CancelScope] = {}
+        self._lasting: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._scopes)
@@ -44,13 +45,18 @@ class Handlers:
         reply: Reply,
         refuse: Refuse,
         on_error: OnError,
+        *,
+        lasting: bool = False,
     ) -> Callable[[Starter], None]:
         """Have `service` run and its result answered, exactly once: call what this returns with
         the nursery to run in, now or when there is one. `cancel` works from now on.
 
         An exception is an error answer; being cancelled is one, too. What is no `Exception`
-        (KeyboardInterrupt, a bug's BaseException) is answered and then goes on upwards.
+        (KeyboardInterrupt, a bug's BaseException) is answered and then goes on upwards. `lasting`:
+        no turn has caused it, and `cancel_turn` leaves it alone.
         """
+        if lasting:
+            self._lasting.add(key)
         scope = self._scopes[key] = trio.CancelScope()
         return lambda nursery: nursery.start_soon(
             self._serve, key, scope, service, reply, refuse, on_error
@@ -61,6 +67,12 @@ class Handlers:
         scope = self._scopes.get(key)
         if scope is not None:
             scope.cancel()
+
+    def cancel_turn(self) -> None:
+        """Stop every handler that a turn has caused."""
+        for key, scope in self._scopes.items():
+            if key not in self._lasting:
+                scope.cancel()
 
     def cancel_all(self) -> None:
         for scope in self._scopes.values():
@@ -92,4 +104,5 @@ class Handlers:
         finally:
             if self._scopes.get(key) is scope:
                 del self._scopes[key]
+                self._lasting.discard(key)
             answer()

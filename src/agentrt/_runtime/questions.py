@@ -38,18 +38,20 @@ class Questions:
         limit = engine.limits.permission
         expires = None if limit is None else engine.wall_time() + limit
         turn = engine.conversation.turn
-        cancelling = turn is not None and turn.state is TurnState.CANCELLING
+        cancelling = (
+            turn is not None and turn.state is TurnState.CANCELLING and not effect.background
+        )
         decision = Ask() if cancelling else self._consult(effect)
         decided = isinstance(decision, Allow | Deny)
         if not engine.conversation.ask(effect, expires, decided=decided):
             self.drop(key)  # its turn is being cancelled
             return
         if inspect.isawaitable(decision):
-            self._await(key, decision)
+            self._await(effect, decision)
         else:
             self._decide(key, decision, by="policy")
         if limit is not None and engine.conversation.items.open_request(key) is not None:
-            self._limit(key, limit)
+            self._limit(effect, limit)
 
     @property
     def _attended(self) -> bool:
@@ -67,8 +69,9 @@ class Questions:
             self._engine.services.tell_error("the permission policy", error)
             return Deny("the permission policy failed")
 
-    def _await(self, key: str, pending: Awaitable[Decision]) -> None:
+    def _await(self, effect: Asked, pending: Awaitable[Decision]) -> None:
         """Have a handler wait for the policy."""
+        key = effect.key
 
         async def decide() -> None:
             self._decide(key, await pending, by="policy")
@@ -84,13 +87,16 @@ class Questions:
             lambda result: None,
             gave_up,
             on_error=partial(self._failed, key),
+            background=effect.background,
         )
 
     def _failed(self, key: str, error: Exception) -> None:
         self._engine.services.tell_error("the permission policy", error)
         self._decide(key, Deny("the permission policy failed"), by="policy")
 
-    def _limit(self, key: str, limit: float) -> None:
+    def _limit(self, effect: Asked, limit: float) -> None:
+        key = effect.key
+
         async def expire() -> None:
             await trio.sleep(limit)
             self._reject(key, by="timeout", outcome="expired")
@@ -102,6 +108,7 @@ class Questions:
             lambda result: None,
             lambda *refusal: None,
             on_error=partial(self._failed, key),
+            background=effect.background,
         )
 
     def _decide(self, key: str, decision: Decision, *, by: str) -> None:
@@ -132,8 +139,6 @@ class Questions:
             case _:
                 answer = Answer(option=id)
         self._close(key, answer, by=by, denied=not allowed)
-        if answer.interrupt and self._engine.turn is not None:
-            self._engine.cancel_turn(self._engine.turn, "cancelled", by="caller")
 
     def _reject(self, key: str, *, by: str, outcome: str = "selected") -> None:
         request = self._engine.conversation.items.open_request(key)
@@ -189,22 +194,25 @@ class Questions:
         self, key: str, answer: Answer, *, by: str, denied: bool, outcome: str | None = None
     ) -> None:
         engine = self._engine
+        request = engine.conversation.items.open_request(key)
+        if request is None:
+            return  # somebody was faster
+        turn = None if request.background else engine.turn
         if outcome is None:
             outcome = "cancelled" if answer.option is None else "selected"
-        if not engine.conversation.resolve(
-            key, outcome, by=by, option=answer.option, denied=denied
-        ):
-            return
+        engine.conversation.resolve(key, outcome, by=by, option=answer.option, denied=denied)
         engine.services.handlers.cancel(f"{key}:limit")
         engine.services.handlers.cancel(key)
-        if denied and engine.turn is not None:
-            engine.turn._denied = True
+        if denied and turn is not None:
+            turn._denied = True
         link = engine.link
         if link is not None:
             engine.received(link, link.driver.answer(key, answer))
-        if link is not None and engine.turn is not None:
+        if link is not None and turn is not None:
             link.last_activity = trio.current_time()  # the idle clock starts again
             engine.conductor.adjust()
+        if answer.interrupt and turn is not None:
+            engine.cancel_turn(turn, "cancelled", by="caller")
 
     def drop(self, key: str) -> None:
         """Tell the agent that nobody will answer (`cancelled`)."""

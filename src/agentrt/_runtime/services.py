@@ -69,6 +69,7 @@ class Services:
                 link, driver.refuse(key, code, message, data)
             ),
             on_error=partial(self.tell_error, effect.method),
+            background=effect.background,
         )
 
     @property
@@ -90,14 +91,17 @@ class Services:
         refuse: Refuse,
         *,
         on_error: OnError,
+        background: bool = False,
     ) -> None:
-        """Serve a request in the running turn's nursery and context, or in the session's."""
+        """Serve a request in the running turn's nursery and context, or in the session's, where
+        one of `background` work always is."""
 
         async def serve() -> Any:
             await trio.lowlevel.checkpoint_if_cancelled()  # it may have been withdrawn by now
             return await service()
 
-        self._start(self.handlers.prepare(key, serve, reply, refuse, on_error))
+        start = self.handlers.prepare(key, serve, reply, refuse, on_error, lasting=background)
+        self._start(start, background)
 
     def spawn_tool(self, call: Callable[..., Awaitable[None]], /, *args: object) -> None:
         """Run a tool call, which answers by itself, where `spawn` would. Raises `RequestError`."""
@@ -111,9 +115,9 @@ class Services:
         )
         self._start(start)
 
-    def _start(self, start: Callable[[Starter], None]) -> None:
+    def _start(self, start: Callable[[Starter], None], background: bool = False) -> None:
         engine = self._engine
-        if engine.turn is None:
+        if engine.turn is None or background:
             start(engine.nursery)
         else:
             engine.conductor.start_handler(engine.turn, start)

@@ -94,16 +94,25 @@ class ToolConnection:
         self._running: dict[Id, ToolContext] = {}
         server._connections.add(self)
 
-    def handle(self, message: bytes | bytearray | JsonObject, spawn: Spawn, reply: Reply) -> None:
+    def handle(
+        self,
+        message: bytes | bytearray | JsonObject,
+        spawn: Spawn,
+        reply: Reply,
+        *,
+        background: bool = False,
+    ) -> None:
         """Take one message of the client. A tool call is started with `spawn` and answered when
-        the tool is done; all else is answered before this returns.
+        the tool is done; all else is answered before this returns. `background`: a call belongs
+        to no turn, whichever runs.
 
         A call whose turn is cancelled is answered with an error, at once: an agent may wait for
         it before it ends its turn.
         """
         match self._mcp.receive(message):
             case CallTool() as call:
-                self._start(call, spawn, reply)
+                turn = None if background else self._server._turn()
+                self._start(call, turn, spawn, reply)
             case CancelTool(request_id):
                 self._running.pop(request_id).cancel_scope.cancel()
                 reply(None)
@@ -116,13 +125,13 @@ class ToolConnection:
         for context in self._running.values():
             context.cancel_scope.cancel()
 
-    def _start(self, call: CallTool, spawn: Spawn, reply: Reply) -> None:
+    def _start(self, call: CallTool, turn: Turn | None, spawn: Spawn, reply: Reply) -> None:
         server = self._server
         id = call.request_id
         tool_call = call.meta.get("claudecode/toolUseId")
         context = ToolContext(
             session=server._session,
-            turn=server._turn(),
+            turn=turn,
             tool_call=tool_call if isinstance(tool_call, str) else None,
             report=partial(self._progress, id),
         )

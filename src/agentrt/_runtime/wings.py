@@ -231,7 +231,9 @@ def _claude(agent: Agent, opening: Opening, offer: Offer) -> Wing:
             connection = server.connect(partial(_notify, engine, server.name))
             engine.services.table["mcp"] = partial(_serve_mcp, engine.services, connection)
         if offer.hooks:
-            engine.services.table["hook"] = lambda request: hooks.serve(request, engine.turn)
+            engine.services.table["hook"] = lambda request: hooks.serve(
+                request, None if request.background else engine.turn
+            )
         given = effective(options, opening)
         env = {**_environment(agent, offer.env, frozenset()), **given.env}
         for effect in await stored_history(opening, given, env):
@@ -247,10 +249,12 @@ async def _serve_mcp(services: Services, connection: ToolConnection, request: Re
     answers: list[Any] = []
 
     def begin(call: Callable[..., Awaitable[None]], *args: object) -> None:
-        services.begin_tool()
+        if not request.background:
+            services.begin_tool()
         calls.append(partial(call, *args))
 
-    connection.handle(request.params["message"], begin, answers.append)
+    message, background = request.params["message"], request.background
+    connection.handle(message, begin, answers.append, background=background)
     for call in calls:
         await call()
     return answers[0]

@@ -1,0 +1,163 @@
+"""Sub-agents and background work of the real Claude Code: what belongs to which turn."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+import agentrt
+
+from .lab import Lab
+from .modelserver.scripts import Arguments, Call, Pause, Script, Shell, Step, Text, prompt_for
+from .story import Story, session_with
+
+pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
+
+PATIENCE = 60.0
+
+
+def sub_agent(*work: list[Step], background: bool) -> Step:
+    """A call that starts a sub-agent with a script of its own."""
+    arguments: Arguments = {
+        "description": "look",
+        "subagent_type": "general-purpose",
+        "prompt": prompt_for(list(work)),
+        "run_in_background": background,
+    }
+    return Call("Agent", arguments)
+
+
+def items(story: Story, turn: str) -> list[tuple[str, bool]]:
+    """The types of a turn's items, and whether each is a sub-agent's."""
+    opened = [event.item for event in story.all(agentrt.ItemOpened)]
+    return [(item.type, item.parent is not None) for item in opened if item.turn == turn]
+
+
+def turns(story: Story) -> list[tuple[str, str]]:
+    started = {event.turn: event.origin for event in story.all(agentrt.TurnStarted)}
+    return [(started[end.turn], end.outcome) for end in story.all(agentrt.TurnEnded)]
+
+
+async def test_the_steps_of_a_sub_agent_are_shown_below_its_call(lab: Lab) -> None:
+    script: Script = [
+        [sub_agent([Shell("echo hi > sub.txt")], [Text("Looked.")], background=False)],
+        [Text("It looked.")],
+    ]
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab, permissions=agentrt.allow_all) as (session, story):
+            result = await session.run(prompt_for(script))
+    assert result.text == "It looked."  # not what the sub-agent said
+    assert items(story, result.turn) == [
+        ("user", False),
+        ("tool", False),
+        ("tool", True),
+        ("text", True),
+        ("text", False),
+    ]
+    assert story.all(agentrt.TaskChanged) == []
+    assert (lab.work / "sub.txt").exists()
+
+
+async def test_a_background_agent_outlives_its_turn_and_is_followed_by_another(lab: Lab) -> None:
+    script: Script = [
+        [sub_agent([Pause(1.0), Text("Looked.")], background=True)],
+        [Text("Started.")],
+        [Text("It looked.")],
+    ]
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab) as (session, story):
+            result = await session.run(prompt_for(script))
+            assert session.state.turn is None  # nobody need wait for it
+            assert [task.status for task in session.tasks.values()] == ["running"]
+        assert [task.status for task in session.tasks.values()] == ["completed"]
+    assert result.text == "Started."
+    assert turns(story) == [("user", "completed"), ("agent", "completed")]
+    assert items(story, result.turn) == [("user", False), ("tool", False), ("text", False)]
+
+
+async def test_a_prompt_is_answered_while_an_agent_works_in_the_background(lab: Lab) -> None:
+    """The agent's own turn, which follows, is not taken for the prompt's."""
+    script: Script = [
+        [sub_agent([Pause(1.5), Text("Looked.")], background=True)],
+        [Text("Started.")],
+    ]
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab) as (session, story):
+            await session.run(prompt_for(script))
+            result = await session.run("Please [[again]]")
+            assert [task.status for task in session.tasks.values()] == ["running"]
+    assert result.text == "Another answer."
+    assert turns(story) == [("user", "completed"), ("user", "completed"), ("agent", "completed")]
+
+
+async def test_a_background_agent_may_ask_and_call_outside_turns(lab: Lab) -> None:
+    contexts: list[agentrt.ToolContext] = []
+    asked: list[str] = []
+
+    @agentrt.tool
+    async def record_result(context: agentrt.ToolContext, summary: str) -> str:
+        """Persist the final outcome of a job."""
+        await trio.lowlevel.checkpoint()
+        contexts.append(context)
+        return "recorded"
+
+    def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+        asked.append(request.tool)
+        return agentrt.Allow()
+
+    work: list[list[Step]] = [
+        [Pause(0.5), Shell("touch sub.txt")],
+        [Call("mcp__agentrt__record_result", {"summary": "looked"})],
+        [Text("Looked.")],
+    ]
+    script: Script = [[sub_agent(*work, background=True)], [Text("Started.")], [Text("Done.")]]
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab, permissions=policy, tools=[record_result]) as (session, story):
+            await session.run(prompt_for(script))
+    assert asked == ["Bash", "mcp__agentrt__record_result"]
+    assert [context.turn for context in contexts] == [None]
+    assert (lab.work / "sub.txt").exists()
+    assert turns(story) == [("user", "completed"), ("agent", "completed")]
+
+
+async def test_a_question_of_a_background_agent_may_wait_for_a_viewer(lab: Lab) -> None:
+    work: list[list[Step]] = [[Pause(0.5), Shell("touch sub.txt")], [Text("Looked.")]]
+    script: Script = [[sub_agent(*work, background=True)], [Text("Started.")], [Text("Done.")]]
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab, permissions=agentrt.ask) as (session, story):
+            with session.subscribe() as events:
+                await session.run(prompt_for(script))
+                async for event in events:
+                    if isinstance(event, agentrt.PermissionOpened):
+                        assert session.state.turn is None
+                        await session.run("Please [[again]]")  # it need not be answered first
+                        session.answer(event.request, "allow_once")
+                        break
+            await session.drained()
+    assert (lab.work / "sub.txt").exists()
+    assert turns(story) == [("user", "completed"), ("user", "completed"), ("agent", "completed")]
+
+
+async def test_leaving_a_session_waits_for_its_background_shells(lab: Lab) -> None:
+    script: Script = [
+        [Shell("sleep 1; touch late.txt", background=True)],
+        [Text("Started.")],
+        [Text("It is done.")],
+    ]
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab, permissions=agentrt.allow_all) as (session, story):
+            await session.run(prompt_for(script))
+            assert not (lab.work / "late.txt").exists()
+    assert (lab.work / "late.txt").exists()
+    assert turns(story) == [("user", "completed"), ("agent", "completed")]
+
+
+@pytest.mark.slow
+async def test_a_long_command_in_the_foreground_is_no_background_task(lab: Lab) -> None:
+    """Claude announces it in the same words after three seconds."""
+    script: Script = [[Shell("echo go; sleep 4")], [Text("Slept.")]]
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab) as (session, story):
+            await session.run(prompt_for(script))
+            assert session.tasks == {}
+    assert story.all(agentrt.TaskChanged) == []
