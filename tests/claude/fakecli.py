@@ -464,7 +464,7 @@ def mcp_before_reply(cli: Cli) -> None:
     plain(cli)
 
 
-BEFORE = {exit_before_reply, refuses_to_start, mcp_before_reply, legacy}
+BEFORE = {exit_before_reply, refuses_to_start, mcp_before_reply, legacy, fakerest.slow_start}
 REPLY: Json = {
     "commands": [{"name": "compact", "description": "summarise", "argumentHint": ""}],
     "models": [{"value": "default", "resolvedModel": "fake", "displayName": "Fake"}],

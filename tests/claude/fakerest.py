@@ -1,4 +1,6 @@
-"""What the scripted CLI does in the background; scenarios of `fakecli.py`."""
+"""What the scripted CLI does in the background, and how slowly it starts; scenarios of
+`fakecli.py`.
+"""
 
 from __future__ import annotations
 
@@ -89,4 +91,16 @@ def asking_agent(cli: Cli) -> None:
             cli.result(message)
     cli.system("task_notification", task_id="a1", status="completed", summary="found it")
     cli.notified(f"{answers[asked]} {answers[called]}")
+    cli.wait(lambda m: False)
+
+
+def slow_start(cli: Cli) -> None:
+    """Takes a while for the handshake, as with many plugins and slow hooks."""
+    first = cli.inbox.get()
+    assert first is not None
+    time.sleep(1)
+    cli.success(first["request_id"], {})
+    prompt = cli.prompt()
+    cli.say("At last.")
+    cli.done(prompt)
     cli.wait(lambda m: False)
