@@ -13,6 +13,11 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no defect: how long an example takes is nothing that a test says.
+settings.register_profile("agentrt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("agentrt")
 
 RUN = "AGENTRT_TEST_RUN"
 """In the environment of every process that a test starts, unless the test gives it another one:
