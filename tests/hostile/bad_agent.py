@@ -208,20 +208,27 @@ class Tools:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        self._ask("initialize", {"protocolVersion": "2025-06-18"})
+        self._send("initialize", {"protocolVersion": "2025-06-18"})
+        self._program.stdout.readline()
 
     def call(self, tool: str, **arguments: object) -> str:
         """The text that the tool returned, or why it was not called."""
-        answer = self._ask("tools/call", {"name": tool, "arguments": arguments})
+        self.begin(tool, **arguments)
+        return self.answer()
+
+    def begin(self, tool: str, **arguments: object) -> None:
+        self._send("tools/call", {"name": tool, "arguments": arguments})
+
+    def answer(self) -> str:
+        answer = json.loads(self._program.stdout.readline())
         if "error" in answer:
             return answer["error"]["message"]
         return answer["result"]["content"][0]["text"]
 
-    def _ask(self, method: str, params: Message) -> Message:
+    def _send(self, method: str, params: Message) -> None:
         message = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
         self._program.stdin.write(json.dumps(message).encode() + b"\n")
         self._program.stdin.flush()
-        return json.loads(self._program.stdout.readline())
 
 
 def text_of(prompt: Message) -> str:

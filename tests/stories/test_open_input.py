@@ -4,6 +4,7 @@ that was never answered. The input belongs to the session."""
 from __future__ import annotations
 
 import sys
+import time
 
 import trio
 
@@ -19,6 +20,7 @@ async def test_a_tool_call_behind_the_last_prompt_s_result_reaches_its_handler()
 
     def misbehave(agent: Agent, prompt: Message) -> None:
         agent.end(prompt)
+        time.sleep(0.1)  # the two come by different ways, and could be seen in another order
         agent.say(agent.tools.call("record", text="after the result"))
 
     recorded: list[str] = []
@@ -38,6 +40,39 @@ async def test_a_tool_call_behind_the_last_prompt_s_result_reaches_its_handler()
         await until(session, lambda: session.state.phase == "idle")
         assert session.snapshot().items[-1].text == "recorded: after the result"
         await works(session)
+
+
+async def test_a_tool_call_outside_turns_outlives_the_end_of_the_next_turn() -> None:
+    def new_session(agent: Agent, request: Message) -> None:
+        agent.tools = Tools(request)
+        agent.answer(request, {"sessionId": agent.session})
+
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        agent.end(prompt)
+        time.sleep(0.1)
+        agent.tools.begin("wait")
+        for _ in range(2):
+            agent.take(agent.receive())
+        agent.say(agent.tools.answer())
+
+    started, finish = trio.Event(), trio.Event()
+
+    @agentrt.tool
+    async def wait() -> str:
+        """Wait for what the test decides."""
+        started.set()
+        await finish.wait()
+        return "done"
+
+    async with bad_session(
+        new_session=new_session, misbehave=misbehave, tools=(wait,), limits=PATIENT
+    ) as session:
+        await session.run("misbehave")
+        await started.wait()
+        for _ in range(2):
+            await works(session)
+        finish.set()
+        await until(session, lambda: any(i.text == "done" for i in session.snapshot().items))
 
 
 async def test_a_tool_is_reached_from_the_next_process_as_well() -> None:

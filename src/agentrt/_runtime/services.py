@@ -100,7 +100,8 @@ class Services:
             await trio.lowlevel.checkpoint_if_cancelled()  # it may have been withdrawn by now
             return await service()
 
-        start = self.handlers.prepare(key, serve, reply, refuse, on_error, lasting=background)
+        lasting = background or self._engine.conversation.turn is None
+        start = self.handlers.prepare(key, serve, reply, refuse, on_error, lasting=lasting)
         self._start(start, background)
 
     def spawn_tool(self, call: Callable[..., Awaitable[None]], /, *args: object) -> None:
@@ -112,6 +113,7 @@ class Services:
             lambda result: None,
             lambda *refusal: None,
             partial(self.tell_error, "a tool call"),
+            lasting=self._engine.conversation.turn is None,
         )
         self._start(start)
 
