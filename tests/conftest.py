@@ -25,7 +25,7 @@ so that a process which left its parent's group and lost its parent is still fou
 
 os.environ[RUN] = str(os.getpid())
 
-VANISH = 2.0
+VANISH = 20.0
 """Seconds that a process, already killed, may take to leave the process table."""
 
 

@@ -20,8 +20,12 @@ _E = TypeVar("_E")
 
 TERMINAL = {"completed", "failed", "denied", "cancelled", "orphaned"}
 
-GONE = 3.0
-"""Seconds that a process may take to leave the process table after the session has ended it."""
+GONE = 30.0
+"""Seconds that a process may take to leave the process table after the session has ended it: some
+milliseconds, unless the machine is busy."""
+
+GATE = "until test -e go; do sleep 0.05; done"
+"""A command that ends when the test lets it (`open_gate`)."""
 
 
 @dataclass
@@ -151,7 +155,11 @@ def _command(process: psutil.Process) -> str:
         return ""
 
 
-async def until(holds: Callable[[], object], seconds: float = 10.0) -> None:
+def open_gate(lab: Lab) -> None:
+    (lab.work / "go").touch()
+
+
+async def until(holds: Callable[[], object], seconds: float = 60.0) -> None:
     """Look now and then until *holds* is true."""
     with trio.fail_after(seconds):
         while not holds():  # noqa: ASYNC110 - what another process does sends no event

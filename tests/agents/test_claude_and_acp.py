@@ -16,7 +16,7 @@ from .versions import agents_root
 
 pytestmark = pytest.mark.real_agent
 
-PATIENCE = 90.0
+PATIENCE = 180.0
 
 TOLD_APART = (
     agentrt.ItemUpdated,

@@ -9,11 +9,11 @@ import agentrt
 
 from .lab import Lab
 from .modelserver.scripts import Arguments, Call, Pause, Script, Shell, Step, Text, prompt_for
-from .story import Story, session_with
+from .story import GATE, Story, open_gate, session_with
 
 pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 def sub_agent(*work: list[Step], background: bool) -> Step:
@@ -60,15 +60,16 @@ async def test_the_steps_of_a_sub_agent_are_shown_below_its_call(lab: Lab) -> No
 
 async def test_a_background_agent_outlives_its_turn_and_is_followed_by_another(lab: Lab) -> None:
     script: Script = [
-        [sub_agent([Pause(1.0), Text("Looked.")], background=True)],
+        [sub_agent([Shell(GATE)], [Text("Looked.")], background=True)],
         [Text("Started.")],
         [Text("It looked.")],
     ]
     with trio.fail_after(PATIENCE):
-        async with session_with(lab) as (session, story):
+        async with session_with(lab, permissions=agentrt.allow_all) as (session, story):
             result = await session.run(prompt_for(script))
             assert session.state.turn is None  # nobody need wait for it
             assert [task.status for task in session.tasks.values()] == ["running"]
+            open_gate(lab)
         assert [task.status for task in session.tasks.values()] == ["completed"]
     assert result.text == "Started."
     assert turns(story) == [("user", "completed"), ("agent", "completed")]
@@ -78,14 +79,15 @@ async def test_a_background_agent_outlives_its_turn_and_is_followed_by_another(l
 async def test_a_prompt_is_answered_while_an_agent_works_in_the_background(lab: Lab) -> None:
     """The agent's own turn, which follows, is not taken for the prompt's."""
     script: Script = [
-        [sub_agent([Pause(1.5), Text("Looked.")], background=True)],
+        [sub_agent([Shell(GATE)], [Text("Looked.")], background=True)],
         [Text("Started.")],
     ]
     with trio.fail_after(PATIENCE):
-        async with session_with(lab) as (session, story):
+        async with session_with(lab, permissions=agentrt.allow_all) as (session, story):
             await session.run(prompt_for(script))
             result = await session.run("Please [[again]]")
             assert [task.status for task in session.tasks.values()] == ["running"]
+            open_gate(lab)
     assert result.text == "Another answer."
     assert turns(story) == [("user", "completed"), ("user", "completed"), ("agent", "completed")]
 
@@ -140,7 +142,7 @@ async def test_a_question_of_a_background_agent_may_wait_for_a_viewer(lab: Lab) 
 
 async def test_leaving_a_session_waits_for_its_background_shells(lab: Lab) -> None:
     script: Script = [
-        [Shell("sleep 1; touch late.txt", background=True)],
+        [Shell(f"{GATE}; touch late.txt", background=True)],
         [Text("Started.")],
         [Text("It is done.")],
     ]
@@ -148,6 +150,7 @@ async def test_leaving_a_session_waits_for_its_background_shells(lab: Lab) -> No
         async with session_with(lab, permissions=agentrt.allow_all) as (session, story):
             await session.run(prompt_for(script))
             assert not (lab.work / "late.txt").exists()
+            open_gate(lab)
     assert (lab.work / "late.txt").exists()
     assert turns(story) == [("user", "completed"), ("agent", "completed")]
 

@@ -17,13 +17,14 @@ import agentrt
 
 from .lab import Lab
 from .modelserver.scripts import Pause, Script, Shell, Status, Text, prompt_for
-from .story import running, session_with, until
+from .story import GATE, open_gate, running, session_with, until
 
 pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 SLEEP = "sleep 297"
-BY_ITSELF = agentrt.Limits(cancel_grace=50, cancel_resend=50, settle=50)
+BY_ITSELF = agentrt.Limits(cancel_grace=500, cancel_resend=500, settle=500)
+"""With these, whatever is ended by a clock misses its test's time."""
 
 
 class Waiting:
@@ -113,7 +114,7 @@ STATES: dict[str, State] = {
 @pytest.mark.parametrize("name", STATES)
 async def test_a_cancel_ends_the_turn_and_the_next_prompt_is_answered(lab: Lab, name: str) -> None:
     state, waiting = STATES[name], Waiting()
-    with trio.fail_after(PATIENCE / 2):
+    with trio.fail_after(PATIENCE):
         async with session_with(
             lab,
             permissions=agentrt.allow_all,
@@ -140,7 +141,7 @@ async def test_a_cancel_ends_the_turn_and_the_next_prompt_is_answered(lab: Lab, 
 
 
 async def test_a_cancel_takes_back_an_open_permission(lab: Lab) -> None:
-    with trio.fail_after(PATIENCE / 2):
+    with trio.fail_after(PATIENCE):
         async with session_with(lab, permissions=agentrt.ask, limits=BY_ITSELF) as (
             session,
             story,
@@ -158,7 +159,7 @@ async def test_a_cancel_takes_back_an_open_permission(lab: Lab) -> None:
 
 
 async def test_a_cancel_at_rest_does_nothing(lab: Lab) -> None:
-    with trio.fail_after(PATIENCE / 2):
+    with trio.fail_after(PATIENCE):
         async with session_with(lab, limits=BY_ITSELF) as (session, story):
             await session.run("Please [[text]]")
             session.cancel()
@@ -169,28 +170,26 @@ async def test_a_cancel_at_rest_does_nothing(lab: Lab) -> None:
 
 
 async def test_a_cancelled_scope_around_a_turn_costs_next_to_nothing(lab: Lab) -> None:
-    """A host that closes the process instead pays five to ten seconds for it."""
-    with trio.fail_after(PATIENCE / 2):
+    """A host that closes the process instead pays five to ten seconds for it; here no limit would
+    be met in time."""
+    with trio.fail_after(PATIENCE):
         async with session_with(lab, limits=BY_ITSELF) as (session, story):
-            pid, began = session.agent.pid, trio.current_time()
+            pid = session.agent.pid
             with trio.CancelScope() as scope:
                 async with session.prompt("Please [[slow]]") as turn:
                     async for event in turn:
                         if isinstance(event, agentrt.TextDelta):
-                            began = trio.current_time()
                             scope.cancel()
-            took = trio.current_time() - began
             assert scope.cancelled_caught
             assert session.state.phase == "idle"
             assert session.agent.pid == pid
             assert (await session.run("Please [[again]]")).text == "Another answer."
     ends = story.all(agentrt.TurnEnded)
     assert [(end.outcome, end.by) for end in ends] == [("cancelled", "caller"), ("completed", None)]
-    assert took < 2
 
 
 async def test_prompts_that_wait_are_held_back_by_a_stop(lab: Lab) -> None:
-    with trio.fail_after(PATIENCE / 2):
+    with trio.fail_after(PATIENCE):
         async with (
             session_with(lab, limits=BY_ITSELF) as (session, story),
             trio.open_nursery() as nursery,
@@ -214,7 +213,7 @@ ENDLESS_AGENT = "Please [[background-agent]]"
 
 async def test_a_cancel_spares_background_agents_and_they_can_be_stopped(lab: Lab) -> None:
     slow: Script = [[Text("word " * 400, chunk=5, pace=0.1)]]
-    with trio.fail_after(PATIENCE / 2):
+    with trio.fail_after(PATIENCE):
         async with session_with(lab, permissions=agentrt.allow_all, limits=BY_ITSELF) as (
             session,
             _,
@@ -236,7 +235,7 @@ async def test_a_cancel_spares_background_agents_and_they_can_be_stopped(lab: La
 
 
 async def test_a_cancel_can_be_made_to_stop_background_agents(lab: Lab) -> None:
-    with trio.fail_after(PATIENCE / 2):
+    with trio.fail_after(PATIENCE):
         async with session_with(
             lab,
             permissions=agentrt.allow_all,
@@ -257,11 +256,11 @@ async def test_a_cancel_can_be_made_to_stop_background_agents(lab: Lab) -> None:
 
 async def test_a_cancel_spares_background_shells(lab: Lab) -> None:
     script: Script = [
-        [Shell("sleep 1.5; echo late", background=True)],
+        [Shell(GATE, background=True)],
         [Text("Started."), Pause()],
         [Text("The shell is done.")],
     ]
-    with trio.fail_after(PATIENCE / 2):
+    with trio.fail_after(PATIENCE):
         async with session_with(lab, permissions=agentrt.allow_all, limits=BY_ITSELF) as (
             session,
             story,
@@ -272,6 +271,7 @@ async def test_a_cancel_spares_background_shells(lab: Lab) -> None:
                         turn.cancel()
             [task] = session.tasks.values()
             assert task.status == "running"
+            open_gate(lab)
             await session.drained()
             assert [task.status for task in session.tasks.values()] == ["completed"]
     assert [end.outcome for end in story.all(agentrt.TurnEnded)] == ["cancelled", "completed"]
@@ -279,16 +279,17 @@ async def test_a_cancel_spares_background_shells(lab: Lab) -> None:
 
 async def test_a_turn_that_claude_began_by_itself_can_be_cancelled(lab: Lab) -> None:
     script: Script = [
-        [Shell("echo at once", background=True)],
+        [Shell(GATE, background=True)],
         [Text("Started.")],
         [Text("word " * 400, chunk=5, pace=0.1)],
     ]
-    with trio.fail_after(PATIENCE / 2):
+    with trio.fail_after(PATIENCE):
         async with session_with(lab, permissions=agentrt.allow_all, limits=BY_ITSELF) as (
             session,
             story,
         ):
             await session.run(prompt_for(script))
+            open_gate(lab)
             await Scene(lab, session, Waiting()).told(agentrt.TurnStarted, origin="agent")
             session.cancel()
             again = await session.run("Please [[again]]")

@@ -25,15 +25,17 @@ from .story import GONE, agent_of, running, session_with, until
 
 pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 SLEEP = "sleep 297"
 LADDER = agentrt.Limits(cancel_grace=2, stdin_close=2, terminate=1, kill=1, drain=0)
 BOUND = 2.0 + 2 + 1 + 1
 """Seconds that the limits allow for the end of a session."""
+BUSY = 5.0
+"""How much longer anything may take on a machine that does other things, too."""
 
 
-def late(command: str = "echo go; sleep 2; touch late.txt") -> Script:
-    """A command that does something only after the session is gone."""
+def late(command: str = f"echo go; {SLEEP}; touch late.txt") -> Script:
+    """A command that would do something long after the session is gone."""
     return [[Shell(command)], [Text("Done.")]]
 
 
@@ -44,8 +46,7 @@ def living(lab: Lab) -> list[psutil.Process]:
 
 async def nothing_of(lab: Lab) -> None:
     """No process is left, and none did what it was to do later."""
-    await until(lambda: not living(lab), GONE)
-    await trio.sleep(2.2)
+    await until(lambda: not living(lab))
     assert not (lab.work / "late.txt").exists()
 
 
@@ -61,9 +62,9 @@ async def work(lab: Lab, prompt: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "echo go; sleep 2; touch late.txt",
-        "trap '' TERM INT HUP; echo go; sleep 2; touch late.txt",
-        "setsid bash -c 'sleep 2; touch late.txt' & wait",
+        f"echo go; {SLEEP}; touch late.txt",
+        f"trap '' TERM INT HUP; echo go; {SLEEP}; touch late.txt",
+        f"setsid bash -c '{SLEEP}; touch late.txt' & wait",
     ],
     ids=["plain", "ignoring signals", "in a session of its own"],
 )
@@ -71,20 +72,20 @@ async def test_a_running_command_ends_with_the_session(lab: Lab, command: str) -
     with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(work, lab, prompt_for(late(command)))
-            await until(lambda: running(lab, "sleep 2"), PATIENCE)
+            await until(lambda: running(lab, SLEEP), PATIENCE)
             nursery.cancel_scope.cancel()
         await nothing_of(lab)
 
 
 async def test_background_work_ends_with_the_session(lab: Lab) -> None:
     script: Script = [
-        [Shell("sleep 2; touch late.txt", background=True)],
+        [Shell(f"{SLEEP}; touch late.txt", background=True)],
         [Text("Started.")],
     ]
     with trio.fail_after(PATIENCE):
         async with session_with(lab, permissions=agentrt.allow_all, limits=LADDER) as (session, _):
             await session.run(prompt_for(script))
-            await until(lambda: running(lab, "sleep 2"))
+            await until(lambda: running(lab, SLEEP))
             assert [task.status for task in session.tasks.values()] == ["running"]
         assert [task.status for task in session.tasks.values()] == ["cancelled"]
         await nothing_of(lab)
@@ -131,7 +132,7 @@ async def test_a_killed_process_is_told_and_the_next_prompt_resumes(
         async with session_with(lab, permissions=agentrt.allow_all) as (session, story):
             await session.run("Please [[text]]")
             async with session.prompt(prompt_for(late()), check=False) as turn:
-                await until(lambda: running(lab, "sleep 2"))
+                await until(lambda: running(lab, SLEEP))
                 assert session.agent.pid is not None
                 os.kill(session.agent.pid, sent)
             await until(lambda: session.state.phase == "dead")
@@ -186,15 +187,14 @@ trio.run(main)
 @pytest.mark.slow
 async def test_nothing_outlives_a_host_that_is_killed(lab: Lab) -> None:
     """Claude by itself finishes its turn, with all that the turn does."""
-    command = "echo go; sleep 20; touch late.txt"
     with trio.fail_after(PATIENCE):
         host = await trio.lowlevel.open_process(
-            [sys.executable, "-c", HOST, *lab.argv, prompt_for(late(command))],
+            [sys.executable, "-c", HOST, *lab.argv, prompt_for(late())],
             cwd=lab.work,
             env={**lab.env, "PYTHONPATH": os.pathsep.join(sys.path)},
             stdin=subprocess.DEVNULL,
         )
-        await until(lambda: running(lab, "sleep 20"), PATIENCE)
+        await until(lambda: running(lab, SLEEP), PATIENCE)
         host.kill()
         await host.wait()
         await until(lambda: not living(lab))
@@ -296,7 +296,7 @@ async def streaming(visit: Visit) -> None:
 async def in_a_command(visit: Visit) -> None:
     async def block(session: agentrt.Session) -> None:
         async with session.prompt(prompt_for(late())):
-            await until(lambda: running(visit.lab, "sleep 2"))
+            await until(lambda: running(visit.lab, SLEEP))
             await visit.now()
 
     await visit.run(block)
@@ -372,7 +372,7 @@ async def test_a_session_cancelled_in_any_phase_leaves_nothing(
     with trio.fail_after(PATIENCE):
         await phase(visit)
     assert visit.scope.cancel_called
-    assert visit.took < BOUND + 1
+    assert visit.took < BUSY * BOUND
     _, alive = psutil.wait_procs(lab.processes(), timeout=GONE)
     assert not alive, alive
     assert not (lab.work / "late.txt").exists()

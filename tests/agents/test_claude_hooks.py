@@ -14,11 +14,11 @@ import agentrt
 
 from .lab import Lab
 from .modelserver.scripts import Call, Script, Shell, Text, prompt_for
-from .story import session_with
+from .story import session_with, until
 
 pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 Answer = dict[str, Any]
 
 
@@ -69,7 +69,7 @@ MOMENTS: dict[str, set[str]] = {
         ]
     ): {"TaskCreated", "TaskCompleted"},
     "[[error-400]]": {"StopFailure"},
-    "/greet you": {"UserPromptExpansion", "InstructionsLoaded"},
+    "/greet you": {"UserPromptExpansion"},
     "/compact": COMPACTION,
 }
 """What a prompt is sure to bring about."""
@@ -90,7 +90,6 @@ async def test_hooks_are_asked_at_their_moments(lab: Lab) -> None:
     commands = lab.work / ".claude" / "commands"
     commands.mkdir(parents=True)
     (commands / "greet.md").write_text("Greet $ARGUMENTS. [[again]]")
-    (lab.work / "CLAUDE.md").write_text("Be kind.")
     events = {*set().union(*MOMENTS.values()), "PreModelSwitch", "PostModelSwitch"}
     with trio.fail_after(PATIENCE):
         async with session_with(
@@ -100,7 +99,7 @@ async def test_hooks_are_asked_at_their_moments(lab: Lab) -> None:
                 await session.run(prompt, check=False)
                 await session.drained()
             await session.set_model("haiku")
-    assert set(asked) == events
+            await until(lambda: set(asked) == events)  # some are not waited for
     assert Counter(asked)["UserPromptSubmit"] >= len(MOMENTS) - 1
     assert story.notices("compacted")
     assert story.notices("handler_failed") == []

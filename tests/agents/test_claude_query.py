@@ -6,7 +6,7 @@ is never asked, and the model reads "Stream closed". No clock may be what ends a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import psutil
@@ -17,12 +17,12 @@ import agentrt
 
 from .lab import Lab
 from .modelserver.scripts import Pause, Script, Shell, Text, prompt_for
-from .story import GONE, agent_of, running
+from .story import GATE, GONE, agent_of, open_gate, running
 
 pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
 
-PATIENCE = 60.0
-NEVER = agentrt.Limits(settle=50, drain=50, cancel_grace=50)
+PATIENCE = 120.0
+NEVER = agentrt.Limits(settle=500, drain=500, cancel_grace=500)
 """With these, whatever is ended by a clock misses its test's time."""
 
 
@@ -43,15 +43,23 @@ class Jobs:
 
 
 async def ask(
-    lab: Lab, prompts: Any, *, limits: agentrt.Limits = NEVER, **options: Any
+    lab: Lab,
+    prompts: Any,
+    *,
+    limits: agentrt.Limits = NEVER,
+    watch: Callable[[agentrt.Event], Any] = lambda event: None,
+    **options: Any,
 ) -> tuple[agentrt.Query, list[agentrt.Event]]:
-    """A query that has ended, and all its events."""
+    """A query that has ended, and all its events, each of which `watch` was shown."""
     opening = agentrt.query(
         prompts, agent=agent_of(lab), cwd=lab.work, env=lab.env, limits=limits, **options
     )
-    with trio.fail_after(PATIENCE / 2):
+    with trio.fail_after(PATIENCE):
         async with opening as query:
-            events = [event async for event in query]
+            events = []
+            async for event in query:
+                watch(event)
+                events.append(event)
             assert query.session.state.turn is None
     _, alive = psutil.wait_procs(lab.processes(), timeout=GONE)
     assert not alive, alive
@@ -86,9 +94,17 @@ async def test_a_background_shell_that_ends_later_is_waited_for_with_what_follow
     lab: Lab,
 ) -> None:
     """Claude rests while the shell runs, and says that nothing is left to do."""
-    query, events = await ask(
-        lab, "Please [[background-shell-short]]", permissions=agentrt.allow_all
-    )
+    script: Script = [
+        [Shell(f"{GATE}; echo late", background=True)],
+        [Text("Started.")],
+        [Text("The shell is done.")],
+    ]
+
+    def watch(event: agentrt.Event) -> None:
+        if isinstance(event, agentrt.TurnEnded):
+            open_gate(lab)
+
+    query, events = await ask(lab, prompt_for(script), watch=watch, permissions=agentrt.allow_all)
     assert said(events).endswith("The shell is done.")
     assert [task.status for task in query.session.tasks.values()] == ["completed"]
     turns = [event.origin for event in events if isinstance(event, agentrt.TurnStarted)]
@@ -97,13 +113,20 @@ async def test_a_background_shell_that_ends_later_is_waited_for_with_what_follow
 
 async def test_two_background_shells_are_waited_for_with_two_turns(lab: Lab) -> None:
     script: Script = [
-        [Shell("sleep 0.5; echo one", background=True)],
-        [Shell("sleep 1; echo two", background=True)],
+        [Shell(f"{GATE}; echo one", background=True)],
+        [Shell("until test -e on; do sleep 0.05; done; echo two", background=True)],
         [Text("Started.")],
         [Pause(1.0), Text("The first is done.")],
         [Text("The second is done.")],
     ]
-    _, events = await ask(lab, prompt_for(script), permissions=agentrt.allow_all)
+
+    def watch(event: agentrt.Event) -> None:
+        if isinstance(event, agentrt.TurnEnded):
+            open_gate(lab)
+        elif isinstance(event, agentrt.TurnStarted) and event.origin == "agent":
+            (lab.work / "on").touch()
+
+    _, events = await ask(lab, prompt_for(script), watch=watch, permissions=agentrt.allow_all)
     assert said(events) == "Started.The first is done.The second is done."
 
 
@@ -127,7 +150,7 @@ async def test_a_shell_that_was_stopped_owes_nothing(lab: Lab) -> None:
         limits=NEVER,
         permissions=agentrt.allow_all,
     )
-    with trio.fail_after(PATIENCE / 2):
+    with trio.fail_after(PATIENCE):
         async with opening as query:
             async for event in query:
                 if isinstance(event, agentrt.TurnEnded):

@@ -15,7 +15,7 @@ from .story import session_with
 
 pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 # --- settings

@@ -12,7 +12,7 @@ from .story import Story, session_with
 
 pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 HELLO = "Hello from the scripted model."
 
 

@@ -18,7 +18,7 @@ from .story import session_with
 
 pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 async def test_thinking_is_told_apart_from_the_answer(lab: Lab) -> None:

@@ -168,11 +168,6 @@ SCRIPTS: dict[str, Script] = {
         [Text("Started.")],
         [Text("The shell is done.")],
     ],
-    "background-shell-short": [
-        [Shell("sleep 1; echo late", background=True)],
-        [Text("Started.")],
-        [Text("The shell is done.")],
-    ],
     "ask": [
         [
             Call(
