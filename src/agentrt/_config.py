@@ -47,6 +47,7 @@ PermissionMode: TypeAlias = Literal["ask", "deny", "allow-all"]
 USER_FILE = "agentrt/config.toml"
 PROJECT_FILE = ".agentrt.toml"
 PREFIX = "AGENTRT_"
+_VARIABLES, _FLAGS = "the environment", "the command line"
 _IGNORED = "{}: {} ignored, because {} does not list this folder under `trusted`"
 
 T = TypeVar("T", bound=Struct)
@@ -90,6 +91,9 @@ class Config(Struct, frozen=True, kw_only=True):
     serve: Serve = Serve()
     files: tuple[str, ...] = ()
     """The files that were read."""
+    origins: dict[str, str] = {}
+    """Where each setting was made that is not at its default: a file, `the environment` or `the
+    command line`, by names such as `agent`, `limits.hard` and `agents.mine`."""
     warnings: tuple[str, ...] = ()
     """What was ignored, and why; to be shown to the user."""
 
@@ -138,6 +142,7 @@ def load_config(
     env = os.environ if env is None else env
     user_path = _user_path(env)
     layers = [_read(user_path, missing_ok=PREFIX + "CONFIG" not in env)]
+    places = [str(user_path)]
     warnings: list[str] = []
     if project_path := _project_path(Path(cwd)):
         project = _read(project_path)
@@ -146,7 +151,8 @@ def load_config(
             if ignored:
                 warnings.append(_IGNORED.format(project_path, ", ".join(ignored), user_path))
         layers.append(project)
-    layers += [_from_environment(env), _checked("the command line", dict(flags or {}))]
+        places.append(str(project_path))
+    layers += [_from_environment(env), _checked(_FLAGS, dict(flags or {}))]
     merged = _merge(layers)
     return Config(
         agent=merged.agent,
@@ -155,6 +161,7 @@ def load_config(
         permissions=msgspec.convert(merged.permissions, Permissions),
         serve=msgspec.convert(merged.serve, Serve),
         files=tuple(str(path) for path in (user_path, project_path) if path and path.is_file()),
+        origins=_origins([*places, _VARIABLES, _FLAGS], layers),
         warnings=tuple(warnings),
     )
 
@@ -232,7 +239,7 @@ def _from_environment(env: Mapping[str, str]) -> _File:
         file.permissions = {"mode": mode}
     file.limits = _variables(env, Limits, "limits")
     file.serve = _variables(env, Serve, "serve")
-    return _check_tables(file, "the environment")
+    return _check_tables(file, _VARIABLES)
 
 
 def _variables(env: Mapping[str, str], table: type[Struct], name: str) -> JsonObject:
@@ -246,7 +253,7 @@ def _variables(env: Mapping[str, str], table: type[Struct], name: str) -> JsonOb
     for field in structs.fields(table):
         if field.default == () and field.name in texts:
             texts[field.name] = [part.strip() for part in texts[field.name].split(",")]
-    typed = _convert(_without_none(texts), table, "the environment", name, strict=False)
+    typed = _convert(_without_none(texts), table, _VARIABLES, name, strict=False)
     return {field: getattr(typed, field) for field in texts}
 
 
@@ -321,6 +328,20 @@ def _merge(layers: Sequence[_File]) -> _File:
         }
         merged.permissions |= layer.permissions | rules
     return merged
+
+
+def _origins(places: Sequence[str], layers: Sequence[_File]) -> dict[str, str]:
+    """Where each setting was made; several places for what adds up."""
+    origins: dict[str, str] = {}
+    for place, layer in zip(places, layers, strict=True):
+        for table, settings in structs.asdict(layer).items():
+            names = [f"{table}.{name}" for name in settings] if isinstance(settings, dict) else []
+            if table == "agent" and settings is not None:
+                names = [table]
+            for name in names:
+                adds = name in origins and name in ("permissions.allow", "permissions.deny")
+                origins[name] = f"{origins[name]}, {place}" if adds else place
+    return origins
 
 
 def _agent(name: str, settings: JsonObject) -> Agent:

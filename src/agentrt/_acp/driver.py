@@ -210,7 +210,7 @@ class AcpDriver:
         if self._ready and self._handshake is not None:
             agent = self._handshake.agent
             sessions = agent.session_capabilities or SessionCapabilities()
-            if sessions.close is not None:
+            if sessions.close is not None and self._session():
                 request = SessionRequest(self._session())
                 self._channel.request("session/close", request, lambda response: None)
         return self._channel.take()

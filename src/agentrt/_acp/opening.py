@@ -101,7 +101,11 @@ class Handshake:
         self._auth_methods = agent.auth_methods or []
         if isinstance(raw.get("agentCapabilities"), dict):
             self._raw_capabilities = raw["agentCapabilities"]
-        self._open()
+        if self._opening.options.get("session") is False:
+            self._stream.expect("", replay=False)  # only the agent itself is to be asked something
+            self._finish("")
+        else:
+            self._open()
 
     def _open(self) -> None:
         """Ask for the session in the way that fits what is wanted and what the agent can."""

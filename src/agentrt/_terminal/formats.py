@@ -8,7 +8,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 import msgspec
 
 from .._model.content import plain_text
-from .._model.events import Event, ItemDelta, ItemOpened
+from .._model.events import Event, Item, ItemDelta, ItemOpened
 from .._model.result import TurnResult
 from .._runtime.session import Session
 from .output import Output
@@ -43,8 +43,7 @@ class Answer:
             return self._piece(event.item, event.text) if event.item in self._items else ""
         if isinstance(event, ItemOpened):
             item = event.item
-            # What a sub-agent says is said to the agent; what is replayed was said before.
-            if item.type == "text" and item.parent is None and not item.replay:
+            if _is_answer(item):
                 self._items.add(item.id)
                 return self._piece(item.id, plain_text(item.content))
         return ""
@@ -113,6 +112,44 @@ class StreamFormat:
         pass
 
 
+class ValueFormat:
+    """The value that was asked for by a JSON schema, and nothing else."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+
+    def take(self, event: Event, seq: int) -> None:
+        pass
+
+    def end(self, result: TurnResult) -> None:
+        if result.structured_output is not None:
+            self._out.data(_line(self._out, _encode(result.structured_output)))
+
+
+class LastMessage:
+    """The agent's last message, or the value that was asked for; for a file."""
+
+    def __init__(self) -> None:
+        self._item = ""
+        self._parts: list[str] = []
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
+
+    def take(self, event: Event, seq: int) -> None:
+        if isinstance(event, ItemDelta):
+            if event.item == self._item:
+                self._parts.append(event.text)
+        elif isinstance(event, ItemOpened) and _is_answer(event.item):
+            self._item = event.item.id
+            self._parts = [plain_text(event.item.content)]
+
+    def end(self, result: TurnResult) -> None:
+        if result.structured_output is not None:
+            self._parts = [_encode(result.structured_output).decode()]
+
+
 class Nothing:
     """Where the answer is told together with all the rest, by the transcript."""
 
@@ -121,6 +158,11 @@ class Nothing:
 
     def end(self, result: TurnResult) -> None:
         pass
+
+
+def _is_answer(item: Item) -> bool:
+    """What a sub-agent says is said to the agent; what is replayed was said before."""
+    return item.type == "text" and item.parent is None and not item.replay
 
 
 def _line(out: Output, json: bytes) -> bytes:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import ExitStack
-from typing import Final
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final, TextIO
 
 import trio
 from msgspec import structs
@@ -23,7 +23,16 @@ from .._runtime.scopes import bare_errors
 from .._runtime.session import Session, Subscription
 from .asking import Asker
 from .console import PARTING, Console, open_console, open_terminal, stderr_of
-from .formats import Format, FormatName, JsonFormat, Nothing, StreamFormat, TextFormat
+from .formats import (
+    Format,
+    FormatName,
+    JsonFormat,
+    LastMessage,
+    Nothing,
+    StreamFormat,
+    TextFormat,
+    ValueFormat,
+)
 from .lines import LineReader
 from .setup import Setup, UsageError, exit_code
 from .signals import BROKEN_PIPE, ending_signals, let_the_next_one_kill
@@ -39,8 +48,11 @@ _NORMAL: Final = frozenset({None, "end_turn", "stop_sequence", "stop", "success"
 """Agents' words for a turn that ended as it should."""
 
 
-async def one_shot(setup: Setup, prompt: str | None, format: FormatName) -> int:
-    """Run one prompt, or the one on standard input; returns the exit status."""
+async def one_shot(
+    setup: Setup, prompt: str | None, format: FormatName, last_message: str | None = None
+) -> int:
+    """Run one prompt, or the one on standard input; returns the exit status. `last_message`: the
+    file that the agent's last message is also written to."""
     ending = Ending()
     status = FAILED
     with trio.open_signal_receiver(*ending_signals()) as signals:
@@ -51,7 +63,12 @@ async def one_shot(setup: Setup, prompt: str | None, format: FormatName) -> int:
                 with ending.scope:
                     try:
                         text = await _whole_prompt(prompt, console)
-                        status = await _OneShot(setup, console, ending).run(text, format)
+                        last = LastMessage()
+                        with _emptied(last_message) as file:
+                            job = _OneShot(setup, console, ending, format, last)
+                            status = await job.run(text)
+                            if file is not None:
+                                await trio.to_thread.run_sync(file.write, last.text)
                     except AgentrtError as error:
                         console.tell_error(error)
                         status = exit_code(error)
@@ -135,14 +152,18 @@ async def _piped(console: Console) -> str:
 class _OneShot:
     """One prompt, from the opening of its session to the exit status."""
 
-    def __init__(self, setup: Setup, console: Console, ending: Ending) -> None:
+    def __init__(
+        self, setup: Setup, console: Console, ending: Ending, format: FormatName, last: LastMessage
+    ) -> None:
         self._setup = setup
         self._console = console
         self._ending = ending
+        self._format = format
+        self._last = last
         self._rejected = Rejections()
         self._ends: list[TurnEnded] = []
 
-    async def run(self, prompt: str, format: FormatName) -> int:
+    async def run(self, prompt: str) -> int:
         setup, console, ending = self._setup, self._console, self._ending
         if setup.note:
             console.tell(setup.note)
@@ -160,17 +181,16 @@ class _OneShot:
             policy = setup.policy(wanted, attended=terminal is not None)
             async with setup.open(policy, limits=limits, replay=False) as session:
                 ending.session = session
-                result = await self._converse(session, prompt, format, terminal)
+                result = await self._converse(session, prompt, terminal)
                 await session.aclose()
         return self._verdict(result)
 
-    async def _converse(
-        self, session: Session, prompt: str, format: FormatName, terminal: int | None
-    ) -> TurnResult:
+    async def _converse(self, session: Session, prompt: str, terminal: int | None) -> TurnResult:
         console, ending = self._console, self._ending
-        in_one = format == "text" and console.shared
-        answer = _format(format, console, session)
-        story = Transcript(console.err, answer=in_one, progress=console.err.is_terminal)
+        answer = self._make_format(session)
+        story = Transcript(
+            console.err, answer=isinstance(answer, Nothing), progress=console.err.is_terminal
+        )
         asker = Asker(session, story, can_ask=terminal is not None)
         with session.subscribe_all() as events, session.subscribe_all() as others:
             async with bare_errors(), trio.open_nursery() as viewers:
@@ -185,13 +205,15 @@ class _OneShot:
                 events.finish()
                 others.finish()
         result = _decisive(result, self._ends)
-        answer.end(result)
+        for each in (answer, self._last):
+            each.end(result)
         return result
 
     async def _write(self, events: Subscription, answer: Format) -> None:
         """Standard output, as fast as its reader takes it."""
         async for event in events:
             answer.take(event, events.seq)
+            self._last.take(event, events.seq)
             if self._console.out.full:
                 await self._console.out.room()
 
@@ -210,6 +232,16 @@ class _OneShot:
                 if said := self._rejected.take(event):
                     self._console.tell(said)
             nursery.cancel_scope.cancel(reason="all is told")
+
+    def _make_format(self, session: Session) -> Format:
+        console = self._console
+        if self._format == "json":
+            return JsonFormat(console.out, session)
+        if self._format == "stream-json":
+            return StreamFormat(console.out)
+        if "json_schema" in self._setup.options:
+            return ValueFormat(console.out)
+        return Nothing() if console.shared else TextFormat(console.out)
 
     def _verdict(self, result: TurnResult) -> int:
         """The exit status, and why, if it is not 0."""
@@ -249,14 +281,19 @@ def _decisive(result: TurnResult, ends: list[TurnEnded]) -> TurnResult:
     return result
 
 
-def _format(name: FormatName, console: Console, session: Session) -> Format:
-    match name:
-        case "text":
-            return Nothing() if console.shared else TextFormat(console.out)
-        case "json":
-            return JsonFormat(console.out, session)
-        case "stream-json":
-            return StreamFormat(console.out)
+@contextmanager
+def _emptied(name: str | None) -> Iterator[TextIO | None]:
+    """The file, already without what was in it: nothing may be taken for this answer that is not.
+    Raises `UsageError` before the agent is started."""
+    if name is None:
+        yield None
+        return
+    try:
+        file = open(name, "w", encoding="utf-8")  # noqa: SIM115
+    except OSError as error:
+        raise UsageError(f"--last-message {name}: {error.strerror}") from error
+    with file:
+        yield file
 
 
 class Rejections:

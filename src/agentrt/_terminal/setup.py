@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
 
+import msgspec
 from msgspec import Struct, structs
 
 from .._agents import BUILT_IN, Agent, acp, claude, find_agents, resolve_agent
 from .._config import Config, ConfigError, PermissionMode
 from .._errors import AgentNotFound, AgentrtError, LocalProtocolError, SessionNotFound
 from .._limits import Limits
+from .._model.content import JsonObject
 from .._runtime.open import open_session
 from .._runtime.permissions import (
     Allow,
@@ -48,6 +52,8 @@ class Setup(Struct, frozen=True, kw_only=True):
     resume: str | None = None
     model: str | None = None
     mode: str | None = None
+    options: JsonObject = {}
+    """What only this agent can be told: the `options` of `open_session`."""
     note: str = ""
     """Something to be said about the choice of the agent."""
 
@@ -82,14 +88,16 @@ class Setup(Struct, frozen=True, kw_only=True):
             resume=self.resume,
             model=self.model,
             mode=self.mode,
-            options={} if replay else {"replay": False},
+            options=self.options if replay else {**self.options, "replay": False},
             limits=limits,
         )
 
     def changed(self, agent: Agent) -> Setup:
         """A new conversation, perhaps with another agent: models and modes are each one's own."""
         new = structs.replace(self, agent=agent, resume=None, note="")
-        return new if agent == self.agent else structs.replace(new, model=None, mode=None)
+        if agent == self.agent:
+            return new
+        return structs.replace(new, model=None, mode=None, options={})
 
 
 def _ask_forms(request: PermissionRequest) -> Decision:
@@ -128,3 +136,25 @@ def _of_command(command: str, protocol: str | None) -> Agent:
     except ValueError as error:
         raise UsageError(f"--command: {error}") from error
     return structs.replace(agent, name=os.path.basename(agent.command[0]))
+
+
+def read_schema(said: str | None) -> JsonObject | None:
+    """A JSON schema that was said on the command line: itself, or a file's name. Raises
+    `UsageError`."""
+    if said is None:
+        return None
+    text, where = said, "--json-schema"
+    if not said.lstrip().startswith("{"):
+        where = f"--json-schema {said}"
+        try:
+            text = Path(said).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(f"{where}: {reason} (a schema itself begins with a brace)") from error
+    try:
+        schema: Any = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{where}: {error}") from error
+    if not isinstance(schema, dict):
+        raise UsageError(f"{where}: a JSON schema is an object")
+    return schema

@@ -1,0 +1,187 @@
+"""What can be said on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NoReturn
+
+from .._version import __version__
+from . import manual
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+class _Parser(argparse.ArgumentParser):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options
+        )
+
+    def error(self, message: str) -> NoReturn:
+        if message.startswith("argument COMMAND: invalid choice"):
+            message += "; a prompt is written -p TEXT"
+        self.exit(2, f"agentrt: {message}\nagentrt: `{self.prog} --help` says what there is\n")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="agentrt", usage=manual.USAGE, description=manual.MAIN, epilog=manual.MAIN_MORE
+    )
+    parser.add_argument("--version", action="version", version=f"agentrt {__version__}")
+    _add_agent(parser)
+    _add_prompt(parser)
+    _add_session(parser)
+    parser.set_defaults(cwd=".")
+    commands = parser.add_subparsers(
+        prog="agentrt", dest="subcommand", metavar="COMMAND", help=argparse.SUPPRESS
+    )
+
+    def command(name: str, description: str, more: str) -> argparse.ArgumentParser:
+        # What is not said behind a command keeps what was said before it.
+        return commands.add_parser(
+            name, description=description, epilog=more, argument_default=argparse.SUPPRESS
+        )
+
+    _fill_serve(command("serve", manual.SERVE, manual.SERVE_MORE))
+    agents = command("agents", manual.AGENTS, manual.AGENTS_MORE)
+    _add_json(agents)
+    _fill_doctor(command("doctor", manual.DOCTOR, manual.DOCTOR_MORE))
+    _fill_sessions(command("sessions", manual.SESSIONS, manual.SESSIONS_MORE))
+    config = command("config", manual.CONFIG, manual.CONFIG_MORE)
+    config.add_argument("--cwd", metavar="DIR", help="the folder whose settings are meant")
+    _add_json(config)
+    completion = command("completion", manual.COMPLETION, manual.COMPLETION_MORE)
+    completion.add_argument("shell", choices=SHELLS, help="the shell")
+    return parser
+
+
+def _add_agent(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    add = parser.add_argument_group("the agent").add_argument
+    if several:
+        add(
+            *("--agent", "-a"),
+            metavar="NAME",
+            action="append",
+            dest="agents",
+            help="only this one; repeatable",
+        )
+    else:
+        add("--agent", "-a", metavar="NAME", help="a name of `agentrt agents`")
+    add("--command", metavar="'CMD ARGS'", help="any other agent: how to start it")
+    add("--protocol", choices=("acp", "claude"), help="what --command speaks (acp)")
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", default=False, help="for programs")
+
+
+def _add_prompt(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("one prompt").add_argument
+    add("-p", "--prompt", metavar="TEXT", help="the prompt; standard input is added to it")
+    add(
+        "--output-format",
+        choices=("text", "json", "stream-json"),
+        help="the answer while it comes (default), one object at the end, or one event a line",
+    )
+    add("--last-message", metavar="FILE", help="also write the agent's last message to a file")
+    add(
+        "--json-schema",
+        metavar="SCHEMA",
+        help="what the answer must be a value of: a JSON schema, or a file with one; the answer"
+        " is then that value (Claude Code)",
+    )
+    add("--max-turns", type=_count, metavar="N", help="the most calls of the model (Claude Code)")
+
+
+def _add_session(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("the session").add_argument
+    add("--cwd", metavar="DIR", help="the folder that the agent works in")
+    add("--resume", metavar="ID", help="go on with an earlier session (see `agentrt sessions`)")
+    add("--model", metavar="ID", help="the agent's model, by its own name for it")
+    add("--mode", metavar="ID", help="the agent's mode, by its own name for it")
+    add("--system", metavar="TEXT", help="a system prompt instead of the agent's (Claude Code)")
+    add("--append-system", metavar="TEXT", help="more behind the agent's own (Claude Code)")
+    add = parser.add_argument_group("permissions").add_argument
+    add(
+        "--permissions",
+        choices=("ask", "deny", "allow-all"),
+        help="what happens to a request that no rule covers"
+        " (ask where somebody can be asked, else deny)",
+    )
+    add("--allow", metavar="RULE", action="append", help="allow what the rule covers")
+    add("--deny", metavar="RULE", action="append", help="deny what the rule touches")
+    add = parser.add_argument_group("limits, in seconds or `none`").add_argument
+    add("--timeout", type=_seconds, metavar="S", help="the longest a turn may take (1800)")
+    add("--idle-timeout", type=_seconds, metavar="S", help="the longest silence in it (none)")
+    add(
+        "--cancel-grace",
+        type=_seconds,
+        metavar="S",
+        help="how long a cancelled agent may take to end its turn (10)",
+    )
+
+
+def _fill_serve(serve: argparse.ArgumentParser) -> None:
+    _add_agent(serve)
+    add = serve.add_argument_group("the server").add_argument
+    add("--host", metavar="ADDRESS", help="the address to listen on (127.0.0.1)")
+    add("--port", type=int, metavar="N", help="the port (0: any free one)")
+    add("--token", help="what programs show, and links stand for (random)")
+    add("--viewer-token", metavar="TOKEN", help="another one, which lets its bearers only look on")
+    add("--allow-host", metavar="NAME[:PORT]", action="append", help="a name that it is reached by")
+    add("--allow-origin", metavar="URL", action="append", help="an origin whose pages may connect")
+    _add_session(serve)
+
+
+def _fill_doctor(doctor: argparse.ArgumentParser) -> None:
+    _add_agent(doctor, several=True)
+    _add_json(doctor)
+
+
+def _fill_sessions(sessions: argparse.ArgumentParser) -> None:
+    verbs = sessions.add_subparsers(dest="verb", metavar="VERB", title="what to do with them")
+
+    def verb(name: str, description: str) -> argparse.ArgumentParser:
+        parser = verbs.add_parser(
+            name,
+            help=description,
+            description=f"{description[0].upper()}{description[1:]}.",
+            argument_default=argparse.SUPPRESS,
+        )
+        _add_agent(parser, several=name == "list")
+        parser.add_argument("--cwd", metavar="DIR", help="the folder whose sessions are meant")
+        return parser
+
+    listing = verb("list", "list them, the newest first (default)")
+    for parser in (sessions, listing):
+        parser.add_argument("--all", action="store_true", help="those of all folders")
+        parser.add_argument("--json", action="store_true", help="for programs")
+    _add_agent(sessions, several=True)
+    sessions.add_argument("--cwd", metavar="DIR", help="the folder whose sessions are meant")
+    sessions.set_defaults(verb="list", all=False, json=False)
+    show = verb("show", "show what was said in one")
+    export = verb("export", "write one as Markdown, or as JSON with all there is")
+    export.add_argument("--format", choices=("markdown", "json"), default="markdown")
+    delete = verb("delete", "delete one for ever")
+    for parser in (show, export, delete):
+        parser.add_argument("session", metavar="ID", help="its id, as `list` shows it")
+
+
+def _seconds(text: str) -> float | str:
+    """A positive number of seconds, or `none`."""
+    if text == "none":
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds (nor `none`)")
+    return value
+
+
+def _count(text: str) -> int:
+    """A whole number from 1 on."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)

@@ -1,0 +1,164 @@
+"""What `--help` says beside the options: one text for each command."""
+
+from __future__ import annotations
+
+from typing import Final
+
+USAGE: Final = """\
+agentrt [options]              a conversation
+       agentrt [options] -p TEXT      one prompt
+       agentrt serve [options]        the same for browsers
+       agentrt COMMAND [options]      agents, doctor, sessions, config, completion"""
+
+MAIN: Final = """\
+Talk to a coding agent: in a conversation, or with one prompt whose answer goes to standard output.
+
+  agentrt                       a conversation in this folder
+  agentrt -p "list the files"   one prompt
+  git diff | agentrt -p "explain this"
+"""
+
+MAIN_MORE: Final = """\
+commands:
+  agentrt serve       serves sessions to browsers, and prints a link to the page
+  agentrt agents      the agents that are known, which are installed, how to get the rest
+  agentrt doctor      starts the installed agents and says what works
+  agentrt sessions    earlier sessions: lists, shows, exports and deletes them
+  agentrt config      the settings in force, and where each was made
+  agentrt completion  completion of all this for a shell
+  (agentrt COMMAND --help says more)
+
+examples, on the built-in demo agent:
+  agentrt --agent demo
+  agentrt --agent demo -p "read README.md:1-10"
+  agentrt --agent demo -p "create a.txt with hello" --permissions allow-all
+  agentrt --agent demo -p "run date" --allow "Bash(date)"
+  agentrt --agent demo -p "list the files" --output-format json
+  agentrt --agent demo -p /slow --timeout 2
+
+permission rules (--allow, --deny, repeatable; what is denied is denied):
+  Read  mcp__app__*  "Bash(git status:*)"  "Bash(npm test)"  "Edit(src/**)"
+
+exit status of -p:
+  0  the turn was completed       4  no such agent or session
+  1  the agent or the turn failed 5  it ended because a permission was denied
+  2  wrong usage                  130, 143  interrupted (SIGINT, SIGTERM)
+  3  a time limit was reached     141  nobody reads the output any more
+
+files and environment: see `agentrt config --help`
+"""
+
+AGENTS: Final = """\
+Lists the agents that agentrt knows: those that are installed with their program and version, and
+how to get the others. Agents of your own go into the configuration file.
+"""
+
+AGENTS_MORE: Final = """\
+examples:
+  agentrt agents
+  agentrt agents --json
+
+exit status: 0, whatever is installed
+"""
+
+DOCTOR: Final = """\
+Starts each installed agent in an empty folder, shakes hands with it, and says what works: version,
+what it can do, its modes and models, or why it does not start. No prompt is sent, nothing is spent.
+"""
+
+DOCTOR_MORE: Final = """\
+examples:
+  agentrt doctor
+  agentrt doctor --agent demo --agent claude
+  agentrt doctor --command "python -m agentrt.demo" --json
+
+exit status:
+  0  all of them work             2  wrong usage
+  1  one of them does not         4  no such agent
+"""
+
+SERVE: Final = """\
+Serves sessions to browsers: prints a link to the page, which the first browser that opens it is let
+in by; and then another link. Ctrl-C or SIGTERM ends it: every page is told, every agent is ended.
+"""
+
+SERVE_MORE: Final = """\
+examples:
+  agentrt serve
+  agentrt serve --agent demo --port 8000
+  agentrt serve --host 0.0.0.0 --port 8000 --allow-host agents.example --token "$TOKEN"
+
+A program without a browser connects to /ws with `Authorization: Bearer TOKEN`. To keep the token
+from those who list processes, say it as AGENTRT_SERVE_TOKEN.
+"""
+
+SESSIONS: Final = """\
+Earlier sessions in a folder, as the agents themselves keep them. An id of theirs is what --resume
+takes. Without anything else said, the sessions of all installed agents that keep a list.
+"""
+
+SESSIONS_MORE: Final = """\
+examples:
+  agentrt sessions
+  agentrt sessions list --agent demo --all
+  agentrt sessions show --agent demo ID
+  agentrt sessions export --agent demo ID --format json > session.json
+  agentrt sessions delete --agent demo ID
+
+exit status:
+  0  done                         2  wrong usage
+  1  the agent cannot, or failed  4  no such agent or session
+"""
+
+CONFIG: Final = """\
+Shows the settings in force in a folder, where each was made, and what was ignored and why.
+"""
+
+CONFIG_MORE: Final = """\
+files, the later wins:
+  ~/.config/agentrt/config.toml   the user's (under $XDG_CONFIG_HOME, or what AGENTRT_CONFIG names)
+  .agentrt.toml                   the project's, in the folder or above. It may forbid and lower
+                                  limits; the rest only if the user's file has the folder under
+                                  `trusted`
+
+environment, before the command line:
+  AGENTRT_AGENT                   the agent
+  AGENTRT_PERMISSIONS             ask, deny or allow-all
+  AGENTRT_LIMITS_HARD, …          limits, by their names
+  AGENTRT_SERVE_PORT, …           the server's settings
+  NO_COLOR                        no colours
+
+settings:
+  agent = "gemini"                # the default agent
+  trusted = ["~/src/mine"]        # the user's file only
+  [agents.mine]                   # an agent of your own, or changes to a known one
+  command = "mine --acp"
+  env = { MINE_KEY = "…" }
+  [limits]                        # seconds and bytes; "none" takes a limit away
+  hard = 600
+  [permissions]
+  mode = "ask"
+  allow = ["Read"]
+  deny = ["Bash(rm:*)"]
+  [serve]
+  port = 8080
+
+examples:
+  agentrt config
+  agentrt config --cwd ~/src/mine --json
+"""
+
+COMPLETION: Final = """\
+Prints what makes a shell complete agentrt's commands, options and agents. It needs argcomplete,
+which comes with agentrt[repl].
+"""
+
+COMPLETION_MORE: Final = """\
+to try it:
+  eval "$(agentrt completion bash)"
+  autoload -Uz compinit && compinit && eval "$(agentrt completion zsh)"
+  agentrt completion fish | source
+
+to keep it: the same line in ~/.bashrc or ~/.zshrc;
+  agentrt completion fish > ~/.config/fish/completions/agentrt.fish
+"""

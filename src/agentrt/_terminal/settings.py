@@ -1,0 +1,119 @@
+"""`agentrt config`: the settings in force, and where each was made; as a file that makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from .._agents import BUILT_IN, Agent
+from .._config import Config
+from .._limits import Limits
+from .text import escaped, one_line
+
+SECRET: Final = "(set)"
+"""What stands for a token, or the value of a variable: a listing is easily shown around."""
+DEFAULT: Final = "default"
+
+
+async def show_config(config: Config, *, as_json: bool) -> int:
+    """Print the settings: as TOML with comments, or as one object."""
+    tables = {
+        "limits": _given(Limits()) | config.limits,
+        "permissions": _given(config.permissions),
+        "serve": _hidden(_given(config.serve), "token", "viewer_token"),
+    }
+    agents = {name: _agent(agent) for name, agent in config.agents.items()}
+    if as_json:
+        told = {
+            "files": config.files,
+            "warnings": config.warnings,
+            "settings": {"agent": config.agent, **tables, "agents": agents},
+            "origins": config.origins,
+        }
+        print(escaped(msgspec.json.format(msgspec.json.encode(told)).decode()))
+        return 0
+    for line in _toml(config, tables, agents):
+        print(line)
+    return 0
+
+
+def _toml(config: Config, tables: dict[str, Any], agents: dict[str, Any]) -> Iterator[str]:
+    for file in config.files:
+        yield f"# read: {one_line(file, 1000)}"
+    if not config.files:
+        yield "# no configuration file (`agentrt config --help` says where one may be)"
+    for warning in config.warnings:
+        yield f"# {one_line(warning, 1000)}"
+    yield ""
+    if config.agent is None:
+        yield '# agent = ""  # none chosen: the first that is installed'
+    else:
+        yield _setting("agent", config.agent, config.origins["agent"])
+    for table, settings in tables.items():
+        yield f"\n[{table}]"
+        for name, value in settings.items():
+            origin = config.origins.get(f"{table}.{name}", DEFAULT)
+            yield _setting(name, value, origin)
+    for agent, settings in agents.items():
+        yield f"\n[agents.{_value(agent)}]  # {one_line(config.origins[f'agents.{agent}'], 1000)}"
+        for name, value in settings.items():
+            yield f"{name} = {_value(value)}"
+
+
+def _setting(name: str, value: Any, origin: str) -> str:
+    setting = f"{name} = {_value(value)}"
+    return f"{setting:<32}  # {one_line(origin, 1000)}"
+
+
+def _value(value: Any) -> str:
+    """A value as TOML writes it; its strings, numbers and lists are JSON's."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_value(k)} = {_value(v)}' for k, v in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return escaped(msgspec.json.encode("none" if value is None else value).decode())
+
+
+def _given(settings: Struct) -> dict[str, Any]:
+    """The settings of a table; of those whose absence says nothing, the given ones."""
+    return {
+        name: value
+        for name, value in structs.asdict(settings).items()
+        if value is not None or isinstance(settings, Limits)
+    }
+
+
+def _agent(agent: Agent) -> dict[str, Any]:
+    """What makes an agent differ from a built-in one of its name, or from one without settings."""
+    usual = BUILT_IN.get(agent.name) or Agent(name=agent.name, command=())
+    told = {
+        name: value
+        for name, value in structs.asdict(agent).items()
+        if value != getattr(usual, name) and name not in ("name", "alternatives", "installed_as")
+    }
+    for name in ("quirks", "claude"):
+        if name in told:
+            told[name] = _changes(told[name], getattr(usual, name))
+    return _hidden(told, "env")
+
+
+def _changes(settings: Struct | None, usual: Struct | None) -> dict[str, Any]:
+    if settings is None:
+        return {}
+    usual = usual or type(settings)()
+    return {
+        name: value
+        for name, value in structs.asdict(settings).items()
+        if value is not None and value != getattr(usual, name)
+    }
+
+
+def _hidden(settings: dict[str, Any], *names: str) -> dict[str, Any]:
+    for name in names:
+        value = settings.get(name)
+        if value:
+            settings[name] = dict.fromkeys(value, SECRET) if isinstance(value, dict) else SECRET
+    return settings
