@@ -44,7 +44,8 @@ from .stream import Stream
 from .translate import error_of
 
 _NO_SESSION = re.compile(
-    r"\b(session|conversation|thread)\b.*\bnot found|\b(unknown|no such) session",
+    r"\b(session|conversation|thread)\b.*\b(not found|does not exist)"
+    r"|\b(unknown|no such|invalid) session|\bno previous sessions",
     re.IGNORECASE | re.DOTALL,
 )
 """Few agents use the error code that means it."""

@@ -254,7 +254,7 @@ class Conductor:
         if not engine.ready:
             turn = self._queue[0]
             try:
-                await engine.revive()
+                await engine.revival.run()
             except AgentrtError as error:
                 if turn in self._queue:
                     self._queue.remove(turn)

@@ -14,12 +14,7 @@ from typing import Any
 import trio
 from msgspec import structs
 
-from .._errors import (
-    AgentrtError,
-    AgentStartError,
-    SessionClosed,
-    SessionNotFound,
-)
+from .._errors import SessionClosed
 from .._limits import Limits
 from .._model.conversation import Conversation
 from .._model.driver import (
@@ -46,6 +41,7 @@ from .link import Connect, Link, exit_words
 from .permissions import Policy
 from .questions import Questions
 from .readers import Readers
+from .revival import Revival
 from .scopes import ServiceNursery
 from .services import Services
 from .tool_server import ToolServer
@@ -94,6 +90,7 @@ class Engine:
         self.nursery: ServiceNursery
         """Of the tasks that outlive turns."""
         self.conductor = Conductor(self)
+        self.revival = Revival(self)
         self.calls = Calls(self)
         self.steered: set[str | None] = set()
         """Prompts sent into a running turn, until it ends."""
@@ -156,7 +153,7 @@ class Engine:
                 await link.started.wait()
             ready = link.opened is not None and not link.gone
             if not ready:
-                raise link.start_error(conversation.agent.name)
+                raise link.start_error(conversation.agent.name, resumes=opening.resume is not None)
         finally:
             if not ready:
                 await link.close()  # noqa: ASYNC102 - shields itself, with a deadline
@@ -167,40 +164,6 @@ class Engine:
         """End the process, if there is one. Bounded, shielded."""
         if self.link is not None:
             await self.link.close()
-
-    async def revive(self) -> None:
-        """Replace a dead process; the conversation is resumed if the agent can."""
-        await self.shut()
-        self.conversation.keep_replay = False
-        resume = self.agent_session if self.capabilities.get("resume") else None
-        try:
-            try:
-                await self._restart(resume)
-            except (AgentStartError, SessionNotFound):
-                if resume is None or self.link is None or self.link.failed is None:
-                    raise
-                resume = None  # the agent lives but does not know the session any more
-                await self._restart(None)
-        except AgentrtError as error:
-            self._dead(Error("agent_failed", str(error)))
-            self.publish()
-            raise
-        self.log.append(
-            Notice("info", "agent_restarted", "the agent was started again", {"resumed": True})
-            if resume is not None or not self.log.state.turns
-            else Notice(
-                "warning",
-                "agent_restarted",
-                "the agent was started again and does not remember the conversation",
-                {"resumed": False},
-            )
-        )
-        self.publish()
-
-    async def _restart(self, resume: str | None) -> None:
-        options = {**self.opening.options, "replay": False}
-        opening = structs.replace(self.opening, resume=resume, fork=False, options=options)
-        await self.start(self.nursery, opening)
 
     # --- the link's owner
 
@@ -231,13 +194,14 @@ class Engine:
         code = link.returncode
         how = link.unreachable or f"the agent's process ended ({exit_words(code)})"
         data = {"returncode": code, "stderr": link.stderr[-4096:]}
-        self._dead(None if link.wanted_away else Error("agent_died", how, data))
+        self.mark_dead(None if link.wanted_away else Error("agent_died", how, data))
         if self.conversation.turn is not None:
             died = Error("agent_died", f"{how} before the turn was over", data)
             self.finish_turn("agent_died", error=died)
         self.publish()
 
-    def _dead(self, error: Error | None) -> None:
+    def mark_dead(self, error: Error | None) -> None:
+        """There is no process any more, by an error or because none is wanted."""
         conversation = self.conversation
         conversation.agent = structs.replace(conversation.agent, pid=None, alive=False)
         conversation.error = error
@@ -477,6 +441,7 @@ class Engine:
         self.conductor.clear(SessionClosed("the session was closed while the prompt waited"))
         if self.turn is not None:
             self.cancel_turn(self.turn, "cancelled", by="caller")
+        await self.revival.stop()
         await self.shut()
         if self.turn is not None:
             self.finish_turn("cancelled")

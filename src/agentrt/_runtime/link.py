@@ -168,15 +168,17 @@ class Link:
     def _goodbye(self) -> None:
         self._owner.received(self, self.driver.goodbye())
 
-    def start_error(self, name: str) -> AgentrtError:
-        """Why there is no session, with what the agent said about it."""
+    def start_error(self, name: str, *, resumes: bool) -> AgentrtError:
+        """Why there is no session, with what the agent said about it. `resumes`: it was to go on
+        with an earlier conversation."""
         error = self.failed.error if self.failed is not None else None
         if error is not None and error.code == "session_not_found":
             return SessionNotFound(f"{name}: {error.message}")
         if error is not None and error.code == "auth_required":
             message = f"{name} wants a login first: {error.message}{_logins(error.data)}"
         elif error is not None:
-            message = f"{name} refused to start a session: {error.message}"
+            wanted = "take up the conversation again" if resumes else "start a session"
+            message = f"{name} refused to {wanted}: {error.message}"
         elif self.unreachable is not None:
             message = f"{name} was ended before it was ready: {self.unreachable}"
         elif self.gone:
