@@ -153,6 +153,9 @@ async def delete(agents: list[Agent], config: Config, cwd: str, id: str) -> int:
             async with _bare(agent, config, cwd) as session:
                 if not session.capabilities.get("delete_session"):
                     raise Unable(f"{agent.name} cannot delete a session")
+                lists = session.capabilities.get("list_sessions")
+                if lists and id not in {each.id for each in await listed(session, None)}:
+                    raise SessionNotFound(f"{agent.name} lists no session {id!r}")
                 await session.call("delete_session", session=id)
                 await session.aclose()
     except AgentrtError as error:
