@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 import trio
@@ -14,7 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._errors import LocalProtocolError
-from agentrt._runtime.pipes import READ_SIZE, ReadEnd, Transport, Writer, read_loop
+from agentrt._runtime.pipes import (
+    READ_SIZE,
+    SMALLEST,
+    STEP,
+    ReadEnd,
+    Transport,
+    Writer,
+    read_loop,
+)
 
 
 class Pipe(Transport):
@@ -347,6 +356,48 @@ async def test_a_flood_leaves_other_tasks_their_turn() -> None:
         await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
         assert len(source._chunks) > 90
+
+
+async def test_what_is_slow_to_take_is_taken_in_small_pieces_between_which_others_run(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    """Here a kibibyte costs a millisecond."""
+    pieces: list[int] = []
+
+    def on_data(data: bytes) -> None:
+        pieces.append(len(data))
+        mock_clock.jump(len(data) / 1024 / 1000)
+
+    others: list[int] = []
+
+    async def other() -> None:
+        while True:
+            others.append(len(pieces))
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(other)
+        await read_loop(Chunks(*[b"x" * READ_SIZE] * 3, b""), on_data, lambda: None)
+        nursery.cancel_scope.cancel()
+    assert sum(pieces) == 3 * READ_SIZE
+    assert max(pieces[1:]) <= STEP * 1000 * 1024
+    assert max(now - before for before, now in pairwise(others)) == 1
+
+
+async def test_what_is_quick_to_take_again_is_taken_in_whole_reads_again(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    pieces: list[int] = []
+
+    def on_data(data: bytes) -> None:
+        pieces.append(len(data))
+        if len(pieces) == 1:
+            mock_clock.jump(60)  # something else kept the program busy
+
+    await read_loop(Chunks(*[b"x" * READ_SIZE] * 4, b""), on_data, lambda: None)
+    assert pieces[1] == SMALLEST
+    assert pieces[-1] == READ_SIZE
+    assert sum(pieces) == 4 * READ_SIZE
 
 
 async def test_a_cut_pipe_ends_behind_what_is_in_it_although_somebody_writes_on() -> None:
