@@ -381,7 +381,8 @@ async def test_what_is_slow_to_take_is_taken_in_small_pieces_between_which_other
         nursery.cancel_scope.cancel()
     assert sum(pieces) == 3 * READ_SIZE
     assert max(pieces[1:]) <= STEP * 1000 * 1024
-    assert max(now - before for before, now in pairwise(others)) == 1
+    # Trio runs what is ready in any order: last in one round, first in the next.
+    assert max(now - before for before, now in pairwise(others)) <= 2
 
 
 async def test_what_is_quick_to_take_again_is_taken_in_whole_reads_again(
