@@ -42,6 +42,7 @@ class Finding(Struct, kw_only=True):
     error: str | None = None
     stderr: str = ""
     note: str = ""
+    docs: str = ""
 
 
 async def examine(agents: list[Agent], config: Config, *, as_json: bool) -> int:
@@ -69,6 +70,9 @@ async def examine(agents: list[Agent], config: Config, *, as_json: bool) -> int:
     found = [findings[agent.name] for agent in agents]
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(found)).decode())
+    elif len(found) > 1:
+        print(f"\n{sum(each.ok for each in found)} of {len(found)} agents work.", end=" ")
+        print("To get others: agentrt agents")
     return 0 if all(each.ok for each in found) else 1
 
 
@@ -79,7 +83,11 @@ def installed(config: Config) -> list[Agent]:
 
 async def _examine(agent: Agent, config: Config) -> Finding:
     finding = Finding(
-        name=agent.name, protocol=agent.protocol, program=agent.command[0], note=agent.note
+        name=agent.name,
+        protocol=agent.protocol,
+        program=agent.command[0],
+        note=agent.note,
+        docs=agent.docs,
     )
     setup = Setup(agent=agent, config=config)
     began = time.monotonic()
@@ -111,6 +119,9 @@ def _report(finding: Finding) -> list[str]:
     if not finding.ok:
         lines = [f"✗ {finding.name}: {one_line(finding.error or '', 1000)} ({finding.seconds} s)"]
         lines.append(f"    program       {finding.program}")
+        for what, told in (("note", finding.note), ("see", finding.docs)):
+            if told:
+                lines.append(f"    {what:13} {told}")
         return [*lines, *(f"  {line}" for line in quoted(finding.stderr))]
     version = one_line(finding.version or "of unknown version")
     lines = [f"✓ {finding.name} {version}: ready after {finding.seconds} s"]
