@@ -144,22 +144,23 @@ def test_the_ring_is_bounded_by_the_number_of_events() -> None:
 def test_the_ring_is_bounded_by_the_bytes_that_the_events_came_from() -> None:
     log = make_log(size=100_000)
     for event in titles(50):
+        log.arrived(10_000)
         log.append(event)
-        log.publish(size=10_000)
+        log.publish()
     assert log.since(log.seq - 6)
     with pytest.raises(Overrun):
         log.since(log.seq - 11)
 
 
-def test_a_message_that_arrives_in_pieces_weighs_as_much_as_all_of_them() -> None:
+def test_bytes_that_became_no_event_weigh_nothing() -> None:
     log = make_log(size=100_000)
-    for event in titles(50):
-        for _ in range(9):
-            log.publish(size=1_000)
-        log.append(event)
-        log.publish(size=1_000)
-    with pytest.raises(Overrun):
-        log.since(log.seq - 11)
+    fill(log, *titles(10))
+    for _ in range(50):
+        log.arrived(10_000)
+        log.publish()
+    log.arrived(1_000)
+    fill(log, *titles(1, first=11))
+    assert log.since(0) == titles(11)
 
 
 def test_the_newest_batch_stays_however_big_it_is() -> None:

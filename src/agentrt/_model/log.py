@@ -57,7 +57,7 @@ class Log:
         self._batches: deque[tuple[int, int]] = deque()  # (events, bytes) of each `publish`
         self._weighed = 0  # how many of `_events` are in `_batches`
         self._bytes = 0
-        self._arrived = 0  # bytes of a message that has not become an event yet
+        self._arrived = 0  # bytes of the messages that are becoming events now
         self._lossless: set[Cursor] = set()
         self._wakers: set[Callable[[], None]] = set()
 
@@ -66,13 +66,15 @@ class Log:
         self._events.append(event)
         self.seq += 1
 
-    def publish(self, size: int = 0) -> None:
-        """Wake whoever waits for events, and keep the ring within its bounds.
+    def arrived(self, size: int) -> None:
+        """The next events are made of messages of so many bytes, and of nothing before.
 
-        `size`: the bytes that have arrived since the last call, which the events were made of. They
-        bound what the events hold, and are known without looking into each of them.
+        That bounds what the events hold, and is known without looking into each of them.
         """
-        self._arrived += size
+        self._arrived = size
+
+    def publish(self) -> None:
+        """Wake whoever waits for events, and keep the ring within its bounds."""
         new = len(self._events) - self._weighed
         if not new:
             return

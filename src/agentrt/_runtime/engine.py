@@ -170,6 +170,8 @@ class Engine:
     def received(self, link: Link, effects: list[Effect], size: int = 0) -> None:
         if link is not self.link:
             return
+        if not self._depth:
+            self.log.arrived(size)
         take = self._take
         self._depth += 1
         try:
@@ -178,7 +180,7 @@ class Engine:
         finally:
             self._depth -= 1
         if not self._depth:  # else it is an answer in the middle of a batch
-            self._settle_batch(size)
+            self._settle_batch()
 
     def closing(self, link: Link, reason: str) -> None:
         if link is self.link:
@@ -340,7 +342,7 @@ class Engine:
         finally:
             self._depth -= 1
 
-    def _settle_batch(self, size: int) -> None:
+    def _settle_batch(self) -> None:
         """After effects were taken: what the conversation closed by itself is told to the agent,
         and a turn that the agent began gets its host."""
         self._release()
@@ -350,7 +352,7 @@ class Engine:
         link = self.link
         if link is not None and link.settles is not None and link.settles.settling:
             self.conductor.adjust()
-        self.publish(size)
+        self.publish()
 
     # --- what a driver tells, one method an effect
 
@@ -450,9 +452,9 @@ class Engine:
         self.publish()
         self.news.wake()
 
-    def publish(self, size: int = 0) -> None:
+    def publish(self) -> None:
         """The step is done: tell the state if it changed, and wake whoever reads."""
         self.conversation.sync()
-        self.log.publish(size)
+        self.log.publish()
         if self._batches:
             self._batches.unpark_all()

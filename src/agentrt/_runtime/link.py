@@ -23,7 +23,7 @@ class Owner(Protocol):
     """Whom a link tells what happens, synchronously and in order."""
 
     def received(self, link: Link, effects: list[Effect], size: int = 0) -> None:
-        """Effects of the driver, and the size of what they were made of, in bytes."""
+        """Effects of the driver, and the size of the lines that they were made of, in bytes."""
         ...
 
     def closing(self, link: Link, reason: str) -> None:
@@ -54,6 +54,8 @@ class Link:
         self._transport: Transport | None = None
         self._writer: Writer | None = None
         self._nursery: trio.Nursery
+        self._begun = 0
+        """Bytes of the line whose end has not come."""
         self._closing = False
         self._over = trio.Event()
 
@@ -115,7 +117,12 @@ class Link:
 
     def _data(self, data: bytes) -> None:
         self.last_activity = trio.current_time()
-        self._owner.received(self, self.driver.receive(data), len(data))
+        whole = data.rfind(b"\n") + 1
+        size = self._begun + whole if whole else 0
+        self._begun = len(data) - whole + (0 if whole else self._begun)
+        # Of a line that is too long nothing is kept.
+        effects = self.driver.receive(data)
+        self._owner.received(self, effects, size if size <= self.limits.line else 0)
 
     def _eof(self) -> None:
         self._owner.received(self, self.driver.receive_eof())

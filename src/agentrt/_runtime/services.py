@@ -126,8 +126,9 @@ class Services:
 
     def terminal_output(self, terminal: str, text: str) -> None:
         """Show what a program writes that the agent had us run."""
+        self._engine.log.arrived(len(text))
         self._engine.conversation.items.append_output(terminal, text)
-        self._engine.publish(len(text))
+        self._engine.publish()
 
     def tell_error(self, what: str, error: Exception) -> None:
         """A handler failed: its caller got an error answer, and whoever watches is told."""
