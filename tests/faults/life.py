@@ -1,0 +1,176 @@
+"""A session's whole life, on an agent in memory: everything that a program does with a session, so
+that it can be interrupted, or let fail, at every step of it.
+
+Opening, a turn with a permission request, a tool of the host's and a hook, streamed text that is
+cancelled, a caller's deadline, one more turn, the agent's death in a turn, a turn on the next
+process, the end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from itertools import count
+from typing import Any, Literal, TypeAlias
+
+import trio
+
+import agentrt
+from agentrt._agents import Agent
+from agentrt._model.driver import Opening
+from agentrt._runtime.open import serve_session
+from agentrt._runtime.pipes import Transport
+from agentrt._runtime.wings import Offer, make_wing
+from agentrt.testing import MemoryAgent
+
+from .programs import ANSWER, PROGRAMS
+
+Protocol: TypeAlias = Literal["acp", "claude"]
+Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Transport]]
+
+LIMITS = agentrt.Limits(handshake=20, cancel_grace=2, cancel_resend=0.5, settle=0.5)
+
+
+class Life:
+    """One life. `live` leads it; what it leaves is seen here."""
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        *,
+        limits: agentrt.Limits = LIMITS,
+        ignores: frozenset[str] = frozenset(),
+    ) -> None:
+        """`ignores`: what its agents survive, as a `MemoryAgent` does."""
+        self.protocol: Protocol = protocol
+        self.limits = limits
+        self.ignores = ignores
+        self.session: agentrt.Session | None = None
+        self.done: list[str] = []
+        """What it has lived through."""
+        self.results: dict[str, agentrt.TurnResult] = {}
+        self.processes: list[MemoryAgent] = []
+        self.tools_called = 0
+        self.hooks_called = 0
+        self.whole = trio.CancelScope()
+        """Around all of it."""
+        self.turn = trio.CancelScope()
+        """Around the present turn alone; another one for each."""
+        self.in_turn = False
+
+    # --- what it is lived on
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[Transport]:
+        """The next process."""
+        process = MemoryAgent(PROGRAMS[self.protocol], ignores=self.ignores)
+        self.processes.append(process)
+        async with process.connect() as transport:
+            yield transport
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[agentrt.Session]:
+        @agentrt.tool
+        async def record(n: int) -> str:
+            """Write a number down."""
+            self.tools_called += 1
+            await trio.lowlevel.checkpoint()
+            return f"recorded {n}"
+
+        @agentrt.hook("PreToolUse")
+        async def look(given: Any) -> None:
+            self.hooks_called += 1
+            await trio.lowlevel.checkpoint()
+
+        agent = Agent(name="fake", protocol=self.protocol, command=("fake",))
+        hooks = (look,) if self.protocol == "claude" else ()
+        offer = Offer(
+            tools=(record,), hooks=hooks, limits=self.limits, connect=lambda o: self.connect()
+        )
+        wing = make_wing(agent, Opening(cwd=os.getcwd()), offer)
+        ids = count(1)
+        async with serve_session(
+            agent, wing, None, self.limits, ids=lambda: f"id{next(ids)}", now=trio.current_time
+        ) as session:
+            yield session
+
+    # --- living it
+
+    async def live(self) -> None:
+        with self.whole:
+            async with self.open() as self.session:
+                self._done("open")
+                await self.turns(self.session)
+            self._done("close")
+            await trio.lowlevel.checkpoint()  # a cancel that was not felt yet is felt here
+
+    async def turns(self, session: agentrt.Session) -> None:
+        with self._turn("work"):
+            async with session.prompt("work") as turn:
+                async for event in turn:
+                    if isinstance(event, agentrt.PermissionOpened):
+                        turn.answer(event.request, "allow_once")
+            self.results["work"] = turn.result
+        with self._turn("stream"):
+            async with session.prompt("stream") as turn:
+                async for event in turn:
+                    if isinstance(event, agentrt.TextDelta):
+                        turn.cancel()
+            self.results["stream"] = turn.result
+        with self._turn("deadline"):
+            with trio.move_on_after(1):
+                await session.run("stream")
+        with self._turn("again"):
+            self.results["again"] = await session.run("again")
+        with self._turn("die"):
+            self.results["die"] = await session.run("die", check=False)
+        with self._turn("resumed"):
+            self.results["resumed"] = await session.run("resumed")
+
+    @contextmanager
+    def _turn(self, name: str) -> Iterator[None]:
+        with trio.CancelScope() as self.turn:
+            self.in_turn = True
+            try:
+                yield
+                self._done(name)
+            finally:
+                self.in_turn = False
+
+    def _done(self, name: str) -> None:
+        self.done.append(name)
+
+    # --- what is left of it
+
+    @property
+    def events(self) -> list[agentrt.Event]:
+        """Everything in the session's log."""
+        return [] if self.session is None else self.session._engine.log.since(0)
+
+    def check_whole(self) -> None:
+        """Nothing has disturbed it: it went as it should."""
+        assert self.done == [
+            *("open", "work", "stream", "deadline", "again", "die", "resumed", "close")
+        ]
+        assert {name: result.outcome for name, result in self.results.items()} == {
+            "work": "completed",
+            "stream": "cancelled",
+            "again": "completed",
+            "die": "agent_died",
+            "resumed": "completed",
+        }
+        assert self.results["work"].text.endswith(f"{ANSWER[4:]} recorded 1")
+        assert self.results["resumed"].text == "resumed"
+        assert self.tools_called == 1
+        assert self.hooks_called == (self.protocol == "claude")
+        assert len(self.processes) == 2
+
+    def check_left(self) -> None:
+        """However it ended: nothing of it is left."""
+        assert all(process.returncode is not None for process in self.processes)
+        if self.session is not None:
+            assert self.session.state.phase == "closed"
+            assert self.session.state.turn is None
+            assert not self.session.queue
+            assert not self.session._engine.services.handlers
