@@ -31,6 +31,7 @@ from .._model.events import Error
 from .._wire.json import DECODE_ERRORS, repair
 from .._wire.jsonrpc import Notification, Request, Response, RpcError, parse, result_line
 from .._wire.lines import Lines
+from .._wire.long_lines import LongLine
 from .calls import resolve
 from .channel import TELL_ALL, Channel
 from .messages import (
@@ -98,7 +99,7 @@ class AcpDriver:
         self._capabilities = capabilities
         self._client = client
         self._auth_method = auth_method
-        self._lines = Lines(line_limit)
+        self._lines = Lines(line_limit, long_apart=True)
         self._channel = Channel()
         self._settings = Settings()
         self._requests = Requests(self._channel, new_key, capabilities)
@@ -228,6 +229,8 @@ class AcpDriver:
         lines = self._lines.feed(data)
         if self._lines.oversized:  # longer than a read: it ended before the lines of this one
             self._tell_oversized()
+        if self._lines.long:
+            self._receive_long()
         if lines:
             # What ends a turn, and what waits for an answer, comes last in what was read. Apart
             # from the updates before it, these can be decoded in one go.
@@ -244,8 +247,14 @@ class AcpDriver:
 
     def receive_eof(self) -> list[Effect]:
         self._receive_lines(self._lines.end())
+        self._receive_long()
         self._tell_oversized()
         return self._channel.take()
+
+    def _receive_long(self) -> None:
+        for line in self._lines.long:
+            self._receive_message(line)
+        self._lines.long.clear()
 
     def _receive_lines(self, lines: bytes | bytearray) -> None:
         """Decode the lines of a read in one go, if all are updates and as they should be.
@@ -307,22 +316,31 @@ class AcpDriver:
                 except RecursionError:  # decoding it was just possible, looking at it is not
                     self._malformed("an update nested too deeply")
 
-    def _receive_message(self, line: bytes) -> bool:
+    def _receive_message(self, line: bytes | LongLine) -> bool:
         """Anything but an update, and any line that is not as it should be. False for the latter:
         there, decoding in one go was in vain."""
         self._messages += 1
         try:
+            return self._dispatch(parse(self._decoded(line)))
+        except (RemoteProtocolError, *DECODE_ERRORS) as error:
+            self._malformed(str(error), line if isinstance(line, bytes) else line.head)
+            return False
+
+    def _decoded(self, line: bytes | LongLine) -> Any:
+        repaired = False
+        if isinstance(line, LongLine):
+            message = line.value()
+            repaired = line.repaired
+        else:
             try:
                 message = _json.decode(line)
             except DECODE_ERRORS:
                 message = _json.decode(repair(line))
-                self._channel.tell(
-                    "info", "repaired", "the agent sent broken text, which was repaired"
-                )
-            return self._dispatch(parse(message))
-        except (RemoteProtocolError, *DECODE_ERRORS) as error:
-            self._malformed(str(error), line)
-            return False
+                repaired = True
+        if repaired:
+            what = "the agent sent broken text, which was repaired"
+            self._channel.tell("info", "repaired", what)
+        return message
 
     def _dispatch(self, message: Request | Notification | Response) -> bool:
         match message:

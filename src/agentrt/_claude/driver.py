@@ -29,6 +29,7 @@ from .._model.driver import (
 from .._model.events import Error, Notice
 from .._wire.json import encode_line
 from .._wire.lines import Lines
+from .._wire.long_lines import LongLine
 from . import messages as wire
 from . import notices
 from .blocks import to_claude
@@ -76,7 +77,7 @@ class ClaudeDriver:
         self.dropped: Counter[str] = Counter()
         """What came and meant nothing, by reason: `late`, `stale`, `unknown`, `bad`."""
         self._new_uuid: Callable[[], str] = new_uuid or (lambda: str(uuid4()))
-        self._lines = Lines(line_limit)
+        self._lines = Lines(line_limit, long_apart=True)
         self._reader = wire.Reader()
         self._turns = Turns()
         self._tasks = Tasks()
@@ -209,6 +210,8 @@ class ClaudeDriver:
         lines = self._lines.feed(data)
         if self._lines.oversized:  # longer than a read: it ended before the lines of this one
             self._oversized(out)
+        if self._lines.long:
+            self._read_long(out)
         if lines:
             self._read(lines, out)
         return out
@@ -218,11 +221,17 @@ class ClaudeDriver:
         lines = self._lines.end()
         if lines:
             self._read(lines, out)
+        self._read_long(out)
         if self._lines.oversized:
             self._oversized(out)
         self._turns.closed(out)
         out += self._calls.closed()
         return out
+
+    def _read_long(self, out: Out) -> None:
+        for line in self._lines.long:
+            self._read(line, out)
+        self._lines.long.clear()
 
     def _oversized(self, out: Out) -> None:
         for size in self._lines.oversized:
@@ -230,7 +239,7 @@ class ClaudeDriver:
             out.append(Notice("error", "line_too_long", text, {"size": size}))
         self._lines.oversized.clear()
 
-    def _read(self, lines: bytes | bytearray, out: Out) -> None:
+    def _read(self, lines: bytes | bytearray | LongLine, out: Out) -> None:
         """Take some lines. Neighbouring pieces of one block become one effect: this is where an
         agent that streams fast is kept up with, so each piece costs two look-ups and an append."""
         pieces: list[str] = []

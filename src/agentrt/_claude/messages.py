@@ -19,6 +19,7 @@ from msgspec.json import Decoder
 from .._errors import RemoteProtocolError
 from .._model.content import JsonObject
 from .._wire.json import DECODE_ERRORS, decode
+from .._wire.long_lines import LongLine
 
 # --- what a conversation is made of
 
@@ -278,8 +279,10 @@ class Reader:
         """Set once an undeclared type was met: each of them fails its batch, and tolerating that
         costs more than the batch gains."""
 
-    def read(self, lines: bytes | bytearray) -> list[Message]:
+    def read(self, lines: bytes | bytearray | LongLine) -> list[Message]:
         """The messages of some whole lines. Never raises: what cannot be read is `Bad`."""
+        if isinstance(lines, LongLine):
+            return [self._long(lines)]
         if not self._by_line:
             try:
                 batch = _decoder.decode_lines(lines)
@@ -302,6 +305,18 @@ class Reader:
             fields = decode(line, _objects)  # repairs lone surrogates
         except RemoteProtocolError as error:
             return Bad(str(error), bytes(line[:200]))
+        return self._told(fields, bytes(line[:200]))
+
+    def _long(self, line: LongLine) -> Message:
+        try:
+            fields = line.value()
+        except RemoteProtocolError as error:
+            return Bad(str(error), line.head)
+        if not isinstance(fields, dict):
+            return Bad("not a message: no object", line.head)
+        return self._told(fields, line.head)
+
+    def _told(self, fields: JsonObject, head: bytes) -> Message:
         tag = fields.get("type")
         try:
             message: _Wire = convert(fields, _Wire)
@@ -309,7 +324,7 @@ class Reader:
             if isinstance(tag, str) and tag not in DECLARED:
                 self._by_line = True
                 return Unknown(tag, fields)
-            return Bad(str(error), bytes(line[:200]))
+            return Bad(str(error), head)
         return System(message.subtype, fields) if _is_open(message) else message
 
 

@@ -50,7 +50,7 @@ def repair(line: bytes | bytearray) -> bytes:
     """
     try:
         value = json.loads(line.decode("utf-8-sig", "replace"))
-        return _encoder.encode(_without_surrogates(value))
+        return _encoder.encode(without_surrogates(value))
     except (ValueError, RecursionError) as error:
         raise _refusal(error, line) from error
 
@@ -60,18 +60,19 @@ def encode_line(message: object) -> bytes:
     try:
         return _encoder.encode(message) + b"\n"
     except UnicodeEncodeError:
-        return _encoder.encode(_without_surrogates(msgspec.to_builtins(message))) + b"\n"
+        return _encoder.encode(without_surrogates(msgspec.to_builtins(message))) + b"\n"
 
 
-def _without_surrogates(value: Any) -> Any:
+def without_surrogates(value: Any) -> Any:
+    """Decoded JSON with U+FFFD for every lone surrogate. May raise `RecursionError`."""
     match value:
         case str():
             return _surrogate.sub("\ufffd", value)
         case list():
-            return [_without_surrogates(item) for item in value]
+            return [without_surrogates(item) for item in value]
         case dict():
             return {
-                _without_surrogates(key): _without_surrogates(item) for key, item in value.items()
+                without_surrogates(key): without_surrogates(item) for key, item in value.items()
             }
         case _:
             return value
