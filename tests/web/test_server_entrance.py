@@ -356,7 +356,7 @@ async def test_a_link_is_exchanged_for_a_cookie_and_leaves_the_address_bar() -> 
             page = await get(running.port, cookie=f"other=1; {pair}")
             assert status(page) == 200
             assert b"<title>agentrt</title>" in page.head
-            for file, type in (("page.js", "text/javascript"), ("page.css", "text/css")):
+            for file, type in (("main.js", "text/javascript"), ("page.css", "text/css")):
                 answer = await get(running.port, f"/page/{file}", cookie=pair)
                 assert status(answer) == 200
                 assert (header(answer, "content-type") or "").startswith(type)
@@ -382,7 +382,7 @@ async def test_the_use_of_a_link_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["/", "/page/page.js", "/page/../server.py", "/etc/passwd", "/page/%2e%2e/x", "/ws"]
+    "target", ["/", "/page/main.js", "/page/../server.py", "/etc/passwd", "/page/%2e%2e/x", "/ws"]
 )
 async def test_without_a_cookie_there_is_no_page(target: str) -> None:
     with trio.fail_after(5):
@@ -423,7 +423,7 @@ async def test_every_answer_has_the_security_headers() -> None:
                     ("/", "GET", {}),
                     ("/", "HEAD", {}),
                     (link, "GET", {}),
-                    ("/page/page.js", "GET", {}),
+                    ("/page/main.js", "GET", {}),
                     ("/healthz", "GET", {}),
                     ("/x", "GET", {}),
                     ("/", "GET", {"host": "evil"}),

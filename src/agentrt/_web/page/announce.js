@@ -1,0 +1,66 @@
+// What a screen reader is told: finished things, and never single words of an answer.
+
+import { html } from "./html.js";
+import { oneLine } from "./safe.js";
+import { isOver, STATUS, titleOf } from "./toolcard.js";
+
+/** @import { Seat } from "./model.js" */
+/** @import * as w from "./wire.js" */
+
+/** Characters of an answer that are read by themselves; the rest is there to be read. */
+const LONGEST = 1_500;
+
+/** @type {Record<string, string>} */
+const ENDS = {
+  completed: "The agent is done.",
+  cancelled: "Stopped.",
+  refused: "The agent refused.",
+  limit: "The agent reached a limit.",
+  failed: "The agent failed.",
+  timed_out: "The agent took too long.",
+  agent_died: "The agent's process ended.",
+};
+
+/**
+ * What is new between two views of the same session, in words.
+ * @param {Seat} before
+ * @param {Seat} after
+ * @returns {string[]}
+ */
+export function news(before, after) {
+  if (before.view === after.view || before.epoch !== after.epoch) return [];
+  /** @type {string[]} */
+  const words = [];
+  if (before.view.items !== after.view.items) {
+    for (const item of after.view.items.values()) {
+      const known = before.view.items.get(item.id);
+      if (known === item || item.replay) continue;
+      if (isOver(item) && !(known && isOver(known))) words.push(finished(item));
+    }
+  }
+  if (before.view.turns !== after.view.turns) {
+    for (const turn of after.view.turns.values()) {
+      if (turn.outcome && !before.view.turns.get(turn.id)?.outcome) words.push(ENDS[turn.outcome] ?? turn.outcome);
+    }
+  }
+  return words.filter(Boolean);
+}
+
+/** @type {(item: w.Item) => string} */
+function finished(item) {
+  if (item.type === "text") return oneLine(item.text, LONGEST);
+  if (item.type === "tool") return `${titleOf(item)}: ${STATUS[item.status ?? "completed"] ?? item.status}.`;
+  return "";
+}
+
+/** @type {{ seat: Seat | undefined, session: string | null, said: string[] }} */
+let last = { seat: undefined, session: null, said: [] };
+
+/** @param {{ seat: Seat | undefined, session: string | null }} props */
+export function Announcer({ seat, session }) {
+  if (seat !== last.seat) {
+    const fresh = seat && last.seat && last.session === session ? news(last.seat, seat) : [];
+    last = { seat, session, said: fresh.length ? fresh : last.session === session ? last.said : [] };
+  }
+  return html`<div class="unseen" role="status" aria-live="polite">${last.said.map((words) => html`<p>${words}</p>`)}</div>`;
+}

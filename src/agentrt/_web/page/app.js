@@ -1,0 +1,109 @@
+// The whole page, drawn from the store once a frame.
+
+import { render } from "./vendor/libraries.js";
+import { choose, connection, stop } from "./actions.js";
+import { Announcer } from "./announce.js";
+import { Aside } from "./aside.js";
+import { Banner, Elsewhere, Notes } from "./banner.js";
+import { Composer } from "./composer.js";
+import { Header, nameOf, Settings } from "./header.js";
+import { html } from "./html.js";
+import { Dialog, Frames } from "./panels.js";
+import { oneLine } from "./safe.js";
+import { Sheet } from "./sheet.js";
+import { NewSession, Sidebar } from "./sidebar.js";
+import { listen, model, seat, setUi, ui } from "./store.js";
+import { Transcript } from "./transcript.js";
+
+function App() {
+  const { link, session, panel, creating } = ui();
+  const { server, sessions } = model();
+  const here = seat();
+  const summary = sessions.find((each) => each.session === session);
+  const offline = link.status !== "open";
+  const reading = server?.role === "viewer";
+  const cwd = summary?.cwd ?? "/";
+  return html`
+    <a class="skip" href="#prompt" onClick=${(/** @type {Event} */ event) => (event.preventDefault(), document.getElementById("prompt")?.focus())}>To the message field</a>
+    <${Sidebar} offline=${offline} reading=${reading} />
+    ${panel === "sessions" && html`<div class="shade" onClick=${() => setUi({ panel: null })}></div>`}
+    <main>
+      <${Header} summary=${summary} seat=${here} offline=${offline} />
+      <div role="status"><${Banner} seat=${here} /></div>
+      ${here
+        ? html`<${Transcript} seat=${here} cwd=${cwd} stale=${offline} />
+            <div class="dock"><div class="column">
+              <${Aside} seat=${here} offline=${offline} reading=${reading} />
+              <${Elsewhere} seat=${here} />
+              ${!reading && html`<${Sheet} seat=${here} cwd=${cwd} offline=${offline} />`}
+              <${Composer} seat=${here} offline=${offline || here.gone} reading=${reading} />
+            </div></div>`
+        : html`<div class="start">${server && !session
+            ? reading ? html`<p class="hint">No session is open.</p>` : html`<${NewSession} first=${true} />`
+            : html`<p class="hint" role="status">${server ? "Opening…" : "Connecting…"}</p>`}</div>`}
+    </main>
+    <${Notes} />
+    <${Announcer} seat=${here} session=${session} />
+    ${creating && html`<${Dialog} label="New session" onClose=${() => setUi({ creating: false })}><${NewSession} first=${false} /><//>`}
+    ${panel === "settings" && html`<${Dialog} label="Settings" kind="small" onClose=${() => setUi({ panel: null })}><h2>Settings</h2><${Settings} seat=${here} offline=${offline} reading=${reading} /><//>`}
+    ${panel === "frames" && html`<${Frames} />`}
+  `;
+}
+
+function draw() {
+  document.documentElement.dataset.theme = ui().theme;
+  document.title = titled();
+  render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("page")));
+}
+
+/** The tab's title says when an agent waits for a person. */
+function titled() {
+  const waiting = model().sessions.filter(({ phase }) => phase === "waiting").length;
+  const summary = model().sessions.find(({ session }) => session === ui().session);
+  const name = summary ? `${nameOf(summary)} – agentrt` : "agentrt";
+  return waiting ? `(${waiting}) ${name}` : name;
+}
+
+/** Times move on while something is being timed. */
+function tick() {
+  const working = model().sessions.some(({ phase }) => phase !== "idle" && phase !== "closed" && phase !== "dead");
+  if (working || ui().link.status !== "open") setUi({ now: Date.now() / 1000 });
+}
+
+/** @param {KeyboardEvent} event */
+function onKey(event) {
+  if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+  const state = seat()?.view.state;
+  if (!state?.turn || state.phase === "cancelling") return;
+  const asks = seat()?.view.permissions.size;
+  if (!asks || confirm("The agent waits for your answer. Stop it instead?")) stop();
+}
+
+/** The questions that a notification was shown for. */
+const notified = new Set();
+
+function notify() {
+  if (!document.hidden || !("Notification" in window) || Notification.permission !== "granted") return;
+  for (const ask of seat()?.view.permissions.values() ?? []) {
+    if (notified.has(ask.request)) continue;
+    notified.add(ask.request);
+    const shown = new Notification("An agent waits for you", { body: oneLine(ask.title), tag: ask.request });
+    shown.onclick = () => (window.focus(), shown.close());
+  }
+}
+
+export function start() {
+  listen(draw);
+  listen(notify);
+  addEventListener("keydown", onKey);
+  addEventListener("hashchange", () => {
+    const session = decodeURIComponent(location.hash.match(/^#\/s\/(.+)$/)?.[1] ?? "");
+    if (model().sessions.some((each) => each.session === session)) choose(session);
+  });
+  const theme = localStorage.getItem("theme");
+  if (theme === "light" || theme === "dark") setUi({ theme });
+  listen(() => localStorage.setItem("theme", ui().theme));
+  setInterval(tick, 1000);
+  connection.start();
+  draw();
+}

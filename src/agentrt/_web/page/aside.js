@@ -1,0 +1,89 @@
+// What stands between the conversation and where one writes: the plan, background work, and the
+// prompts that wait.
+
+import { queue, say, stopTask } from "./actions.js";
+import { setDraft } from "./composer.js";
+import { wordsOf } from "./content.js";
+import { html, icon } from "./html.js";
+import { oneLine, running } from "./safe.js";
+import { setOpen, setUi, ui } from "./store.js";
+
+/** @import * as w from "./wire.js" */
+/** @import { Seat } from "./model.js" */
+
+/** @param {{ seat: Seat, offline: boolean, reading: boolean }} props */
+export function Aside({ seat, offline, reading }) {
+  const off = offline || reading;
+  const { plan, tasks, queue: waiting, paused } = seat.view;
+  return html`<div class="aside">
+    ${plan.length > 0 && html`<${Plan} plan=${plan} />`}
+    ${tasks.size > 0 && html`<${Tasks} tasks=${[...tasks.values()]} off=${off} />`}
+    ${(waiting.length > 0 || paused) && html`<${Queue} waiting=${waiting} paused=${paused} off=${off} />`}
+  </div>`;
+}
+
+const MARKS = { pending: "○", in_progress: "◐", completed: "●" };
+/** @type {Record<string, string>} */
+const SPOKEN = { pending: "to do", in_progress: "under way", completed: "done" };
+
+/** @param {{ plan: readonly w.PlanEntry[] }} props */
+function Plan({ plan }) {
+  const done = plan.filter(({ status }) => status === "completed").length;
+  const current = plan.find(({ status }) => status === "in_progress");
+  const open = ui().open.get("plan") ?? false;
+  return html`<details class="plan tray" open=${open} onToggle=${(/** @type {any} */ event) => event.target.open !== open && setOpen("plan", event.target.open)}>
+    <summary><strong>Plan</strong> <span>${done} of ${plan.length}</span>${!open && current && html`<span class="peek">${oneLine(current.content, 100)}</span>`}</summary>
+    <ol>${plan.map((entry, index) => {
+      const status = /** @type {keyof typeof MARKS} */ (entry.status ?? "pending");
+      return html`<li key=${index} class=${status}>
+        <span class="mark" role="img" aria-label=${SPOKEN[status] ?? status}>${MARKS[status] ?? "○"}</span>
+        <span dir="auto">${running(entry.content)}</span>
+        ${entry.priority === "high" && html`<small>high priority</small>`}
+      </li>`;
+    })}</ol>
+  </details>`;
+}
+
+const ENDED = new Set(["completed", "failed", "cancelled", "orphaned", "stopped", "killed"]);
+
+/** @param {{ tasks: readonly w.Task[], off: boolean }} props */
+function Tasks({ tasks, off }) {
+  const live = tasks.filter(({ status }) => !ENDED.has(status ?? "running"));
+  if (!live.length && !(ui().open.get("tasks") ?? false)) return null;
+  const open = ui().open.get("tasks") ?? true;
+  return html`<details class="tasks tray" open=${open} onToggle=${(/** @type {any} */ event) => event.target.open !== open && setOpen("tasks", event.target.open)}>
+    <summary><strong>Background work</strong> <span>${live.length} running</span></summary>
+    <ul>${[...tasks].reverse().slice(0, 30).map((task) => {
+      const ended = ENDED.has(task.status ?? "running");
+      return html`<li key=${task.id} class=${ended ? "ended" : ""}>
+        <span class="name" dir="auto">${oneLine(task.title || task.kind || task.id)}</span>
+        <small>${oneLine(task.status ?? "running")}${task.detail ? ` · ${oneLine(task.detail, 120)}` : ""}</small>
+        ${!ended && html`<button disabled=${off} onClick=${() => stopTask(task.id)}>${icon("stop")}Stop</button>`}
+      </li>`;
+    })}</ul>
+  </details>`;
+}
+
+/** @param {{ waiting: readonly w.QueueEntry[], paused: boolean, off: boolean }} props */
+function Queue({ waiting, paused, off }) {
+  /** @param {w.QueueEntry} entry */
+  const edit = (entry) => {
+    if (entry.content.some(({ type }) => type !== "text")) say("Its files will be left out when you save it.");
+    setDraft(wordsOf(entry.content));
+    setUi({ editing: entry.id });
+    document.getElementById("prompt")?.focus();
+  };
+  return html`<section class="queue tray" aria-label="waiting prompts">
+    <header><strong>${waiting.length === 1 ? "1 prompt waits" : `${waiting.length} prompts wait`}</strong>
+      ${paused && html`<span>held back, because you stopped</span><button disabled=${off} onClick=${() => queue("resume")}>Resume</button>`}
+    </header>
+    <ol>${waiting.map((entry, index) => html`<li key=${entry.id} class=${ui().editing === entry.id ? "editing" : ""}>
+      <span class="words" dir="auto">${oneLine(wordsOf(entry.content), 160) || "files"}</span>
+      <span class="tools">
+        ${index > 0 && html`<button disabled=${off} onClick=${() => queue("promote", entry.id)}>First</button>`}
+        <button disabled=${off} onClick=${() => edit(entry)}>Edit</button>
+        <button class="quiet round" aria-label="Remove" title="Remove" disabled=${off} onClick=${() => queue("remove", entry.id)}>${icon("close")}</button>
+      </span>
+    </li>`)}</ol>
+  </section>`;
+}

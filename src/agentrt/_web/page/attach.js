@@ -1,0 +1,80 @@
+// Files that go with a prompt.
+
+import { say } from "./actions.js";
+import { size } from "./format.js";
+import { html, icon } from "./html.js";
+import { oneLine } from "./safe.js";
+import { model, setUi, ui } from "./store.js";
+
+/** @import * as w from "./wire.js" */
+/** @import { Attachment } from "./store.js" */
+
+const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
+
+/** Bytes of a frame that are not content. */
+const ROOM = 4_096;
+
+/** @type {() => number} what the server takes at once */
+const largest = () => (model().server?.largest ?? 8 << 20) - ROOM;
+
+/** @type {(content: readonly w.Block[]) => boolean} whether it goes into one frame */
+export const fits = (content) =>
+  new TextEncoder().encode(JSON.stringify(content)).length <= largest();
+
+/** @param {FileList | undefined} files */
+export async function addFiles(files) {
+  const session = ui().session ?? "";
+  for (const file of files ?? []) {
+    const before = ui().attached.get(session) ?? [];
+    const used = before.reduce((sum, each) => sum + each.size, 0);
+    if ((used + file.size) * 1.4 > largest()) {
+      say(`${oneLine(file.name)} is too large: a prompt may have ${size(largest() / 1.4)} of files.`, "error");
+      continue;
+    }
+    const block = await blockOf(file);
+    const now = ui().attached.get(session) ?? [];
+    const all = [...now, { name: file.name, size: file.size, block }];
+    setUi({ attached: new Map(ui().attached).set(session, all) });
+  }
+}
+
+/** @param {File} file @returns {Promise<w.Block>} */
+async function blockOf(file) {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  if (PICTURES.has(file.type)) return { type: "image", data: base64(bytes), mimeType: file.type };
+  const uri = `attachment:${encodeURIComponent(file.name)}`;
+  const mimeType = file.type || undefined;
+  const known = mimeType ? { mimeType } : {};
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    if (!text.includes("\0")) return { type: "resource", resource: { uri, text, ...known } };
+  } catch {
+    // no text
+  }
+  return { type: "resource", resource: { uri, blob: base64(bytes), ...known } };
+}
+
+/** @type {(bytes: Uint8Array) => string} */
+function base64(bytes) {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 0x8000) {
+    text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
+  }
+  return btoa(text);
+}
+
+/** @param {{ files: readonly Attachment[] }} props */
+export function Attached({ files }) {
+  /** @param {Attachment} file */
+  const remove = (file) =>
+    setUi({ attached: new Map(ui().attached).set(ui().session ?? "", files.filter((each) => each !== file)) });
+  return html`<ul class="attached" aria-label="attached files">
+    ${files.map(
+      (file) => html`<li>
+        ${file.block.type === "image" && html`<img src=${`data:${file.block.mimeType};base64,${file.block.data}`} alt="" />`}
+        <span>${oneLine(file.name, 60)}</span> <small>${size(file.size)}</small>
+        <button type="button" class="quiet round" aria-label=${`Remove ${oneLine(file.name, 60)}`} onClick=${() => remove(file)}>${icon("close")}</button>
+      </li>`,
+    )}
+  </ul>`;
+}

@@ -1,0 +1,53 @@
+// What is wrong, where it cannot be missed: the connection, the agent; and small notes.
+
+import { connection } from "./actions.js";
+import { duration } from "./format.js";
+import { html, icon } from "./html.js";
+import { oneLine, plain } from "./safe.js";
+import { model, setUi, ui } from "./store.js";
+
+/** @import { Seat } from "./model.js" */
+
+/** @param {{ seat: Seat | undefined }} props */
+export function Banner({ seat }) {
+  const { link } = ui();
+  const ago = duration(ui().now - link.heard);
+  if (link.status === "refused") {
+    return html`<div class="banner bad"><p><strong>This server does not let this browser in.</strong> Open the newest link that “agentrt serve” printed, in any tab: then this page goes on by itself. <small>${plain(link.reason)}</small></p></div>`;
+  }
+  if (link.status === "lost") {
+    return html`<div class="banner"><p><strong>Reconnecting…</strong> What you see is ${ago} old.${link.reason ? html` <small>${plain(link.reason)}</small>` : ""}</p>
+      <button onClick=${() => connection.probe()}>Try now</button></div>`;
+  }
+  if (seat?.gone) {
+    return html`<div class="banner"><p><strong>This session is not there any more.</strong> What was said stays here until you leave.</p></div>`;
+  }
+  const state = seat?.view.state;
+  if (state?.phase === "dead") {
+    return html`<div class="banner bad"><p><strong>The agent's process has ended.</strong> Your next message starts it again and goes on with this conversation.${state.error ? html` <small>${oneLine(state.error.message, 600)}</small>` : ""}</p></div>`;
+  }
+  if (state?.phase === "closed") return html`<div class="banner"><p>This session is closed.</p></div>`;
+  return null;
+}
+
+/** Notes of the last moments, and those that are errors until they are dismissed. */
+export function Notes() {
+  const notes = model().notes.filter(({ id }) => id > ui().told).slice(-3);
+  return html`<div class="notes">
+    ${notes.map(
+      (note) => html`<div key=${note.id} class=${`note ${note.level}`} role=${note.level === "error" ? "alert" : "status"}>
+        <p>${oneLine(note.text, 400)}</p>
+        <button class="quiet round" aria-label="Dismiss" onClick=${() => setUi({ told: note.id })}>${icon("close")}</button>
+      </div>`,
+    )}
+  </div>`;
+}
+
+/** What somebody else, or nobody, answered to the question that stood here. @param {{ seat: Seat }} props */
+export function Elsewhere({ seat }) {
+  const { answered } = seat;
+  if (!answered || answered.request === ui().answering || seat.view.permissions.size) return null;
+  if (answered.by === "policy" || answered.by === "turn") return null;
+  const by = answered.by === "user" ? "Answered elsewhere" : answered.by === "timeout" ? "Expired" : "Withdrawn by the agent";
+  return html`<p class="elsewhere" role="status"><strong>${by}:</strong> “${oneLine(answered.title, 80)}” ${oneLine(answered.words, 60)}</p>`;
+}

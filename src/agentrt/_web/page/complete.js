@@ -1,0 +1,110 @@
+// What is offered while one writes: the agent's commands behind `/`, files behind `@`.
+
+import { within } from "./format.js";
+import { html } from "./html.js";
+import { oneLine } from "./safe.js";
+import { model, setUi, ui } from "./store.js";
+
+/** @import { Seat } from "./model.js" */
+
+/**
+ * @typedef {object} Completion
+ * @property {string} words what is typed so far
+ * @property {number} start where that begins
+ * @property {number} end
+ * @property {readonly { insert: string, label: string, about: string }[]} options
+ */
+
+const OPTIONS = 8;
+
+/**
+ * @param {HTMLTextAreaElement} area
+ * @param {Seat | undefined} seat
+ * @returns {Completion | null}
+ */
+export function completionAt(area, seat) {
+  if (!seat || document.activeElement !== area || area.selectionStart !== area.selectionEnd) return null;
+  const end = area.selectionEnd;
+  const before = area.value.slice(0, end);
+  const command = before.match(/^\/(\S*)$/);
+  const file = before.match(/(?:^|\s)@(\S*)$/);
+  const words = command ? `/${command[1]}` : file ? `@${file[1]}` : null;
+  const { completing } = ui();
+  if (words === null || (completing?.at === -1 && completing.words === words)) return null;
+  const part = words.slice(1).toLowerCase();
+  const options = command ? commands(seat, part) : files(seat, part);
+  return options.length ? { words, start: end - words.length, end, options } : null;
+}
+
+/** @param {Seat} seat @param {string} part */
+function commands(seat, part) {
+  return seat.view.commands
+    .filter(({ name }) => name.toLowerCase().startsWith(part))
+    .slice(0, 30)
+    .map(({ name, description, hint }) => ({
+      insert: `/${name}${hint ? " " : ""}`,
+      label: `/${oneLine(name, 40)}${hint ? ` ${oneLine(hint, 40)}` : ""}`,
+      about: oneLine(description, 100),
+    }));
+}
+
+/**
+ * The files that this conversation has named, the newest first. The protocol lists no folders, but
+ * any path may be typed.
+ * @param {Seat} seat
+ * @param {string} part
+ */
+function files(seat, part) {
+  const cwd = model().sessions.find(({ session }) => session === ui().session)?.cwd ?? "/";
+  /** @type {Set<string>} */
+  const paths = new Set();
+  for (const { tool, content } of [...seat.view.items.values()].reverse()) {
+    for (const { path } of tool?.locations ?? []) paths.add(path);
+    for (const each of tool?.content ?? []) if (each.type === "diff") paths.add(each.path);
+    for (const each of content ?? []) {
+      if (each.type === "resource_link" && each.uri.startsWith("file://")) paths.add(decoded(each.uri.slice(7)));
+    }
+    if (paths.size > 500) break;
+  }
+  return [...paths]
+    .map((path) => within(path, cwd))
+    .filter((path) => path.toLowerCase().includes(part) && !/\s/.test(path))
+    .slice(0, OPTIONS)
+    .map((path) => ({ insert: `@${path} `, label: oneLine(path, 100), about: "" }));
+}
+
+/** @type {(text: string) => string} */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** @param {Completion} completion @param {number} at */
+export function choosePart(completion, at) {
+  const option = completion.options[at];
+  const area = /** @type {HTMLTextAreaElement} */ (document.getElementById("prompt"));
+  if (!option) return;
+  area.setRangeText(option.insert, completion.start, completion.end, "end");
+  setUi({
+    drafts: new Map(ui().drafts).set(ui().session ?? "", area.value),
+    completing: { at: -1, words: option.insert.trim() },
+  });
+  area.focus();
+}
+
+/** @param {{ completion: Completion }} props */
+export function Completions({ completion }) {
+  const chosen = Math.min(ui().completing?.at ?? 0, completion.options.length - 1);
+  return html`<ul id="completions" class="completions" role="listbox" aria-label="completions">
+    ${completion.options.map(
+      (option, index) => html`<li id=${`completion-${index}`} key=${option.insert} role="option" aria-selected=${index === chosen}
+          ref=${(/** @type {HTMLElement | null} */ element) => index === chosen && element?.scrollIntoView({ block: "nearest" })}
+          onMouseDown=${(/** @type {Event} */ event) => (event.preventDefault(), choosePart(completion, index))}>
+        <code>${option.label}</code><small>${option.about}</small>
+      </li>`,
+    )}
+  </ul>`;
+}

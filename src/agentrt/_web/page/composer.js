@@ -1,0 +1,156 @@
+// Where one writes: text, files, and what to do with them while the agent works.
+
+import { useLayoutEffect, useRef } from "./vendor/libraries.js";
+import { editQueued, prompt, say, stop } from "./actions.js";
+import { addFiles, Attached, fits } from "./attach.js";
+import { Completions, completionAt, choosePart } from "./complete.js";
+import { wordsOf } from "./content.js";
+import { html, icon } from "./html.js";
+import { model, seat, setUi, ui } from "./store.js";
+
+/** @import * as w from "./wire.js" */
+/** @import { Seat } from "./model.js" */
+
+/** The textarea; there is one. */
+export const field = () => /** @type {HTMLTextAreaElement} */ (document.getElementById("prompt"));
+
+/** @type {() => string} */
+const key = () => ui().session ?? "";
+
+/** @param {string} text */
+export function setDraft(text) {
+  setUi({ drafts: new Map(ui().drafts).set(key(), text) });
+}
+
+/** @type {(text: string, cwd: string) => w.Block[]} the blocks of a prompt: `@file` is a link */
+export function blocksOf(text, cwd) {
+  /** @type {w.Block[]} */
+  const blocks = text.trim() ? [{ type: "text", text }] : [];
+  for (const [, path = ""] of text.matchAll(/(?:^|\s)@([^\s@]*[^\s@.,:;!?)])/g)) {
+    if (!/[./]/.test(path)) continue; // a person, and no file
+    const whole = path.startsWith("/") ? path : `${cwd.replace(/\/$/, "")}/${path}`;
+    const uri = `file://${whole.split("/").map(encodeURIComponent).join("/")}`;
+    blocks.push({ type: "resource_link", uri, name: path });
+  }
+  return blocks;
+}
+
+/** @param {"queue" | "interrupt" | "steer"} when */
+async function submit(when) {
+  const text = field().value;
+  const cwd = model().sessions.find(({ session }) => session === ui().session)?.cwd ?? "/";
+  const attached = ui().attached.get(key()) ?? [];
+  const content = [...blocksOf(text, cwd), ...attached.map(({ block }) => block)];
+  if (!content.length || ui().link.status !== "open") return;
+  if (!fits(content)) return say("This is more than the server takes at once.", "error");
+  const { editing } = ui();
+  const session = key();
+  const drafts = new Map(ui().drafts).set(session, "");
+  setUi({ drafts, attached: new Map(ui().attached).set(session, []), editing: null, completing: null, atEnd: true });
+  const ack = await (editing ? editQueued(editing, content) : prompt(content, when));
+  if (!ack.ok && !ui().drafts.get(session)) {
+    // Nothing that was written is lost.
+    setUi({ drafts: new Map(ui().drafts).set(session, text), attached: new Map(ui().attached).set(session, attached) });
+  }
+}
+
+/** @type {(seat: Seat | undefined) => string[]} what was asked before, the newest first */
+const history = (seat) =>
+  [...(seat?.view.items.values() ?? [])]
+    .filter((item) => item.type === "user")
+    .map((item) => wordsOf(item.content))
+    .filter(Boolean)
+    .reverse();
+
+/** @param {KeyboardEvent} event @param {boolean} busy */
+function onKey(event, busy) {
+  if (event.isComposing) return;
+  const completion = completionAt(field(), seat());
+  if (completion && completion.options.length) {
+    const { options } = completion;
+    const at = Math.min(ui().completing?.at ?? 0, options.length - 1);
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      const step = event.key === "ArrowDown" ? 1 : options.length - 1;
+      return setUi({ completing: { at: (at + step) % options.length, words: completion.words } });
+    }
+    if (event.key === "Tab" || (event.key === "Enter" && !event.shiftKey && completion.words !== options[at]?.insert.trim())) {
+      event.preventDefault();
+      return choosePart(completion, at);
+    }
+    if (event.key === "Escape") {
+      event.stopPropagation();
+      return setUi({ completing: { at: -1, words: completion.words } });
+    }
+  }
+  if (event.key === "Enter" && !event.shiftKey && !event.altKey) {
+    event.preventDefault();
+    submit(busy && (event.ctrlKey || event.metaKey) ? "interrupt" : "queue");
+  } else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
+    recall(event);
+  } else if (event.key === "Escape" && ui().editing) {
+    event.stopPropagation();
+    setDraft("");
+    setUi({ editing: null });
+  }
+}
+
+/** Arrow up in an empty field brings back what was asked before. @param {KeyboardEvent} event */
+function recall(event) {
+  const asked = history(seat());
+  const text = field().value;
+  const at = text === "" ? -1 : asked.indexOf(text);
+  if (text !== "" && at < 0) return;
+  const next = at + (event.key === "ArrowUp" ? 1 : -1);
+  if (next >= asked.length || next < -1) return;
+  event.preventDefault();
+  setDraft(asked[next] ?? "");
+}
+
+/** @param {{ seat: Seat | undefined, offline: boolean, reading: boolean }} props */
+export function Composer({ seat, offline, reading }) {
+  const text = ui().drafts.get(key()) ?? "";
+  const attached = ui().attached.get(key()) ?? [];
+  const box = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  const picker = useRef(/** @type {HTMLInputElement | null} */ (null));
+  useLayoutEffect(() => {
+    const area = box.current;
+    if (!area) return;
+    area.style.height = "auto";
+    area.style.height = `${Math.min(area.scrollHeight + 2, innerHeight * 0.4)}px`;
+  }, [text]);
+  const state = seat?.view.state;
+  const busy = Boolean(state?.turn);
+  const stopping = state?.phase === "cancelling";
+  const empty = !text.trim() && !attached.length;
+  const editing = Boolean(ui().editing);
+  const label = editing ? "Save" : busy ? "Queue" : "Send";
+  const completion = box.current && completionAt(box.current, seat);
+  if (reading) return html`<p class="composer reading-only">You may look on here, and not write.</p>`;
+  return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), submit("queue"))}
+      onDragOver=${(/** @type {Event} */ event) => event.preventDefault()}
+      onDrop=${(/** @type {DragEvent} */ event) => (event.preventDefault(), addFiles(event.dataTransfer?.files))}>
+    ${completion && html`<${Completions} completion=${completion} />`}
+    ${attached.length > 0 && html`<${Attached} files=${attached} />`}
+    <label class="unseen" for="prompt">${editing ? "Edit the waiting prompt" : "Message to the agent"}</label>
+    <textarea id="prompt" ref=${box} rows="1" value=${text} dir="auto" enterkeyhint="send"
+      aria-autocomplete="list" aria-controls=${completion ? "completions" : null}
+      aria-activedescendant=${completion && (ui().completing?.at ?? 0) >= 0 ? `completion-${ui().completing?.at ?? 0}` : null}
+      placeholder=${editing ? "Edit the waiting prompt" : busy ? "Say what comes next" : "Ask, or type / for commands and @ for files"}
+      onInput=${(/** @type {any} */ event) => (setDraft(event.target.value), setUi({ completing: null }))}
+      onKeyDown=${(/** @type {KeyboardEvent} */ event) => onKey(event, busy)}
+      onSelect=${() => setUi({})}
+      onPaste=${(/** @type {ClipboardEvent} */ event) => {
+        const files = event.clipboardData?.files;
+        if (files?.length) (event.preventDefault(), addFiles(files));
+      }}></textarea>
+    <div class="buttons">
+      <input ref=${picker} type="file" multiple hidden onChange=${(/** @type {any} */ event) => (addFiles(event.target.files), (event.target.value = ""))} />
+      <button type="button" class="quiet round" aria-label="Attach files" title="Attach files" onClick=${() => picker.current?.click()}>${icon("clip")}</button>
+      <span class="space"></span>
+      ${busy && !editing && !empty && html`<button type="button" class="second" disabled=${offline} onClick=${() => submit("interrupt")} title="Ctrl+Enter">Interrupt</button>`}
+      ${busy && html`<button type="button" class="stop" disabled=${offline || stopping} onClick=${stop}>${icon("stop")}${stopping ? "Stopping…" : "Stop"}</button>`}
+      <button class="send" disabled=${offline || empty} title=${offline ? "not connected" : label}>${icon("send")}<span>${label}</span></button>
+    </div>
+  </form>`;
+}

@@ -1,0 +1,200 @@
+// The WebSocket: it comes back by itself, and each command is carried out once, however often the
+// connection breaks. It knows nothing of what the frames mean.
+
+/** @import * as w from "./wire.js" */
+
+/**
+ * How the connection stands. `refused`: the server does not let this browser in.
+ * @typedef {object} Link
+ * @property {"connecting" | "open" | "lost" | "refused"} status
+ * @property {number} heard when the server was last heard, in seconds since the epoch
+ * @property {string} reason
+ */
+
+/**
+ * @typedef {object} Wiring
+ * @property {() => object} hello the fields of the first frame, beside `id` and `client`
+ * @property {(frames: w.Frame[]) => void} onFrames
+ * @property {(link: Link) => void} onLink
+ * @property {(direction: "in" | "out", text: string) => void} onRaw
+ */
+
+/** Milliseconds between two attempts, at first and at most. */
+const DELAY = 250;
+const LONGEST = 5_000;
+
+/** Milliseconds to wait for the answer of a server that may have gone while the machine slept. */
+const PROBE = 4_000;
+
+const REFUSED = new Set([4400, 4401, 4403]);
+const REPLACED = 4409;
+
+export class Connection {
+  /** @param {Wiring} wiring */
+  constructor(wiring) {
+    this.wiring = wiring;
+    /** @type {Link} */
+    this.link = { status: "connecting", heard: now(), reason: "" };
+    /** Seconds between two beats of the server. */
+    this.beat = 15;
+    /** @type {WebSocket | null} */
+    this.socket = null;
+    this.delay = DELAY;
+    this.timer = 0;
+    this.client = sessionStorage.getItem("client") ?? newName();
+    this.load = newName();
+    this.commands = 0;
+    /** @type {Map<string, { text: string, again: boolean, resolve: (ack: w.Ack) => void }>} */
+    this.pending = new Map();
+  }
+
+  start() {
+    setInterval(() => this.watch(), 5_000);
+    addEventListener("online", () => this.probe());
+    addEventListener("pageshow", () => this.probe());
+    document.addEventListener("visibilitychange", () => document.hidden || this.probe());
+    this.connect();
+  }
+
+  /**
+   * Send a command; the answer may take as long as the network does. `attach` and `detach` are
+   * about this connection and end with it; all others are sent again on the next one.
+   * @param {string} type
+   * @param {object} [fields]
+   * @returns {Promise<w.Ack>}
+   */
+  send(type, fields = {}) {
+    const id = `${this.load}:${++this.commands}`;
+    const text = JSON.stringify({ type, id, ...fields });
+    const again = type !== "attach" && type !== "detach";
+    return new Promise((resolve) => {
+      if (!again && this.link.status !== "open") return resolve(unsent(id));
+      this.pending.set(id, { text, again, resolve });
+      if (this.link.status === "open") this.write(text);
+    });
+  }
+
+  connect() {
+    clearTimeout(this.timer);
+    this.timer = 0;
+    const scheme = location.protocol === "https:" ? "wss" : "ws";
+    const socket = new WebSocket(`${scheme}://${location.host}/ws`, ["agentrt.v1"]);
+    this.socket = socket;
+    socket.onopen = () => this.opened();
+    socket.onmessage = ({ data }) => {
+      if (socket === this.socket) this.received(data);
+    };
+    socket.onclose = ({ code, reason }) => {
+      if (socket === this.socket) this.closed(code, reason);
+    };
+  }
+
+  opened() {
+    sessionStorage.setItem("client", this.client);
+    this.write(
+      JSON.stringify({ type: "hello", id: `${this.load}:0:${++this.commands}`, client: this.client, ...this.wiring.hello() }),
+    );
+  }
+
+  /** @param {string} data */
+  received(data) {
+    this.wiring.onRaw("in", data);
+    const message = JSON.parse(data);
+    /** @type {w.Frame[]} */
+    const frames = Array.isArray(message) ? message : [message];
+    this.link.heard = now();
+    for (const frame of frames) {
+      if (frame.type === "ready") this.ready(frame.beat_s);
+      else if (frame.type === "closing") this.link.reason = frame.reason;
+      else if (frame.type === "ack" && frame.id) {
+        const command = this.pending.get(frame.id);
+        this.pending.delete(frame.id);
+        command?.resolve(frame);
+      }
+    }
+    this.wiring.onFrames(frames);
+  }
+
+  /** @param {number} beat */
+  ready(beat) {
+    this.beat = beat;
+    this.delay = DELAY;
+    this.say("open", "");
+    for (const { text } of this.pending.values()) this.write(text);
+  }
+
+  /**
+   * @param {number} code
+   * @param {string} reason
+   */
+  closed(code, reason) {
+    this.socket = null;
+    for (const [id, command] of this.pending) {
+      if (command.again) continue;
+      this.pending.delete(id);
+      command.resolve(unsent(id));
+    }
+    if (code === REPLACED) this.client = newName(); // this tab is a copy of another one
+    const refused = REFUSED.has(code);
+    this.say(refused ? "refused" : "lost", reason || this.link.reason);
+    // A refused browser may be let in later: its cookie comes with the server's new link.
+    const wait = refused ? LONGEST : this.delay * (0.5 + Math.random());
+    this.delay = Math.min(LONGEST, this.delay * 2);
+    this.timer = setTimeout(() => this.connect(), wait);
+  }
+
+  /** Give up a connection that only seems to be one, and make another. */
+  reconnect() {
+    const socket = this.socket;
+    this.socket = null;
+    socket?.close();
+    this.closed(0, "");
+    this.connect();
+  }
+
+  /** The server beats while it has nothing to say. */
+  watch() {
+    if (this.link.status === "open" && now() - this.link.heard > 2.5 * this.beat) this.reconnect();
+  }
+
+  /** The machine may have slept, or the network have changed: is the server still there? */
+  probe() {
+    if (this.timer) {
+      this.connect();
+    } else if (this.link.status === "open") {
+      const socket = this.socket;
+      const heard = this.link.heard;
+      this.send("session", { op: "list" });
+      setTimeout(() => {
+        if (socket === this.socket && this.link.heard === heard) this.reconnect();
+      }, PROBE);
+    }
+  }
+
+  /**
+   * @param {Link["status"]} status
+   * @param {string} reason
+   */
+  say(status, reason) {
+    this.link = { status, heard: this.link.heard, reason };
+    this.wiring.onLink(this.link);
+  }
+
+  /** @param {string} text */
+  write(text) {
+    this.wiring.onRaw("out", text);
+    this.socket?.send(text);
+  }
+}
+
+/** @type {() => number} */
+const now = () => Date.now() / 1000;
+
+/** @type {(id: string) => w.Ack} */
+const unsent = (id) => ({ type: "ack", id, ok: false, error: { code: "not_sent", message: "" } });
+
+/** A word that nobody else has. */
+function newName() {
+  const numbers = crypto.getRandomValues(new Uint32Array(4));
+  return Array.from(numbers, (number) => number.toString(36)).join("");
+}

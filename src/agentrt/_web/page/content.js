@@ -1,0 +1,87 @@
+// Content blocks: text, pictures, sound, files.
+
+import { Component } from "./vendor/libraries.js";
+import { pieces } from "./ansi.js";
+import { baseName, size } from "./format.js";
+import { html, memo } from "./html.js";
+import { anchor, code, Growing } from "./markdown.js";
+import { dataUrl, oneLine, running } from "./safe.js";
+
+/** @import * as w from "./wire.js" */
+
+/** Characters of a terminal's output, from its end, that are shown. */
+const TERMINAL = 40_000;
+
+/** Markdown that may still grow. */
+export class Markdown extends Component {
+  /** @param {{ text: string, over: boolean }} props */
+  constructor(props) {
+    super(props);
+    this.growing = new Growing();
+  }
+
+  /** @param {{ text: string, over: boolean }} next */
+  shouldComponentUpdate(next) {
+    const now = /** @type {{ text: string, over: boolean }} */ (/** @type {unknown} */ (this.props));
+    return next.text !== now.text || next.over !== now.over;
+  }
+
+  render() {
+    const { text, over } = /** @type {{ text: string, over: boolean }} */ (/** @type {unknown} */ (this.props));
+    return html`<div class="markdown" dir="auto">${this.growing.show(text, over)}</div>`;
+  }
+}
+
+export const Terminal = memo(
+  /** @param {{ text: string, label?: string }} props */
+  ({ text, label }) => {
+    const cut = text.length > TERMINAL ? text.slice(text.indexOf("\n", text.length - TERMINAL) + 1) : text;
+    return html`<pre class="terminal" tabindex="0" role="region" aria-label=${label ?? "output"}>
+      ${cut !== text && html`<span class="hint">… ${size(text.length - cut.length)} above are not shown\n</span>`}
+      ${pieces(cut).map(({ text, style }) => (style ? html`<span class=${style}>${running(text)}</span>` : running(text)))}
+    </pre>`;
+  },
+);
+
+/** @type {(props: { uri: string, name?: string | null, about?: string | null }) => unknown} */
+export const FileLink = ({ uri, name, about }) => {
+  const words = oneLine(name || baseName(uri)) || "file";
+  return html`<span class="file">${anchor(uri, [words])}${about && html`<small>${about}</small>`}</span>`;
+};
+
+export const BlockView = memo(
+  /** @param {{ block: w.Block, verbatim?: boolean }} props */
+  ({ block, verbatim }) => {
+    switch (block.type) {
+      case "text":
+        return verbatim
+          ? html`<p class="verbatim" dir="auto">${running(block.text)}</p>`
+          : html`<${Markdown} text=${block.text} over=${true} />`;
+      case "image": {
+        const source = dataUrl(block.mimeType, block.data);
+        return source
+          ? html`<img class="picture" src=${source} alt="picture" />`
+          : html`<p class="hint">A picture (${oneLine(block.mimeType)}) that cannot be shown here.</p>`;
+      }
+      case "audio": {
+        const source = dataUrl(block.mimeType, block.data);
+        return source
+          ? html`<audio controls src=${source}></audio>`
+          : html`<p class="hint">A sound (${oneLine(block.mimeType)}) that cannot be played here.</p>`;
+      }
+      case "resource_link":
+        return html`<${FileLink} uri=${block.uri} name=${block.title || block.name} about=${block.size ? size(block.size) : null} />`;
+      case "resource": {
+        const { uri = "", text, blob } = block.resource;
+        if (text == null) return html`<${FileLink} uri=${uri} about=${blob ? size((blob.length * 3) / 4) : null} />`;
+        return html`<details class="resource"><summary>${oneLine(baseName(uri)) || "file"} <small>${size(text.length)}</small></summary>${code(text)}</details>`;
+      }
+      default:
+        return html`<p class="hint">Something of a kind that this page does not know.</p>`;
+    }
+  },
+);
+
+/** @type {(blocks: readonly w.Block[] | undefined) => string} the words among some blocks */
+export const wordsOf = (blocks) =>
+  (blocks ?? []).map((block) => (block.type === "text" ? block.text : "")).filter(Boolean).join("\n");

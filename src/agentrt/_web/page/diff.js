@@ -1,0 +1,80 @@
+// A file before and after, line by line.
+
+import { structuredPatch } from "./vendor/libraries.js";
+import { within } from "./format.js";
+import { html, memo } from "./html.js";
+import { oneLine, running } from "./safe.js";
+
+/** @import * as w from "./wire.js" */
+
+/** Lines that are shown at first, and what may be compared at all. */
+const SHOWN = 400;
+const LARGEST = 2_000_000;
+
+/** @typedef {{ sign: " " | "+" | "-", text: string, before: number | null, after: number | null }} Line */
+
+/**
+ * @param {string} before
+ * @param {string} after
+ * @returns {Line[][] | null} the parts that differ, each with some lines around it; null if it
+ *   takes too long to find them
+ */
+export function hunks(before, after) {
+  if (before.length + after.length > LARGEST) return null;
+  const patch = structuredPatch("", "", before, after, "", "", { context: 3, timeout: 500 });
+  if (!patch) return null;
+  return patch.hunks.map((hunk) => {
+    let [old, now] = [hunk.oldStart, hunk.newStart];
+    /** @type {Line[]} */
+    const lines = [];
+    for (const line of hunk.lines) {
+      const sign = line[0];
+      const text = line.slice(1);
+      if (sign === " ") lines.push({ sign, text, before: old++, after: now++ });
+      else if (sign === "-") lines.push({ sign, text, before: old++, after: null });
+      else if (sign === "+") lines.push({ sign, text, before: null, after: now++ });
+    }
+    return lines;
+  });
+}
+
+/** @type {(parts: Line[][] | null) => string} */
+export function summary(parts) {
+  const lines = (parts ?? []).flat();
+  const added = lines.filter(({ sign }) => sign === "+").length;
+  const removed = lines.filter(({ sign }) => sign === "-").length;
+  return `+${added} −${removed}`;
+}
+
+const SPOKEN = { "+": "added", "-": "removed", " ": "" };
+
+export const Diff = memo(
+  /** @param {{ diff: Extract<w.ToolContent, { type: "diff" }>, cwd: string }} props */
+  ({ diff, cwd }) => {
+    const parts = hunks(diff.oldText ?? "", diff.newText);
+    const kind = diff.oldText == null ? "new file" : summary(parts);
+    let left = SHOWN;
+    return html`<figure class="diff">
+      <figcaption><span class="path">${oneLine(within(diff.path, cwd))}</span><span>${kind}</span></figcaption>
+      ${parts === null
+        ? html`<p class="hint">These versions are too different, or too large, to be compared here.</p>`
+        : html`<div class="scroll" tabindex="0" role="region" aria-label="changes"><table><tbody>
+            ${parts.map((lines, at) => {
+              const shown = lines.slice(0, Math.max(0, left));
+              left -= shown.length;
+              return [
+                at > 0 && html`<tr class="gap"><td colspan="3">⋯</td></tr>`,
+                shown.map(
+                  (line) => html`<tr class=${line.sign === "+" ? "added" : line.sign === "-" ? "removed" : ""}>
+                    <td class="number">${line.before}</td><td class="number">${line.after}</td>
+                    <td class="line"><span class="sign" aria-label=${SPOKEN[line.sign]}>${line.sign}</span>${running(line.text)}</td>
+                  </tr>`,
+                ),
+              ];
+            })}
+          </tbody></table></div>`}
+      ${left <= 0 && html`<p class="hint">Only the first ${SHOWN} lines are shown.</p>`}
+      ${parts?.length === 0 && html`<p class="hint">Nothing is different.</p>`}
+    </figure>`;
+  },
+);

@@ -1,0 +1,50 @@
+// Numbers and times for people.
+
+/** @type {(seconds: number) => string} */
+export function duration(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  if (whole < 60) return `${whole} s`;
+  const minutes = Math.floor(whole / 60);
+  const rest = String(whole % 60).padStart(2, "0");
+  if (minutes < 60) return `${minutes}:${rest}`;
+  return `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, "0")}:${rest}`;
+}
+
+/** @type {(bytes: number) => string} */
+export function size(bytes) {
+  if (bytes < 1000) return `${bytes} B`;
+  if (bytes < 1e6) return `${(bytes / 1000).toFixed(bytes < 1e4 ? 1 : 0)} kB`;
+  return `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+/** @type {(count: number) => string} */
+export function count(count) {
+  if (count < 1000) return String(count);
+  if (count < 1e6) return `${(count / 1000).toFixed(count < 1e5 ? 1 : 0)}K`;
+  return `${(count / 1e6).toFixed(1)}M`;
+}
+
+/** @type {(cost: number, currency?: string | null) => string} */
+export function money(cost, currency) {
+  const sign = !currency || currency === "USD" ? "$" : `${currency} `;
+  return `${sign}${cost.toFixed(cost && cost < 1 ? 4 : 2)}`;
+}
+
+/** @type {(seconds: number) => string} the time of day, or the day if it is another one */
+export function moment(seconds) {
+  const then = new Date(seconds * 1000);
+  return then.toDateString() === new Date().toDateString()
+    ? then.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })
+    : then.toLocaleDateString([], { day: "numeric", month: "short" });
+}
+
+/** @type {(path: string) => string} the last part of a path */
+export function baseName(path) {
+  return path.replace(/\/+$/, "").split("/").pop() || path;
+}
+
+/** @type {(path: string, folder: string) => string} a path as seen from a folder, if it is in it */
+export function within(path, folder) {
+  const start = folder.endsWith("/") ? folder : `${folder}/`;
+  return path.startsWith(start) ? path.slice(start.length) : path;
+}

@@ -1,0 +1,23 @@
+// The newest frames, as they went over the wire, for whoever wants to see them.
+
+/** @typedef {{ id: number, at: number, direction: "in" | "out", text: string }} Raw */
+
+const COUNT = 400;
+const SIZE = 4_000;
+
+/** @type {Raw[]} */
+let kept = [];
+let counted = 0;
+
+/** @type {() => readonly Raw[]} */
+export const frames = () => kept;
+
+/**
+ * @param {"in" | "out"} direction
+ * @param {string} text
+ */
+export function recordFrame(direction, text) {
+  const cut = text.length > SIZE ? `${text.slice(0, SIZE)} … (${text.length} characters)` : text;
+  kept.push({ id: ++counted, at: Date.now() / 1000, direction, text: cut });
+  if (kept.length > 2 * COUNT) kept = kept.slice(-COUNT);
+}

@@ -1,0 +1,105 @@
+// The line above the conversation: which session it is, what it is doing, and its settings.
+
+import { setMode, setModelOf, setOption } from "./actions.js";
+import { count, duration, money } from "./format.js";
+import { html, icon } from "./html.js";
+import { oneLine } from "./safe.js";
+import { setUi, ui } from "./store.js";
+
+/** @import * as w from "./wire.js" */
+/** @import { Seat } from "./model.js" */
+
+/** @type {Record<w.Phase, string>} */
+export const PHASES = {
+  starting: "starting",
+  idle: "ready",
+  running: "working",
+  waiting: "waits for you",
+  cancelling: "stopping",
+  closed: "closed",
+  dead: "the agent has ended",
+};
+
+/** @type {(summary: w.Summary) => string} what a session is called */
+export const nameOf = (summary) => oneLine(summary.title, 120) || `${oneLine(summary.agent, 60)}`;
+
+/** @param {{ summary: w.Summary | undefined, seat: Seat | undefined, offline: boolean }} props */
+export function Header({ summary, seat, offline }) {
+  const state = seat?.view.state;
+  const phase = state?.phase ?? summary?.phase;
+  const turn = state?.turn;
+  const time = turn ? ` ${duration(ui().now - turn.since)}` : "";
+  const limit = phase === "cancelling" && turn?.cancel_deadline;
+  return html`<header class="bar">
+    <button class="quiet round menu" aria-label="Sessions" aria-expanded=${ui().panel === "sessions"}
+      onClick=${() => setUi({ panel: ui().panel === "sessions" ? null : "sessions" })}>${icon("menu")}</button>
+    <div class="what">
+      <h1 dir="auto">${summary ? nameOf(summary) : "agentrt"}</h1>
+      ${state && html`<p class="agent">${oneLine(state.agent.name)} ${oneLine(state.agent.version)}${summary ? html` <span class="cwd" title=${oneLine(summary.cwd, 1000)}>${oneLine(summary.cwd, 60)}</span>` : ""}</p>`}
+    </div>
+    ${seat?.view.usage && html`<${Meter} usage=${seat.view.usage} />`}
+    ${phase && html`<span class=${`phase ${phase} ${offline ? "stale" : ""}`}><span class="dot" aria-hidden="true"></span><span>${PHASES[phase]}<span class="time" aria-hidden="true">${time}${limit ? `, at most ${duration(limit - ui().now)} more` : ""}</span></span></span>`}
+    <button class="quiet round" aria-label="Settings" aria-expanded=${ui().panel === "settings"}
+      onClick=${() => setUi({ panel: ui().panel === "settings" ? null : "settings" })}>${icon("gear")}</button>
+  </header>`;
+}
+
+/** @param {{ usage: w.Usage }} props how full the context is, and what it has cost */
+function Meter({ usage }) {
+  const { used, size, cost } = usage;
+  const words = [
+    used != null && (size ? `${count(used)} of ${count(size)}` : `${count(used)} tokens`),
+    cost != null && cost > 0 && money(cost, usage.currency),
+  ].filter(Boolean);
+  if (!words.length) return null;
+  return html`<span class="usage" title="tokens in the agent's context">
+    ${used != null && size && html`<meter min="0" max=${size} high=${size * 0.8} value=${Math.min(used, size)} aria-label="context used"></meter>`}
+    <span>${words.join(" · ")}</span>
+  </span>`;
+}
+
+/** @param {{ seat: Seat | undefined, offline: boolean, reading: boolean }} props */
+export function Settings({ seat, offline, reading }) {
+  const modes = seat?.view.modes;
+  const off = offline || reading;
+  const { theme } = ui();
+  return html`<div class="settings">
+    ${modes && Choice("mode", "Mode", modes.modes, modes.mode, off, setMode)}
+    ${modes && Choice("model", "Model", modes.models, modes.model, off, setModelOf)}
+    ${(modes?.options ?? []).map((option) =>
+      option.choices?.length
+        ? Choice(`option-${option.id}`, option.name, option.choices, String(option.value), off, (value) => setOption(option.id, value), option.description)
+        : typeof option.value === "boolean" &&
+          html`<label class="switch" key=${option.id}><input type="checkbox" checked=${option.value} disabled=${off}
+              onChange=${(/** @type {any} */ event) => setOption(option.id, event.target.checked)} /><span>${oneLine(option.name)}</span></label>`,
+    )}
+    ${!modes && html`<p class="hint">This agent has no settings.</p>`}
+    <hr />
+    ${Choice("theme", "Colours", [{ id: "system", name: "as the system has them" }, { id: "light", name: "light" }, { id: "dark", name: "dark" }], theme, false, (value) => setUi({ theme: /** @type {any} */ (value) }))}
+    ${"Notification" in window && Notification.permission === "default" && html`<button onClick=${() => Notification.requestPermission().then(() => setUi({}))}>Tell me when an agent waits for me</button>`}
+    <button onClick=${() => setUi({ panel: "frames" })}>${icon("wire")}Show what goes over the wire</button>
+  </div>`;
+}
+
+/**
+ * @param {string} id
+ * @param {string} name
+ * @param {readonly w.Choice[] | undefined} choices
+ * @param {string | null | undefined} value
+ * @param {boolean} off
+ * @param {(value: string) => void} choose
+ * @param {string | null} [about]
+ */
+function Choice(id, name, choices, value, off, choose, about) {
+  if (!choices?.length) return null;
+  const description = about ?? choices.find((choice) => choice.id === value)?.description;
+  return html`<div class="field" key=${id}>
+    <label for=${`set-${id}`}>${oneLine(name)}</label>
+    <select id=${`set-${id}`} value=${value ?? ""} disabled=${off} aria-describedby=${description ? `set-${id}-about` : null}
+      onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
+      ${value == null && html`<option value="">–</option>`}
+      ${choices.map((choice) => html`<option key=${choice.id} value=${choice.id}>${oneLine(choice.name)}</option>`)}
+    </select>
+    ${description && html`<small id=${`set-${id}-about`}>${oneLine(description, 300)}</small>`}
+  </div>`;
+}

@@ -1,0 +1,55 @@
+// How the page's elements are written: htm's templates over Preact.
+
+import { Component, h, htm } from "./vendor/libraries.js";
+
+/** @import { ComponentChildren } from "./vendor/libraries.js" */
+
+export const html = htm.bind(h);
+
+/**
+ * A component that is drawn again only if one of its properties is another object.
+ * @template P
+ * @param {(props: P) => ComponentChildren} draw
+ */
+export function memo(draw) {
+  return class extends Component {
+    /** @param {any} next */
+    shouldComponentUpdate(next) {
+      const now = /** @type {Record<string, unknown>} */ (this.props);
+      return Object.keys({ ...now, ...next }).some((key) => now[key] !== next[key]);
+    }
+    render() {
+      return draw(/** @type {P} */ (this.props));
+    }
+  };
+}
+
+/**
+ * A picture of one line, for the eyes only.
+ * @param {keyof typeof ICONS} name
+ */
+export const icon = (name) =>
+  html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true" focusable="false"><path d=${ICONS[name]} /></svg>`;
+
+const ICONS = {
+  read: "M14 3H6v18h12V7zM14 3v4h4M9 12h6M9 16h6",
+  edit: "M4 20h4L19 9l-4-4L4 16zM13 7l4 4",
+  delete: "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13",
+  move: "M4 12h15M13 6l6 6-6 6",
+  search: "M10.5 4a6.5 6.5 0 1 0 0 13a6.5 6.5 0 0 0 0-13zM15.5 15.5L20 20",
+  execute: "M4 5h16v14H4zM7 9l3 3-3 3M12 15h5",
+  think: "M9 18h6M10 21h4M12 3a6 6 0 0 0-3.5 10.9V15h7v-1.100A6 6 0 0 0 12 3z",
+  fetch: "M12 3a9 9 0 1 0 0 18a9 9 0 0 0 0-18zM3 12h18M12 3c3 3 3 15 0 18M12 3c-3 3-3 15 0 18",
+  switch_mode: "M4 8h12M12 4l4 4-4 4M20 16H8M12 12l-4 4 4 4",
+  other: "M12 8a4 4 0 1 0 0 8a4 4 0 0 0 0-8zM12 3v3M12 18v3M3 12h3M18 12h3",
+  send: "M12 20V5M6 11l6-6 6 6",
+  stop: "M7 7h10v10H7z",
+  plus: "M12 5v14M5 12h14",
+  menu: "M4 7h16M4 12h16M4 17h16",
+  close: "M6 6l12 12M18 6L6 18",
+  clip: "M8 12.500l6-6a3 3 0 0 1 4.500 4.500l-8 8a5 5 0 0 1-7-7l7.500-7.500",
+  gear: "M4 7h10M18 7h2M4 17h2M10 17h10M16 4v6M8 14v6",
+  down: "M12 5v14M6 13l6 6 6-6",
+  pencil: "M4 20h4L19 9l-4-4L4 16z",
+  wire: "M8 6l-5 6 5 6M16 6l5 6-5 6M13 4l-2 16",
+};

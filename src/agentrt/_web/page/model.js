@@ -1,0 +1,232 @@
+// All that the server has said, as one value. `take` is pure: the same frames give the same model.
+
+import { fromSnapshot, reduce } from "./reduce.js";
+
+/** @import * as w from "./wire.js" */
+/** @import { View } from "./reduce.js" */
+
+/**
+ * When something of an item was seen: seconds since the epoch, of this browser's clock.
+ * @typedef {{ opened: number, heard: number, closed?: number }} Times
+ */
+
+/**
+ * A question that is closed, as far as it is worth saying.
+ * @typedef {{ request: string, title: string, words: string, by: string }} Answered
+ */
+
+/**
+ * A session that is, or was, attached. `behind`: events are missing, it has to be attached again.
+ * @typedef {{
+ *   epoch: string, seq: number, view: View, times: ReadonlyMap<string, Times>,
+ *   answered: Answered | null, behind: boolean, gone: boolean,
+ * }} Seat
+ */
+
+/** @typedef {{ id: number, level: "info" | "warning" | "error", text: string }} Note */
+
+/**
+ * @typedef {object} Model
+ * @property {{ name: string, role: "controller" | "viewer", beat: number, largest: number } | null} server
+ * @property {readonly w.AgentInfo[]} agents
+ * @property {readonly w.Summary[]} sessions
+ * @property {ReadonlyMap<string, Seat>} seats
+ * @property {ReadonlySet<string>} unread sessions that have finished something unseen
+ * @property {readonly Note[]} notes the newest last
+ * @property {number} noted how many notes there have been
+ */
+
+/** How many notes are kept to be read again. */
+const NOTES = 20;
+
+/** @type {Model} */
+export const EMPTY = {
+  server: null,
+  agents: [],
+  sessions: [],
+  seats: new Map(),
+  unread: new Set(),
+  notes: [],
+  noted: 0,
+};
+
+/**
+ * The model after some frames.
+ * @param {Model} model
+ * @param {readonly w.Frame[]} frames in the order in which they came
+ * @param {number} now
+ * @returns {Model}
+ */
+export function take(model, frames, now) {
+  /** @type {Map<string, w.Event[]>} */
+  const events = new Map();
+  for (const frame of frames) {
+    if (frame.type === "event") {
+      const seat = model.seats.get(frame.session);
+      if (!seat || seat.behind) continue;
+      const waiting = events.get(frame.session);
+      const seq = seat.seq + (waiting?.length ?? 0);
+      if (frame.epoch !== seat.epoch || frame.seq > seq + 1) {
+        model = withSeat(model, frame.session, { ...seat, behind: true });
+      } else if (frame.seq === seq + 1) {
+        if (waiting) waiting.push(frame.event);
+        else events.set(frame.session, [frame.event]);
+      }
+    } else {
+      model = flush(model, events, now);
+      model = takeOther(model, frame);
+    }
+  }
+  return flush(model, events, now);
+}
+
+/**
+ * @param {Model} model
+ * @param {Exclude<w.Frame, { type: "event" }>} frame
+ * @returns {Model}
+ */
+function takeOther(model, frame) {
+  switch (frame.type) {
+    case "ready": {
+      const server = {
+        name: frame.server,
+        role: frame.role,
+        beat: frame.beat_s,
+        largest: frame.limits.frame,
+      };
+      return listed({ ...model, server, agents: frame.agents }, frame.sessions);
+    }
+    case "sessions":
+      return listed(model, frame.sessions);
+    case "snapshot": {
+      const { epoch, seq } = frame;
+      const kept = model.seats.get(frame.session);
+      const times = kept?.epoch === epoch ? kept.times : new Map();
+      const view = fromSnapshot(frame);
+      const seat = { epoch, seq, view, times, answered: null, behind: false, gone: false };
+      return withSeat(model, frame.session, seat);
+    }
+    case "beat":
+      for (const [session, told] of Object.entries(frame.sessions)) {
+        const seat = model.seats.get(session);
+        if (seat && (seat.epoch !== told.epoch || seat.seq < told.seq)) {
+          model = withSeat(model, session, { ...seat, behind: true });
+        }
+      }
+      return model;
+    default:
+      return model;
+  }
+}
+
+/** @type {(model: Model, session: string, seat: Seat) => Model} */
+function withSeat(model, session, seat) {
+  return { ...model, seats: new Map(model.seats).set(session, seat) };
+}
+
+/**
+ * A new list of sessions: who has finished, and who is gone.
+ * @param {Model} model
+ * @param {readonly w.Summary[]} sessions
+ * @returns {Model}
+ */
+function listed(model, sessions) {
+  const before = new Map(model.sessions.map((summary) => [summary.session, summary.phase]));
+  const unread = new Set(model.unread);
+  const seats = new Map(model.seats);
+  const ids = new Set();
+  for (const { session, phase } of sessions) {
+    ids.add(session);
+    const was = before.get(session);
+    if (was && was !== phase && was !== "starting" && phase !== "running") unread.add(session);
+  }
+  for (const session of unread) if (!ids.has(session)) unread.delete(session);
+  for (const [session, seat] of seats) {
+    if (seat.gone !== !ids.has(session)) seats.set(session, { ...seat, gone: !seat.gone });
+  }
+  return { ...model, sessions, unread, seats };
+}
+
+/**
+ * Apply the events that have been gathered.
+ * @param {Model} model
+ * @param {Map<string, w.Event[]>} gathered
+ * @param {number} now
+ */
+function flush(model, gathered, now) {
+  for (const [session, events] of gathered) {
+    const seat = model.seats.get(session);
+    if (!seat) continue;
+    let answered = seat.answered;
+    for (const event of events) {
+      if (event.kind === "permission.closed") answered = closing(seat, events, event);
+      else if (event.kind === "notice") model = note(model, event.level, event.message);
+    }
+    const view = reduce(seat.view, events);
+    const times = timed(seat.times, events, now);
+    const seq = seat.seq + events.length;
+    model = withSeat(model, session, { ...seat, seq, view, times, answered });
+  }
+  gathered.clear();
+  return model;
+}
+
+/**
+ * @param {Seat} seat
+ * @param {readonly w.Event[]} events
+ * @param {Extract<w.Event, { kind: "permission.closed" }>} closed
+ * @returns {Answered | null}
+ */
+function closing(seat, events, closed) {
+  const asked =
+    seat.view.permissions.get(closed.request) ??
+    events.find((event) => event.kind === "permission.opened" && event.request === closed.request);
+  if (asked?.kind !== "permission.opened" && !asked) return null;
+  const ask = /** @type {w.Permission} */ (asked);
+  const option = ask.options?.find(({ id }) => id === closed.option);
+  const words = closed.outcome === "expired" ? "nobody answered in time" : option?.name ?? closed.outcome;
+  return { request: closed.request, title: ask.title, words, by: closed.by ?? "agent" };
+}
+
+/**
+ * When the items of some events were heard of.
+ * @param {ReadonlyMap<string, Times>} times
+ * @param {readonly w.Event[]} events
+ * @param {number} now
+ */
+function timed(times, events, now) {
+  /** @type {Map<string, Times> | undefined} */
+  let copy;
+  for (const event of events) {
+    if (event.kind === "item.opened") {
+      if (event.item.type !== "tool" && event.item.type !== "thought") continue;
+      (copy ??= new Map(times)).set(event.item.id, { opened: now, heard: now });
+    } else if (event.kind === "item.delta" || event.kind === "item.updated" || event.kind === "item.closed") {
+      const known = (copy ?? times).get(event.item);
+      if (!known || (known.heard === now && event.kind !== "item.closed")) continue;
+      const closed = event.kind === "item.closed" ? now : known.closed;
+      (copy ??= new Map(times)).set(event.item, { ...known, heard: now, ...(closed ? { closed } : {}) });
+    }
+  }
+  return copy ?? times;
+}
+
+/**
+ * The model with something more to be told.
+ * @param {Model} model
+ * @param {Note["level"]} level
+ * @param {string} text
+ * @returns {Model}
+ */
+export function note(model, level, text) {
+  const noted = model.noted + 1;
+  return { ...model, noted, notes: [...model.notes.slice(1 - NOTES), { id: noted, level, text }] };
+}
+
+/** @type {(model: Model, session: string) => Model} what was finished there has been seen */
+export function seen(model, session) {
+  if (!model.unread.has(session)) return model;
+  const unread = new Set(model.unread);
+  unread.delete(session);
+  return { ...model, unread };
+}

@@ -1,0 +1,196 @@
+// What a session looks like, as the fold of its events: the same fold as the Python one, held to it
+// by the same traces (tests/model/golden). It imports nothing and changes nothing that it was given,
+// so it can be used in any client of `agentrt.v1`, in a browser or out of it:
+//
+//     let view = fromSnapshot(snapshot);          // a frame of type `snapshot`
+//     view = reduce(view, [frame.event, …]);      // the events after it, in order
+//
+// A view is never changed. What differs between two of them is another object, so `===` says
+// whether there is anything new to be shown. Many events at once cost one copy, not one each.
+
+/** @import * as w from "./wire.js" */
+
+/**
+ * What there is to show of one session.
+ * @typedef {object} View
+ * @property {w.State} state
+ * @property {ReadonlyMap<string, w.Turn>} turns in the order in which they began
+ * @property {ReadonlyMap<string, w.Item>} items in the order in which they were opened
+ * @property {ReadonlyMap<string, w.Permission>} permissions the open ones, the oldest first
+ * @property {readonly w.QueueEntry[]} queue
+ * @property {boolean} paused whether the queue waits for somebody to resume it
+ * @property {readonly w.PlanEntry[]} plan
+ * @property {ReadonlyMap<string, w.Task>} tasks
+ * @property {w.Usage | null} usage
+ * @property {w.Modes | null} modes
+ * @property {readonly w.Command[]} commands
+ * @property {string | null} title
+ */
+
+/**
+ * A view under construction: the maps that were copied for it may be changed.
+ * @typedef {{
+ *   view: View,
+ *   turns?: Map<string, w.Turn>,
+ *   items?: Map<string, w.Item>,
+ *   permissions?: Map<string, w.Permission>,
+ *   tasks?: Map<string, w.Task>,
+ * }} Draft
+ */
+
+/**
+ * The view that a snapshot is.
+ * @param {Omit<w.Snapshot, "session" | "epoch" | "seq">} snapshot
+ * @returns {View}
+ */
+export function fromSnapshot(snapshot) {
+  return {
+    state: snapshot.state,
+    turns: new Map(snapshot.turns.map((turn) => [turn.id, turn])),
+    items: new Map(snapshot.items.map((item) => [item.id, item])),
+    permissions: new Map(snapshot.permissions.map((ask) => [ask.request, ask])),
+    queue: snapshot.queue,
+    paused: snapshot.paused ?? false,
+    plan: snapshot.plan,
+    tasks: new Map(snapshot.tasks.map((task) => [task.id, task])),
+    usage: snapshot.usage,
+    modes: snapshot.modes,
+    commands: snapshot.commands,
+    title: snapshot.title ?? null,
+  };
+}
+
+/**
+ * The snapshot that a view is: the inverse of `fromSnapshot`.
+ * @param {View} view
+ * @returns {Omit<w.Snapshot, "session" | "epoch" | "seq">}
+ */
+export function toSnapshot(view) {
+  return {
+    state: view.state,
+    turns: [...view.turns.values()],
+    items: [...view.items.values()],
+    permissions: [...view.permissions.values()],
+    queue: [...view.queue],
+    paused: view.paused,
+    plan: [...view.plan],
+    tasks: [...view.tasks.values()],
+    usage: view.usage,
+    modes: view.modes,
+    commands: [...view.commands],
+    title: view.title,
+  };
+}
+
+/**
+ * The view after some events. An event of a kind that is not known here changes nothing, and
+ * neither does one about an item or a turn that is not known.
+ * @param {View} view
+ * @param {readonly w.Event[]} events
+ * @returns {View}
+ */
+export function reduce(view, events) {
+  if (events.length === 0) return view;
+  /** @type {Draft} */
+  const draft = { view: { ...view } };
+  for (const event of events) apply(draft, event);
+  return draft.view;
+}
+
+/** @type {(draft: Draft) => Map<string, w.Turn>} */
+const turns = (draft) => (draft.view.turns = draft.turns ??= new Map(draft.view.turns));
+/** @type {(draft: Draft) => Map<string, w.Item>} */
+const items = (draft) => (draft.view.items = draft.items ??= new Map(draft.view.items));
+/** @type {(draft: Draft) => Map<string, w.Permission>} */
+const permissions = (draft) =>
+  (draft.view.permissions = draft.permissions ??= new Map(draft.view.permissions));
+/** @type {(draft: Draft) => Map<string, w.Task>} */
+const tasks = (draft) => (draft.view.tasks = draft.tasks ??= new Map(draft.view.tasks));
+
+/**
+ * @param {Draft} draft
+ * @param {w.Event} event
+ */
+function apply(draft, event) {
+  const view = draft.view;
+  switch (event.kind) {
+    case "state":
+      view.state = event.state;
+      break;
+    case "turn.started":
+      turns(draft).set(event.turn, { id: event.turn, origin: event.origin });
+      break;
+    case "turn.ended": {
+      const turn = view.turns.get(event.turn);
+      if (turn) turns(draft).set(turn.id, { ...turn, ...ending(event) });
+      break;
+    }
+    case "item.opened":
+      items(draft).set(event.item.id, event.item);
+      break;
+    case "item.delta": {
+      const item = view.items.get(event.item);
+      if (item) items(draft).set(item.id, { ...item, text: (item.text ?? "") + event.text });
+      break;
+    }
+    case "item.updated": {
+      const item = view.items.get(event.item);
+      if (item) items(draft).set(item.id, patched(item, event.patch));
+      break;
+    }
+    case "item.closed": {
+      const item = view.items.get(event.item);
+      if (item) items(draft).set(item.id, { ...item, status: event.status });
+      break;
+    }
+    case "permission.opened":
+      permissions(draft).set(event.request, event);
+      break;
+    case "permission.closed":
+      if (view.permissions.has(event.request)) permissions(draft).delete(event.request);
+      break;
+    case "queue":
+      view.queue = event.queue;
+      view.paused = event.paused ?? false;
+      break;
+    case "plan":
+      view.plan = event.plan;
+      break;
+    case "usage":
+      view.usage = event.usage;
+      break;
+    case "modes":
+      view.modes = event.modes;
+      break;
+    case "commands":
+      view.commands = event.commands;
+      break;
+    case "title":
+      view.title = event.title;
+      break;
+    case "task":
+      tasks(draft).set(event.task.id, event.task);
+      break;
+    case "notice": // told once, and no part of the state
+      break;
+  }
+}
+
+/**
+ * What the end of a turn says of it.
+ * @param {Extract<w.Event, { kind: "turn.ended" }>} event
+ */
+function ending(event) {
+  const { kind: _kind, turn: _turn, ...told } = event;
+  return told;
+}
+
+/**
+ * @param {w.Item} item
+ * @param {Partial<w.Item>} patch its fields are replaced, but those of `tool` one by one
+ * @returns {w.Item}
+ */
+function patched(item, patch) {
+  const tool = patch.tool ? { ...item.tool, ...patch.tool } : item.tool;
+  return { ...item, ...patch, ...(tool ? { tool } : {}) };
+}

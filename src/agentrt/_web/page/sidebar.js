@@ -1,0 +1,108 @@
+// The sessions: which there are, which wants something, and a new one.
+
+import { choose, closeSession, newSession, rename, stopAll } from "./actions.js";
+import { baseName, moment } from "./format.js";
+import { nameOf, PHASES } from "./header.js";
+import { html, icon } from "./html.js";
+import { oneLine } from "./safe.js";
+import { model, setUi, ui } from "./store.js";
+
+/** @import * as w from "./wire.js" */
+
+const WORKING = new Set(["running", "waiting", "cancelling"]);
+
+/** @param {{ offline: boolean, reading: boolean }} props */
+export function Sidebar({ offline, reading }) {
+  const { sessions } = model();
+  const working = sessions.filter(({ phase }) => WORKING.has(phase)).length;
+  const shown = ui().panel === "sessions";
+  return html`<nav class=${`sidebar ${shown ? "shown" : ""}`} aria-label="sessions">
+    <div class="top">
+      <span class="brand">agentrt</span>
+      <button class="quiet round close" aria-label="Close the list" onClick=${() => setUi({ panel: null })}>${icon("close")}</button>
+    </div>
+    ${!reading && html`<button class="new" disabled=${offline} onClick=${() => setUi({ creating: true, panel: null })}>${icon("plus")}New session</button>`}
+    <ul>${[...sessions].reverse().map((summary) => Entry(summary, offline || reading))}</ul>
+    ${!reading && working > 0 && html`<button class="stop-all" disabled=${offline} onClick=${stopAll}>${icon("stop")}Stop all (${working})</button>`}
+  </nav>`;
+}
+
+/** @param {w.Summary} summary @param {boolean} off */
+function Entry(summary, off) {
+  const { session, phase } = summary;
+  const here = ui().session === session;
+  const unread = model().unread.has(session);
+  if (ui().renaming === session) return html`<li key=${session}><${Renaming} summary=${summary} /></li>`;
+  return html`<li key=${session} class=${`${here ? "here" : ""} ${unread ? "unread" : ""}`}>
+    <button class="entry" aria-current=${here ? "page" : null} onClick=${() => choose(session)}>
+      <span class=${`dot ${phase}`} aria-hidden="true"></span>
+      <span class="name" dir="auto">${nameOf(summary)}</span>
+      <small>${phase === "waiting" ? html`<b>waits for you</b>` : PHASES[phase]}${unread ? html` · <b>new</b>` : ""} · ${oneLine(baseName(summary.cwd), 40)} · ${moment(summary.created)}</small>
+    </button>
+    ${!off && html`<span class="tools">
+      <button class="quiet round" aria-label=${`Rename ${nameOf(summary)}`} title="Rename" onClick=${() => setUi({ renaming: session })}>${icon("pencil")}</button>
+      <button class="quiet round" aria-label=${`Close ${nameOf(summary)}`} title="Close" onClick=${() => close(summary)}>${icon("close")}</button>
+    </span>`}
+  </li>`;
+}
+
+/** @param {w.Summary} summary */
+function close(summary) {
+  const busy = WORKING.has(summary.phase);
+  if (!busy || confirm(`${nameOf(summary)} is still working. Stop and close it?`)) closeSession(summary.session);
+}
+
+/** @param {{ summary: w.Summary }} props */
+function Renaming({ summary }) {
+  /** @param {any} event */
+  const done = (event) => {
+    event.preventDefault();
+    const title = new FormData(event.target).get("title");
+    rename(summary.session, String(title ?? ""));
+    setUi({ renaming: null });
+  };
+  return html`<form class="renaming" onSubmit=${done} onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Escape") (event.stopPropagation(), setUi({ renaming: null }));
+  }}>
+    <input name="title" aria-label="New name" maxlength="200" defaultValue=${summary.title ?? ""} ref=${(/** @type {HTMLElement | null} */ input) => input?.focus()} />
+    <button>Rename</button>
+  </form>`;
+}
+
+/** @param {{ first: boolean }} props the form for a new session, also as the first thing to see */
+export function NewSession({ first }) {
+  const agents = model().agents;
+  const available = agents.filter((agent) => agent.available);
+  const last = model().sessions.find(({ session }) => session === ui().session);
+  /** @param {any} event */
+  const create = async (event) => {
+    event.preventDefault();
+    const form = new FormData(event.target);
+    const text = (/** @type {string} */ name) => String(form.get(name) ?? "").trim();
+    const [agent, cwd, title] = [text("agent"), text("cwd"), text("title")];
+    const button = event.target.querySelector("[type=submit]");
+    button.disabled = true;
+    button.textContent = "Starting…";
+    const made = await newSession({ agent, ...(cwd && { cwd }), ...(title && { title }) });
+    button.disabled = false;
+    button.textContent = "Start";
+    if (made) (setUi({ creating: false }), setTimeout(() => document.getElementById("prompt")?.focus(), 50));
+  };
+  return html`<form class="new-session" onSubmit=${create}>
+    <h2 id="new-title">${first ? "Start a session" : "New session"}</h2>
+    <fieldset class="agents"><legend>Agent</legend>
+      ${available.map(
+        (agent, index) => html`<label key=${agent.name}><input type="radio" name="agent" value=${agent.name} defaultChecked=${last ? last.agent === agent.name : index === 0} required />
+          <span><strong>${oneLine(agent.title || agent.name)}</strong><small>${oneLine(agent.name)}</small></span></label>`,
+      )}
+      ${available.length === 0 && html`<p class="hint">No agent is installed here. “agentrt agents” says how to get one.</p>`}
+    </fieldset>
+    <div class="field"><label for="new-cwd">Folder</label><input id="new-cwd" name="cwd" autocomplete="off" spellcheck=${false} placeholder="the server's own" defaultValue=${last?.cwd ?? ""} /></div>
+    <div class="field"><label for="new-name">Name</label><input id="new-name" name="title" autocomplete="off" maxlength="200" placeholder="may be left to the agent" /></div>
+    <div class="buttons">
+      ${!first && html`<button type="button" onClick=${() => setUi({ creating: false })}>Cancel</button>`}
+      <button type="submit" class="send" disabled=${!available.length}>Start</button>
+    </div>
+    ${agents.length > available.length && html`<p class="hint">Known, but not installed: ${agents.filter((agent) => !agent.available).map((agent) => oneLine(agent.title || agent.name)).join(", ")}.</p>`}
+  </form>`;
+}

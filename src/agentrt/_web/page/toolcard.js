@@ -1,0 +1,105 @@
+// A tool call: what it is, how it stands, and, unfolded, what went in and came out.
+
+import { BlockView, Terminal } from "./content.js";
+import { Diff } from "./diff.js";
+import { duration, within } from "./format.js";
+import { html, icon, memo } from "./html.js";
+import { code } from "./markdown.js";
+import { asJson, oneLine } from "./safe.js";
+import { setOpen } from "./store.js";
+
+/** @import * as w from "./wire.js" */
+/** @import { Times } from "./model.js" */
+/** @import { ComponentChildren } from "./vendor/libraries.js" */
+
+/** Seconds after which it is worth saying that a tool says nothing. */
+const SILENT = 60;
+
+/** @type {Record<string, string>} */
+export const STATUS = {
+  pending: "preparing",
+  waiting: "waits for you",
+  running: "running",
+  completed: "done",
+  failed: "failed",
+  denied: "denied",
+  cancelled: "stopped",
+  orphaned: "lost: the agent is gone",
+};
+
+const KINDS = ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode"];
+const OVER = new Set(["completed", "failed", "denied", "cancelled", "orphaned"]);
+
+/** @type {(item: w.Item) => boolean} */
+export const isOver = (item) => OVER.has(item.status ?? "running");
+
+/** @type {(item: w.Item) => string} what a call is called */
+export const titleOf = (item) => oneLine(item.tool?.title || item.tool?.name) || "a tool";
+
+/**
+ * @typedef {object} Props
+ * @property {w.Item} item
+ * @property {Times | undefined} times
+ * @property {number} now
+ * @property {boolean | undefined} open as chosen by hand
+ * @property {string} cwd
+ * @property {ComponentChildren} children what a sub-agent did for it
+ */
+
+export const ToolCard = memo(
+  /** @param {Props} props */
+  ({ item, times, now, open, cwd, children }) => {
+    const tool = item.tool ?? {};
+    const status = item.status ?? "running";
+    const content = tool.content ?? [];
+    const hasDiff = content.some(({ type }) => type === "diff");
+    const shown = open ?? (hasDiff || !isOver(item) || status === "failed");
+    const kind = /** @type {any} */ (KINDS.includes(tool.kind ?? "") ? tool.kind : "other");
+    const took = times && (times.closed ?? now) - times.opened;
+    const silent = !isOver(item) && status === "running" && times && now - times.heard >= SILENT;
+    return html`<details class=${`tool ${status}`} open=${shown}
+        onToggle=${(/** @type {any} */ event) => event.target === event.currentTarget && event.target.open !== shown && setOpen(item.id, event.target.open)}>
+      <summary>
+        ${icon(kind)}
+        <span class="title" dir="auto">${titleOf(item)}</span>
+        <span class="owner">${tool.owner === "client" ? "in a browser" : tool.owner === "host" ? "of the host" : ""}</span>
+        <span class="status"><span class="mark" aria-hidden="true"></span>${STATUS[status] ?? status}</span>
+        <span class="time">${took !== undefined && (took >= 1 || !isOver(item)) ? duration(took) : ""}</span>
+      </summary>
+      <div class="body">
+        ${Locations(tool.locations ?? [], cwd)}
+        ${silent && html`<p class="hint">No output for ${duration(now - (times?.heard ?? now))}.</p>`}
+        ${shown && Parts(item, content, cwd)}
+        ${tool.input != null && Fold("input", "What went in", tool.input)}
+        ${tool.output != null && content.length === 0 && !item.text && Fold("output", "What came out", tool.output)}
+        ${children}
+      </div>
+    </details>`;
+  },
+);
+
+/** @type {(locations: readonly w.Location[], cwd: string) => ComponentChildren} */
+const Locations = (locations, cwd) =>
+  locations.length > 0 &&
+  html`<p class="locations">${locations.slice(0, 20).map(({ path, line }) => html`<code>${oneLine(within(path, cwd))}${line != null ? `:${line}` : ""}</code> `)}</p>`;
+
+/** @type {(item: w.Item, content: readonly w.ToolContent[], cwd: string) => ComponentChildren} */
+function Parts(item, content, cwd) {
+  const parts = content.map((part, index) => {
+    switch (part.type) {
+      case "diff":
+        return html`<${Diff} key=${index} diff=${part} cwd=${cwd} />`;
+      case "content":
+        return item.tool?.kind === "execute" && part.content.type === "text" && !part.content.text.startsWith("```")
+          ? html`<${Terminal} key=${index} text=${part.content.text} />`
+          : html`<${BlockView} key=${index} block=${part.content} />`;
+      default:
+        return null; // a terminal: what it wrote is the item's text
+    }
+  });
+  return [item.text && html`<${Terminal} key="text" text=${item.text} />`, parts];
+}
+
+/** @type {(name: string, title: string, value: unknown) => ComponentChildren} */
+const Fold = (name, title, value) =>
+  html`<details class=${`fold ${name}`}><summary>${title}</summary>${code(asJson(value) ?? "", "json")}</details>`;

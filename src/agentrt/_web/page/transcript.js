@@ -1,0 +1,186 @@
+// The conversation: its items in order, and at the end of each turn how it ended.
+
+import { useLayoutEffect, useRef } from "./vendor/libraries.js";
+import { BlockView, Markdown, wordsOf } from "./content.js";
+import { count, duration, money } from "./format.js";
+import { html, icon, memo } from "./html.js";
+import { oneLine } from "./safe.js";
+import { setOpen, setUi, ui } from "./store.js";
+import { isOver, ToolCard } from "./toolcard.js";
+
+/** @import * as w from "./wire.js" */
+/** @import { Seat, Times } from "./model.js" */
+/** @import { ComponentChildren } from "./vendor/libraries.js" */
+
+/** How many more items "earlier" shows. */
+const MORE = 300;
+
+/** Pixels from the end within which somebody is taken to read the newest. */
+const NEAR = 60;
+
+/** @param {{ seat: Seat, cwd: string, stale: boolean }} props */
+export function Transcript({ seat, cwd, stale }) {
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const { atEnd, shown, session } = ui();
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element && ui().atEnd) element.scrollTop = element.scrollHeight;
+  });
+  const onScroll = () => {
+    const element = /** @type {HTMLElement} */ (box.current);
+    const near = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR;
+    if (near !== ui().atEnd) setUi({ atEnd: near });
+  };
+  const toEnd = () => {
+    setUi({ atEnd: true });
+  };
+  const { roots, children } = tree(seat.view.items);
+  const earlier = Math.max(0, roots.length - shown);
+  return html`<div class="reading">
+    <section ref=${box} key=${session} class=${`transcript ${stale ? "stale" : ""}`} onScroll=${onScroll} tabindex="0"
+        role="log" aria-live="off" aria-label="conversation">
+      <div class="column">
+        ${earlier > 0 && html`<button class="earlier" onClick=${() => setUi({ shown: shown + MORE, atEnd: false })}>Show ${Math.min(MORE, earlier)} earlier of ${earlier}</button>`}
+        ${rows(seat, roots.slice(earlier), children, cwd)}
+        ${seat.view.items.size === 0 && html`<p class="empty">Nothing has been said yet.</p>`}
+      </div>
+    </section>
+    ${!atEnd && html`<button class="to-end" onClick=${toEnd}>${icon("down")} Latest</button>`}
+  </div>`;
+}
+
+/**
+ * Which items stand by themselves, and which belong to others.
+ * @param {ReadonlyMap<string, w.Item>} items
+ */
+function tree(items) {
+  /** @type {w.Item[]} */
+  const roots = [];
+  /** @type {Map<string, w.Item[]>} */
+  const children = new Map();
+  for (const item of items.values()) {
+    if (item.parent && items.has(item.parent)) {
+      const siblings = children.get(item.parent);
+      if (siblings) siblings.push(item);
+      else children.set(item.parent, [item]);
+    } else roots.push(item);
+  }
+  return { roots, children };
+}
+
+/**
+ * @param {Seat} seat
+ * @param {readonly w.Item[]} items
+ * @param {ReadonlyMap<string, readonly w.Item[]>} children
+ * @param {string} cwd
+ */
+function rows(seat, items, children, cwd) {
+  const { turns } = seat.view;
+  /** @type {ComponentChildren[]} */
+  const out = [];
+  items.forEach((item, index) => {
+    const before = items[index - 1];
+    const turn = turns.get(item.turn ?? "");
+    if (turn?.origin === "agent" && before?.turn !== item.turn) {
+      out.push(html`<p class="marker" key=${`by-${turn.id}`}>The agent went on by itself</p>`);
+    }
+    out.push(Row(seat, item, children, cwd));
+    if (turn?.outcome && items[index + 1]?.turn !== item.turn) {
+      out.push(html`<${Ending} key=${`end-${turn.id}`} turn=${turn} />`);
+    }
+  });
+  return out;
+}
+
+/**
+ * @param {Seat} seat
+ * @param {w.Item} item
+ * @param {ReadonlyMap<string, readonly w.Item[]>} children
+ * @param {string} cwd
+ * @returns {ComponentChildren}
+ */
+function Row(seat, item, children, cwd) {
+  const times = seat.times.get(item.id);
+  const now = isOver(item) ? 0 : ui().now;
+  const open = ui().open.get(item.id);
+  switch (item.type) {
+    case "user":
+      return html`<${UserItem} key=${item.id} item=${item} />`;
+    case "tool":
+    case "task": {
+      const inner = children.get(item.id)?.map((child) => Row(seat, child, children, cwd));
+      return html`<article class="item" key=${item.id}><${ToolCard} item=${item} times=${times} now=${now} open=${open} cwd=${cwd}>
+        ${inner && html`<div class="nested">${inner}</div>`}
+      <//></article>`;
+    }
+    case "thought":
+      return html`<${Thought} key=${item.id} item=${item} times=${times} now=${now} open=${open} />`;
+    default:
+      return html`<${Answer} key=${item.id} item=${item} />`;
+  }
+}
+
+const UserItem = memo(
+  /** @param {{ item: w.Item }} props */
+  ({ item }) => html`<article class="item user" aria-label="you">
+    <div class="bubble">
+      ${item.text && html`<${BlockView} block=${{ type: "text", text: item.text }} verbatim=${true} />`}
+      ${(item.content ?? []).map((block, index) => html`<${BlockView} key=${index} block=${block} verbatim=${true} />`)}
+    </div>
+  </article>`,
+);
+
+const Answer = memo(
+  /** @param {{ item: w.Item }} props */
+  ({ item }) => html`<article class=${`item ${item.type}`} aria-label="answer">
+    ${item.text && html`<${Markdown} text=${item.text} over=${isOver(item)} />`}
+    ${(item.content ?? []).map((block, index) => html`<${BlockView} key=${index} block=${block} />`)}
+  </article>`,
+);
+
+const Thought = memo(
+  /** @param {{ item: w.Item, times: Times | undefined, now: number, open: boolean | undefined }} props */
+  ({ item, times, now, open = false }) => {
+    const took = times && (times.closed ?? now) - times.opened;
+    const words = isOver(item) ? "Thought" : "Thinking";
+    return html`<article class="item thought"><details open=${open}
+        onToggle=${(/** @type {any} */ event) => event.target === event.currentTarget && event.target.open !== open && setOpen(item.id, event.target.open)}>
+      <summary>${icon("think")}<span>${words}${took !== undefined && took >= 1 ? ` for ${duration(took)}` : ""}</span>
+        ${!open && html`<span class="peek">${oneLine(item.text || wordsOf(item.content), 90)}</span>`}</summary>
+      ${open && html`<${Markdown} text=${item.text ?? ""} over=${isOver(item)} />`}
+      ${open && (item.content ?? []).map((block, index) => html`<${BlockView} key=${index} block=${block} />`)}
+    </details></article>`;
+  },
+);
+
+/** @type {Record<string, string>} */
+const OUTCOMES = {
+  cancelled: "Stopped",
+  refused: "The agent refused",
+  limit: "A limit was reached",
+  failed: "The agent failed",
+  timed_out: "It took too long",
+  agent_died: "The agent's process ended",
+};
+
+const BY = { user: " by you", caller: " by the program", agent: " by the agent" };
+
+const Ending = memo(
+  /** @param {{ turn: w.Turn }} props */
+  ({ turn }) => {
+    const outcome = turn.outcome ?? "completed";
+    const { usage } = turn;
+    const told = [
+      usage?.total_tokens != null && `${count(usage.total_tokens)} tokens`,
+      usage?.cost != null && money(usage.cost, usage.currency),
+    ].filter(Boolean);
+    if (outcome === "completed") {
+      return told.length ? html`<p class="ending">${told.join(" · ")}</p>` : null;
+    }
+    const by = outcome === "cancelled" && turn.by ? BY[turn.by] : "";
+    const why = turn.error?.message ?? (outcome === "limit" ? turn.stop_reason : null);
+    return html`<p class=${`ending ${outcome}`} role="note">
+      <strong>${OUTCOMES[outcome] ?? outcome}${by}</strong>${why ? html`: <span>${oneLine(why, 600)}</span>` : "."}
+    </p>`;
+  },
+);

@@ -1,0 +1,10 @@
+// All that the page takes from others. `hatch_build.py` makes `libraries.js` of it, in which only
+// what is named here is left; package.json says which versions.
+
+export { Component, Fragment, h, render } from "preact";
+export type { ComponentChildren, ComponentType, VNode } from "preact";
+export { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+export { default as htm } from "htm";
+export { Lexer } from "marked";
+export type { Token, Tokens } from "marked";
+export { structuredPatch } from "diff";

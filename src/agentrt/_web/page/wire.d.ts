@@ -1,0 +1,137 @@
+// The shapes of `agentrt.v1` (docs/browser-protocol.md). A field that is absent has its default:
+// no text, an empty list, null, false.
+
+export type Phase = "starting" | "idle" | "running" | "waiting" | "cancelling" | "closed" | "dead";
+export type ItemType = "user" | "text" | "thought" | "tool" | "notice" | "task";
+export type ItemStatus =
+  | "pending" | "waiting" | "running" | "completed" | "failed" | "denied" | "cancelled" | "orphaned";
+export type Outcome =
+  | "completed" | "cancelled" | "refused" | "limit" | "failed" | "timed_out" | "agent_died";
+
+export interface Failure { code: string; message: string; data?: unknown }
+
+export type Block =
+  | { type: "text"; text: string }
+  | { type: "image"; data: string; mimeType: string; uri?: string | null }
+  | { type: "audio"; data: string; mimeType: string }
+  | { type: "resource_link"; uri: string; name?: string; title?: string | null;
+      description?: string | null; mimeType?: string | null; size?: number | null }
+  | { type: "resource"; resource: { uri?: string; mimeType?: string; text?: string; blob?: string } };
+
+export type ToolContent =
+  | { type: "content"; content: Block }
+  | { type: "diff"; path: string; newText: string; oldText?: string | null }
+  | { type: "terminal"; terminalId: string };
+
+export interface Location { path: string; line?: number | null }
+
+export interface Tool {
+  call?: string; name?: string; kind?: string; title?: string;
+  owner?: "agent" | "host" | "client";
+  input?: unknown; output?: unknown; locations?: Location[]; content?: ToolContent[];
+}
+
+export interface Item {
+  id: string; type: ItemType; turn?: string | null; parent?: string | null;
+  status?: ItemStatus; text?: string; content?: Block[]; tool?: Tool | null;
+  message?: string | null; replay?: boolean;
+}
+
+export interface Option { id: string; name: string; kind: string }
+export interface Permission {
+  kind?: "permission.opened"; request: string; title: string; item?: string | null; detail?: unknown;
+  options?: Option[]; expires?: number | null; form?: Schema | null; url?: string | null;
+  background?: boolean;
+}
+export interface Schema {
+  type?: string; title?: string; description?: string; default?: unknown; format?: string;
+  enum?: unknown[]; enumNames?: string[]; oneOf?: { const: unknown; title?: string }[];
+  anyOf?: { const: unknown; title?: string }[];
+  items?: Schema; properties?: Record<string, Schema>; required?: string[];
+  minimum?: number; maximum?: number; minLength?: number; maxLength?: number; pattern?: string;
+}
+
+export interface PlanEntry { content: string; status?: string; priority?: string }
+export interface Choice { id: string; name: string; description?: string | null }
+export interface Setting {
+  id: string; name: string; category?: string | null; description?: string | null;
+  value: string | boolean; choices?: Choice[];
+}
+export interface Modes {
+  mode?: string | null; modes?: Choice[]; model?: string | null; models?: Choice[];
+  options?: Setting[];
+}
+export interface Command { name: string; description?: string; hint?: string | null }
+export interface Task {
+  id: string; title?: string; status?: string; turn?: string | null; kind?: string | null;
+  detail?: string | null;
+}
+export interface Usage {
+  used?: number | null; size?: number | null; input_tokens?: number | null;
+  output_tokens?: number | null; total_tokens?: number | null; thought_tokens?: number | null;
+  cache_read_tokens?: number | null; cache_write_tokens?: number | null;
+  cost?: number | null; currency?: string | null;
+}
+export interface QueueEntry { id: string; content: Block[] }
+
+export interface Turn {
+  id: string; origin: "user" | "agent"; outcome?: Outcome | null;
+  by?: "user" | "caller" | "agent" | null; stop_reason?: string | null; usage?: Usage | null;
+  error?: Failure | null; structured_output?: unknown;
+}
+export interface State {
+  phase: Phase;
+  turn: null | { id: string; origin: "user" | "agent"; since: number; deadline?: number | null;
+                 cancel_deadline?: number | null };
+  agent: { name: string; protocol: "acp" | "claude"; version?: string | null; pid?: number | null;
+           alive?: boolean };
+  error?: Failure | null;
+}
+
+export type Event =
+  | { kind: "state"; state: State }
+  | { kind: "turn.started"; turn: string; origin: "user" | "agent"; prompt?: Block[] | null }
+  | ({ kind: "turn.ended"; turn: string } & Omit<Turn, "id" | "origin">)
+  | { kind: "item.opened"; item: Item }
+  | { kind: "item.delta"; item: string; text: string }
+  | { kind: "item.updated"; item: string; patch: Partial<Item> }
+  | { kind: "item.closed"; item: string; status: ItemStatus }
+  | (Permission & { kind: "permission.opened" })
+  | { kind: "permission.closed"; request: string; outcome: "selected" | "cancelled" | "expired";
+      option?: string | null; by?: string }
+  | { kind: "queue"; queue: QueueEntry[]; paused?: boolean }
+  | { kind: "plan"; plan: PlanEntry[] }
+  | { kind: "usage"; usage: Usage }
+  | { kind: "modes"; modes: Modes }
+  | { kind: "commands"; commands: Command[] }
+  | { kind: "title"; title: string | null }
+  | { kind: "task"; task: Task }
+  | { kind: "notice"; level: "info" | "warning" | "error"; code: string; message: string;
+      data?: unknown };
+
+export interface Snapshot {
+  session: string; epoch: string; seq: number; state: State; turns: Turn[]; items: Item[];
+  permissions: Permission[]; queue: QueueEntry[]; paused?: boolean; plan: PlanEntry[];
+  tasks: Task[]; usage: Usage | null; modes: Modes | null; commands: Command[];
+  title?: string | null;
+}
+
+export interface Summary {
+  session: string; agent: string; cwd: string; title?: string | null; phase: Phase;
+  created: number;
+}
+export interface AgentInfo { name: string; title?: string; available: boolean }
+export interface Ack {
+  type: "ack"; id: string | null; ok: boolean; error?: Failure; session?: string; turn?: string;
+  queued?: number; entry?: string; cancelled?: number; sessions?: unknown;
+}
+
+export type Frame =
+  | { type: "ready"; server: string; protocol: string; role: "controller" | "viewer";
+      sessions: Summary[]; agents: AgentInfo[]; beat_s: number; limits: { frame: number } }
+  | ({ type: "snapshot" } & Snapshot)
+  | { type: "event"; session: string; epoch: string; seq: number; event: Event }
+  | Ack
+  | { type: "sessions"; sessions: Summary[] }
+  | { type: "beat"; sessions: Record<string, { epoch: string; seq: number; phase: Phase }> }
+  | { type: "closing"; reason: string };
