@@ -11,6 +11,7 @@ import pytest
 import trio
 
 import agentrt
+from agentrt._claude.options import HOOK_EVENTS
 
 from .lab import Lab
 from .modelserver.scripts import Call, Script, Shell, Text, prompt_for
@@ -102,6 +103,59 @@ async def test_hooks_are_asked_at_their_moments(lab: Lab) -> None:
             await until(lambda: set(asked) == events)  # some are not waited for
     assert Counter(asked)["UserPromptSubmit"] >= len(MOMENTS) - 1
     assert story.notices("compacted")
+    assert story.notices("handler_failed") == []
+
+
+async def test_every_event_may_be_hooked_and_the_rarer_ones_have_their_moments(lab: Lab) -> None:
+    """Claude Code 2.1.329 has never been seen to ask the others of a host: `CwdChanged`,
+    `FileChanged`, `PermissionDenied`, `Setup`, `TeammateIdle`; and `InstructionsLoaded` only now
+    and then."""
+    asked: set[str] = set()
+    (lab.work / "part").mkdir()
+    (tree := lab.home / "tree").mkdir()
+
+    def watch(event: str) -> agentrt.Hook:
+        @agentrt.hook(event)
+        async def note(input: dict[str, Any]) -> Answer | None:
+            await trio.lowlevel.checkpoint()
+            asked.add(event)
+            return decides(event, worktreePath=str(tree)) if event == "WorktreeCreate" else None
+
+        return note
+
+    async def until_asked(*events: str) -> None:
+        await until(lambda: asked.issuperset(events))
+
+    script: Script = [
+        [Call("mcp__shop__order")],
+        [Call("EnterWorktree", {"name": "tree"})],
+        [Call("ExitWorktree", {"action": "remove", "discard_changes": True})],
+        [Text("Ordered, entered, left.")],
+    ]
+    (settings := lab.work / ".claude" / "settings.json").parent.mkdir()
+    settings.write_text("{}")
+    with trio.fail_after(PATIENCE):
+        async with session_with(
+            lab, hooks=[watch(event) for event in HOOK_EVENTS], mcp_servers=[shop(lab)]
+        ) as (session, story):
+            async with session.prompt(prompt_for(script)) as turn:
+                async for event in turn:
+                    match event:
+                        case agentrt.PermissionOpened(form=None):
+                            turn.answer(event.request, "allow_once")
+                        case agentrt.PermissionOpened():
+                            session.fill(event.request, {"count": 3})
+                        case _:
+                            pass
+            await until_asked("Elicitation", "ElicitationResult", "Notification")
+            await until_asked("WorktreeCreate", "WorktreeRemove")
+            await session.call("register_repo_root", directory=str(lab.work / "part"))
+            await until_asked("DirectoryAdded")
+            settings.write_text('{"env": {"COLOUR": "blue"}}')
+            await until_asked("ConfigChange")
+            await session.run("/clear")
+            await until_asked("SessionEnd", "SessionStart")
+    assert turn.result.text == "Ordered, entered, left."
     assert story.notices("handler_failed") == []
 
 
@@ -361,6 +415,12 @@ for line in sys.stdin:
 Fill = Callable[[agentrt.Session, str], None]
 
 
+def shop(lab: Lab) -> Answer:
+    """The server, as a session is told of it."""
+    (program := lab.work / "shop.py").write_text(SHOP)
+    return {"name": "shop", "command": sys.executable, "args": [str(program)], "env": []}
+
+
 @pytest.mark.parametrize(
     ("reply", "told"),
     [
@@ -372,12 +432,10 @@ Fill = Callable[[agentrt.Session, str], None]
 async def test_the_form_of_an_mcp_server_is_filled_by_a_viewer(
     lab: Lab, reply: Fill, told: str
 ) -> None:
-    (lab.work / "shop.py").write_text(SHOP)
-    shop = {"name": "shop", "command": sys.executable, "args": [str(lab.work / "shop.py")]}
     script: Script = [[Call("mcp__shop__order")], [Text("Ordered.")]]
     with trio.fail_after(PATIENCE):
         async with (
-            session_with(lab, mcp_servers=[{**shop, "env": []}]) as (session, story),
+            session_with(lab, mcp_servers=[shop(lab)]) as (session, story),
             session.prompt(prompt_for(script)) as turn,
         ):
             async for event in turn:

@@ -94,6 +94,17 @@ def asking_agent(cli: Cli) -> None:
     cli.wait(lambda m: False)
 
 
+def unawaited_hook(cli: Cli) -> None:
+    """Asks a hook in a turn, and ends the turn without its answer."""
+    prompt = cli.prompt()
+    asked = cli.ask("hook_callback", callback_id="hook1", input={"hook_event_name": "StopFailure"})
+    cli.done(prompt)
+    answer = cli.answer(asked)
+    cli.state("running")
+    cli.notified(json.dumps(answer))
+    cli.wait(lambda m: False)
+
+
 def slow_start(cli: Cli) -> None:
     """Takes a while for the handshake, as with many plugins and slow hooks."""
     first = cli.inbox.get()

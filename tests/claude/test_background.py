@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import trio
 
 import agentrt
 
-from .test_fakecli import FAKE
+from .test_fakecli import FAKE, session, texts, told
 from .test_query import NEVER
 
 
@@ -59,3 +60,53 @@ async def test_a_question_of_the_background_ends_with_the_session() -> None:
             assert session.permissions
             await session.aclose()
     assert session.permissions == {}
+
+
+class Reporter:
+    """A hook that takes its time, and knows of whom it reports."""
+
+    def __init__(self) -> None:
+        self.go_on = trio.Event()
+        self.reported: list[agentrt.Turn | None] = []
+
+        @agentrt.hook("StopFailure")
+        async def report(input: dict[str, Any], context: agentrt.HookContext) -> dict[str, Any]:
+            await self.go_on.wait()
+            self.reported.append(context.turn)
+            return {"systemMessage": "reported"}
+
+        self.hook = report
+
+
+async def test_a_hook_that_its_turn_does_not_wait_for_finishes_behind_it() -> None:
+    reporter = Reporter()
+    async with session("unawaited_hook", hooks=[reporter.hook]) as s:
+        async with s.prompt("go") as turn:
+            pass
+        assert not reporter.reported
+        reporter.go_on.set()
+        await told(s, agentrt.TurnEnded, times=2)
+        assert texts(s) == ['{"systemMessage": "reported"}']
+    assert reporter.reported == [turn]
+
+
+async def test_leaving_waits_for_a_hook_that_its_turn_did_not_wait_for() -> None:
+    reporter = Reporter()
+    async with trio.open_nursery() as nursery:
+        async with session("unawaited_hook", hooks=[reporter.hook]) as s:
+            await s.run("go")
+
+            async def later() -> None:
+                await trio.sleep(0.2)
+                reporter.go_on.set()
+
+            nursery.start_soon(later)
+    assert len(reporter.reported) == 1
+
+
+async def test_a_hook_that_never_ends_is_cancelled_with_the_session() -> None:
+    reporter = Reporter()
+    async with session("unawaited_hook", hooks=[reporter.hook]) as s:
+        await s.run("go")
+        await s.aclose()
+    assert not reporter.reported

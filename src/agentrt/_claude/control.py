@@ -75,7 +75,13 @@ class Requests:
                 agent = given.get("agent_id") if isinstance(given, dict) else None
                 background = self._tasks.in_background(agent)
                 out.append(
-                    Requested(key=asking.key, method="hook", params=params, background=background)
+                    Requested(
+                        key=asking.key,
+                        method="hook",
+                        params=params,
+                        background=background,
+                        unawaited=True,  # of `StopFailure`, `Notification` and others it is so
+                    )
                 )
             case "mcp_message" if isinstance(request.get("message"), dict):
                 self._mcp(asking, request["message"], out)

@@ -198,6 +198,8 @@ class Requested(Struct, kw_only=True):
     params: JsonObject
     background: bool = False
     """Background work asks: its handler belongs to no turn, whichever runs."""
+    unawaited: bool = False
+    """The agent may end its turn without the answer: the handler may run on behind that end."""
 
 
 class Withdrawn(Struct, gc=False):

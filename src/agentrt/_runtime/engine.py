@@ -266,8 +266,6 @@ class Engine:
         grace = turn.limits.cancel_grace if machine.explicit else self.limits.settle
         turn._grace_at = now + grace
         turn._resend_at = now + min(turn.limits.cancel_resend, grace)
-        if by == "user":
-            self.conductor.pause()
         self.conversation.cancel(by, self.wall_time() + grace)
         self.tell_cancel()
         self.services.handlers.cancel_turn()
@@ -330,7 +328,7 @@ class Engine:
         self.turn = None
         self._release()
         if self.services.handlers:
-            self.services.handlers.cancel_turn()
+            self.services.handlers.end_turn()
         self.conductor.adjust()
 
     def _release(self) -> None:
@@ -419,10 +417,10 @@ class Engine:
     # --- the session's wishes
 
     def cancel_current(self, by: CancelledBy) -> None:
+        if by == "user":
+            self.conductor.pause()  # also if the turn is being cancelled already, or none runs yet
         if self.turn is not None:
             self.cancel_turn(self.turn, "cancelled", by=by)
-        elif by == "user":
-            self.conductor.pause()  # a Stop while the next prompt is still on its way
 
     async def drained(self) -> None:
         """Until no turn runs or waits and, by its own word, the agent has nothing left to do."""
@@ -431,7 +429,9 @@ class Engine:
 
     @property
     def idle(self) -> bool:
-        return self.link is None or self.link.gone or self.link.driver.idle
+        """Whether the agent has nothing left to do, and no hook of ours runs that it left alone."""
+        agent = self.link is None or self.link.gone or self.link.driver.idle
+        return agent and not self.services.handlers.finishing
 
     async def finish(self) -> None:
         """The end: the turn is cancelled, the process ended, the state `closed`. Bounded; a second

@@ -8,7 +8,7 @@ the turn's cancel and the session's end all reach it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import trio
 
@@ -22,6 +22,12 @@ Refuse = Callable[[int, str, Any], None]
 OnError = Callable[[Exception], None]
 
 
+Until: TypeAlias = Literal["turn", "cancel", "session", "itself"]
+"""What ends a handler, beside its own end and the agent's withdrawal: its turn, however that ends;
+a cancel of its turn only; the session, because no turn has caused it; or nothing but the session's
+end by force, because it has outlived its turn and is to finish."""
+
+
 class Starter(Protocol):
     """What a handler can be started in."""
 
@@ -33,7 +39,7 @@ class Handlers:
 
     def __init__(self) -> None:
         self._scopes: dict[str, trio.CancelScope] = {}
-        self._lasting: set[str] = set()
+        self._until: dict[str, Until] = {}
 
     def __len__(self) -> int:
         return len(self._scopes)
@@ -46,17 +52,15 @@ class Handlers:
         refuse: Refuse,
         on_error: OnError,
         *,
-        lasting: bool = False,
+        until: Until = "turn",
     ) -> Callable[[Starter], None]:
         """Have `service` run and its result answered, exactly once: call what this returns with
         the nursery to run in, now or when there is one. `cancel` works from now on.
 
         An exception is an error answer; being cancelled is one, too. What is no `Exception`
-        (KeyboardInterrupt, a bug's BaseException) is answered and then goes on upwards. `lasting`:
-        no turn has caused it, and `cancel_turn` leaves it alone.
+        (KeyboardInterrupt, a bug's BaseException) is answered and then goes on upwards.
         """
-        if lasting:
-            self._lasting.add(key)
+        self._until[key] = until
         scope = self._scopes[key] = trio.CancelScope()
         return lambda nursery: nursery.start_soon(
             self._serve, key, scope, service, reply, refuse, on_error
@@ -69,10 +73,24 @@ class Handlers:
             scope.cancel()
 
     def cancel_turn(self) -> None:
-        """Stop every handler that a turn has caused."""
+        """The turn is cancelled: stop every handler that it has caused."""
         for key, scope in self._scopes.items():
-            if key not in self._lasting:
+            if self._until[key] in ("turn", "cancel"):
                 scope.cancel()
+
+    def end_turn(self) -> None:
+        """The turn is over: stop what it has caused, but let those finish that it did not wait
+        for."""
+        for key, scope in self._scopes.items():
+            if self._until[key] == "turn":
+                scope.cancel()
+            elif self._until[key] == "cancel":
+                self._until[key] = "itself"
+
+    @property
+    def finishing(self) -> bool:
+        """Whether some have outlived their turn."""
+        return "itself" in self._until.values()
 
     def cancel_all(self) -> None:
         for scope in self._scopes.values():
@@ -103,6 +121,5 @@ class Handlers:
                     answer = lambda: reply(value)  # noqa: E731
         finally:
             if self._scopes.get(key) is scope:
-                del self._scopes[key]
-                self._lasting.discard(key)
+                del self._scopes[key], self._until[key]
             answer()

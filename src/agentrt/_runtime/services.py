@@ -16,7 +16,7 @@ from .._errors import RequestError
 from .._model.driver import Requested
 from .._model.events import Notice
 from .._wire.jsonrpc import METHOD_NOT_FOUND
-from .handlers import CANCELLED, Handlers, OnError, Refuse, Reply, Starter
+from .handlers import CANCELLED, Handlers, OnError, Refuse, Reply, Starter, Until
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -70,6 +70,7 @@ class Services:
             ),
             on_error=partial(self.tell_error, effect.method),
             background=effect.background,
+            unawaited=effect.unawaited,
         )
 
     @property
@@ -92,37 +93,44 @@ class Services:
         *,
         on_error: OnError,
         background: bool = False,
+        unawaited: bool = False,
     ) -> None:
         """Serve a request in the running turn's nursery and context, or in the session's, where
-        one of `background` work always is."""
+        one of `background` work always is. An `unawaited` one has the turn's context only."""
 
         async def serve() -> Any:
             await trio.lowlevel.checkpoint_if_cancelled()  # it may have been withdrawn by now
             return await service()
 
-        lasting = background or self._engine.conversation.turn is None
-        start = self.handlers.prepare(key, serve, reply, refuse, on_error, lasting=lasting)
-        self._start(start, background)
+        until: Until = "cancel" if unawaited else "turn"
+        if background or self._engine.conversation.turn is None:
+            until = "itself" if unawaited else "session"
+        start = self.handlers.prepare(key, serve, reply, refuse, on_error, until=until)
+        self._start(start, until)
 
     def spawn_tool(self, call: Callable[..., Awaitable[None]], /, *args: object) -> None:
         """Run a tool call, which answers by itself, where `spawn` would. Raises `RequestError`."""
         self.begin_tool()
+        until: Until = "session" if self._engine.conversation.turn is None else "turn"
         start = self.handlers.prepare(
             self._engine.conversation.new_id("tool"),
             lambda: call(*args),
             lambda result: None,
             lambda *refusal: None,
             partial(self.tell_error, "a tool call"),
-            lasting=self._engine.conversation.turn is None,
+            until=until,
         )
-        self._start(start)
+        self._start(start, until)
 
-    def _start(self, start: Callable[[Starter], None], background: bool = False) -> None:
+    def _start(self, start: Callable[[Starter], None], until: Until) -> None:
         engine = self._engine
-        if engine.turn is None or background:
+        turn = engine.turn
+        if turn is None or until in ("session", "itself"):
             start(engine.nursery)
+        elif until == "cancel":
+            turn._context.run(start, engine.nursery)
         else:
-            engine.conductor.start_handler(engine.turn, start)
+            engine.conductor.start_handler(turn, start)
 
     def terminal_output(self, terminal: str, text: str) -> None:
         """Show what a program writes that the agent had us run."""
