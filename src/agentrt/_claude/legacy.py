@@ -11,7 +11,7 @@ it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -214,11 +214,16 @@ class LegacyDriver:
 
 
 def driver_for(
-    options: ClaudeOptions, *, new_key: NewKey, line_limit: int = Limits().line
+    options: ClaudeOptions,
+    *,
+    new_key: NewKey,
+    new_uuid: Callable[[], str] | None = None,
+    line_limit: int = Limits().line,
 ) -> ClaudeDriver | LegacyDriver:
     """The driver that speaks what `options.legacy` says."""
-    kind = LegacyDriver if options.legacy else ClaudeDriver
-    return kind(options, new_key=new_key, line_limit=line_limit)
+    if options.legacy:
+        return LegacyDriver(options, new_key=new_key, line_limit=line_limit)
+    return ClaudeDriver(options, new_key=new_key, new_uuid=new_uuid, line_limit=line_limit)
 
 
 class _Seen(Struct):

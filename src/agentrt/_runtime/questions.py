@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from .._errors import LocalProtocolError
+from .._errors import LocalProtocolError, RequestError
 from .._model.content import JsonObject
 from .._model.driver import Answer, Asked
 from .._model.events import Notice, PermissionOpened
@@ -74,7 +74,12 @@ class Questions:
         key = effect.key
 
         async def decide() -> None:
-            self._decide(key, await pending, by="policy")
+            try:
+                decision = await pending
+            except RequestError as error:  # an answer of other handlers, of a policy's a failure
+                self._failed(key, error)
+            else:
+                self._decide(key, decision, by="policy")
 
         def gave_up(*refusal: Any) -> None:
             if inspect.iscoroutine(pending):

@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 Attach = Callable[["Engine", "Session"], AbstractAsyncContextManager[Opening]]
 
 
+def _new_uuid() -> str:
+    return str(uuid4())
+
+
 @dataclass(frozen=True)
 class Offer:
     """What a session offers to its agent, and where the agent's process is to live."""
@@ -60,6 +64,8 @@ class Offer:
     terminals: bool = True
     connect: Connect | None = None
     """How to reach the agent instead of starting its program."""
+    new_uuid: Callable[[], str] = _new_uuid
+    """Names Claude's sessions and prompts."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +218,9 @@ def _claude(agent: Agent, opening: Opening, offer: Offer) -> Wing:
     new_key = _keys()
 
     def make_driver() -> Driver:
-        return driver_for(options, new_key=new_key, line_limit=offer.limits.line)
+        return driver_for(
+            options, new_key=new_key, new_uuid=offer.new_uuid, line_limit=offer.limits.line
+        )
 
     def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
         command = build_command(agent.command, opening, effective(options, opening))
@@ -238,7 +246,7 @@ def _claude(agent: Agent, opening: Opening, offer: Offer) -> Wing:
         env = {**_environment(agent, offer.env, frozenset()), **given.env}
         for effect in await stored_history(opening, given, env):
             engine.conversation.handled[type(effect)](effect)
-        yield with_session_id(opening, options, lambda: str(uuid4()))
+        yield with_session_id(opening, options, offer.new_uuid)
 
     return Wing(opening, make_driver, offer.connect or connect, attach)
 

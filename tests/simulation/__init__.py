@@ -1,0 +1,8 @@
+"""The whole runtime against agents in memory, decided by one seed.
+
+`world.py` puts a session, its viewers and its agent together and takes one step after the other;
+`rules.py` are the steps; `acp_agent.py` and `claude_agent.py` are programs that speak the protocols
+plausibly and break at any point; `checker.py` knows what must hold, from the design's invariants
+and the wire's, and not from the code. `python -m simulation` (with `tests` on the path) runs it;
+`defects.py` are the mistakes that it must find.
+"""

@@ -1,0 +1,64 @@
+"""What really happened on the agent's side: the truth that the log is held against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Prompt:
+    """A prompt that an agent has received."""
+
+    token: str
+    process: int
+    id: Any
+    """What the agent knows it by: a JSON-RPC id, or a uuid."""
+    cancels: int = 0
+    ended: frozenset[str] = frozenset()
+    """The outcomes that the agent's word for its end may mean; empty while it works."""
+    end_read: bool = False
+    """The host has read that word."""
+    said: int = 0
+
+
+@dataclass
+class Ask:
+    """A request of an agent."""
+
+    tag: str
+    process: int
+    id: Any
+    kind: str
+    """`permission`, `elicitation`, `fs`, `hook` or `tool`."""
+    token: str | None
+    """The prompt that it was asked in; None: outside of one."""
+    background: bool = False
+    read: bool = False
+    """The host has read it."""
+    withdrawn: bool = False
+    """The agent took it back."""
+    taken_back: bool = False
+    """It was taken back in a protocol where it is answered nevertheless."""
+    answers: list[Any] = field(default_factory=list)
+
+    @property
+    def owed(self) -> bool:
+        """Whether the host must answer, now or later."""
+        return self.read and not self.withdrawn and not self.answers
+
+
+@dataclass
+class Book:
+    """The truth of one run."""
+
+    prompts: dict[str, Prompt] = field(default_factory=dict)
+    asks: dict[str, Ask] = field(default_factory=dict)
+    allowed: set[str] = field(default_factory=set)
+    """The tags of what somebody has allowed."""
+    tokens: int = 0
+
+    def token(self) -> str:
+        """A word that no other prompt contains."""
+        self.tokens += 1
+        return f"p{self.tokens}"

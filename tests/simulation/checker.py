@@ -1,0 +1,403 @@
+"""What must hold, written from the design and the wire's rules: P, T, L, W and S by their names there.
+
+`Checker` follows the log event by event, at the moment of its publication; `quiet.py` holds what
+can only be said when nothing moves.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import trio
+
+from agentrt import Limits
+from agentrt._model import events as e
+from agentrt._model.log import Cursor
+
+from .agent import TOKEN
+from .fold import Fold
+
+if TYPE_CHECKING:
+    from .world import World
+
+TERMINAL = {"completed", "failed", "denied", "cancelled", "orphaned"}
+TAG = re.compile(r"⟦(ask-\d+)⟧")
+SLACK = 0.001
+"""Clocks ring on time: under the simulated clock everything else takes none."""
+
+
+@dataclass
+class Turn:
+    """A turn, as the log tells it."""
+
+    id: str
+    origin: str
+    token: str | None
+    began: float
+    limits: Limits
+    process: int
+    cancelling: float | None = None
+    quiet_for: float = 0.0
+    """How long nothing had been heard when it began to be cancelled."""
+    asked_then: bool = False
+    """A question was open when it began to be cancelled."""
+    ended: float | None = None
+    outcome: str | None = None
+    wishes: set[str] = field(default_factory=set)
+    """Who wanted it to stop while it ran: `user`, `caller`."""
+
+
+@dataclass
+class Item:
+    type: str
+    turn: str | None
+    status: str
+    text: str = ""
+
+
+@dataclass
+class Question:
+    turn: str | None
+    """None: of no turn."""
+    options: dict[str, str]
+    tag: str | None
+
+
+class Checker:
+    """Follows one session's log."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.fail = world.fail
+        self.events: list[Any] = []
+        self.turns: dict[str, Turn] = {}
+        self.by_token: dict[str, Turn] = {}
+        self.items: dict[str, Item] = {}
+        self.open: dict[str, Item] = {}
+        self.questions: dict[str, Question] = {}
+        self.asked: set[str] = set()
+        self.closed_as: dict[str, tuple[str, str | None]] = {}
+        """How the question of each tag was closed: outcome and the kind of its option."""
+        self.opened_tags: set[str] = set()
+        self.turn: Turn | None = None
+        self.state: e.State | None = None
+        self.queue: list[str] = []
+        self.queued: dict[str, str] = {}
+        """The tokens that wait, by entry."""
+        self.paused = False
+        self.held: set[str] = set()
+        """Tokens that a Stop holds back."""
+        self.last_answer = 0.0
+        self.fold = Fold()
+        self._cursor: Cursor
+        self._see = {
+            e.StateChanged: self._state,
+            e.TurnStarted: self._started,
+            e.TurnEnded: self._ended,
+            e.ItemOpened: self._opened,
+            e.ItemDelta: self._delta,
+            e.TextDelta: self._delta,
+            e.ThoughtDelta: self._delta,
+            e.ItemUpdated: self._updated,
+            e.ItemClosed: self._closed,
+            e.PermissionOpened: self._asked,
+            e.PermissionClosed: self._resolved,
+            e.QueueChanged: self._queue,
+        }
+
+    def follow(self, log: Any) -> None:
+        self.log = log
+        self._cursor = log.cursor(0, lossless=True)
+        log.listen(self.catch_up)
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Take what is new. Called by the log itself, so that it is seen when it happens."""
+        while (event := self._cursor.pop()) is not None:
+            self.events.append(event)
+            if self._cursor.seq != len(self.events):
+                self.fail("L1", f"event {len(self.events)} came as number {self._cursor.seq}")
+                return
+            self.world.note("event", event)
+            see = self._see.get(type(event))
+            if see is not None:
+                see(event)
+
+    @property
+    def seq(self) -> int:
+        return len(self.events)
+
+    # --- turns
+
+    def _started(self, event: e.TurnStarted) -> None:
+        if self.turn is not None:
+            self.fail("T8", f"{event.turn} began while {self.turn.id} runs")
+        if event.turn in self.turns:
+            self.fail("T2", f"{event.turn} began twice")
+        text = "".join(getattr(block, "text", "") for block in event.prompt or ())
+        found = TOKEN.search(text)
+        token = found[1] if found is not None else None
+        world = self.world
+        turn = Turn(
+            event.turn,
+            event.origin,
+            token,
+            trio.current_time(),
+            world.limits_of(token),
+            len(world.processes) - 1,
+        )
+        self.turn = self.turns[turn.id] = turn
+        if event.origin == "user":
+            assert token is not None
+            if token in self.by_token:
+                self.fail("T7", f"{token} began twice")
+            if token in self.held:
+                self.fail("W6", f"{token} began although a Stop holds it back")
+            if self.paused and token in self.queued.values():
+                self.fail("W6", f"{token} began while the queue is paused")
+            self.by_token[token] = turn
+            world.turns += 1
+        else:
+            world.own_turns += 1
+
+    def _ended(self, event: e.TurnEnded) -> None:
+        turn = self.turn
+        if turn is None or turn.id != event.turn:
+            self.fail("W2", f"{event.turn} ended, but {turn and turn.id} runs")
+            return
+        left = [id for id, item in self.open.items() if item.turn == turn.id]
+        asks = [key for key, question in self.questions.items() if question.turn is not None]
+        if left or asks:
+            self.fail("W3", f"{turn.id} ended with {left + asks} open")
+        turn.ended, turn.outcome = trio.current_time(), event.outcome
+        self.turn = None
+        self._judge(turn, event)
+
+    def _judge(self, turn: Turn, event: e.TurnEnded) -> None:
+        """Whether the outcome is true."""
+        outcome, by = event.outcome, event.by
+        known = self.world.book.prompts.get(turn.token or "")
+        word = known.ended if known is not None and known.end_read else frozenset()
+        process = self.world.processes[turn.process]
+        match outcome:
+            case "cancelled" if by in ("user", "caller"):
+                if by not in turn.wishes and not (
+                    by == "caller" and self.world.may_stop(turn.token)
+                ):
+                    self.fail("W9", f"{turn.id} was cancelled by {by}, who did not want that")
+            case "cancelled" if by == "agent":
+                if turn.origin == "user" and "cancelled" not in word:
+                    self.fail("T3", f"{turn.id}: the agent did not say cancelled, but {set(word)}")
+            case "cancelled":
+                self.fail("T5", f"{turn.id} was cancelled by nobody")
+            case "timed_out":
+                self._judge_limit(turn, event)
+            case "agent_died":
+                data = event.error.data if event.error is not None else {}
+                code = process.returncode
+                if code is None and "kill" not in process.ignores:
+                    self.fail("T7", f"{turn.id}: agent_died, but the process lives")
+                elif code != data.get("returncode"):
+                    self.fail("T7", f"{turn.id}: exit status {data.get('returncode')}, not {code}")
+                elif data.get("stderr") != process.stderr_tail()[-4096:]:
+                    self.fail("P4", f"{turn.id}: the stderr tail is {data.get('stderr')!r}")
+            case _ if turn.origin == "agent":
+                pass
+            case "failed" if event.error is not None and event.error.code == "no_result":
+                pass  # Claude went to rest, and its result was not seen for long
+            case _:
+                if outcome not in word:
+                    self.fail("T3", f"{turn.id}: {outcome}, but the agent's word is {set(word)}")
+        if turn.wishes and outcome not in ("cancelled", "timed_out"):
+            self.fail("T5", f"{turn.id} was to stop and ended as {outcome}")
+
+    def _judge_limit(self, turn: Turn, event: e.TurnEnded) -> None:
+        data = event.error.data if event.error is not None else {}
+        limit, at = data.get("limit"), turn.cancelling
+        assert at is not None
+        if limit == "hard":
+            hard = turn.limits.hard
+            if hard is None or at < turn.began + hard - SLACK:
+                self.fail("T4", f"{turn.id} met its hard limit after {at - turn.began:g} s")
+        elif limit == "idle":
+            idle = turn.limits.idle
+            if turn.asked_then:
+                self.fail("T4", f"{turn.id} was idle while a question was open")
+            elif idle is None or turn.quiet_for < idle - SLACK:
+                self.fail("T4", f"{turn.id} was idle after {turn.quiet_for:g} s of silence")
+        elif limit == "hang":
+            if turn.quiet_for < (turn.limits.hang or 0) - SLACK:
+                self.fail("T4", f"{turn.id} hung after {turn.quiet_for:g} s of silence")
+        else:
+            self.fail("T4", f"{turn.id} timed out by {limit}")
+
+    @property
+    def silent_since(self) -> float:
+        """When something was last heard of the agent, or said to it."""
+        began = self.turn.began if self.turn is not None else 0.0
+        return max(began, self.last_answer, self.world.processes[-1].read_at)
+
+    # --- items
+
+    def _opened(self, event: e.ItemOpened) -> None:
+        item = event.item
+        if item.id in self.items:
+            self.fail("L1", f"{item.id} was opened twice")
+        running = self.turn.id if self.turn is not None else None
+        if item.turn is not None and item.turn != running:
+            self.fail("W3", f"{item.id} was opened for {item.turn} while {running} runs")
+        known = self.items[item.id] = Item(item.type, item.turn, item.status)
+        if item.status not in TERMINAL:
+            self.open[item.id] = known
+            if item.turn is not None and self.turn is not None and self.turn.cancelling is not None:
+                self.fail("T5", f"{item.id} was opened in a turn that is being cancelled")
+        if item.tool is not None and item.type == "tool":
+            self._belongs(item.id, known, f"{item.tool.title}{item.tool.input}")
+
+    def _delta(self, event: e.ItemDelta) -> None:
+        item = self.items.get(event.item)
+        if item is None:
+            self.fail("L1", f"text for {event.item}, which is unknown")
+            return
+        if event.item not in self.open and item.type != "tool":
+            self.fail("W3", f"text for {event.item}, which is closed")
+        self._still_runs(event.item, item)
+        item.text += event.text
+        self._belongs(event.item, item, event.text)
+
+    def _updated(self, event: e.ItemUpdated) -> None:
+        item = self.items.get(event.item)
+        if item is None:
+            self.fail("L1", f"a change of {event.item}, which is unknown")
+            return
+        self._still_runs(event.item, item)
+        status = event.patch.get("status")
+        if status is not None and (status in TERMINAL or event.item not in self.open):
+            self.fail("W3", f"{event.item} became {status} by an update, from {item.status}")
+        item.status = status or item.status
+
+    def _closed(self, event: e.ItemClosed) -> None:
+        item = self.open.pop(event.item, None)
+        if item is None:
+            self.fail("W3", f"{event.item} was closed, but is not open")
+            return
+        if event.status not in TERMINAL:
+            self.fail("W3", f"{event.item} was closed as {event.status}")
+        self._still_runs(event.item, item)
+        item.status = event.status
+
+    def _still_runs(self, id: str, item: Item) -> None:
+        running = self.turn.id if self.turn is not None else None
+        if item.turn is not None and item.turn != running:
+            self.fail("W3", f"{id} of {item.turn} was touched while {running} runs")
+
+    def _belongs(self, id: str, item: Item, text: str) -> None:
+        """Nothing of one prompt is shown in another's turn."""
+        if "⟦" not in text:
+            return
+        turn = self.turns.get(item.turn or "")
+        token = turn.token if turn is not None else None
+        if "⟦foreign⟧" in text:
+            self.fail("T3", f"{id} shows what another session's agent said")
+        for found in TOKEN.finditer(text):
+            if found[1] != token:
+                self.fail("T3", f"{id} of {item.turn} ({token}) shows what is for {found[1]}")
+
+    # --- questions
+
+    def _asked(self, event: e.PermissionOpened) -> None:
+        if event.request in self.asked:
+            self.fail("W5", f"{event.request} was opened twice")
+        self.asked.add(event.request)
+        turn = None if event.background else self.turn
+        if not event.background:
+            if turn is None:
+                self.fail("W3", f"{event.request} was opened outside turns")
+            elif turn.cancelling is not None:
+                self.fail("T5", f"{event.request} was opened in a turn that is being cancelled")
+        title = f"{event.title} {event.detail}"
+        found = TAG.search(title)
+        tag = found[1] if found is not None else None
+        options = {option.id: option.kind for option in event.options}
+        self.questions[event.request] = Question(turn and turn.id, options, tag)
+        if tag is None:
+            self.fail("W5", f"{event.request} is about nothing known: {title}")
+            return
+        self.opened_tags.add(tag)
+        token = self.world.book.asks[tag].token
+        if token is not None and turn is not None and turn.token != token:
+            self.fail("T3", f"{tag} of {token} was opened in the turn of {turn.token}")
+
+    def _resolved(self, event: e.PermissionClosed) -> None:
+        question = self.questions.pop(event.request, None)
+        if question is None:
+            self.fail("W3", f"{event.request} was closed, but is not open")
+            return
+        if event.by != "turn":
+            self.last_answer = trio.current_time()
+        elif self.turn is not None:
+            self.turn.asked_then = True
+        if question.tag is not None:
+            kind = question.options.get(event.option or "")
+            self.closed_as[question.tag] = (event.outcome, kind or event.option)
+
+    # --- the state and the queue
+
+    def _state(self, event: e.StateChanged) -> None:
+        state = self.state = event.state
+        turn = self.turn
+        if (state.turn and state.turn.id) != (turn and turn.id):
+            self.fail("L3", f"the state names {state.turn}, but {turn and turn.id} runs")
+        if state.phase == "cancelling" and turn is not None and turn.cancelling is None:
+            turn.cancelling = trio.current_time()
+            turn.quiet_for = turn.cancelling - self.silent_since
+        asked = [q for q in self.questions.values() if q.turn is not None]
+        if state.phase == "waiting" and not asked:
+            self.fail("L3", "the state is waiting, and nothing is asked")
+        if state.phase == "running" and asked:
+            self.fail("L3", f"the state is running, and {asked} wait for an answer")
+        if state.phase == "idle" and turn is not None:
+            self.fail("L3", f"the state is idle, and {turn.id} runs")
+
+    def _queue(self, event: e.QueueChanged) -> None:
+        self.queued = {}
+        for entry in event.queue:
+            found = TOKEN.search("".join(getattr(b, "text", "") for b in entry.content))
+            assert found is not None
+            self.queued[entry.id] = found[1]
+        self.paused = event.paused
+
+    # --- after each step
+
+    def step(self) -> None:
+        """What holds at any moment."""
+        self.catch_up()
+        now, turn = trio.current_time(), self.turn
+        if turn is not None and turn.cancelling is not None:
+            left = [id for id, item in self.open.items() if item.turn == turn.id]
+            if left:
+                self.fail("T5", f"{turn.id} is being cancelled with {left} open")
+            own = turn.origin == "agent"
+            grace = max(turn.limits.cancel_grace, turn.limits.settle if own else 0.0)
+            if now > turn.cancelling + grace + SLACK:
+                self.fail("T5", f"{turn.id} was cancelled {now - turn.cancelling:g} s ago")
+        elif turn is not None and turn.origin == "user":
+            hard, idle = turn.limits.hard, turn.limits.idle
+            if hard is not None and now > turn.began + hard + SLACK:
+                self.fail("T4", f"{turn.id} runs for {now - turn.began:g} s, its limit is {hard}")
+            if idle is not None and not any(q.turn for q in self.questions.values()):
+                silence = now - self.silent_since
+                if silence > idle + SLACK:
+                    self.fail("T4", f"{turn.id} is silent for {silence:g} s, its limit is {idle}")
+
+    def same_as_snapshot(self) -> None:
+        """W1: the fold of the events is the snapshot."""
+        self.catch_up()
+        self.fold.advance(self.events)
+        theirs = msgspec.to_builtins(self.log.snapshot())
+        difference = self.fold.differs(theirs)
+        if difference:
+            self.fail("W1", f"at {self.seq}: {difference}")

@@ -1,0 +1,128 @@
+"""The reducer of `agentrt.v1`, once more: from the wire's document, on plain JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+Json = dict[str, Any]
+
+WHOLE = {
+    "queue": ("queue", "queue"),
+    "plan": ("plan", "plan"),
+    "usage": ("usage", "usage"),
+    "modes": ("modes", "modes"),
+    "commands": ("commands", "commands"),
+    "title": ("title", "title"),
+}
+ITEM_DEFAULTS: Json = {"status": "running", "text": "", "content": [], "replay": False}
+
+TOOL_DEFAULTS: Json = {
+    "call": "",
+    "name": "",
+    "kind": "other",
+    "title": "",
+    "owner": "agent",
+    "input": None,
+    "output": None,
+    "locations": [],
+    "content": [],
+}
+
+
+class Fold:
+    """A viewer's state: a snapshot, and the events after it."""
+
+    def __init__(self, snapshot: Json | None = None) -> None:
+        self.seq = 0
+        self.state: Json | None = None
+        self.turns: dict[str, Json] = {}
+        self.items: dict[str, Json] = {}
+        self.permissions: dict[str, Json] = {}
+        self.tasks: dict[str, Json] = {}
+        self.values: Json = {
+            "queue": [],
+            "paused": False,
+            "plan": [],
+            "usage": None,
+            "modes": None,
+            "commands": [],
+            "title": None,
+        }
+        if snapshot is not None:
+            self.seq = snapshot["seq"]
+            self.state = snapshot["state"]
+            self.turns = {t["id"]: dict(t) for t in snapshot["turns"]}
+            self.items = {i["id"]: _item(i) for i in snapshot["items"]}
+            self.permissions = {p["request"]: p for p in snapshot["permissions"]}
+            self.tasks = {t["id"]: t for t in snapshot["tasks"]}
+            self.values = {name: snapshot[name] for name in self.values}
+
+    def advance(self, events: list[Any]) -> None:
+        """Take all of `events` (the whole log) that are new."""
+        for event in events[self.seq :]:
+            self.apply(msgspec.to_builtins(event))
+
+    def apply(self, event: Json) -> None:
+        self.seq += 1
+        match event["kind"]:
+            case "state":
+                self.state = event["state"]
+            case "turn.started":
+                self.turns[event["turn"]] = {"id": event["turn"], "origin": event["origin"]}
+            case "turn.ended":
+                told = {k: v for k, v in event.items() if k not in ("kind", "turn")}
+                self.turns[event["turn"]].update(told)
+            case "item.opened":
+                self.items[event["item"]["id"]] = _item(event["item"])
+            case "item.delta":
+                self.items[event["item"]]["text"] += event["text"]
+            case "item.updated":
+                item = self.items[event["item"]]
+                for name, value in event["patch"].items():
+                    item[name] = {**item["tool"], **value} if name == "tool" else value
+            case "item.closed":
+                self.items[event["item"]]["status"] = event["status"]
+            case "permission.opened":
+                self.permissions[event["request"]] = {k: v for k, v in event.items() if k != "kind"}
+            case "permission.closed":
+                del self.permissions[event["request"]]
+            case "task":
+                self.tasks[event["task"]["id"]] = event["task"]
+            case "notice":
+                pass
+            case kind:
+                name, field = WHOLE[kind]
+                self.values[name] = event[field]
+                if kind == "queue":
+                    self.values["paused"] = event.get("paused", False)
+
+    def differs(self, snapshot: Json) -> str:
+        """What is not as in the snapshot; empty if nothing is."""
+        if snapshot["seq"] != self.seq:
+            return f"the snapshot is of {snapshot['seq']}, not of {self.seq}"
+        theirs = Fold(snapshot)
+        for name in ("turns", "items", "permissions", "tasks", "values"):
+            mine, other = getattr(self, name), getattr(theirs, name)
+            if name == "permissions":
+                mine = {k: _plain(v) for k, v in mine.items()}
+                other = {k: _plain(v) for k, v in other.items()}
+            if mine != other or list(mine) != list(other):
+                keys = [k for k in {**mine, **other} if mine.get(k) != other.get(k)]
+                told = [(k, mine.get(k), other.get(k)) for k in keys[:3]]
+                return f"{name}: {told or 'another order'}"
+        if self.state is not None and self.state != theirs.state:
+            return f"state: {self.state} is {theirs.state}"
+        return ""
+
+
+def _item(item: Json) -> Json:
+    item = {**ITEM_DEFAULTS, **item}
+    if "tool" in item:
+        item["tool"] = {**TOOL_DEFAULTS, **item["tool"]}
+    return item
+
+
+def _plain(value: Json) -> Json:
+    return {k: v for k, v in value.items() if k != "kind"}

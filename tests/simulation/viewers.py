@@ -1,0 +1,200 @@
+"""Those who look on: cursors of the log, and viewers of the hub without their sockets."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import trio
+
+from agentrt._model import events as e
+from agentrt._web.refusal import Refusal
+
+from .fold import Fold
+
+if TYPE_CHECKING:
+    from .world import World
+
+Json = dict[str, Any]
+WHOLE = (
+    e.QueueChanged,
+    e.PlanChanged,
+    e.UsageChanged,
+    e.ModesChanged,
+    e.CommandsChanged,
+    e.TitleChanged,
+)
+
+
+def is_merge(events: list[Any], event: Any) -> bool:
+    """Whether one event says what these neighbours said."""
+    if len(events) == 1:
+        return bool(events[0] == event and type(events[0]) is type(event))
+    last = events[-1]
+    if type(last) is not type(event) or any(type(other) is not type(event) for other in events):
+        return False
+    if isinstance(event, e.ItemDelta):
+        same = all(other.item == event.item for other in events)
+        return same and "".join(other.text for other in events) == event.text
+    if isinstance(event, e.ItemUpdated):
+        patch: Json = {}
+        for other in events:
+            if other.item != event.item:
+                return False
+            tool = {**patch.get("tool", {}), **other.patch.get("tool", {})}
+            patch = {**patch, **other.patch, **({"tool": tool} if tool else {})}
+        return patch == event.patch
+    if isinstance(event, e.TaskChanged):
+        return all(o.task.id == event.task.id for o in events) and bool(last == event)
+    return isinstance(event, WHOLE) and bool(last == event)
+
+
+class Reader:
+    """A cursor's place: what it gives must be the log, in order, without a gap."""
+
+    def __init__(self, world: World, seq: int, name: str) -> None:
+        self.world = world
+        self.seq = seq
+        self.name = name
+
+    def take(self, seq: int, event: Any, *, may_skip: bool = False) -> None:
+        log = self.world.checker.events
+        between = log[self.seq : seq]
+        if may_skip and seq > self.seq and log[seq - 1] == event:
+            pass
+        elif seq <= self.seq or seq > len(log) or not is_merge(between, event):
+            self.world.fail(
+                "L1", f"{self.name} got {event} as {seq} behind {self.seq}, where {between[:4]} is"
+            )
+        self.seq = seq
+
+
+class LogViewer:
+    """An iterator over the log, which reads when the simulation lets it."""
+
+    def __init__(self, world: World, number: int, after: int | None) -> None:
+        self.world = world
+        self.subscription = world.session.subscribe(after)
+        self.reader = Reader(world, self.subscription.seq, f"viewer {number}")
+        self.go = trio.Event()
+        self.over = False
+
+    async def run(self) -> None:
+        world = self.world
+        with self.subscription:
+            while True:
+                try:
+                    event = await anext(self.subscription)
+                except StopAsyncIteration:
+                    break
+                self.reader.take(self.subscription.seq, event)
+                await self.go.wait()
+        self.over = True
+        if self.reader.seq != world.checker.seq:
+            world.fail("L1", f"{self.reader.name} ended at {self.reader.seq}")
+
+
+class HubViewer:
+    """A browser's tab: what a client makes of the frames of `agentrt.v1`."""
+
+    def __init__(self, world: World, number: int, client: str) -> None:
+        self.world = world
+        self.name = f"tab {number}"
+        self.viewer = world.hub.attach_viewer()
+        self.client = client
+        self.view: Fold | None = None
+        self.ids = count(1)
+        self.sent: dict[str, str] = {}
+        """The commands sent on this connection that are not answered, by their ids."""
+        self.acks: dict[str, Json] = {}
+        self.go = trio.Event()
+        self.go.set()
+        self.scope = trio.CancelScope()
+        self.over = False
+        self.attached = False
+
+    def send(self, type: str, *, id: str | None = None, **fields: Any) -> str:
+        id = id or f"{self.name}-{next(self.ids)}"
+        frame = msgspec.json.encode({"type": type, "id": id, **fields}).decode()
+        self.sent[id] = frame
+        self.viewer.receive(frame)
+        return id
+
+    def repeat(self, id: str, frame: str) -> None:
+        """Send a command of this client once more."""
+        self.sent[id] = frame
+        self.viewer.receive(frame)
+
+    def hello(self, knows: Fold | None = None) -> None:
+        session = self.world.session.id
+        known: Json = {"session": session}
+        if knows is not None:
+            known |= {"epoch": self.world.checker.log.epoch, "seq": knows.seq}
+            self.view = knows
+        self.attached = True
+        self.send("hello", client=self.client, sessions=[known])
+
+    async def run(self) -> None:
+        with self.scope:
+            try:
+                while True:
+                    await self.go.wait()
+                    self.take(msgspec.json.decode(await self.viewer.next_frame()))
+            except Refusal:
+                pass
+        self.over = True
+        self.viewer.close()
+
+    def take(self, frame: Json | list[Json]) -> None:
+        world = self.world
+        for message in frame if isinstance(frame, list) else [frame]:
+            match message["type"]:
+                case "event":
+                    self._event(message)
+                case "snapshot":
+                    self._snapshot(message)
+                case "ack":
+                    self._ack(message)
+                case "ready" | "sessions" | "beat":
+                    pass
+                case kind:
+                    world.fail("W4", f"{self.name} got {kind}")
+
+    def _event(self, message: Json) -> None:
+        seq, view = message["seq"], self.view
+        if view is None or seq != view.seq + 1:
+            self.world.fail("W4", f"{self.name} got {seq} behind {view and view.seq}")
+            return
+        real = msgspec.to_builtins(self.world.checker.events[seq - 1])
+        if message["event"] != real:
+            self.world.fail("W4", f"{self.name} got {message['event']} as {seq}: it is {real}")
+        view.apply(message["event"])
+
+    def _snapshot(self, message: Json) -> None:
+        seq = message["seq"]
+        if seq > self.world.checker.seq:
+            self.world.fail("W4", f"{self.name} got a snapshot of {seq}, which is not yet")
+            return
+        truth = Fold()
+        truth.advance(self.world.checker.events[:seq])
+        difference = truth.differs(message)
+        if difference:
+            self.world.fail("W1", f"{self.name} got a snapshot of {seq} with {difference}")
+        self.view = Fold(message)
+
+    def _ack(self, message: Json) -> None:
+        id = message["id"]
+        if id is None and not message["ok"]:
+            return  # garbage was answered
+        if self.sent.pop(id, None) is None:
+            self.world.fail("W7", f"{self.name} got an answer to {id}, which waits for none")
+        known = self.world.acks.setdefault((self.client, id), message)
+        if known != message:
+            self.world.fail("W7", f"{id} was answered by {known}, and again by {message}")
+        self.acks[id] = message
+
+    def check_end(self) -> None:
+        """When all is over and it has read what there was."""
+        if self.attached and self.view is not None and self.view.seq != self.world.checker.seq:
+            self.world.fail("W4", f"{self.name} is at {self.view.seq} of {self.world.checker.seq}")

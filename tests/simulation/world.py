@@ -1,0 +1,367 @@
+"""One run: everything that is put together, and the steps that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from random import Random
+from typing import Any, Literal
+
+import msgspec
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+import agentrt
+from agentrt import Agent as AgentSpec
+from agentrt import ClaudeOptions, Limits, Session
+from agentrt._model.driver import Opening
+from agentrt._runtime.open import serve_session
+from agentrt._runtime.runtime import Runtime, Source, serve_runtime
+from agentrt._runtime.wings import Offer, make_wing
+from agentrt._web.hub import Hub
+
+from . import quiet, rules
+from .acp_agent import AcpAgent
+from .agent import Agent, Temper
+from .book import Book
+from .checker import Checker
+from .claude_agent import ClaudeAgent
+from .host import POLICIES, Actor, Boom, Handlers, draw_limits
+from .process import Process
+from .viewers import HubViewer, LogViewer, Reader
+
+Driver = Literal["acp", "claude"]
+Step = tuple[str, int]
+"""A rule's name, and the seed of what it draws."""
+
+
+class Violation(Exception):
+    """An invariant does not hold."""
+
+    def __init__(self, invariant: str, message: str) -> None:
+        super().__init__(f"{invariant}: {message}")
+        self.invariant = invariant
+
+
+@dataclass
+class Result:
+    """What became of a run."""
+
+    seed: int
+    driver: Driver
+    steps: list[Step]
+    turns: int
+    own_turns: int
+    violation: Violation | None
+    trace: list[str] = field(default_factory=list)
+
+
+class World:
+    """A session on simulated agents, those who use it, and those who look on."""
+
+    def __init__(self, driver: Driver, seed: int, *, keep_trace: bool = False) -> None:
+        self.driver = driver
+        self.seed = seed
+        self.rng = Random(seed)
+        self.book = Book()
+        self.keep_trace = keep_trace
+        self.trace: list[str] = []
+        self.violation: Violation | None = None
+        self.turns = self.own_turns = 0
+        self.step_number = 0
+        self.processes: list[Process] = []
+        self.agents: list[Agent] = []
+        self.actors: list[Actor] = []
+        self.readers: dict[str, Reader] = {}
+        self.own_limits: dict[str, Limits] = {}
+        self.log_viewers: list[LogViewer] = []
+        self.tabs: list[HubViewer] = []
+        self.acks: dict[tuple[str, str], dict[str, Any]] = {}
+        self.limits = draw_limits(self.rng)
+        self.policy = self.rng.choice(POLICIES)
+        self.with_hub = self.rng.random() < 0.35
+        self.mix = rules.draw_mix(self.rng, self.with_hub)
+        self.handlers = Handlers(self)
+        self.checker = Checker(self)
+        self.session: Session
+        self.hub: Hub
+        self.nursery: trio.Nursery
+        self.interrupts: list[float] = []
+        """When prompts came from tasks that were to interrupt."""
+        self.opened = trio.Event()
+        self.leave = trio.Event()
+        self.leaving: str | None = None
+        self.left_at = 0.0
+        self.over = False
+        self.torn_down = False
+        """The run is over, or broken: what happens now is not to be judged."""
+        self.start_failed = False
+        self._ids = count(1)
+
+    # --- the record
+
+    def note(self, *what: Any) -> None:
+        if self.keep_trace:
+            parts = [p if isinstance(p, str) else _told(p) for p in what]
+            self.trace.append(f"{self.step_number:3} {trio.current_time():9.3f} {' '.join(parts)}")
+
+    def fail(self, invariant: str, message: str) -> None:
+        if self.violation is None and not self.torn_down:
+            self.violation = Violation(invariant, message)
+            self.note("VIOLATION", str(self.violation))
+
+    # --- what the parts ask
+
+    def limits_of(self, token: str | None) -> Limits:
+        return self.own_limits.get(token or "", self.limits)
+
+    def token_of_ask(self, tag: str) -> str | None:
+        return self.book.asks[tag].token
+
+    def wish(self, by: str, token: str | None = None) -> None:
+        """Somebody wants a turn to stop: that of `token`, or the running one."""
+        turn = self.checker.turn if token is None else self.checker.by_token.get(token)
+        if turn is not None and turn is self.checker.turn and turn.cancelling is None:
+            turn.wishes.add(by)
+
+    def may_stop(self, token: str | None) -> bool:
+        """Whether a caller may have stopped that turn by now, by a scope or by leaving."""
+        if self.leaving is not None and (self.leaving != "normally" or self.with_hub):
+            return True
+        if self.leaving is not None and trio.current_time() >= self.left_at + self.limits.drain:
+            return True
+        now = trio.current_time()
+        if any(now >= at for at in self.interrupts):
+            return True
+        return any(
+            a.token == token and a.cancelled_at is not None and now >= a.cancelled_at
+            for a in self.actors
+        )
+
+    def agent_exited(self, agent: Agent) -> None:
+        pass
+
+    def told_reader(self, actor: Actor, event: Any) -> None:
+        turn = actor.turn
+        assert turn is not None
+        reader = self.readers.get(actor.token)
+        if reader is None:
+            reader = self.readers[actor.token] = Reader(self, turn.seq - 1, actor.token)
+            if not isinstance(event, agentrt.TurnStarted):
+                self.fail("L1", f"the first event of {actor.token} is {event}")
+        reader.take(turn.seq, event, may_skip=isinstance(event, agentrt.TurnEnded))
+
+    def answer(self, turn: Any, event: agentrt.PermissionOpened) -> None:
+        """A person's answer to a question that passes by."""
+        rules.answer_question(self, self.rng, event.request, turn.answer)
+
+    # --- starting
+
+    def start_process(self) -> Process:
+        number = len(self.processes)
+        process = Process(number, self.rng, self.limits, self.note)
+        rng = self.rng
+        if rng.random() < 0.1:
+            process.capacity = rng.choice((64, 700, 4000))
+        process.cuts = rng.choice((0.0, 0.1, 0.5))
+        ignores = {name for name in ("eof", "terminate") if rng.random() < 0.1}
+        if rng.random() < 0.02:
+            ignores |= {"eof", "terminate", "kill"}
+        process.ignores = frozenset(ignores)
+        kind = AcpAgent if self.driver == "acp" else ClaudeAgent
+        agent = kind(self, process, Temper.drawn(rng))
+        if number == 0 and rng.random() < 0.9:
+            agent.temper = _replace(agent.temper, resumes="well")
+        process.program = agent
+        self.processes.append(process)
+        self.agents.append(agent)
+        self.note("process", number, agent.temper)
+        if rng.random() < 0.03:
+            process.stall()
+        return process
+
+    @asynccontextmanager
+    async def open_session(self, **settings: object) -> AsyncIterator[Session]:
+        """As `open_session` of agentrt, with everything injected that is not the session's own."""
+        spec = AgentSpec(
+            name="sim",
+            protocol=self.driver,
+            command=("sim",),
+            claude=ClaudeOptions(replay=False) if self.driver == "claude" else None,
+        )
+        uuids = count(1)
+
+        @agentrt.tool
+        async def simulated(tag: str) -> str:
+            """A tool of the host's."""
+            await self.handlers.serve(tag)
+            return tag
+
+        async def consult(given: dict[str, Any]) -> None:
+            await self.handlers.serve(given["tag"])
+
+        claude = self.driver == "claude"
+        offer = Offer(
+            limits=self.limits,
+            tools=(simulated,) if claude else (),
+            hooks=(agentrt.hook("PreToolUse")(consult),) if claude else (),
+            terminals=False,
+            connect=lambda opening: self.start_process().connect(),
+            new_uuid=lambda: f"00000000-0000-4000-8000-{next(uuids):012}",
+        )
+        wing = make_wing(spec, Opening(cwd="/"), offer)
+        async with serve_session(
+            spec,
+            wing,
+            self.handlers.policy(self.policy),
+            self.limits,
+            ids=lambda: f"id{next(self._ids)}",
+            now=trio.current_time,
+        ) as session:
+            if not claude:
+                session._engine.services.table["fs"] = self._file
+            yield session
+
+    async def _file(self, asked: Any) -> Any:
+        return await self.handlers.serve(asked.params["path"].rpartition("/")[2])
+
+    async def _host(self) -> None:
+        """Hold the session open until it is to be left, in one of several ways."""
+        try:
+            with trio.CancelScope() as self.block:
+                if self.with_hub:
+                    await self._host_runtime()
+                else:
+                    async with self.open_session() as session:
+                        await self._inside(session)
+        except (Boom, agentrt.AgentrtError) as error:
+            if not isinstance(error, Boom):
+                self.start_failed = True
+            self.note("left by", type(error).__name__)
+        finally:
+            self.over = True
+            self.opened.set()
+
+    async def _host_runtime(self) -> None:
+        source = Source(self._open_for_runtime, list)
+        async with serve_runtime(source, self.limits) as runtime:
+            self.hub = Hub(runtime)
+            session = await runtime.create("sim", cwd="/")
+            await self._inside(session)
+            await self._close_runtime(runtime)
+            self.hub.close()
+
+    def _open_for_runtime(
+        self, agent: object, **settings: object
+    ) -> AbstractAsyncContextManager[Session]:
+        return self.open_session(**settings)
+
+    async def _close_runtime(self, runtime: Runtime) -> None:
+        if self.leaving == "close":
+            await runtime.close(self.session.id)
+
+    async def _inside(self, session: Session) -> None:
+        self.session = session
+        self.checker.follow(session._engine.log)
+        self.opened.set()
+        await self.leave.wait()
+        self.note("leaving", str(self.leaving))
+        if self.leaving == "close" and not self.with_hub:
+            await session.aclose()
+        if self.leaving == "raise":
+            raise Boom("left")
+
+    # --- the steps
+
+    async def run(self, script: list[Step] | None = None) -> list[Step]:
+        """Open, take steps, leave, and see that everything ends. Returns the steps."""
+        taken: list[Step] = []
+        async with trio.open_nursery() as self.nursery:
+            self.nursery.start_soon(self._host)
+            try:
+                await self._steps(script, taken)
+                if self.violation is None:
+                    await self._end()
+            finally:
+                self.torn_down = True
+                self.nursery.cancel_scope.cancel()
+        return taken
+
+    async def _steps(self, script: list[Step] | None, taken: list[Step]) -> None:
+        with trio.move_on_after(60):
+            await self.opened.wait()
+        if self.over:
+            return
+        if not self.opened.is_set():
+            self.fail("limits", "the session neither opened nor failed within a minute")
+            return
+        number = len(script) if script is not None else self.rng.randint(30, 90)
+        for step in range(number):
+            chosen = script[step] if script is not None else rules.choose(self)
+            taken.append(chosen)
+            if await self._step(chosen):
+                return
+
+    async def _step(self, step: Step) -> bool:
+        """Take one step, see what must hold. True: it is over."""
+        self.step_number += 1
+        name, seed = step
+        rng = Random(seed)
+        self.note("---", name)
+        rule = rules.RULES[name]
+        if rule.when(self):  # always, but in a script from which steps were taken out
+            rule.act(self, rng)
+        await self._settle(rng)
+        return self.over or self.violation is not None
+
+    async def _settle(self, rng: Random) -> None:
+        pace = rng.random()
+        if pace < 0.3:
+            for _ in range(rng.randint(0, 3)):
+                await trio.lowlevel.checkpoint()
+            self.checker.step()
+            return
+        if pace > 0.8:
+            await trio.sleep(rng.choice((0.01, 0.05, 0.3, 1.0, 2.1, 6.0)))
+        await wait_all_tasks_blocked()
+        self.checker.step()
+        quiet.check(self)
+        if rng.random() < 0.04:
+            self.checker.same_as_snapshot()
+
+    async def _end(self) -> None:
+        """Leave the session, and see that it ends, on the agent's side as well."""
+        if self.over and self.start_failed:
+            return
+        if not self.leave.is_set():
+            self.leaving = self.rng.choice(("normally", "normally", "raise", "cancel", "close"))
+            self.note("leave", self.leaving)
+            self.left_at = trio.current_time()
+            if self.leaving == "cancel":
+                self.block.cancel()
+            self.leave.set()
+        for actor in self.actors:  # whoever looks away for ever keeps nothing from ending
+            if actor.stalled is not None and self.rng.random() < 0.7:
+                actor.stalled.set()
+        bound = self.left_at + self.limits.drain + 15
+        while not self.over and self.violation is None and trio.current_time() < bound:
+            self.step_number += 1
+            rng = Random(self.rng.getrandbits(32))
+            rules.act_of_agent(self, rng)
+            await self._settle(rng)
+        if self.violation is None:
+            await quiet.final(self)
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace").rstrip("\n")
+    if isinstance(value, msgspec.Struct):
+        return msgspec.json.encode(value).decode()
+    return str(value)
+
+
+def _replace(temper: Temper, **fields: Any) -> Temper:
+    return Temper(**{**vars(temper), **fields})
