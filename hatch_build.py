@@ -90,7 +90,10 @@ def bundle(root: Path) -> None:
         esbuild = "node_modules/esbuild/bin/esbuild"
         options = ["--bundle", "--minify", "--format=esm", "--target=es2022"]
         shutil.copy(root / ENTRY, folder / ENTRY.name)
-        run([npm[0], esbuild, ENTRY.name, *options, "--outfile=out.js", "--legal-comments=none"], folder)
+        run(
+            [npm[0], esbuild, ENTRY.name, *options, "--outfile=out.js", "--legal-comments=none"],
+            folder,
+        )
         write(root / LICENCES, licences(folder))
         write(root / BUNDLE, stamp(root) + (folder / "out.js").read_text(encoding="utf-8"))
 

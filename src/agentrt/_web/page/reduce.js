@@ -122,7 +122,8 @@ function apply(draft, event) {
       break;
     case "turn.ended": {
       const turn = view.turns.get(event.turn);
-      if (turn) turns(draft).set(turn.id, { ...turn, ...ending(event) });
+      const { kind: _kind, turn: id, ...ending } = event;
+      if (turn) turns(draft).set(id, { id, origin: turn.origin, ...ending });
       break;
     }
     case "item.opened":
@@ -174,15 +175,6 @@ function apply(draft, event) {
     case "notice": // told once, and no part of the state
       break;
   }
-}
-
-/**
- * What the end of a turn says of it.
- * @param {Extract<w.Event, { kind: "turn.ended" }>} event
- */
-function ending(event) {
-  const { kind: _kind, turn: _turn, ...told } = event;
-  return told;
 }
 
 /**

@@ -1,0 +1,19 @@
+// Folds traces with the page's reducer. A line in: a snapshot and the events after it, as an array.
+// A line out: the snapshots before, between and behind the events.
+
+import assert from "node:assert";
+import { createInterface } from "node:readline";
+import { fromSnapshot, reduce, toSnapshot } from "../../src/agentrt/_web/page/reduce.js";
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const [snapshot, ...events] = JSON.parse(line);
+  const views = [fromSnapshot(snapshot)];
+  for (const event of events) views.push(reduce(views.at(-1), [event]));
+  // Not before now: an event that changed an earlier view would be seen.
+  const snapshots = views.map(toSnapshot);
+  for (let start = 0; start < events.length; start += 7) {
+    assert.deepEqual(toSnapshot(reduce(views[start], events.slice(start))), snapshots.at(-1));
+  }
+  assert.equal(reduce(views[0], []), views[0]);
+  process.stdout.write(`${JSON.stringify(snapshots)}\n`);
+}
