@@ -237,7 +237,9 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
         name: getattr(options, name, None)
         for name in ("host", "port", "token", "viewer_token", "allow_host", "allow_origin")
     }
+    terminal = {"color": options.color, "plain": options.plain or None}
     return {
+        "terminal": {name: value for name, value in terminal.items() if value is not None},
         "serve": {name: value for name, value in serve.items() if value is not None},
         "limits": {name: value for name, value in limits.items() if value is not None},
         "permissions": {name: value for name, value in permissions.items() if value is not None},

@@ -22,6 +22,10 @@ file: the nearest `.agentrt.toml` in the working folder or above. Environment: `
 
     [serve]
     port = 8080
+
+    [terminal]
+    color = "never"               # auto (default), always, never
+    plain = true                  # the conversation line by line, as for a screen reader
 """
 
 from __future__ import annotations
@@ -43,6 +47,7 @@ from ._limits import Limits
 from ._model.content import JsonObject
 
 PermissionMode: TypeAlias = Literal["ask", "deny", "allow-all"]
+ColorChoice: TypeAlias = Literal["auto", "always", "never"]
 
 USER_FILE = "agentrt/config.toml"
 PROJECT_FILE = ".agentrt.toml"
@@ -78,6 +83,15 @@ class Serve(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     allow_origin: tuple[str, ...] = ()
 
 
+class Terminal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How things are shown in a terminal."""
+
+    color: ColorChoice = "auto"
+    """`auto`: where there is a terminal, unless `NO_COLOR` is set."""
+    plain: bool = False
+    """The conversation line by line, without a prompt that stays where it is."""
+
+
 class Config(Struct, frozen=True, kw_only=True):
     """All settings, from all places."""
 
@@ -89,6 +103,7 @@ class Config(Struct, frozen=True, kw_only=True):
     """The fields of `Limits` that are set. The others are as the agent needs them."""
     permissions: Permissions = Permissions()
     serve: Serve = Serve()
+    terminal: Terminal = Terminal()
     files: tuple[str, ...] = ()
     """The files that were read."""
     origins: dict[str, str] = {}
@@ -126,6 +141,7 @@ class _File(Struct, kw_only=True, forbid_unknown_fields=True):
     limits: JsonObject = {}
     permissions: JsonObject = {}
     serve: JsonObject = {}
+    terminal: JsonObject = {}
     trusted: tuple[str, ...] = ()
 
 
@@ -160,6 +176,7 @@ def load_config(
         limits=merged.limits,
         permissions=msgspec.convert(merged.permissions, Permissions),
         serve=msgspec.convert(merged.serve, Serve),
+        terminal=msgspec.convert(merged.terminal, Terminal),
         files=tuple(str(path) for path in (user_path, project_path) if path and path.is_file()),
         origins=_origins([*places, _VARIABLES, _FLAGS], layers),
         warnings=tuple(warnings),
@@ -239,6 +256,7 @@ def _from_environment(env: Mapping[str, str]) -> _File:
         file.permissions = {"mode": mode}
     file.limits = _variables(env, Limits, "limits")
     file.serve = _variables(env, Serve, "serve")
+    file.terminal = _variables(env, Terminal, "terminal")
     return _check_tables(file, _VARIABLES)
 
 
@@ -270,6 +288,7 @@ def _check_tables(file: _File, source: str) -> _File:
     _convert(file.limits, Limits, source, "limits")
     _convert(file.permissions, Permissions, source, "permissions")
     _convert(file.serve, Serve, source, "serve")
+    _convert(file.terminal, Terminal, source, "terminal")
     for name, settings in file.agents.items():
         entry = _convert(settings, _AgentEntry, source, f"agents.{name}")
         if entry.command is None and name not in BUILT_IN:
@@ -321,6 +340,7 @@ def _merge(layers: Sequence[_File]) -> _File:
         merged.agents |= layer.agents
         merged.limits |= layer.limits
         merged.serve |= layer.serve
+        merged.terminal |= layer.terminal
         rules = {
             name: [*merged.permissions.get(name, ()), *layer.permissions[name]]
             for name in ("allow", "deny")

@@ -83,6 +83,7 @@ class Program:
             "HOME": str(self.home),
             "TERM": "xterm",
             "PYTHONWARNINGS": "error",
+            "AGENTRT_TERMINAL_PLAIN": "true",
             # No test is about how long exactly these silences and farewells take.
             "AGENTRT_LIMITS_SETTLE": "0.3",
             "AGENTRT_LIMITS_STDIN_CLOSE": "0.5",

@@ -31,6 +31,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_agent(parser)
     _add_prompt(parser)
     _add_session(parser)
+    _add_terminal(parser)
     parser.set_defaults(cwd=".")
     commands = parser.add_subparsers(
         prog="agentrt", dest="subcommand", metavar="COMMAND", help=argparse.SUPPRESS
@@ -118,6 +119,20 @@ def _add_session(parser: argparse.ArgumentParser) -> None:
         type=_seconds,
         metavar="S",
         help="how long a cancelled agent may take to end its turn (10)",
+    )
+
+
+def _add_terminal(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("the terminal").add_argument
+    add(
+        "--color",
+        choices=("auto", "always", "never"),
+        help="colours: on a terminal unless NO_COLOR is set (auto), always, or never",
+    )
+    add(
+        "--plain",
+        action="store_true",
+        help="the conversation line by line, for screen readers and simple terminals",
     )
 
 

@@ -9,20 +9,43 @@ from __future__ import annotations
 import os
 import termios
 from collections import deque
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
 from .._errors import LocalProtocolError
-from .._model.events import Event, PermissionClosed, PermissionOpened
+from .._model.events import Event, Item, PermissionClosed, PermissionOpened
 from .._runtime.session import Session
 from .lines import LineReader
 from .questions import Question, make_question, reject
 from .text import one_line
-from .transcript import Transcript
 
 INERT: Final = 0.5
 """Seconds in which nobody can have read the question yet."""
+
+
+class Shows(Protocol):
+    """Where questions are shown."""
+
+    def line(self, text: str) -> None:
+        """Some of what is asked, in a line."""
+        ...
+
+    def ask(self, prompt: str) -> None:
+        """What to type; the answer comes to `Asker.answer`."""
+        ...
+
+    def entered(self) -> None:
+        """The terminal has echoed an Enter."""
+        ...
+
+    def over(self) -> None:
+        """The question is not open any more."""
+        ...
+
+    def item(self, id: str | None) -> Item | None:
+        """What a question is about."""
+        ...
 
 
 class Asker:
@@ -32,9 +55,9 @@ class Asker:
     rejected.
     """
 
-    def __init__(self, session: Session, transcript: Transcript, *, can_ask: bool = True) -> None:
+    def __init__(self, session: Session, shows: Shows, *, can_ask: bool = True) -> None:
         self._session = session
-        self._transcript = transcript
+        self._shows = shows
         self._can_ask = can_ask
         self._waiting: deque[PermissionOpened] = deque()
         self._current: tuple[PermissionOpened, Question] | None = None
@@ -47,6 +70,10 @@ class Asker:
         """Whether a question is before the person."""
         return self._current is not None
 
+    def expects(self, line: str) -> bool:
+        """Whether this could be meant as an answer."""
+        return self._current is not None and self._current[1].expects(line)
+
     def take(self, event: Event) -> None:
         """Ask what is asked; take back what was decided elsewhere."""
         if isinstance(event, PermissionOpened):
@@ -55,7 +82,7 @@ class Asker:
         elif isinstance(event, PermissionClosed):
             self._waiting = deque(w for w in self._waiting if w.request != event.request)
             if self._current is not None and self._current[0].request == event.request:
-                self._transcript.line("The question is over.")
+                self._shows.line("The question is over.")
                 self._over()
         else:
             return
@@ -68,7 +95,7 @@ class Asker:
         request, question = self._current
         early = trio.current_time() - self._shown_at < INERT
         if line is None:
-            self._transcript.line("Rejected.")
+            self._shows.line("Rejected.")
             reject(self._session, request)
         elif early and not question.expects(line):
             return False
@@ -79,7 +106,7 @@ class Asker:
             try:
                 more = question.take(line)
             except LocalProtocolError as error:  # it was decided elsewhere meanwhile
-                self._transcript.line(one_line(str(error)))
+                self._shows.line(one_line(str(error)))
                 more = None
             if more is not None:
                 self._show(more)
@@ -107,7 +134,7 @@ class Asker:
             with trio.CancelScope() as self._reading:
                 line = await reader.readline()
                 if line is not None:
-                    self._transcript.out.at_line_start = True  # the terminal echoed the Enter
+                    self._shows.entered()
                 self.answer(line)
             self._reading = None
 
@@ -116,11 +143,11 @@ class Asker:
     def _next(self) -> None:
         while self._current is None and self._waiting:
             request = self._waiting.popleft()
-            item = self._transcript.item(request.item)
+            item = self._shows.item(request.item)
             question = make_question(self._session, request, item) if self._can_ask else None
             if question is None:
                 why = "it cannot be asked here" if self._can_ask else "nobody can be asked here"
-                self._transcript.line(f"rejected, {why}: {one_line(request.title)}")
+                self._shows.line(f"rejected, {why}: {one_line(request.title)}")
                 reject(self._session, request)
                 continue
             self._current = request, question
@@ -130,6 +157,7 @@ class Asker:
 
     def _over(self) -> None:
         self._current = None
+        self._shows.over()
         if self._reading is not None:
             self._reading.cancel()
 
@@ -137,5 +165,5 @@ class Asker:
         """Some lines, and the question behind them."""
         assert self._current is not None
         for line in lines:
-            self._transcript.line(line)
-        self._transcript.ask(self._current[1].prompt)
+            self._shows.line(line)
+        self._shows.ask(self._current[1].prompt)

@@ -13,7 +13,8 @@ from .._model.events import Command as AgentCommand
 from .text import one_line
 
 if TYPE_CHECKING:
-    from .repl import Repl
+    from .._runtime.session import Session
+    from .conversation import Conversation
 
 
 class Command(Struct, frozen=True):
@@ -21,31 +22,39 @@ class Command(Struct, frozen=True):
 
     name: str
     description: str
-    run: Callable[[Repl, str], Awaitable[None]]
+    run: Callable[[Conversation, str], Awaitable[None]]
     hint: str = ""
 
 
-async def _help(repl: Repl, argument: str) -> None:
+async def _help(repl: Conversation, argument: str) -> None:
     repl.say("A line is a prompt; a \\ at its end goes on in the next one. Beside prompts:")
     _table(repl, [(f"/{c.name} {c.hint}".rstrip(), c.description) for c in COMMANDS.values()])
     session = repl.session
     commands = session.snapshot().commands if session is not None else []
     if commands:
         repl.say("The agent's own (// before a name that is also one of the above):")
-        _table(repl, [(_name(c), one_line(c.description)) for c in commands])
+        _table(
+            repl,
+            [(f"{_name(c)} {one_line(c.hint or '')}", one_line(c.description)) for c in commands],
+        )
+
+
+def agent_commands(session: Session) -> list[tuple[str, str]]:
+    """The agent's commands: how each is typed, and what it does."""
+    return [(_name(c), c.description) for c in session.snapshot().commands]
 
 
 def _name(command: AgentCommand) -> str:
     """How a command of the agent is typed."""
     slash = "//" if command.name in COMMANDS else "/"
-    return f"{slash}{one_line(command.name)} {one_line(command.hint or '')}".rstrip()
+    return slash + one_line(command.name)
 
 
-async def _quit(repl: Repl, argument: str) -> None:
+async def _quit(repl: Conversation, argument: str) -> None:
     repl.leave()
 
 
-async def _agent(repl: Repl, argument: str) -> None:
+async def _agent(repl: Conversation, argument: str) -> None:
     config = repl.setup.config
     if argument:
         repl.leave(next=repl.setup.changed(resolve_agent(argument, config)))
@@ -57,11 +66,11 @@ async def _agent(repl: Repl, argument: str) -> None:
     repl.say("/agent NAME begins a conversation with another one.")
 
 
-async def _new(repl: Repl, argument: str) -> None:
+async def _new(repl: Conversation, argument: str) -> None:
     repl.leave(next=repl.setup.changed(repl.setup.agent))
 
 
-async def _mode(repl: Repl, argument: str) -> None:
+async def _mode(repl: Conversation, argument: str) -> None:
     session = repl.session
     if session is None:
         return
@@ -71,7 +80,7 @@ async def _mode(repl: Repl, argument: str) -> None:
     _choices(repl, "mode", modes.modes if modes else [], modes.mode if modes else None)
 
 
-async def _model(repl: Repl, argument: str) -> None:
+async def _model(repl: Conversation, argument: str) -> None:
     session = repl.session
     if session is None:
         return
@@ -81,7 +90,7 @@ async def _model(repl: Repl, argument: str) -> None:
     _choices(repl, "model", modes.models if modes else [], modes.model if modes else None)
 
 
-def _choices(repl: Repl, what: str, choices: list[Choice], current: str | None) -> None:
+def _choices(repl: Conversation, what: str, choices: list[Choice], current: str | None) -> None:
     if not choices:
         repl.say(f"The agent has no {what} to choose.")
     for choice in choices:
@@ -90,7 +99,7 @@ def _choices(repl: Repl, what: str, choices: list[Choice], current: str | None) 
         repl.say(f"{mark} {one_line(choice.id)}{description}")
 
 
-async def _queue(repl: Repl, argument: str) -> None:
+async def _queue(repl: Conversation, argument: str) -> None:
     word, _, number = argument.partition(" ")
     if word == "clear":
         repl.held.clear()
@@ -113,11 +122,11 @@ async def _queue(repl: Repl, argument: str) -> None:
         repl.say("No prompt is waiting.")
 
 
-def _prompts(repl: Repl) -> list[str]:
+def _prompts(repl: Conversation) -> list[str]:
     return [prompt.text for prompt in (*repl.held, *repl.waiting)]
 
 
-async def _cost(repl: Repl, argument: str) -> None:
+async def _cost(repl: Conversation, argument: str) -> None:
     usage = repl.session.snapshot().usage if repl.session is not None else None
     if usage is None:
         repl.say("The agent has not told.")
@@ -131,7 +140,7 @@ async def _cost(repl: Repl, argument: str) -> None:
         repl.say(f"cost     {usage.cost:.4f} {one_line(usage.currency or 'USD')}")
 
 
-async def _session(repl: Repl, argument: str) -> None:
+async def _session(repl: Conversation, argument: str) -> None:
     session = repl.session
     if session is not None:
         repl.say(f"agent    {one_line(session.agent.name)} {one_line(session.agent.version or '')}")
@@ -139,7 +148,7 @@ async def _session(repl: Repl, argument: str) -> None:
         repl.say(f"folder   {repl.setup.cwd}")
 
 
-def _table(repl: Repl, rows: list[tuple[str, str]]) -> None:
+def _table(repl: Conversation, rows: list[tuple[str, str]]) -> None:
     width = max(len(name) for name, _ in rows)
     for name, description in rows:
         repl.say(f"  {name.ljust(width)}  {description}")

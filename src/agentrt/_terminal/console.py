@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
+from .._config import ColorChoice
 from .._errors import AgentrtError, AgentStartError
 from .._model.content import JsonObject
 from .output import Output, encoding_of, open_output
@@ -67,15 +68,17 @@ def stderr_of(data: object) -> str:
 
 
 @asynccontextmanager
-async def open_console(on_closed: Callable[[OSError], None]) -> AsyncIterator[Console]:
+async def open_console(
+    on_closed: Callable[[OSError], None], color: ColorChoice = "auto"
+) -> AsyncIterator[Console]:
     """The console of this process. `on_closed` is told when standard output cannot be written any
     more; standard error may be closed without anybody minding."""
     encoding = encoding_of(sys.stdout)
-    async with open_output(1, encoding=encoding, on_closed=on_closed) as out:
+    async with open_output(1, encoding=encoding, color=color, on_closed=on_closed) as out:
         if out.is_terminal and os.isatty(2) and os.fstat(1).st_rdev == os.fstat(2).st_rdev:
             yield Console(out, out)
         else:
-            async with open_output(2, encoding=encoding_of(sys.stderr)) as err:
+            async with open_output(2, encoding=encoding_of(sys.stderr), color=color) as err:
                 yield Console(out, err)
 
 

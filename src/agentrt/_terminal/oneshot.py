@@ -58,7 +58,7 @@ async def one_shot(
     with trio.open_signal_receiver(*ending_signals()) as signals:
         async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(ending.obey, signals, nursery.cancel_scope)
-            async with open_console(ending.cannot_write) as console:
+            async with open_console(ending.cannot_write, setup.config.terminal.color) as console:
                 ending.console = console
                 with ending.scope:
                     try:

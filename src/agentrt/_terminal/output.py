@@ -14,6 +14,7 @@ from typing import Final
 
 import trio
 
+from .._config import ColorChoice
 from .text import safe, without_controls
 
 ROOM: Final = 1024 * 1024
@@ -26,9 +27,9 @@ class Output:
     When nobody reads it any more, what is written goes nowhere.
     """
 
-    def __init__(self, fd: int, encoding: str) -> None:
+    def __init__(self, fd: int, encoding: str, color: ColorChoice) -> None:
         self.is_terminal = os.isatty(fd)
-        self.colour = self.is_terminal and _wants_colour()
+        self.colour = wants_colour(fd, color)
         self.at_line_start = True
         self.count = 0
         """How many times something was written."""
@@ -58,7 +59,7 @@ class Output:
 
     def say(self, text: str) -> None:
         """The same for running text of an agent, which has no power here."""
-        self.write(safe(text) if self.is_terminal else without_controls(text))
+        self.write(safe(text) if self.is_terminal or self.colour else without_controls(text))
 
     def line(self, text: str = "") -> None:
         """A line of its own, of our own."""
@@ -116,11 +117,15 @@ class Output:
 
 @asynccontextmanager
 async def open_output(
-    fd: int, *, encoding: str = "utf-8", on_closed: Callable[[OSError], None] = lambda error: None
+    fd: int,
+    *,
+    encoding: str = "utf-8",
+    color: ColorChoice = "auto",
+    on_closed: Callable[[OSError], None] = lambda error: None,
 ) -> AsyncIterator[Output]:
     """An `Output` on a descriptor. Leaving the block normally writes out what waits; by an error
     or a cancellation it gives up what waits. `on_closed` is told why nothing can be written."""
-    output = Output(fd, encoding)
+    output = Output(fd, encoding, color)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(output._run, on_closed)
         yield output
@@ -139,5 +144,9 @@ def forget_stdout() -> None:
     os.close(null)
 
 
-def _wants_colour() -> bool:
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def wants_colour(fd: int, color: ColorChoice) -> bool:
+    """Whether there are to be colours on a descriptor."""
+    if color == "auto":
+        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        return os.isatty(fd) and not plain
+    return color == "always"

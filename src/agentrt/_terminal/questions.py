@@ -83,6 +83,9 @@ class Choice:
         self._session = session
         self._request = request
         self._details = _details(request, item)
+        self._rejects = choose_option(request.options, Deny())
+        self._why = False
+        """The reason for a rejection is to be typed."""
         self._options: dict[str, str] = {}
         self._offered: list[str] = []
         for number, option in enumerate(request.options, 1):
@@ -93,10 +96,12 @@ class Choice:
             name = one_line(option.name, 300)
             called = "" if name.casefold() == words else f"   │ “{name}”"
             self._offered.append(f"  {key}  {words}{called}")
+        if self._rejects is not None:
+            self._offered.append("  r  reject, and say why")
 
     @property
     def prompt(self) -> str:
-        return f"{'/'.join(self._options)}? "
+        return "what should it know? " if self._why else f"{'/'.join(self._options)}? "
 
     def lines(self) -> list[str]:
         shown, more = _shortened(self._details)
@@ -108,9 +113,15 @@ class Choice:
         ]
 
     def expects(self, line: str) -> bool:
-        return line in self._options or line == "d"
+        return self._why or line in self._options or line in ("d", "r")
 
     def take(self, line: str) -> list[str] | None:
+        if self._why and self._rejects is not None:
+            self._session.answer(self._request.request, self._rejects.id, note=line.strip())
+            return None
+        if line == "r" and self._rejects is not None:
+            self._why = True
+            return []
         if line == "d":
             return [*(f"  │ {each}" for each in self._details), *self._offered]
         option = self._options.get(line)

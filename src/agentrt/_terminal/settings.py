@@ -24,6 +24,7 @@ async def show_config(config: Config, *, as_json: bool) -> int:
         "limits": _given(Limits()) | config.limits,
         "permissions": _given(config.permissions),
         "serve": _hidden(_given(config.serve), "token", "viewer_token"),
+        "terminal": _given(config.terminal),
     }
     agents = {name: _agent(agent) for name, agent in config.agents.items()}
     if as_json:

@@ -121,6 +121,13 @@ class Transcript:
         self.out.write(self.out.bold(prompt))
         self._blank = False
 
+    def entered(self) -> None:
+        """The terminal has echoed an Enter."""
+        self.out.at_line_start = True
+
+    def over(self) -> None:
+        """What was asked has been answered."""
+
     def _gap(self) -> None:
         """An empty line, unless there is one."""
         if not self.out.at_line_start:

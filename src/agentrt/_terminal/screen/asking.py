@@ -1,0 +1,55 @@
+"""The agent's questions above the prompt, and the answer to them in a line of its own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..._model.events import Item
+from ..text import one_line
+from .cards import look_of
+from .interface import Interface
+from .story import Story
+from .terminal import Screen
+
+_BAR: Final = "  │ "
+
+
+class OnScreen:
+    """Where an `Asker` shows its questions."""
+
+    def __init__(self, screen: Screen, interface: Interface, story: Story) -> None:
+        self._screen = screen
+        self._interface = interface
+        self._story = story
+
+    def line(self, text: str) -> None:
+        page = self._story.page
+        if text.startswith(_BAR):
+            look = look_of(text.removeprefix(_BAR))
+            bar = ("dim", _BAR), ("" if look == "dim" else look, text.removeprefix(_BAR))
+            page.line(*bar, kind="ask")
+        elif text.startswith("  "):
+            page.line(("bold", text[:4]), ("", text[4:]), kind="ask")
+        else:
+            page.line(("ask", text), kind="ask")
+
+    def ask(self, prompt: str) -> None:
+        self._screen.do(self._interface.ask, prompt)
+
+    def entered(self) -> None:
+        pass  # the prompt is ours
+
+    def over(self) -> None:
+        self._screen.do(self._interface.stop_asking)
+
+    def item(self, id: str | None) -> Item | None:
+        card = self._story.cards.get(id) if id is not None else None
+        if card is None:
+            return None
+        card.diffs_seen = True
+        return card.item
+
+
+def kept_answer(text: str) -> str:
+    """What to say about text that was no answer."""
+    return f"“{one_line(text, 60)}” is no answer; it is kept with what you were typing."

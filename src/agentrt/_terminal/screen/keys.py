@@ -1,0 +1,90 @@
+"""What the keys do, beside those that edit as everywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.application import get_app
+from prompt_toolkit.filters import Condition, has_completions, has_focus, is_searching
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+if TYPE_CHECKING:
+    from .interface import Interface
+
+
+def bindings(interface: Interface) -> KeyBindings:
+    """The key bindings of the prompt and of the question."""
+    keys = KeyBindings()
+    draft, answer, listener = interface.draft, interface.answer, interface.listener
+    writing, answering = has_focus(draft), has_focus(answer)
+    busy = Condition(lambda: interface.live.busy)
+
+    @keys.add("enter", filter=writing & ~is_searching)
+    def _enter(event: KeyPressEvent) -> None:
+        state = draft.complete_state
+        if state is not None and state.current_completion is not None:
+            draft.complete_state = None
+        elif draft.document.current_line_before_cursor.endswith("\\"):
+            draft.delete_before_cursor()
+            draft.newline(copy_margin=False)
+        else:
+            text = draft.text
+            draft.append_to_history()
+            draft.reset()
+            interface.post(listener.entered, text)
+
+    @keys.add("escape", "enter", filter=writing)
+    @keys.add("c-j", filter=writing)
+    def _newline(event: KeyPressEvent) -> None:
+        draft.newline(copy_margin=False)
+
+    @keys.add("enter", filter=answering)
+    @keys.add("c-j", filter=answering)
+    def _answer(event: KeyPressEvent) -> None:
+        text = answer.text
+        answer.reset()
+        interface.post(listener.answered, text)
+
+    @keys.add("c-c", filter=~is_searching)
+    def _interrupt(event: KeyPressEvent) -> None:
+        answer.reset()
+        interface.post(listener.interrupt_key, bool(draft.text))
+
+    @keys.add("escape", filter=busy & writing & ~has_completions & ~is_searching)
+    def _escape(event: KeyPressEvent) -> None:
+        interface.post(listener.escape_key)
+
+    @keys.add("escape", filter=has_completions)
+    def _no_completion(event: KeyPressEvent) -> None:
+        draft.cancel_completion()
+
+    @keys.add("c-d", filter=writing & Condition(lambda: not draft.text))
+    def _end(event: KeyPressEvent) -> None:
+        interface.post(listener.end_key)
+
+    @keys.add("c-d", filter=answering & Condition(lambda: not answer.text))
+    def _no_answer(event: KeyPressEvent) -> None:
+        interface.post(listener.answered, None)
+
+    @keys.add("s-tab", filter=~has_completions)
+    def _mode(event: KeyPressEvent) -> None:
+        interface.post(listener.mode_key)
+
+    @keys.add("c-o")
+    def _expand(event: KeyPressEvent) -> None:
+        interface.post(listener.expand_key)
+
+    @keys.add("escape", "up", filter=writing)
+    def _take_back(event: KeyPressEvent) -> None:
+        interface.post(listener.take_back_key)
+
+    @keys.add("c-x", "c-e", filter=writing)
+    @keys.add("c-g", filter=writing & ~is_searching)
+    def _editor(event: KeyPressEvent) -> None:
+        interface.post(listener.edit_key, draft.text)
+
+    @keys.add("c-z")
+    def _suspend(event: KeyPressEvent) -> None:
+        get_app().suspend_to_background()
+
+    return keys

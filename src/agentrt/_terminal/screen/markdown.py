@@ -1,0 +1,227 @@
+"""The agent's Markdown, block by block: what is finished is rendered once and never again.
+
+A block ends at an empty line, at the next item of a list, with its fence. Long ones go in pieces,
+so that nothing waits for the end of ten thousand lines. Line ends stay where the agent put them;
+HTML, entities and images are text, so nothing of what it said gets lost.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import ClassVar, Final
+
+from markdown_it import MarkdownIt
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
+from rich.padding import Padding
+from rich.style import Style
+from rich.syntax import Syntax
+from rich.text import Text
+from rich.theme import Theme
+
+from ..text import safe
+
+PIECE: Final = 60
+"""Lines after which a block goes on in the next piece."""
+
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})[^`]*$")
+_ITEM: Final = re.compile(r"( {0,3})([-*+]|\d{1,9}[.)])( |$)")
+_TABLE: Final = re.compile(r" {0,3}\|")
+_MARKUP: Final = re.compile(
+    r"[*_`~\\\[\]<>|#\t]|^ *([-+=]+|\d+[.)]) |^ {4}|^ {0,3}[-=]{2,}$|  $", re.MULTILINE
+)
+"""What may make a line more than plain text."""
+
+
+class Blocks:
+    """Cuts a text that comes in pieces into blocks. Each block comes with whether an empty line
+    stands before it."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._rest: list[str] = []
+        self._fence = ""
+        self._opening = ""
+        self._list = False
+        self._gap = False
+        self._apart = False
+
+    @property
+    def tail(self) -> str:
+        """What is not part of a finished block yet."""
+        return "\n".join([*self._lines, "".join(self._rest)])
+
+    def feed(self, text: str) -> list[tuple[str, bool]]:
+        """Take more text; the blocks that it finishes."""
+        out: list[tuple[str, bool]] = []
+        *lines, rest = text.split("\n")
+        if lines:
+            lines[0] = "".join(self._rest) + lines[0]
+            self._rest = []
+        for line in lines:
+            self._line(line, out)
+        if rest:
+            self._rest.append(rest)
+        return out
+
+    def end(self) -> list[tuple[str, bool]]:
+        """The text is over; what is left."""
+        out: list[tuple[str, bool]] = []
+        if self._rest:
+            self._line("".join(self._rest), out)
+            self._rest = []
+        self._flush(out)
+        self._fence = ""
+        return out
+
+    def _line(self, line: str, out: list[tuple[str, bool]]) -> None:
+        if self._fence:
+            self._lines.append(line)
+            if line.strip() == self._fence or (
+                line.strip().startswith(self._fence) and not line.strip().strip(self._fence[0])
+            ):
+                self._fence = ""
+                self._flush(out)
+            elif len(self._lines) >= PIECE:
+                self._lines.append(self._fence)
+                self._flush(out)
+                self._lines.append(self._opening)
+                self._apart = False
+            return
+        if not line.strip():
+            if self._list:
+                self._gap = True  # it may go on behind this
+            else:
+                self._flush(out)
+                self._apart = True
+            return
+        item = _ITEM.match(line)
+        if self._gap:
+            self._gap = False
+            if item is None and not line.startswith(" "):
+                self._flush(out)
+            self._apart = self._apart or not self._lines
+            if self._lines and item is None:
+                self._lines.append("")
+            elif self._lines:
+                self._flush(out)
+                self._apart = True
+        fence = _FENCE.match(line)
+        if fence is not None and not (self._list and line.startswith("  ")):
+            self._flush(out)
+            self._fence, self._opening = fence[1], line.strip()
+        elif item is not None and len(item[1]) < 2:
+            self._flush(out)
+            self._list = True
+        self._lines.append(line)
+        if len(self._lines) >= PIECE and not _TABLE.match(line):
+            self._flush(out)
+
+    def _flush(self, out: list[tuple[str, bool]]) -> None:
+        if self._lines:
+            out.append(("\n".join(self._lines), self._apart))
+        elif self._apart:
+            return
+        self._lines = []
+        self._list = self._gap = self._apart = False
+
+
+class Renderer:
+    """Renders blocks as text for the terminal."""
+
+    def __init__(self, *, colour: bool) -> None:
+        self._file = io.StringIO()
+        self._console = Console(
+            file=self._file,
+            force_terminal=True,
+            color_system="standard" if colour else None,
+            no_color=not colour,
+            legacy_windows=False,
+            highlight=False,
+            emoji=False,
+            theme=_THEME,
+            _environ={},
+        )
+
+    def __call__(self, block: str, width: int) -> str:
+        """A block as whole lines."""
+        block = safe(block)
+        if not _MARKUP.search(block) and all(len(line) < width for line in block.split("\n")):
+            return block + "\n"
+        self._console.width = max(20, width)
+        self._console.print(_Markdown(block), soft_wrap=False)
+        text = self._file.getvalue()
+        self._file.seek(0)
+        self._file.truncate()
+        lines = [_BLANK_END.sub(r"\1", line) for line in text.split("\n")]
+        while lines and not _LOOK.sub("", lines[0]):
+            del lines[0]
+        while lines and not _LOOK.sub("", lines[-1]):
+            del lines[-1]
+        return "".join(f"{line}\n" for line in lines)
+
+
+_LOOK: Final = re.compile(r"\x1b\[[0-9;]*m")
+_BLANK_END: Final = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")
+
+_PARSER: Final = (
+    MarkdownIt("commonmark", {"html": False})
+    .enable(["strikethrough", "table"])
+    .disable(["entity", "image", "reference", "html_block", "html_inline"])
+)
+
+
+class _Heading(Heading):
+    """Left, and without a frame."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        self.text.justify = "left"
+        yield self.text
+
+
+class _Code(CodeBlock):
+    """Code in the terminal's own colours, indented; lines that are too long are the terminal's to
+    break, so that they can be copied whole."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        code = str(self.text).removesuffix("\n")
+        if console.no_color or console.color_system is None:
+            text = Text(code)
+        else:
+            text = Syntax(code, self.lexer_name, theme="ansi_dark").highlight(code)
+            text.rstrip()
+        yield Padding(text, (0, 0, 0, 2), expand=False)
+
+
+class _Markdown(Markdown):
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "heading_open": _Heading,
+        "fence": _Code,
+        "code_block": _Code,
+    }
+
+    def __init__(self, markup: str) -> None:
+        super().__init__("", hyperlinks=False)
+        self.parsed = _PARSER.parse(markup)
+        for token in self.parsed:
+            for child in token.children or ():
+                if child.type == "softbreak":
+                    child.type = "hardbreak"
+
+
+_THEME: Final = Theme(
+    {
+        "markdown.code": Style(color="cyan"),
+        "markdown.h1": Style(bold=True, underline=True),
+        "markdown.h2": Style(bold=True, underline=True),
+        "markdown.h3": Style(bold=True),
+        "markdown.h4": Style(bold=True, italic=True),
+        "markdown.link": Style(underline=True),
+        "markdown.link_url": Style(color="blue"),
+        "markdown.block_quote": Style(italic=True),
+        "markdown.item.bullet": Style(bold=True),
+        "markdown.item.number": Style(bold=True),
+    }
+)

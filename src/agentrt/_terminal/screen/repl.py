@@ -1,0 +1,394 @@
+"""The conversation on a screen: what the keys do, what is shown when, one frame after the other."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Final
+
+import trio
+
+from ... import __version__
+from ..._errors import AgentrtError
+from ..._model.content import plain_text
+from ..._model.events import CommandsChanged, Event, Item, StateChanged, TurnEnded, TurnStarted
+from ..._runtime.scopes import bare_errors
+from ..._runtime.session import Session
+from ..asking import Asker
+from ..commands import COMMANDS, agent_commands
+from ..console import quoted
+from ..conversation import HISTORY, TWICE, Conversation
+from ..setup import Setup
+from ..signals import ending_signals
+from ..text import one_line, plain
+from ..transcript import tool_title
+from .asking import OnScreen, kept_answer
+from .completion import Words
+from .editor import edit
+from .history import open_history
+from .interface import Interface, Live
+from .shell import Shell
+from .status import status_line
+from .story import Page, Story
+from .style import Fragments, Painter
+from .terminal import Screen, open_screen
+
+FRAME: Final = 0.03
+"""Seconds between two frames, at the least."""
+TICK: Final = 0.12
+"""Seconds between two frames while something moves."""
+ROOM: Final = 64 * 1024
+"""Characters that may wait for the next frame."""
+
+
+async def converse(setup: Setup, *, colour: bool) -> int:
+    """Talk until it is left; returns the exit status."""
+    with trio.open_signal_receiver(*ending_signals()) as signals:
+        repl = ScreenRepl(setup, colour=colour)
+        async with bare_errors(), open_screen(repl.interface, colour=colour) as screen:
+            repl.screen = screen
+            async with trio.open_nursery() as nursery:
+                repl.nursery = nursery
+                nursery.start_soon(repl.obey, signals)
+                nursery.start_soon(screen.serve)
+                nursery.start_soon(repl.watch_terminal)
+                nursery.start_soon(repl.draw)
+                status = await repl.run(setup)
+                nursery.cancel_scope.cancel(reason="left")
+            await screen.paint(repl.page.take(), Live())
+    return status
+
+
+class ScreenRepl(Conversation):
+    """Shows it on a `Screen`. Its keys are those of `Listener`."""
+
+    def __init__(self, setup: Setup, *, colour: bool) -> None:
+        super().__init__()
+        self.screen: Screen
+        self.nursery: trio.Nursery
+        self.page = Page(Painter(colour=colour))
+        self._words = Words(setup.cwd)
+        self.interface = Interface(self, open_history(setup.cwd), self._words)
+        self._story = Story(self.page, self._width)
+        self._asker: Asker | None = None
+        self._shell: Shell | None = None
+        self._dirty = trio.Event()
+        self._taken = trio.Event()
+        self._since = 0.0
+        self._hint = ""
+        self._hint_until = 0.0
+        self._leave_when_done = False
+
+    def _width(self) -> int:
+        return self.screen.size.columns
+
+    # --- how it is shown
+
+    def say(self, text: str) -> None:
+        self.page.write(text + "\n", "ours")
+        self._dirty.set()
+
+    def tell(self, text: str, stderr: str = "") -> None:
+        self.page.line(("bad", "agentrt: "), ("", plain(text)), kind="told")
+        for line in quoted(stderr):
+            self.page.line(("dim", line), kind="told")
+        self._dirty.set()
+
+    def hint(self, text: str) -> None:
+        """Say something in passing, in the line below the prompt."""
+        self._hint = text
+        self._hint_until = trio.current_time() + TWICE
+        self._dirty.set()
+
+    def began(self, setup: Setup) -> None:
+        self._asker = None
+        self._story = Story(self.page, self._width)
+        self._since = trio.current_time()
+        self._words.commands = _own_commands()
+        self._dirty.set()
+
+    def opened(self, session: Session, nursery: trio.Nursery) -> None:
+        self._asker = Asker(session, OnScreen(self.screen, self.interface, self._story))
+        agent = session.agent
+        name = f"{one_line(agent.name)} {one_line(agent.version or '')}".strip()
+        home = os.path.expanduser("~")
+        folder = os.path.abspath(self.setup.cwd)
+        if folder == home or folder.startswith(home + "/"):
+            folder = "~" + folder[len(home) :]
+        self.page.line(
+            ("bold", f"agentrt {__version__}"),
+            ("dim", " · "),
+            ("you", name),
+            ("dim", f" · {one_line(folder)}"),
+            kind="head",
+        )
+        self.page.line(
+            ("dim", "/help says what can be typed · ctrl-c stops the agent · ctrl-d leaves"),
+            kind="head",
+        )
+        if self.setup.note:
+            self.page.line(("warn", self.setup.note), kind="head")
+        self._show_history(session.snapshot().items)
+        self._learn_commands(session)
+
+    def _show_history(self, items: list[Item]) -> None:
+        """The end of the conversation that is gone on with."""
+        told = [item for item in items if item.replay and item.parent is None]
+        if len(told) > HISTORY:
+            self.page.line(("dim", f"… {len(told) - HISTORY} more before this"), kind="head")
+        for item in told[-HISTORY:]:
+            if item.type == "user":
+                self._story.prompt(plain_text(item.content))
+            elif item.type == "tool":
+                self.page.line(("good", "✓ "), ("dim", tool_title(item)), kind="card")
+            elif item.type == "text":
+                self._story.answer(item.text or plain_text(item.content))
+
+    def _learn_commands(self, session: Session) -> None:
+        self._words.commands = _own_commands() + [
+            (name, description) for name, description in agent_commands(session)
+        ]
+
+    def take(self, event: Event) -> None:
+        self._story.take(event)
+        if self._asker is not None:
+            self._asker.take(event)
+        match event:
+            case TurnStarted():
+                self._since = trio.current_time()
+            case StateChanged():
+                pass
+            case CommandsChanged() if self.session is not None:
+                self._learn_commands(self.session)
+            case TurnEnded():
+                self._since = trio.current_time()
+            case _:
+                pass
+        self._dirty.set()
+
+    def settled(self) -> None:
+        self._dirty.set()
+        if self._leave_when_done and not self.busy:
+            self.leave()
+
+    def closed(self) -> None:
+        self.screen.do(self.interface.stop_asking)
+
+    async def room(self) -> None:
+        while self.page.size > ROOM:
+            await self._taken.wait()
+
+    def restore(self) -> None:
+        self.screen.restore()
+
+    async def watch_terminal(self) -> None:
+        """A terminal that is gone ends it."""
+        await self.screen.gone.wait()
+        self.leave(128 + signal.SIGHUP)
+
+    # --- frames
+
+    async def draw(self) -> None:
+        """Draw what there is to be seen. Runs until it is cancelled."""
+        while True:
+            with trio.move_on_after(TICK if self._moving else TWICE):
+                await self._dirty.wait()
+            self._dirty = trio.Event()
+            text = self.page.take()
+            taken, self._taken = self._taken, trio.Event()
+            taken.set()
+            await self.screen.paint(text, self._live())
+            await trio.sleep(FRAME)
+
+    @property
+    def _moving(self) -> bool:
+        return self.phase in ("starting", "running", "cancelling") or self._shell is not None
+
+    def _live(self) -> Live:
+        now = trio.current_time()
+        size = self.screen.size
+        above = self._story.live(now)
+        if self._shell is not None:
+            words = one_line(self._shell.command, size.columns - 30)
+            above += [("busy", "$ "), ("", words), ("dim", "   ctrl-c ends it\n")]
+        above += self._queue_lines(size.columns)
+        above = _last(above, size.lines - 8, size.columns)
+        running = self.phase not in ("idle", "dead", "closed")
+        agent = self.session.agent.name if self.session is not None else self.setup.agent.name
+        snapshot = self.session.snapshot() if self.session is not None else None
+        status = status_line(
+            self.phase,
+            now - self._since if running else None,
+            agent=agent,
+            modes=snapshot.modes if snapshot is not None else None,
+            usage=snapshot.usage if snapshot is not None else None,
+            queue=len(self.waiting),
+            hint=self._hint if now < self._hint_until else self._standing_hint(),
+            now=now,
+            width=size.columns,
+        )
+        return Live(
+            above=[("", "\n"), *above] if above else [("", "")], status=status, busy=running
+        )
+
+    def _standing_hint(self) -> str:
+        if self._leave_when_done:
+            return "leaves when this is done"
+        if self.left.is_set():
+            return "leaving …"
+        return "esc stops it" if self.phase == "running" else ""
+
+    def _queue_lines(self, width: int) -> Fragments:
+        shown: Fragments = []
+        for typed in (*self.held, *self.waiting):
+            shown += [("you", "⏎ "), ("dim", f"{one_line(typed.text, max(10, width - 4))}\n")]
+        if self.held:
+            shown.append(("dim", "  held back; Enter goes on with them, alt-up takes one back\n"))
+        elif self.waiting:
+            shown.append(("dim", "  sent when it is done; alt-up takes it back\n"))
+        return shown
+
+    # --- keys
+
+    def entered(self, text: str) -> None:
+        text = text.strip()
+        self._leave_when_done = False
+        if text.startswith("!") and text != "!":
+            self.nursery.start_soon(self._run_shell, text[1:].strip())
+        else:
+            if text.startswith("/") and not text.startswith("//"):
+                name = text[1:].partition(" ")[0]
+                if name in COMMANDS:
+                    self.page.line(("you", f"❯ {one_line(text)}"), kind="you")
+            self.typed(text, self.nursery)
+        self._dirty.set()
+
+    def answered(self, text: str | None) -> None:
+        asker = self._asker
+        if asker is None or not asker.asking:
+            if text:
+                self.screen.do(self.interface.add_to_draft, text)
+            return
+        if text is not None and not asker.expects(text):
+            if not text.strip():
+                return
+            self.screen.do(self.interface.add_to_draft, text)
+            self.page.line(("warn", kept_answer(text)), kind="ask")
+        asker.answer(text)
+        self._dirty.set()
+
+    def interrupted(self) -> None:
+        if not self.screen.is_lent:
+            self.interrupt_key(draft=False)
+
+    def interrupt_key(self, draft: bool) -> None:
+        if self._shell is not None:
+            self._shell.stop()
+            return
+        match self.interrupt(draft=draft):
+            case "stopping":
+                self.hint("stopping; ctrl-c again leaves")
+            case "idle":
+                if draft:
+                    self.screen.do(self.interface.forget_draft)
+                self.hint("ctrl-c again leaves")
+            case "leaving":
+                self.hint("leaving …")
+
+    def escape_key(self) -> None:
+        if self.phase in ("running", "waiting"):
+            self.stop()
+            self.hint("stopping")
+
+    def end_key(self) -> None:
+        if self.busy and not self._leave_when_done and self.session is not None:
+            self._leave_when_done = True
+            if self._asker is not None:
+                self._asker.stop_asking()
+            self.hint("leaves when this is done; ctrl-d again leaves now")
+        else:
+            self.leave()
+
+    def mode_key(self) -> None:
+        session = self.session
+        modes = session.modes if session is not None else None
+        if session is None or modes is None or not modes.modes:
+            self.hint("the agent has no modes")
+            return
+        ids = [choice.id for choice in modes.modes]
+        place = ids.index(modes.mode) + 1 if modes.mode in ids else 0
+        self.nursery.start_soon(self._set_mode, session, ids[place % len(ids)])
+
+    async def _set_mode(self, session: Session, mode: str) -> None:
+        try:
+            await session.set_mode(mode)
+        except AgentrtError as error:
+            self.tell_error(error)
+
+    def expand_key(self) -> None:
+        folded = self._story.folded
+        if folded is None:
+            self.hint("nothing is folded")
+        else:
+            self.page.write(folded.full(self.page.paint), "full", apart=True)
+            self._dirty.set()
+
+    def take_back_key(self) -> None:
+        queue = self.waiting or self.held
+        if queue:
+            self.screen.do(self.interface.add_to_draft, queue.pop().text)
+            self._dirty.set()
+
+    def edit_key(self, draft: str) -> None:
+        self.nursery.start_soon(self._edit, draft)
+
+    # --- other programs
+
+    async def _run_shell(self, command: str) -> None:
+        if self._shell is not None:
+            self.hint("a command is running; ctrl-c ends it")
+            return
+        self.page.line(("you", f"! {one_line(command)}"), kind="shell")
+        shell = self._shell = Shell(command, self.setup.cwd, self._show_output)
+        try:
+            status = await shell.run()
+        except OSError as error:
+            self.tell(f"the shell: {error.strerror}")
+        else:
+            if status:
+                self.page.line(("bad", f"exit status {status}"), kind="shell")
+        finally:
+            self._shell = None
+            self._dirty.set()
+
+    def _show_output(self, line: str) -> None:
+        self.page.write(plain(line.rstrip("\r")) + "\n", "shell")
+        self._dirty.set()
+
+    async def _edit(self, draft: str) -> None:
+        """Let the person's editor have the draft."""
+        try:
+            async with self.screen.lent():
+                text = await edit(draft)
+        except (OSError, ValueError) as error:
+            self.tell(f"the editor: {error}")
+        else:
+            self.screen.do(self.interface.set_draft, text)
+
+
+def _own_commands() -> list[tuple[str, str]]:
+    return [(f"/{c.name}", c.description) for c in COMMANDS.values()]
+
+
+def _last(fragments: Fragments, rows: int, width: int) -> Fragments:
+    """The end of it that fits into so many rows, broken into lines at newlines only."""
+    left = max(1, rows)
+    kept: Fragments = []
+    column = 0
+    for look, text in reversed(fragments):
+        left -= text.count("\n") + (column + len(text)) // max(1, width)
+        column = 0 if "\n" in text else column + len(text)
+        if left < 0:
+            break
+        kept.append((look, text))
+    return kept[::-1]

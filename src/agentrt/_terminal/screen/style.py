@@ -1,0 +1,69 @@
+"""What things look like, above the prompt (as escape sequences) and around it (as styles)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeAlias
+
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.styles import Style
+
+Fragments: TypeAlias = list[tuple[str, str]]
+"""Pieces of text, each with the name of its look."""
+
+
+class Look(NamedTuple):
+    sgr: str
+    """The parameters of its escape sequence."""
+    style: str
+    """The same for prompt_toolkit."""
+    colour: bool = False
+
+
+LOOKS: Final = {
+    "": Look("", ""),
+    "dim": Look("2", "dim"),
+    "bold": Look("1", "bold"),
+    "italic": Look("2;3", "dim italic"),
+    "you": Look("1;36", "bold ansicyan", colour=True),
+    "good": Look("32", "ansigreen", colour=True),
+    "bad": Look("31", "ansired", colour=True),
+    "warn": Look("33", "ansiyellow", colour=True),
+    "busy": Look("35", "ansimagenta", colour=True),
+    "ask": Look("1;33", "bold ansiyellow", colour=True),
+    "added": Look("32", "ansigreen", colour=True),
+    "removed": Look("31", "ansired", colour=True),
+    "place": Look("36", "ansicyan", colour=True),
+    "chosen": Look("7", "reverse"),
+}
+
+STYLE: Final = Style([(name, look.style) for name, look in LOOKS.items() if name])
+
+
+class Painter:
+    """Turns fragments into text for the terminal."""
+
+    def __init__(self, *, colour: bool) -> None:
+        self.colour = colour
+
+    def __call__(self, *fragments: tuple[str, str]) -> str:
+        return "".join(self.paint(look, text) for look, text in fragments)
+
+    def paint(self, look: str, text: str) -> str:
+        """Text in a look, each of its lines by itself."""
+        sgr = LOOKS[look].sgr
+        if LOOKS[look].colour and not self.colour:
+            sgr = "1" if sgr.startswith("1;") else ""
+        if not sgr or not text:
+            return text
+        return "\n".join(f"\x1b[{sgr}m{line}\x1b[0m" if line else "" for line in text.split("\n"))
+
+
+def styled(fragments: Fragments) -> StyleAndTextTuples:
+    """The same fragments for prompt_toolkit."""
+    return [(f"class:{look}" if look else "", text) for look, text in fragments]
+
+
+def colour_depth(*, colour: bool) -> ColorDepth:
+    """How many colours the terminal is used with: its own sixteen, which fit its background."""
+    return ColorDepth.DEPTH_4_BIT if colour else ColorDepth.DEPTH_1_BIT

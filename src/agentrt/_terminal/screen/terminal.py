@@ -1,0 +1,287 @@
+"""The terminal while a prompt lives at its bottom: a thread that edits and draws, and Trio's side.
+
+prompt_toolkit runs on asyncio, so it has a thread with a loop of its own, which ends with the block
+that opened it. Trio's side hands over frames: text that is finished and goes into the scrollback,
+together with what is drawn above the prompt from now on. A frame is one write, without a moment in
+which the terminal is not in raw mode, so no key is ever echoed or turned into a signal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import termios
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import Any, Final
+
+import trio
+from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from ..console import PARTING
+from ..output import encoding_of
+from .interface import Interface, Live
+
+_RESET: Final = b"\x1b[?2004l\x1b[?2026l\x1b[?25h\x1b[0m\r\n"
+"""No bracketed paste, no frame held back, a cursor, no colours."""
+
+
+class Screen:
+    """Trio's side of the terminal. Made by `open_screen`."""
+
+    def __init__(self, interface: Interface, saved: list[Any], *, colour: bool) -> None:
+        self.interface = interface
+        self._saved = saved
+        self.gone = trio.Event()
+        """The terminal cannot be used any more."""
+        self._token = trio.lowlevel.current_trio_token()
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._news = trio.Event()
+        self._ready = trio.Event()
+        self._painted = trio.Event()
+        self._scope = trio.CancelScope(shield=True)
+        self.is_lent = False
+        """Another program has the terminal, and gets its keys' signals."""
+        self._closing = False
+        self._back = asyncio.Event()
+        self._away = False
+        self._frame: tuple[str, Live] | None = None
+        self._output = _Terminal()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        interface.post = self._post
+        self._app: Application[None] = interface.make_application(
+            Vt100Input(sys.stdin), self._output, colour=colour
+        )
+
+    # --- Trio's side
+
+    @property
+    def size(self) -> os.terminal_size:
+        return self._output.size
+
+    async def paint(self, text: str, live: Live) -> None:
+        """Show a frame: whole lines of text, and what is above the prompt. Waits until it has been
+        written; cancelling it does not take it back."""
+        if self.gone.is_set():
+            return
+        self._painted = trio.Event()
+        self.do(self._paint, text, live)
+        await self._painted.wait()
+
+    def do(self, function: Callable[..., object], *args: Any) -> None:
+        """Have a function of the interface called, in its thread."""
+        loop, context = self._loop, self._app.context
+        if loop is not None and context is not None and not self.gone.is_set():
+            loop.call_soon_threadsafe(context.copy().run, partial(function, *args))
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncIterator[None]:
+        """Let another program have the terminal in the block."""
+        lent = trio.Event()
+        self.do(self._lend, lent)
+        try:
+            await lent.wait()
+            self.is_lent = True
+            yield
+        finally:
+            self.is_lent = False
+            self.do(self._take_back)
+
+    async def serve(self) -> None:
+        """Call what the interface posts, one after the other. Runs until it is cancelled."""
+        while True:
+            while self._inbox:
+                self._inbox.popleft()()
+                await trio.lowlevel.checkpoint()
+            self._news = trio.Event()
+            await self._news.wait()
+
+    async def watch_size(self) -> None:
+        """Draw anew when the window has another size. Runs until it is cancelled."""
+        with trio.open_signal_receiver(signal.SIGWINCH) as signals:
+            async for _ in signals:
+                self.do(self._resized)
+
+    def restore(self) -> None:
+        """Leave the terminal as it was."""
+        restore(self._saved)
+
+    async def _run(self) -> None:
+        """The thread's owner."""
+        try:
+            with self._scope:
+                # It ends by itself soon after `_close`. Only one that is stuck in writing to a
+                # terminal that takes nothing is left behind, and dies with the process.
+                await trio.to_thread.run_sync(
+                    self._work, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1)
+                )
+        finally:
+            self._loop = None
+            for event in (self._ready, self.gone, self._painted):
+                event.set()
+
+    def _close(self) -> None:
+        self._closing = True
+        self.do(self._exit)
+        self._scope.deadline = trio.current_time() + PARTING
+
+    def _receive(self, function: Callable[[], None]) -> None:
+        self._inbox.append(function)
+        self._news.set()
+
+    # --- the thread's side
+
+    def _post(self, function: Callable[..., None], *args: object) -> None:
+        """Have something called on Trio's side."""
+        self._token.run_sync_soon(self._receive, partial(function, *args))
+
+    def _work(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except (OSError, EOFError, termios.error):
+            pass  # the terminal is gone
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(self._failed)
+        await self._app.run_async(
+            pre_run=self._begin, set_exception_handler=False, handle_sigint=False
+        )
+
+    def _begin(self) -> None:
+        if self._closing:
+            self._exit()
+        self._token.run_sync_soon(self._ready.set)
+
+    def _exit(self) -> None:
+        self._back.set()
+        future = self._app.future
+        if future is not None and not future.done():
+            self._app.exit()
+
+    def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An error in a callback of the loop: it ends the application, and is raised there."""
+        error = context.get("exception")
+        future = self._app.future
+        if isinstance(error, Exception) and future is not None and not future.done():
+            self._app.exit(exception=error)
+
+    def _paint(self, text: str, live: Live) -> None:
+        if self._away:
+            self._frame = text, live
+            return
+        self.interface.live = live
+        with self._output.in_one():
+            if text:
+                self._app.renderer.erase()
+                self._output.write_raw(text.replace("\n", "\r\n"))
+            self._app._redraw()
+        self._token.run_sync_soon(self._painted.set)
+
+    def _resized(self) -> None:
+        if not self._away:
+            with self._output.in_one():
+                self._app._on_resize()
+
+    def _lend(self, lent: trio.Event) -> None:
+        async def lend() -> None:
+            self._back = asyncio.Event()
+            self._away = True
+            try:
+                async with in_terminal():
+                    self._token.run_sync_soon(lent.set)
+                    await self._back.wait()
+            finally:
+                self._away = False
+            if self._frame is not None:
+                frame, self._frame = self._frame, None
+                self._paint(*frame)
+
+        self._app.create_background_task(lend())
+
+    def _take_back(self) -> None:
+        self._back.set()
+
+
+class _Terminal(Vt100_Output):
+    """Standard output, written to without the locks of `sys.stdout`."""
+
+    def __init__(self) -> None:
+        term = os.environ.get("TERM")
+        super().__init__(sys.stdout, self._get_size, term=term, enable_cpr=False)
+        self._held = False
+        self._code = encoding_of(sys.stdout)
+
+    @property
+    def size(self) -> os.terminal_size:
+        try:
+            size = os.get_terminal_size(1)
+        except OSError:
+            return os.terminal_size((80, 24))
+        return os.terminal_size((size.columns or 80, size.lines or 24))
+
+    def _get_size(self) -> Size:
+        size = self.size
+        return Size(rows=size.lines, columns=size.columns)
+
+    @contextmanager
+    def in_one(self) -> Iterator[None]:
+        """Write all that is in the block at once, for the terminal to show at once."""
+        self._held = True
+        self.write_raw("\x1b[?2026h")
+        try:
+            yield
+        finally:
+            self.write_raw("\x1b[?2026l")
+            self._held = False
+            self.flush()
+
+    def flush(self) -> None:
+        if self._held or not self._buffer:
+            return
+        data = memoryview("".join(self._buffer).encode(self._code, "replace"))
+        self._buffer.clear()
+        while data:
+            data = data[os.write(1, data) :]
+
+
+@asynccontextmanager
+async def open_screen(interface: Interface, *, colour: bool) -> AsyncIterator[Screen]:
+    """The screen of this process's terminal, which is left as it was, however the block ends."""
+    with as_it_was() as saved:
+        screen = Screen(interface, saved, colour=colour)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(screen._run)
+            try:
+                await screen._ready.wait()
+                nursery.start_soon(screen.watch_size)
+                yield screen
+                nursery.cancel_scope.cancel(reason="done")
+            finally:
+                screen._close()
+
+
+@contextmanager
+def as_it_was() -> Iterator[list[Any]]:
+    """Leave the terminal's settings as they were."""
+    saved = termios.tcgetattr(0)
+    try:
+        yield saved
+    finally:
+        restore(saved)
+
+
+def restore(saved: list[Any]) -> None:
+    try:
+        if termios.tcgetattr(0) != saved:
+            termios.tcsetattr(0, termios.TCSANOW, saved)
+            os.write(1, _RESET)
+    except (OSError, termios.error):
+        pass  # it is gone
