@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from agentrt._errors import LocalProtocolError
 from agentrt._runtime.pipes import (
+    FIRST,
     READ_SIZE,
     SMALLEST,
     STEP,
@@ -343,9 +344,10 @@ class Chunks:
 
 async def test_a_short_read_is_followed_by_a_wait_and_a_full_one_by_a_checkpoint() -> None:
     full, short, seen = b"x" * READ_SIZE, b"y", []
-    source = Chunks(full, full, short, None, short, b"")
+    source = Chunks(full, full, full, short, None, short, b"")
     await read_loop(source, seen.append, lambda: seen.append(b""))
-    assert seen == [full, full, short, short, b""]
+    assert [len(data) for data in seen[:4]] == [FIRST, 2 * FIRST, 4 * FIRST, FIRST]
+    assert seen[-5:] == [full, full, short, short, b""]
     assert source.waits == 3
 
 

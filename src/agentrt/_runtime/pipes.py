@@ -29,6 +29,9 @@ STEP = 0.004
 SMALLEST = 1024
 """Bytes that are taken at a time of what costs most."""
 
+FIRST = 8 * 1024
+"""Bytes that are taken at a time while it is not known what they cost."""
+
 
 _NOTHING = memoryview(b"")
 
@@ -121,7 +124,7 @@ async def read_loop(
     An agent may close its stdout without an exit (`returncode` is None after `on_eof`): then it is
     of no more use and has to be ended. Cancellation stops reading between two pieces.
     """
-    size = READ_SIZE
+    size = FIRST
     while True:
         data = source.read_nowait()
         if data is not None:

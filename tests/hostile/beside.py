@@ -1,0 +1,151 @@
+"""What an agent may do beside somebody else's session: for the test that nobody notices, and for
+the measurement of how much (`benchmarks/beside.py`)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import TypeAlias
+
+from .bad_agent import Agent, Message
+
+Shape: TypeAlias = Callable[[Agent, Message], None]
+
+
+def crashes(agent: Agent, prompt: Message) -> None:
+    os.kill(os.getpid(), 9)
+
+
+def floods_with_text(agent: Agent, prompt: Message) -> None:
+    while True:
+        agent.say("nothing but noise " * 20)
+
+
+def floods_with_short_lines(agent: Agent, prompt: Message) -> None:
+    while True:
+        agent.raw(b"y\n" * 32768)
+
+
+def floods_with_objects(agent: Agent, prompt: Message) -> None:
+    while True:
+        agent.raw(b"{}\n" * 21845)
+
+
+def floods_with_unknown_updates(agent: Agent, prompt: Message) -> None:
+    update = (
+        b'{"method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"?"}}}\n'
+    )
+    while True:
+        agent.raw(update * 700)
+
+
+def floods_stderr(agent: Agent, prompt: Message) -> None:
+    while True:
+        os.write(2, b"e" * 65536)
+
+
+def writes_a_hundred_thousand_short_lines(agent: Agent, prompt: Message) -> None:
+    agent.raw(b"y\n" * 100_000)
+    agent.end(prompt)
+
+
+def writes_a_line_of_60_mib(agent: Agent, prompt: Message) -> None:
+    agent.say("x" * (60 << 20))
+    agent.end(prompt)
+
+
+def writes_a_line_of_60_mib_of_broken_text(agent: Agent, prompt: Message) -> None:
+    text = b"caf\xe9 \\ud83d " * (5 << 20)
+    head = b'{"method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":'
+    content = b'"agent_message_chunk","content":{"type":"text","text":"'
+    agent.raw(head + content + text + b'"}}}}\n')
+    agent.end(prompt)
+
+
+def writes_a_line_without_an_end(agent: Agent, prompt: Message) -> None:
+    while True:
+        agent.raw(b"x" * 65536)
+
+
+def writes_a_line_of_numbers(agent: Agent, prompt: Message) -> None:
+    agent.raw(b"[" + b"0," * (30 << 20) + b"0]\n")
+    agent.end(prompt)
+
+
+def nests_deeply(agent: Agent, prompt: Message) -> None:
+    for depth in (100_000, 100_000, 10_000_000):
+        agent.raw(b"[" * depth + b"]" * depth + b"\n")
+    agent.end(prompt)
+
+
+def asks_without_end(agent: Agent, prompt: Message) -> None:
+    while True:
+        agent.begin_request("_vendor/question", {"text": "?" * 100})
+
+
+def asks_for_permission_without_end(agent: Agent, prompt: Message) -> None:
+    number = 0
+    while True:
+        number += 1
+        call = {"toolCallId": str(number), "title": "Run it"}
+        agent.begin_request("session/request_permission", {"toolCall": call, "options": []})
+
+
+def closes_stdout(agent: Agent, prompt: Message) -> None:
+    os.close(1)
+    while True:
+        time.sleep(60)
+
+
+def is_silent(agent: Agent, prompt: Message) -> None:
+    while True:
+        agent.receive()
+
+
+def reads_nothing(agent: Agent, prompt: Message) -> None:
+    while True:
+        time.sleep(60)
+
+
+def leaves_a_grandchild(agent: Agent, prompt: Message) -> None:
+    agent.spawn("trap '' TERM; while :; do sleep 1; done", start_new_session=True)
+    sys.exit(0)
+
+
+def has_to_be_killed_with_thirty_others(agent: Agent, prompt: Message) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for _ in range(30):
+        agent.spawn("trap '' TERM; while :; do sleep 1; done", start_new_session=True)
+    while True:
+        time.sleep(60)
+
+
+def waits_at_a_permission(agent: Agent, prompt: Message) -> None:
+    agent.ask()
+
+
+SHAPES: tuple[Shape, ...] = (
+    crashes,
+    floods_with_text,
+    floods_with_short_lines,
+    floods_with_objects,
+    floods_with_unknown_updates,
+    floods_stderr,
+    writes_a_hundred_thousand_short_lines,
+    writes_a_line_of_60_mib,
+    writes_a_line_of_60_mib_of_broken_text,
+    writes_a_line_without_an_end,
+    writes_a_line_of_numbers,
+    nests_deeply,
+    asks_without_end,
+    asks_for_permission_without_end,
+    closes_stdout,
+    is_silent,
+    reads_nothing,
+    leaves_a_grandchild,
+    has_to_be_killed_with_thirty_others,
+    waits_at_a_permission,
+)
