@@ -92,15 +92,17 @@ async def test_a_hook_that_its_turn_does_not_wait_for_finishes_behind_it() -> No
 
 async def test_leaving_waits_for_a_hook_that_its_turn_did_not_wait_for() -> None:
     reporter = Reporter()
-    async with trio.open_nursery() as nursery:
-        async with session("unawaited_hook", hooks=[reporter.hook]) as s:
-            await s.run("go")
 
-            async def later() -> None:
-                await trio.sleep(0.2)
-                reporter.go_on.set()
+    async def later() -> None:
+        await trio.sleep(0.2)
+        reporter.go_on.set()
 
-            nursery.start_soon(later)
+    async with (
+        trio.open_nursery() as nursery,
+        session("unawaited_hook", hooks=[reporter.hook]) as s,
+    ):
+        await s.run("go")
+        nursery.start_soon(later)
     assert len(reporter.reported) == 1
 
 

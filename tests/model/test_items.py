@@ -108,6 +108,9 @@ def test_a_prompt_that_the_turn_takes_in_stands_between_the_texts(talk: Talk) ->
         "i4 text running in t1",
         "i4 + b",
     ]
+    assert talk.items.answer_text() == "ab"  # one text of one message all the same
+    talk.tell(Spoke("c", message="m2"))
+    assert talk.items.answer_text() == "ab\n\nc"
 
 
 def test_the_next_turn_has_an_answer_of_its_own(talk: Talk) -> None:

@@ -98,12 +98,15 @@ class Items:
         self._asked: set[str] = set()
         self._terminals: dict[str, str] = {}  # by id: the items that show them
         self._unplaced: dict[str, str] = {}  # output of terminals that nothing shows yet
-        self._answer: list[str] = []  # the text items of the running turn
+        self._answer: list[list[str]] = []  # the text items of the running turn
+        self._cut: _Speech | None = None  # a text that a prompt came into the middle of
 
     def answer_text(self) -> str:
         """The running turn's answer, so far: its text items, without thoughts and sub-agents, and
-        a blank line between two of them."""
-        return "\n\n".join(filter(None, map(self._log.state.text, self._answer)))
+        a blank line between two of them. One that a prompt came into the middle of is whole
+        here."""
+        texts = ("".join(map(self._log.state.text, parts)) for parts in self._answer)
+        return "\n\n".join(filter(None, texts))
 
     def close_all(self, tools: ItemStatus, speech: ItemStatus) -> None:
         """Close what is open of the running turn."""
@@ -129,6 +132,7 @@ class Items:
 
     def forget_answer(self) -> None:
         self._answer = []
+        self._cut = None
 
     # --- what the agent says
 
@@ -159,7 +163,11 @@ class Items:
         )
         speech = self._speech[parent] = _Speech(item, thought, message, replay)
         if not thought and parent is None and not replay:
-            self._answer.append(item)
+            cut, self._cut = self._cut, None
+            if cut is not None and message is not None and cut.message == message:
+                self._answer[-1].append(item)
+            else:
+                self._answer.append([item])
         return speech
 
     def _close_speech(self, parent: str | None, status: ItemStatus) -> None:
@@ -184,6 +192,9 @@ class Items:
 
     def prompted(self, content: list[Block]) -> None:
         """Show a prompt of the running turn: its first, or one that it takes in."""
+        speech = self._speech.get(None)
+        if speech is not None and not speech.thought:
+            self._cut = speech
         self._close_speech(None, "completed")
         self._show("user", replay=False, content=content)
 
