@@ -17,9 +17,9 @@ import trio
 import trio.testing
 from child_programs import running, started, until, until_gone
 
+from agentrt._descendants import MARKER
 from agentrt._errors import AgentStartError
 from agentrt._runtime import guard as guard_module
-from agentrt._runtime.descendants import MARKER
 from agentrt._runtime.guard import guard
 
 

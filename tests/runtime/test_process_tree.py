@@ -14,9 +14,9 @@ import pytest
 import trio
 from child_programs import PATIENT, QUICK, Lines, python, running, sh, started, until
 
+from agentrt._descendants import Found, find, identify
 from agentrt._limits import Limits
 from agentrt._runtime import process
-from agentrt._runtime.descendants import Found, find, identify
 from agentrt._runtime.process import AgentProcess, close
 
 IN_A_GROUP = f"""{sys.executable} -I -S -c '
@@ -174,7 +174,7 @@ else:
 
 
 async def test_a_walk_that_hangs_does_not_stop_the_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_WALK", 0.1)
+    monkeypatch.setattr(process, "WALK", 0.1)
     with trio.fail_after(5):
         async with started(["sleep", "60"]) as agent:
 

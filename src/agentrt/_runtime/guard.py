@@ -1,7 +1,7 @@
 """The host's side of the guard program (`supervisor.py`), which outlives a host that is killed.
 
 One per Trio run, started before the first agent and shared by all. It costs nothing while the host
-lives. Agents carry the run's token in their environment (see `descendants.MARKER`); if the host
+lives. Agents carry the run's token in their environment (see `_descendants.MARKER`); if the host
 dies without closing them, the guard ends whatever carries it.
 
 It needs `/proc` and a Python to run: on other systems, and in a frozen program, there is none, and
@@ -23,8 +23,8 @@ from pathlib import Path
 
 import trio
 
+from .._descendants import MARKER
 from .._errors import AgentStartError
-from .descendants import MARKER
 
 _PROGRAM = Path(__file__).with_name("supervisor.py")
 

@@ -10,35 +10,24 @@ from __future__ import annotations
 
 import errno
 import logging
-import math
 import os
 import secrets
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 
 import trio
 
+from .._descendants import MARKER
 from .._errors import AgentNotFound, AgentrtError, AgentStartError
 from .._limits import Limits
-from . import descendants
-from .descendants import MARKER, Found
+from .._tree import WALK, ProcessTree
 from .guard import guard
 from .pipes import ReadEnd, Transport, Writer, read_loop
 from .scopes import open_service_nursery
 
 _log = logging.getLogger("agentrt")
-
-_LOOK = 0.02
-"""Seconds between two looks whether what was signalled is gone."""
-_WALK = 1.0
-"""Seconds that one walk over `/proc` may take before the ladder goes on without it: reading the
-environment of a process that hangs in the kernel may hang as well."""
-
-_walkers = trio.CapacityLimiter(math.inf)
-"""Ending agents must not wait for the application's own use of worker threads."""
 
 
 @asynccontextmanager
@@ -95,7 +84,7 @@ async def close(
     Shielded from cancellation and bounded by those times; what a SIGKILL cannot end is left alone.
     """
     with trio.CancelScope(shield=True):
-        with trio.move_on_after(_WALK):
+        with trio.move_on_after(WALK):
             await transport.note()
         if transport.returncode is None:
             if goodbye is not None:
@@ -107,7 +96,7 @@ async def close(
             with trio.move_on_after(limits.stdin_close):
                 await transport.wait_tree()
                 return
-            with trio.move_on_after(_WALK):
+            with trio.move_on_after(WALK):
                 await transport.note()
         transport.close_stdin()  # the goodbye did not get through
         transport.terminate()
@@ -142,16 +131,8 @@ class AgentProcess:
         self._tail = bytearray()
         self._on_stderr = on_stderr
         self._exited = trio.Event()
-        self._group: int | None = process.pid
-        """The process group; None once the leader is reaped and the number may be another's."""
-        self._marker = marker
-        self._leader = descendants.identify(process.pid)
-        """None without `/proc`: then nobody below the leader is ever found."""
-        self._below: frozenset[Found] = frozenset()
-        """What the leader had started and still ran at the last look."""
-        self._terminated: frozenset[Found] | None = None
-        """Who got SIGTERM, beside the group; None: nobody yet."""
-        self._all_gone = False
+        self._tree = ProcessTree(process.pid, marker)
+        self._reaped = False
 
     # --- streams
 
@@ -192,59 +173,24 @@ class AgentProcess:
         return self.returncode
 
     async def note(self) -> None:
-        if self._leader is not None and not self._all_gone:
-            self._below = await trio.to_thread.run_sync(
-                partial(descendants.find, self._leader, self._marker, self._below),
-                abandon_on_cancel=True,
-                limiter=_walkers,
-            )
+        await self._tree.note()
 
     def interrupt(self) -> None:
-        if self._group is not None and self.returncode is None:
-            os.kill(self._process.pid, signal.SIGINT)  # not reaped yet: the number is its own
+        if not self._reaped and self.returncode is None:
+            os.kill(self._process.pid, signal.SIGINT)  # the number is its own
 
     def terminate(self) -> None:
-        # Once each: some programs take a second SIGTERM as an order to drop everything.
-        if self._terminated is None:
-            self._terminated = frozenset()
-            self._signal_group(signal.SIGTERM)
-        for found in self._below - self._terminated:
-            found.send(signal.SIGTERM, unless_in=self._group)
-        self._terminated |= self._below
+        self._tree.terminate()
 
     async def wait_tree(self) -> None:
-        await self.wait()
-        await self.note()
-        while self._below:
-            await trio.sleep(_LOOK)
-            if not any(found.alive() for found in self._below):
-                await self.note()  # may have started others meanwhile
-        self._all_gone = True
+        await self._tree.wait(self._exited)
 
     async def kill_tree(self) -> None:
-        self._kill()
-        await self.note()
-        while self._below or self.returncode is None:
-            self._kill()
-            await trio.sleep(_LOOK)
-            await self.note()
-        self._all_gone = True
-
-    def _kill(self) -> None:
-        self._signal_group(signal.SIGKILL)
-        for found in self._below:
-            found.send(signal.SIGKILL)
-
-    def _signal_group(self, signum: signal.Signals) -> None:
-        if self._group is not None:
-            try:
-                os.killpg(self._group, signum)
-            except (ProcessLookupError, PermissionError):
-                pass  # nobody in it, or nobody of this user
+        await self._tree.kill(self._exited)
 
     def _release(self) -> None:
         """Reap the process and close everything that belongs to it."""
-        self._group = None
+        self._tree.reaped()
         self._process.poll()
         self._stdin.close()
         self._stdout.close()
@@ -278,7 +224,8 @@ class AgentProcess:
 
     async def _reap(self) -> int:
         status = await self._process.wait()
-        self._group = None
+        self._reaped = True
+        self._tree.reaped()
         return status
 
     async def _watch_stderr(self) -> None:

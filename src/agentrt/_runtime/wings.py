@@ -23,13 +23,13 @@ from .._agents import Agent
 from .._claude.command import build_command
 from .._claude.legacy import driver_for
 from .._claude.options import ClaudeOptions, effective, with_session_id
+from .._descendants import MARKER
 from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.driver import Driver, Opening, Requested
 from .._version import __version__
 from .claude_sessions import stored_history
-from .descendants import MARKER
 from .guard import guard
 from .hooks import Hook, HookTable
 from .link import Connect

@@ -1,0 +1,100 @@
+"""A program that was started and everything that it started in turn, to be ended together.
+
+The program must not be waited for before it is released: as a zombie it keeps its number, and with
+it its group's and its session's, from being used again, so that signalling them is safe.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+from functools import partial
+from typing import Final
+
+import trio
+
+from . import _descendants as descendants
+from ._descendants import Found
+
+LOOK: Final = 0.02
+"""Seconds between two looks whether what was signalled is gone."""
+
+WALK: Final = 1.0
+"""Seconds that one walk over `/proc` may take before the ladder goes on without it: reading the
+environment of a process that hangs in the kernel may hang as well."""
+
+_walkers = trio.CapacityLimiter(math.inf)
+"""Ending programs must not wait for the application's own use of worker threads."""
+
+
+class ProcessTree:
+    """Finds and signals what belongs to a program: the leader of a session and group of its own,
+    with `marker` in its environment. Whether it has exited is for its owner to say."""
+
+    def __init__(self, pid: int, marker: str) -> None:
+        self._group: int | None = pid
+        """The process group; None once the leader is reaped and the number may be another's."""
+        self._marker = marker
+        self._leader = descendants.identify(pid)
+        """None without `/proc`: then nobody below the leader is ever found."""
+        self._below: frozenset[Found] = frozenset()
+        """What the leader had started and still ran at the last look."""
+        self._terminated: frozenset[Found] | None = None
+        """Who got SIGTERM, beside the group; None: nobody yet."""
+        self._gone = False
+
+    def reaped(self) -> None:
+        """The leader's number may be another's from now on: its group is not signalled again."""
+        self._group = None
+
+    async def note(self) -> None:
+        """Take down who belongs to it, to find them again when their ties are cut."""
+        if self._leader is not None and not self._gone:
+            self._below = await trio.to_thread.run_sync(
+                partial(descendants.find, self._leader, self._marker, self._below),
+                abandon_on_cancel=True,
+                limiter=_walkers,
+            )
+
+    def terminate(self) -> None:
+        """SIGTERM to the group and to everything noted outside of it. Once each: some programs
+        take a second one as an order to drop everything."""
+        if self._terminated is None:
+            self._terminated = frozenset()
+            self._signal_group(signal.SIGTERM)
+        for found in self._below - self._terminated:
+            found.send(signal.SIGTERM, unless_in=self._group)
+        self._terminated |= self._below
+
+    async def wait(self, exited: trio.Event) -> None:
+        """Until the leader, by its owner's word, and everything else is gone."""
+        await exited.wait()
+        await self.note()
+        while self._below:
+            await trio.sleep(LOOK)
+            if not any(found.alive() for found in self._below):
+                await self.note()  # may have started others meanwhile
+        self._gone = True
+
+    async def kill(self, exited: trio.Event) -> None:
+        """SIGKILL to all of it, until all is gone."""
+        self._kill()
+        await self.note()
+        while self._below or not exited.is_set():
+            self._kill()
+            await trio.sleep(LOOK)
+            await self.note()
+        self._gone = True
+
+    def _kill(self) -> None:
+        self._signal_group(signal.SIGKILL)
+        for found in self._below:
+            found.send(signal.SIGKILL)
+
+    def _signal_group(self, signum: signal.Signals) -> None:
+        if self._group is not None:
+            try:
+                os.killpg(self._group, signum)
+            except (ProcessLookupError, PermissionError):
+                pass  # nobody in it, or nobody of this user
