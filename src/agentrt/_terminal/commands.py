@@ -10,6 +10,9 @@ from msgspec import Struct
 from .._agents import find_agents, resolve_agent
 from .._model.events import Choice
 from .._model.events import Command as AgentCommand
+from .inspecting import debug, export, tasks
+from .past import resume, show_sessions
+from .permits import permissions
 from .text import one_line
 
 if TYPE_CHECKING:
@@ -59,11 +62,11 @@ async def _agent(repl: Conversation, argument: str) -> None:
     if argument:
         repl.leave(next=repl.setup.changed(resolve_agent(argument, config)))
         return
-    for each in find_agents(config):
-        if each.available:
-            mark = "*" if each.agent.name == repl.setup.agent.name else " "
-            repl.say(f"{mark} {each.agent.name}")
-    repl.say("/agent NAME begins a conversation with another one.")
+    repl.choose(
+        "/agent",
+        [(each.agent.name, each.agent.title) for each in find_agents(config) if each.available],
+        repl.setup.agent.name,
+    )
 
 
 async def _new(repl: Conversation, argument: str) -> None:
@@ -76,6 +79,7 @@ async def _mode(repl: Conversation, argument: str) -> None:
         return
     if argument:
         await session.set_mode(argument)
+        return
     modes = session.modes
     _choices(repl, "mode", modes.modes if modes else [], modes.mode if modes else None)
 
@@ -86,17 +90,18 @@ async def _model(repl: Conversation, argument: str) -> None:
         return
     if argument:
         await session.set_model(argument)
+        repl.say(f"model: {one_line(argument)}")
+        return
     modes = session.modes
     _choices(repl, "model", modes.models if modes else [], modes.model if modes else None)
 
 
 def _choices(repl: Conversation, what: str, choices: list[Choice], current: str | None) -> None:
-    if not choices:
+    if choices:
+        rows = [(one_line(c.id), one_line(c.description or c.name)) for c in choices]
+        repl.choose(f"/{what}", rows, current)
+    else:
         repl.say(f"The agent has no {what} to choose.")
-    for choice in choices:
-        mark = "*" if choice.id == current else " "
-        description = f": {one_line(choice.description)}" if choice.description else ""
-        repl.say(f"{mark} {one_line(choice.id)}{description}")
 
 
 async def _queue(repl: Conversation, argument: str) -> None:
@@ -165,6 +170,12 @@ COMMANDS: Final = {
         Command("queue", "the prompts that wait for their turn", _queue, "[drop N | clear]"),
         Command("cost", "what the conversation has used", _cost),
         Command("session", "the conversation's id, for --resume", _session),
+        Command("sessions", "earlier conversations in this folder", show_sessions),
+        Command("resume", "go on with an earlier one", resume, "[N | ID]"),
+        Command("tasks", "the agent's background work", tasks, "[stop N]"),
+        Command("permissions", "who decides, and by which rules", permissions, "[RULE …]"),
+        Command("export", "write the conversation to a file", export, "[FILE]"),
+        Command("debug", "what is behind it", debug),
         Command("quit", "leave (so does Ctrl-D)", _quit),
     )
 }

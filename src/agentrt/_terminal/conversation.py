@@ -21,11 +21,15 @@ from .._runtime.scopes import bare_errors
 from .._runtime.session import Session, Subscription
 from .commands import COMMANDS, Command
 from .console import PARTING
+from .past import Note
+from .sessions import Stored
 from .setup import Setup, exit_code
 from .signals import INTERRUPTED, let_the_next_one_kill
 
 TWICE: Final = 2.0
 """Seconds in which a second Ctrl-C means to leave."""
+STDERR: Final = 8192
+"""Bytes of the agent's standard error that are kept."""
 HISTORY: Final = 20
 """Items of a resumed conversation that are shown."""
 
@@ -47,6 +51,9 @@ class Conversation:
         """Prompts that were typed ahead."""
         self.held: deque[Typed] = deque()
         """Those that a cancel held back."""
+        self.offered: list[Stored] = []
+        """The earlier sessions that were shown last."""
+        self._stderr = bytearray()
         self.phase: Phase = "starting"
         self.left = trio.Event()
         """The session that is open is to be left."""
@@ -95,6 +102,14 @@ class Conversation:
     def restore(self) -> None:
         """Leave the terminal as it was: the next signal ends the process."""
 
+    def choose(self, command: str, rows: list[tuple[str, str]], current: str | None = None) -> None:
+        """Offer what the command can be given, each with what it is."""
+        width = max(len(name) for name, _ in rows)
+        for name, description in rows:
+            mark = "*" if name == current else " "
+            self.say(f"{mark} {name.ljust(width)}  {description}".rstrip())
+        self.say(f"{command} and what stands in front chooses one.")
+
     # --- one session after the other
 
     async def run(self, setup: Setup) -> int:
@@ -125,16 +140,21 @@ class Conversation:
     async def _talk(self, setup: Setup) -> None:
         """One session, until it is left. Raises `AgentrtError` if it cannot be opened."""
         self.session, self.phase = None, "starting"
+        self._stderr.clear()
         self.left, self._shown = trio.Event(), trio.Event()
         self._decide = setup.policy(setup.config.permissions.mode or "ask", attended=True)
         self.began(setup)
         try:
             with trio.CancelScope() as self._opening:
-                async with setup.open(self._policy, limits=setup.limits, replay=True) as session:
+                opening = setup.open(
+                    self._policy, limits=setup.limits, replay=True, on_stderr=self._keep_stderr
+                )
+                async with opening as session:
                     self.session = session
                     async with bare_errors(), trio.open_nursery() as nursery:
                         self.opened(session, nursery)
-                        nursery.start_soon(self._show, session.subscribe_all())
+                        note = Note(session, setup.agent.name, setup.cwd)
+                        nursery.start_soon(self._show, session.subscribe_all(), note)
                         nursery.start_soon(self._prompt, session)
                         await self.left.wait()
                         await session.aclose()
@@ -144,7 +164,7 @@ class Conversation:
         finally:
             self.closed()
 
-    async def _show(self, events: Subscription) -> None:
+    async def _show(self, events: Subscription, note: Note) -> None:
         async for event in events:
             match event:
                 case StateChanged(state=state):
@@ -154,6 +174,7 @@ class Conversation:
                 case _:
                     pass
             self.take(event)
+            note.take(event)
             self.settled()
             await self.room()
         self._shown.set()
@@ -161,6 +182,15 @@ class Conversation:
     def _policy(self, request: PermissionRequest) -> Decision | Awaitable[Decision]:
         """The rules as they are now: they may change in the middle of a session."""
         return self._decide(request)
+
+    @property
+    def stderr(self) -> str:
+        """The end of what the agent has written to its standard error."""
+        return self._stderr.decode(errors="replace")
+
+    def _keep_stderr(self, data: bytes) -> None:
+        self._stderr += data
+        del self._stderr[:-STDERR]
 
     def permit(self, setup: Setup) -> None:
         """Go on by the rules of another setup. Raises `UsageError` for one that is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -78,9 +79,15 @@ class Setup(Struct, frozen=True, kw_only=True):
         return self.config.bound(limits_for(self.agent, None))
 
     def open(
-        self, policy: Policy, *, limits: Limits, replay: bool
+        self,
+        policy: Policy,
+        *,
+        limits: Limits,
+        replay: bool,
+        on_stderr: Callable[[bytes], None] | None = None,
     ) -> AbstractAsyncContextManager[Session]:
-        """Open the session. `replay`: have a resumed agent repeat the conversation."""
+        """Open the session. `replay`: have a resumed agent repeat the conversation. `on_stderr`
+        sees what the agent writes to its standard error."""
         return open_session(
             self.agent,
             cwd=self.cwd,
@@ -90,6 +97,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             mode=self.mode,
             options=self.options if replay else {**self.options, "replay": False},
             limits=limits,
+            on_stderr=on_stderr,
         )
 
     def changed(self, agent: Agent) -> Setup:

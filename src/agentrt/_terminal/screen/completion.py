@@ -26,6 +26,8 @@ class Words(Completer):
 
     def __init__(self, cwd: str) -> None:
         self.commands: list[tuple[str, str]] = []
+        self.arguments: dict[str, list[tuple[str, str]]] = {}
+        """What a command can be given, with what each is."""
         self._cwd = cwd
         self._files: list[str] = []
         self._listed = float("-inf")
@@ -38,6 +40,12 @@ class Words(Completer):
                     yield Completion(
                         name, -len(text), display=name, display_meta=one_line(description)
                     )
+            return
+        if text.startswith("/") and text.count(" ") == 1:
+            command, _, part = text.partition(" ")
+            for value, description in self.arguments.get(command, ()):
+                if value.startswith(part):
+                    yield Completion(value, -len(part), display=value, display_meta=description)
             return
         word = text[max(text.rfind(" "), text.rfind("\n"), text.rfind("\t")) + 1 :]
         if word.startswith("@"):

@@ -174,6 +174,11 @@ class Interface:
         self.draft.cursor_position = len(self.draft.text)
         self.draft.insert_text(text)
 
+    def offer(self, text: str) -> None:
+        """Begin a command whose argument is to be chosen."""
+        self.set_draft(text)
+        self.draft.start_completion(select_first=True)
+
     def forget_draft(self) -> None:
         """Empty the prompt; the history has what was in it."""
         self.draft.append_to_history()

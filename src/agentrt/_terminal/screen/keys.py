@@ -22,8 +22,10 @@ def bindings(interface: Interface) -> KeyBindings:
     @keys.add("enter", filter=writing & ~is_searching)
     def _enter(event: KeyPressEvent) -> None:
         state = draft.complete_state
-        if state is not None and state.current_completion is not None:
-            draft.complete_state = None
+        chosen = state is not None and state.current_completion is not None
+        draft.complete_state = None
+        if chosen and not draft.text.startswith("/"):
+            draft.insert_text(" ")  # a file: the prompt goes on behind it
         elif draft.document.current_line_before_cursor.endswith("\\"):
             draft.delete_before_cursor()
             draft.newline(copy_margin=False)

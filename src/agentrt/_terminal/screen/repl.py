@@ -11,7 +11,7 @@ import trio
 from ... import __version__
 from ..._errors import AgentrtError
 from ..._model.content import plain_text
-from ..._model.events import CommandsChanged, Event, Item, StateChanged, TurnEnded, TurnStarted
+from ..._model.events import CommandsChanged, Event, Item, ModesChanged, TurnEnded, TurnStarted
 from ..._runtime.scopes import bare_errors
 from ..._runtime.session import Session
 from ..asking import Asker
@@ -129,7 +129,7 @@ class ScreenRepl(Conversation):
         if self.setup.note:
             self.page.line(("warn", self.setup.note), kind="head")
         self._show_history(session.snapshot().items)
-        self._learn_commands(session)
+        self._learn_words(session)
 
     def _show_history(self, items: list[Item]) -> None:
         """The end of the conversation that is gone on with."""
@@ -144,24 +144,28 @@ class ScreenRepl(Conversation):
             elif item.type == "text":
                 self._story.answer(item.text or plain_text(item.content))
 
-    def _learn_commands(self, session: Session) -> None:
-        self._words.commands = _own_commands() + [
-            (name, description) for name, description in agent_commands(session)
-        ]
+    def _learn_words(self, session: Session) -> None:
+        """What can be completed now."""
+        modes = session.modes
+        words = {
+            "/mode": modes.modes if modes is not None else [],
+            "/model": modes.models if modes is not None else [],
+        }
+        self._words.commands = _own_commands() + agent_commands(session)
+        self._words.arguments |= {
+            command: [(one_line(c.id), one_line(c.description or c.name)) for c in choices]
+            for command, choices in words.items()
+        }
 
     def take(self, event: Event) -> None:
         self._story.take(event)
         if self._asker is not None:
             self._asker.take(event)
         match event:
-            case TurnStarted():
+            case TurnStarted() | TurnEnded():
                 self._since = trio.current_time()
-            case StateChanged():
-                pass
-            case CommandsChanged() if self.session is not None:
-                self._learn_commands(self.session)
-            case TurnEnded():
-                self._since = trio.current_time()
+            case CommandsChanged() | ModesChanged() if self.session is not None:
+                self._learn_words(self.session)
             case _:
                 pass
         self._dirty.set()
@@ -185,6 +189,14 @@ class ScreenRepl(Conversation):
         """A terminal that is gone ends it."""
         await self.screen.gone.wait()
         self.leave(128 + signal.SIGHUP)
+
+    def choose(self, command: str, rows: list[tuple[str, str]], current: str | None = None) -> None:
+        """The menu below the prompt, to be chosen from with the arrows."""
+        self._words.arguments[command] = [
+            (name, f"{description}  (now)" if name == current else description)
+            for name, description in rows
+        ]
+        self.screen.do(self.interface.offer, f"{command} ")
 
     # --- frames
 
@@ -236,6 +248,8 @@ class ScreenRepl(Conversation):
             return "leaves when this is done"
         if self.left.is_set():
             return "leaving …"
+        if self._asker is not None and self._asker.asking:
+            return "a letter and Enter · ctrl-d rejects · ctrl-c stops the agent"
         return "esc stops it" if self.phase == "running" else ""
 
     def _queue_lines(self, width: int) -> Fragments:

@@ -61,7 +61,7 @@ def _usage(usage: Usage) -> list[str]:
         parts.append(f"{usage.used * 100 // usage.size}% context")
     elif usage.used is not None:
         parts.append(f"{usage.used:,} tokens")
-    if usage.cost is not None:
+    if usage.cost:
         sign = (
             "$" if (usage.currency or "USD") == "USD" else f"{one_line(usage.currency or '', 5)} "
         )

@@ -1,0 +1,85 @@
+"""`/tasks`, `/export`, `/debug`: what is behind a conversation."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from .._model.events import TERMINAL
+from .console import quoted
+from .export import exported
+from .setup import UsageError
+from .text import as_json, one_line, plain
+
+if TYPE_CHECKING:
+    from .conversation import Conversation
+
+NAME: Final = 40
+"""Characters of a title that go into a file's name."""
+
+
+async def tasks(repl: Conversation, argument: str) -> None:
+    """`/tasks [stop N]`: the background work that the agent has told of."""
+    session = repl.session
+    if session is None:
+        return
+    found = list(session.tasks.values())
+    word, _, number = argument.partition(" ")
+    if word == "stop" and number.isdecimal() and 0 < int(number) <= len(found):
+        await session.stop_task(found[int(number) - 1].id)
+        return
+    if argument:
+        raise UsageError("/tasks shows them, /tasks stop N stops one")
+    for place, task in enumerate(found, 1):
+        over = "" if task.status in TERMINAL else "   (/tasks stop N)"
+        repl.say(f"{place:3}  {one_line(task.title or task.id, 70)}: {plain(task.status)}{over}")
+    if not found:
+        repl.say("The agent has told of no background work.")
+
+
+async def export(repl: Conversation, argument: str) -> None:
+    """`/export [FILE]`: write the conversation as Markdown, or as JSON if the name says so."""
+    session = repl.session
+    if session is None:
+        return
+    snapshot = session.snapshot()
+    title = re.sub(r"[^A-Za-z0-9]+", "-", snapshot.title or "conversation").strip("-").lower()
+    name = argument or f"{title[:NAME] or 'conversation'}.md"
+    text = exported(snapshot, "json" if name.endswith(".json") else "markdown")
+    path = trio.Path(repl.setup.cwd) / await trio.Path(name).expanduser()
+    try:
+        async with await path.open("x", encoding="utf-8", errors="replace") as file:
+            await file.write(text)
+    except FileExistsError:
+        raise UsageError(f"{path} exists; say /export OTHER-NAME") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    repl.say(f"written: {one_line(str(path), 1000)}")
+
+
+async def debug(repl: Conversation, argument: str) -> None:
+    """`/debug`: who is talked to, and how it is."""
+    session, setup = repl.session, repl.setup
+    agent = session.agent if session is not None else None
+    repl.say(f"agent    {one_line(setup.agent.name)}, {setup.agent.protocol}")
+    repl.say(f"command  {one_line(shlex.join(setup.agent.command), 500)}")
+    if session is None or agent is None:
+        return
+    snapshot = session.snapshot()
+    state = "alive" if agent.alive else "not running"
+    repl.say(
+        f"process  {agent.pid or '-'}, {state}; version {one_line(agent.version or 'unknown')}"
+    )
+    repl.say(f"session  {one_line(session.agent_session or '-')} (agentrt --resume takes it)")
+    repl.say(
+        f"log      {snapshot.seq} events, {len(snapshot.items)} items, {len(snapshot.turns)} turns"
+    )
+    repl.say(f"phase    {snapshot.state.phase}")
+    repl.say("it can   " + one_line(as_json(session.capabilities), 2000))
+    told = quoted(repl.stderr)
+    repl.say("on standard error" if told else "nothing on standard error")
+    for line in told:
+        repl.say(line)

@@ -1,0 +1,131 @@
+"""Earlier sessions of this folder, in a conversation: `/sessions`, `/resume`.
+
+An agent's own list counts; for those that keep none, and for the other agents, agentrt's own notes
+say which sessions there were.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import trio
+from msgspec import structs
+
+from .._agents import resolve_agent
+from .._errors import AgentrtError, SessionNotFound
+from .._model.content import plain_text
+from .._model.events import TurnEnded, TurnStarted
+from .sessions import Stored, listed, stored_sessions
+from .state import remember, remembered
+from .text import one_line
+
+if TYPE_CHECKING:
+    from .._model.events import Event
+    from .._runtime.session import Session
+    from .conversation import Conversation
+
+SHOWN: Final = 20
+"""Sessions that are offered."""
+TITLE: Final = 60
+
+
+async def past_sessions(repl: Conversation) -> list[Stored]:
+    """The earlier sessions of this folder, the newest first, without the one that is open."""
+    session, setup = repl.session, repl.setup
+    known = {
+        (each.agent, each.id): each for each in await trio.to_thread.run_sync(remembered, setup.cwd)
+    }
+    if session is not None:
+        try:
+            if setup.agent.protocol == "claude":
+                told = await stored_sessions(setup.agent, setup.config, setup.cwd)
+            else:
+                told = await listed(session, setup.cwd)
+        except AgentrtError:
+            pass  # it keeps no list
+        else:
+            known = {key: each for key, each in known.items() if key[0] != setup.agent.name}
+            known |= {(setup.agent.name, each.id): each for each in told}
+        known.pop((setup.agent.name, session.agent_session or ""), None)
+    for name, id in list(known):
+        known[name, id] = structs.replace(known[name, id], agent=name)
+    return sorted(known.values(), key=lambda each: each.updated or 0, reverse=True)
+
+
+def described(stored: Stored, now: float) -> str:
+    """What a session is, in a few words."""
+    title = one_line(stored.title, TITLE) or "(no title)"
+    return f"{title} · {stored.agent} · {_ago(stored.updated, now)}"
+
+
+async def show_sessions(repl: Conversation, argument: str) -> None:
+    """`/sessions`: the earlier ones."""
+    found = repl.offered = (await past_sessions(repl))[:SHOWN]
+    now = time.time()
+    for number, stored in enumerate(found, 1):
+        repl.say(f"{number:3}  {described(stored, now)}")
+    repl.say("/resume N goes on with one." if found else "There is no earlier session here.")
+
+
+async def resume(repl: Conversation, argument: str) -> None:
+    """`/resume [N | ID]`: go on with an earlier one."""
+    if not argument:
+        found = repl.offered = (await past_sessions(repl))[:SHOWN]
+        now = time.time()
+        rows = [(str(number), described(each, now)) for number, each in enumerate(found, 1)]
+        if rows:
+            repl.choose("/resume", rows)
+        else:
+            repl.say("There is no earlier session here.")
+        return
+    number = argument.partition(" ")[0]
+    if number.isdecimal() and 0 < int(number) <= len(repl.offered):
+        stored = repl.offered[int(number) - 1]
+    else:
+        known = repl.offered or await past_sessions(repl)
+        matches = [each for each in known if each.id == argument]
+        stored = matches[0] if matches else Stored(agent=repl.setup.agent.name, id=argument)
+    if repl.busy:
+        raise SessionNotFound("the agent is working; stop it first")
+    agent = resolve_agent(stored.agent, repl.setup.config)
+    if agent.name == repl.setup.agent.name:
+        agent = repl.setup.agent
+    repl.leave(next=structs.replace(repl.setup.changed(agent), resume=stored.id))
+
+
+class Note:
+    """Takes note of the session that is held, once something was said in it."""
+
+    def __init__(self, session: Session, agent: str, cwd: str) -> None:
+        self._session = session
+        self._agent = agent
+        self._cwd = cwd
+        self._title = ""
+
+    def take(self, event: Event) -> None:
+        """Something happened in the session."""
+        if isinstance(event, TurnStarted) and event.prompt is not None and not self._title:
+            self._title = one_line(plain_text(event.prompt), TITLE)
+        elif isinstance(event, TurnEnded) and self._title:
+            session = self._session
+            if session.agent_session is not None and session.capabilities.get("resume"):
+                stored = Stored(
+                    agent=self._agent,
+                    id=session.agent_session,
+                    title=one_line(session.title or self._title, TITLE),
+                    cwd=self._cwd,
+                    updated=time.time(),
+                )
+                remember(stored, self._cwd)
+
+
+def _ago(when: float | None, now: float) -> str:
+    if when is None:
+        return "some time ago"
+    seconds = max(0, int(now - when))
+    for size, word in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = seconds // size
+            return f"{count} {word}{'s' if count > 1 else ''} ago"
+    return "just now"
