@@ -12,7 +12,6 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from model.make_golden import FOLDER
 
 from agentrt._model.content import Diff, Text, ToolText
 from agentrt._model.events import (
@@ -50,6 +49,7 @@ from agentrt._model.events import (
     UsageChanged,
 )
 from agentrt._model.state import SessionState, Snapshot
+from model.make_golden import FOLDER
 
 HERE = Path(__file__).parent
 NODE = shutil.which("node")

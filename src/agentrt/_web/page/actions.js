@@ -128,7 +128,13 @@ export async function newSession(wanted) {
 }
 
 /** @param {string} session */
-export const closeSession = (session) => send("session", { op: "close", session });
+export async function closeSession(session) {
+  const ack = await send("session", { op: "close", session });
+  if (!ack.ok || ui().session !== session) return;
+  setUi({ session: null }); // who closes it is done with it
+  history.replaceState(null, "", "#");
+  settle();
+}
 
 /** @param {string} session @param {string} title */
 export const rename = (session, title) => send("session", { op: "rename", session, title });

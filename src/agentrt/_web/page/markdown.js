@@ -1,30 +1,39 @@
-// Markdown as virtual DOM, block by block. No HTML is ever made of what an agent wrote: each token
-// of the parser becomes an element that is named here, and everything else becomes text.
+// Markdown as virtual DOM, block by block. No HTML is ever made of what an agent wrote: each block
+// and span becomes an element that is named here, and everything else is text.
 
-import { Lexer } from "./vendor/libraries.js";
+import { linesOf, parse } from "./blocks.js";
 import { html } from "./html.js";
+import { parseInline } from "./inline.js";
 import { link, running } from "./safe.js";
 
-/** @import { ComponentChildren, Token, Tokens } from "./vendor/libraries.js" */
+/** @import { Block, References } from "./blocks.js" */
+/** @import { Span } from "./inline.js" */
+/** @import { ComponentChildren } from "./vendor/libraries.js" */
 
-/** A block that grows beyond this is shown as plain text until it is complete: parsing it anew
- *  for each piece would take time by the square of its length. */
-const LARGE = 16_000;
+/** Characters of a block up to which it is parsed anew for each piece that comes; a larger one when
+ *  it has doubled. So the time it takes grows as the text does, and not as its square. */
+const LARGE = 8_000;
+
+/** Characters of a code block or a plain one that are shown. */
+const SHOWN = 200_000;
+const PART = 4_000;
 
 /**
- * Markdown that grows at its end. The blocks before the last are parsed once and stay the objects
- * they are, so that they cost nothing when the text is shown again.
+ * Markdown that grows at its end. The blocks before the last ones are parsed once and stay the
+ * objects they are, so that they cost nothing when the text is shown again.
  */
 export class Growing {
   constructor() {
+    /** The text, what is known of it for good, and where that ends. */
+    this.text = "";
     /** @type {ComponentChildren[]} */
     this.done = [];
-    /** The text, and how much of it is in `done`. */
-    this.text = "";
     this.start = 0;
-    this.over = false;
-    /** @type {ComponentChildren[]} */
+    /** What was shown of the rest, and how much of it that was. @type {ComponentChildren[]} */
     this.last = [];
+    this.parsed = 0;
+    /** @type {References} */
+    this.references = new Map();
   }
 
   /**
@@ -34,76 +43,130 @@ export class Growing {
    * @returns {ComponentChildren[]}
    */
   show(text, over) {
-    if (text === this.text && over === this.over) return [...this.done, ...this.last];
-    if (!text.startsWith(this.text)) [this.done, this.start] = [[], 0];
+    if (!text.startsWith(this.text) || (over && this.references.size)) this.reset();
     this.text = text;
-    this.over = over;
     const rest = text.slice(this.start);
-    if (!over && rest.length > LARGE && isOneBlock(rest)) {
-      const fence = rest.match(/^ {0,3}(?:`{3,}|~{3,})[^\n]*\n/)?.[0];
-      this.last = [fence ? code(rest.slice(fence.length), "") : html`<p class="raw">${running(rest)}</p>`];
-      return [...this.done, ...this.last];
+    if (!over && rest.length > LARGE) {
+      const fence = openFence(rest);
+      if (fence !== null) return [...this.done, code(rest.slice(fence))];
+      if (rest.length < 2 * this.parsed) return [...this.done, ...this.last, raw(rest.slice(this.parsed))];
     }
-    const tokens = new Lexer({ gfm: true, breaks: false }).lex(rest);
-    if (!over) {
-      // The last block may still change; a blank line behind it changes nothing.
-      let length = tokens.length;
-      while (length && tokens[length - 1]?.type === "space") length--;
-      for (const token of tokens.slice(0, Math.max(0, length - 1))) {
-        this.done.push(block(token, this.done.length));
-        this.start += token.raw.length;
-      }
-      this.last = tokens.slice(Math.max(0, length - 1), length).map((token) => block(token, this.done.length));
-    } else {
-      this.last = tokens.map((token, index) => block(token, this.done.length + index));
-    }
+    /** @type {number[]} */
+    const ends = [];
+    const lines = linesOf(rest);
+    const blocks = parse(lines, this.references, (end) => ends.push(end));
+    // The last lines may still change what they are, and so does the block that they belong to.
+    const sure = over ? 0 : ends.slice(0, -1).filter((end) => end < lines.length - 2).length;
+    const offset = this.done.length;
+    const shown = blocks.map((each, index) => draw(each, offset + index, this.references));
+    if (sure) this.start += lengthOf(rest, ends[sure - 1] ?? 0);
+    this.done.push(...shown.slice(0, sure));
+    this.last = shown.slice(sure);
+    this.parsed = text.length - this.start;
     return [...this.done, ...this.last];
   }
-}
 
-/**
- * Whether a long text is one block: no blank line, or a code block that is not closed.
- * @param {string} text
- */
-function isOneBlock(text) {
-  const fence = text.match(/^ {0,3}(`{3,}|~{3,})/)?.[1];
-  return fence ? !text.includes(`\n${fence}`, fence.length) : !/\n[ \t]*\n/.test(text);
-}
-
-/**
- * @param {Token} token
- * @param {number} key
- * @returns {ComponentChildren}
- */
-function block(token, key) {
-  const t = /** @type {any} */ (token);
-  switch (token.type) {
-    case "space":
-    case "def":
-      return null;
-    case "heading":
-      return html`<${`h${Math.min(6, t.depth + 2)}`} key=${key}>${inline(t.tokens)}<//>`;
-    case "paragraph":
-      return html`<p key=${key}>${inline(t.tokens)}</p>`;
-    case "code":
-      return code(t.text, t.lang, key);
-    case "blockquote":
-      return html`<blockquote key=${key}>${blocks(t.tokens)}</blockquote>`;
-    case "list":
-      return list(/** @type {Tokens.List} */ (token), key);
-    case "table":
-      return table(/** @type {Tokens.Table} */ (token), key);
-    case "hr":
-      return html`<hr key=${key} />`;
-    case "text":
-      return html`<span key=${key}>${t.tokens ? inline(t.tokens) : running(entities(t.text))}</span>`;
-    default: // HTML, and whatever else there is
-      return html`<p key=${key} class="raw">${running(token.raw.trimEnd())}</p>`;
+  reset() {
+    this.done = [];
+    this.start = this.parsed = 0;
   }
 }
 
-/** @type {(tokens: Token[] | undefined) => ComponentChildren[]} */
-const blocks = (tokens) => (tokens ?? []).map(block);
+/** @type {(text: string, lines: number) => number} the characters of so many lines */
+function lengthOf(text, lines) {
+  let at = 0;
+  for (let line = 0; line < lines; line++) at = text.indexOf("\n", at) + 1;
+  return at;
+}
+
+/** @type {(text: string) => number | null} where the code begins, if the text is all of one block */
+function openFence(text) {
+  const fence = text.match(/^\s*(`{3,}|~{3,})[^\n]*\n/);
+  return fence && !text.includes(`\n${fence[1]}`, fence[0].length - 1) ? fence[0].length : null;
+}
+
+/**
+ * @param {Block} block
+ * @param {number} key
+ * @param {References} references
+ * @returns {ComponentChildren}
+ */
+function draw(block, key, references) {
+  /** @param {string} text */
+  const inline = (text) => parseInline(text, references).map(span);
+  /** @param {readonly Block[]} blocks */
+  const nested = (blocks) => blocks.map((each, index) => draw(each, index, references));
+  switch (block.type) {
+    case "paragraph":
+      return block.text.length > 50_000 ? raw(block.text) : html`<p key=${key}>${inline(block.text)}</p>`;
+    case "heading": // the page itself has the first two
+      return html`<${`h${Math.min(6, block.depth + 2)}`} key=${key}>${inline(block.text)}<//>`;
+    case "code":
+      return code(block.text, block.language, key);
+    case "rule":
+      return html`<hr key=${key} />`;
+    case "quote":
+      return html`<blockquote key=${key}>${nested(block.blocks)}</blockquote>`;
+    case "list": {
+      const items = block.items.map(({ checked, blocks }, index) => {
+        const parts = blocks.map((each, at) =>
+          each.type === "paragraph" && !block.loose ? html`<span key=${at}>${inline(each.text)}</span>` : draw(each, at, references),
+        );
+        const box = checked === null ? null : html`<span class="check" role="img" aria-label=${checked ? "done" : "not done"}>${checked ? "☑" : "☐"}</span> `;
+        return html`<li key=${index} class=${box && "task"}>${box}${parts}</li>`;
+      });
+      return block.start === null
+        ? html`<ul key=${key}>${items}</ul>`
+        : html`<ol key=${key} start=${block.start}>${items}</ol>`;
+    }
+    case "table": {
+      /** @type {(row: readonly string[], tag: string) => ComponentChildren} */
+      const cells = (row, tag) =>
+        row.map((cell, at) => html`<${tag} key=${at} class=${block.align[at] && `to-${block.align[at]}`}>${inline(cell)}<//>`);
+      return html`<div class="table" key=${key} tabindex="0" role="region" aria-label="table"><table>
+        <thead><tr>${cells(block.head, "th")}</tr></thead>
+        <tbody>${block.rows.map((row, index) => html`<tr key=${index}>${cells(row, "td")}</tr>`)}</tbody>
+      </table></div>`;
+    }
+  }
+}
+
+/** @type {(each: Span) => ComponentChildren} */
+function span(each) {
+  if (typeof each === "string") return running(each);
+  switch (each.type) {
+    case "code":
+      return html`<code>${running(each.text)}</code>`;
+    case "break":
+      return html`<br />`;
+    case "link":
+      return anchor(each.href, each.children.map(span));
+    case "image": // nothing is loaded from elsewhere: that would tell somebody that it was read
+      return anchor(each.href, ["🖼 ", ...(each.children.length ? each.children.map(span) : [running(each.href)])]);
+    default:
+      return html`<${each.type}>${each.children.map(span)}<//>`;
+  }
+}
+
+/** @type {(text: string) => ComponentChildren} a block that is not looked into */
+const raw = (text) => html`<div class="raw" key="raw">${parts(text)}</div>`;
+
+/**
+ * A long text in parts of whole lines: only those in sight are laid out, and only the last grows.
+ * @param {string} text
+ * @returns {ComponentChildren[]}
+ */
+function parts(text) {
+  const all = running(text.slice(0, SHOWN));
+  if (all.length < 2 * PART) return [all];
+  /** @type {ComponentChildren[]} */
+  const out = [];
+  for (let at = 0, end = 0; at < all.length; at = end) {
+    end = all.indexOf("\n", at + PART) + 1 || all.length;
+    out.push(html`<span class="part" key=${out.length}>${all.slice(at, end)}</span>`);
+  }
+  return out;
+}
 
 /**
  * @param {string} text
@@ -111,80 +174,19 @@ const blocks = (tokens) => (tokens ?? []).map(block);
  * @param {number} [key]
  */
 export function code(text, language, key) {
-  const name = (language ?? "").trim().split(/\s/, 1)[0];
-  return html`<figure class="code" key=${key}>
+  const left = text.length - SHOWN;
+  return html`<figure class="code" key=${key ?? "code"}>
     <figcaption>
-      <span>${running(name || "code")}</span>
+      <span>${running(language || "code")}</span>
       <button type="button" class="quiet" onClick=${() => navigator.clipboard.writeText(text)}>Copy</button>
     </figcaption>
-    <pre tabindex="0"><code>${running(text)}</code></pre>
+    <pre tabindex="0"><code>${parts(text)}</code></pre>
+    ${left > 0 && html`<p class="hint">${left} more characters are not shown; “Copy” takes all.</p>`}
   </figure>`;
 }
 
 /**
- * @param {Tokens.List} token
- * @param {number} key
- */
-function list(token, key) {
-  const items = token.items.map(
-    (item, index) =>
-      html`<li key=${index} class=${item.task ? "task" : null}>
-        ${item.task && html`<span class="check" role="img" aria-label=${item.checked ? "done" : "not done"}>${item.checked ? "☑" : "☐"}</span> `}
-        ${blocks(item.tokens.filter((part) => part.type !== "checkbox"))}
-      </li>`,
-  );
-  return token.ordered
-    ? html`<ol key=${key} start=${token.start || 1}>${items}</ol>`
-    : html`<ul key=${key}>${items}</ul>`;
-}
-
-/**
- * @param {Tokens.Table} token
- * @param {number} key
- */
-function table(token, key) {
-  /** @type {(cell: Tokens.TableCell, index: number, tag: string) => ComponentChildren} */
-  const cell = (cell, index, tag) =>
-    html`<${tag} key=${index} class=${cell.align ? `to-${cell.align}` : null}>${inline(cell.tokens)}<//>`;
-  return html`<div class="table" key=${key} tabindex="0" role="region" aria-label="table"><table>
-    <thead><tr>${token.header.map((head, index) => cell(head, index, "th"))}</tr></thead>
-    <tbody>${token.rows.map((row, index) => html`<tr key=${index}>${row.map((each, at) => cell(each, at, "td"))}</tr>`)}</tbody>
-  </table></div>`;
-}
-
-/**
- * @param {Token[] | undefined} tokens
- * @returns {ComponentChildren[]}
- */
-function inline(tokens) {
-  return (tokens ?? []).map((token) => {
-    const t = /** @type {any} */ (token);
-    switch (token.type) {
-      case "text":
-        return t.tokens ? inline(t.tokens) : running(entities(t.text));
-      case "escape":
-        return running(t.text);
-      case "strong":
-        return html`<strong>${inline(t.tokens)}</strong>`;
-      case "em":
-        return html`<em>${inline(t.tokens)}</em>`;
-      case "del":
-        return html`<del>${inline(t.tokens)}</del>`;
-      case "codespan":
-        return html`<code>${running(t.text)}</code>`;
-      case "br":
-        return html`<br />`;
-      case "link":
-        return anchor(t.href, inline(t.tokens));
-      case "image": // nothing is loaded from elsewhere: that would tell somebody that it was read
-        return anchor(t.href, [`🖼 ${running(t.text || t.href)}`]);
-      default:
-        return running(token.raw);
-    }
-  });
-}
-
-/**
+ * A link that leads away, or words that only look like one.
  * @param {string} address
  * @param {ComponentChildren[]} words
  */
@@ -193,20 +195,4 @@ export function anchor(address, words) {
   return href
     ? html`<a href=${href} title=${running(href)} target="_blank" rel="noopener noreferrer">${words}</a>`
     : html`<span class="no-link" title=${running(address)}>${words}</span>`;
-}
-
-/** @type {Record<string, string>} */
-const NAMED = {
-  amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0", hellip: "…", mdash: "—", ndash: "–",
-  copy: "©", reg: "®", trade: "™", times: "×", middot: "·", bull: "•", larr: "←", rarr: "→", deg: "°",
-  laquo: "«", raquo: "»", lsquo: "‘", rsquo: "’", ldquo: "“", rdquo: "”", euro: "€", check: "✓",
-};
-
-/** @type {(text: string) => string} what HTML's names of characters stand for */
-function entities(text) {
-  return text.replace(/&(?:#(\d{1,7})|#x([\da-f]{1,6})|([a-z]{2,8}));/gi, (whole, decimal, hex, name) => {
-    if (name) return NAMED[name] ?? whole;
-    const code = decimal ? Number(decimal) : parseInt(hex, 16);
-    return code > 0 && code <= 0x10ffff ? String.fromCodePoint(code) : whole;
-  });
 }

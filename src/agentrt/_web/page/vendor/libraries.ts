@@ -5,6 +5,4 @@ export { Component, Fragment, h, render } from "preact";
 export type { ComponentChildren, ComponentType, VNode } from "preact";
 export { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 export { default as htm } from "htm";
-export { Lexer } from "marked";
-export type { Token, Tokens } from "marked";
 export { structuredPatch } from "diff";
