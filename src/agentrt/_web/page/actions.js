@@ -27,7 +27,7 @@ export const connection = new Connection({
 /** After news of the server: which session is shown, and whether we know all of it. */
 function settle() {
   const { session } = ui();
-  const listed = model().sessions;
+  const listed = model().sessions.filter((summary) => summary.session !== ui().left);
   if (session) {
     if (seat()?.behind) attach(session);
     setModel(seen(model(), session));
@@ -131,7 +131,7 @@ export async function newSession(wanted) {
 export async function closeSession(session) {
   const ack = await send("session", { op: "close", session });
   if (!ack.ok || ui().session !== session) return;
-  setUi({ session: null }); // who closes it is done with it
+  setUi({ session: null, left: session }); // who closes it is done with it
   history.replaceState(null, "", "#");
   settle();
 }

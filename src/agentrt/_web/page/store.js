@@ -16,6 +16,7 @@ import { EMPTY } from "./model.js";
  * @typedef {object} Ui
  * @property {Link} link
  * @property {string | null} session the one that is shown
+ * @property {string | null} left the one that was closed here, and takes a moment to end
  * @property {ReadonlyMap<string, boolean>} open what was folded or unfolded, by hand
  * @property {ReadonlyMap<string, string>} drafts what is typed, by session
  * @property {ReadonlyMap<string, readonly Attachment[]>} attached by session
@@ -39,6 +40,7 @@ const store = {
   ui: {
     link: { status: "connecting", heard: Date.now() / 1000, reason: "" },
     session: null,
+    left: null,
     open: new Map(),
     drafts: new Map(),
     attached: new Map(),

@@ -1,0 +1,98 @@
+"""The browser: Debian's Chromium, driven by Playwright, which downloads none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from browser.kit import CHROMIUM, PATIENCE, Server, scripted, serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
+
+    NewPage = Callable[..., Page]
+
+SHOTS = Path(os.environ.get("AGENTRT_SHOTS", ".shots"))
+"""Where screenshots are written."""
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="needs Playwright (pip install playwright)"
+    )
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium (apt-get install chromium)")
+    with sync_api.sync_playwright() as playwright:
+        options = ["--disable-features=SpareRendererForSitePerProcess"]
+        options += ["--no-sandbox"] if os.geteuid() == 0 else []
+        # It outlives each test, so it does not bear the mark of what a test has started.
+        env = {name: value for name, value in os.environ.items() if name != "AGENTRT_TEST_RUN"}
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options, env=env)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """With a session of the agent that does what it is told."""
+    with serving(tmp_path, *scripted()) as server:
+        yield server
+
+
+@pytest.fixture
+def new_page(browser: Browser) -> Iterator[NewPage]:
+    """A window of a browser of its own. Whatever the page does, it asks no other place for
+    anything, and nothing goes wrong in it unnoticed."""
+    contexts: list[BrowserContext] = []
+    troubles: list[str] = []
+
+    def make(url: str, **options: object) -> Page:
+        context = browser.new_context(**options)  # type: ignore[arg-type]
+        contexts.append(context)
+        context.set_default_timeout(PATIENCE * 1000)
+        page = context.new_page()
+        origin = url.partition("/?")[0].rstrip("/") + "/"
+        here = (origin, origin.replace("http", "ws", 1), "data:", "blob:")
+        page.on(
+            "request",
+            lambda request: request.url.startswith(here) or troubles.append(request.url),
+        )
+        page.on("pageerror", lambda error: troubles.append(f"{error}\n{error.stack}"))
+        page.on("console", lambda message: _listen(message, troubles))
+        page.goto(url)
+        return page
+
+    yield make
+    for context in contexts:
+        context.close()
+    assert troubles == []
+
+
+def _listen(message: ConsoleMessage, troubles: list[str]) -> None:
+    """A page that cannot reach its server is no trouble of the page's."""
+    text = message.text
+    network = "net::ERR" in text or "WebSocket" in text or "Failed to load resource" in text
+    if message.type in ("error", "warning") and not network:
+        troubles.append(text)
+
+
+@pytest.fixture
+def page(server: Server, new_page: NewPage) -> Page:
+    """The first window, let in by the first link."""
+    return new_page(server.link())
+
+
+@pytest.fixture
+def shoot() -> Callable[[Page, str], None]:
+    """Keep a picture of the window for whoever wants to look."""
+
+    def shoot(page: Page, name: str) -> None:
+        SHOTS.mkdir(exist_ok=True)
+        page.screenshot(path=SHOTS / f"{name}.png")
+
+    return shoot

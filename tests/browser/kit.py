@@ -1,0 +1,145 @@
+"""A server and a browser, as a person has them: `agentrt serve` as a process, Chromium as it is."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+PATIENCE = 30.0
+"""Seconds for anything that is waited for: the machine may be slow."""
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+AGENT = Path(__file__).with_name("scripted_agent.py")
+
+GUARD = 600
+"""Milliseconds after which a question takes an answer."""
+
+
+def scripted(*arguments: str) -> tuple[str, ...]:
+    """The agent of these tests, which does what the prompt says."""
+    return ("--command", shlex.join([sys.executable, str(AGENT), *arguments]))
+
+
+class Server:
+    """`agentrt serve` in a folder, with a home of its own; it can be killed and started again."""
+
+    def __init__(self, root: Path, *arguments: str) -> None:
+        self.folder = root / "work"
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / "notes.txt").write_text("first line\nsecond line\n")
+        self.arguments = arguments
+        self._env = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("XDG_", "AGENTRT_")) or name == "AGENTRT_AGENTS"
+        } | {
+            "HOME": str(root),
+            "AGENTRT_LIMITS_SETTLE": "0.3",
+            "AGENTRT_LIMITS_STDIN_CLOSE": "0.5",
+            "AGENTRT_LIMITS_TERMINATE": "0.5",
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+        self._read = b""
+
+    def start(self) -> None:
+        assert self.process is None
+        self._read = b""
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "agentrt", "serve", *self.arguments],
+            cwd=self.folder,
+            env=self._env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+        )
+
+    def link(self) -> str:
+        """The next link that it prints."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        deadline = time.monotonic() + PATIENCE
+        while b"\n" not in self._read:
+            ready, _, _ = select.select([self.process.stdout], [], [], deadline - time.monotonic())
+            assert ready, "no link was printed"
+            data = os.read(self.process.stdout.fileno(), 4096)
+            assert data, "the server ended"
+            self._read += data
+        line, _, self._read = self._read.partition(b"\n")
+        found = re.search(r"http\S+", line.decode())
+        assert found, line
+        return found[0]
+
+    def end(self, number: int = signal.SIGTERM) -> None:
+        """End it, or with SIGKILL break it off."""
+        if self.process is not None:
+            self.process.send_signal(number)
+            self.process.wait(PATIENCE)
+            assert self.process.stdout is not None
+            self.process.stdout.close()
+            self.process = None
+
+
+@contextmanager
+def serving(root: Path, *arguments: str) -> Iterator[Server]:
+    server = Server(root, *arguments)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.end()
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def until(check: Callable[[], object], what: str = "it") -> None:
+    """Wait until something outside the browser is so."""
+    deadline = time.monotonic() + PATIENCE
+    while not check():
+        assert time.monotonic() < deadline, f"{what} does not happen"
+        time.sleep(0.02)
+
+
+# --- what a person sees and does on the page
+
+
+def phase(page: Page, words: str) -> None:
+    """Wait until the header says how the session stands: `ready`, `working`, …"""
+    page.locator("header .phase", has_text=re.compile(rf"^\s*{words}")).wait_for()
+
+
+def ask(page: Page, text: str) -> None:
+    """Write a message and send it."""
+    box = page.get_by_label("Message to the agent")
+    box.fill(text)
+    box.press("Enter")
+
+
+def answer(page: Page, name: str) -> None:
+    """Choose an option of the question that is shown, once it takes answers."""
+    button = page.get_by_role("alertdialog").get_by_role("button", name=name)
+    page.locator("[role=alertdialog] .options button:not([aria-disabled=true])").first.wait_for()
+    button.click()
+
+
+def card(page: Page, title: str) -> Locator:
+    """A tool's card."""
+    return page.locator("details.tool", has=page.locator(".title", has_text=title))
