@@ -113,7 +113,7 @@ async def test_mcp_servers_are_added_switched_connected_anew_and_removed(lab: La
                 return servers(await session.call("mcp_status")).get("shop")
 
             async def becomes(wanted: str | None) -> None:
-                while await status() != wanted:
+                while await status() != wanted:  # noqa: ASYNC110 - it sends no event
                     await trio.sleep(0.05)
 
             await becomes("connected")

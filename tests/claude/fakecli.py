@@ -2,9 +2,10 @@
 
     python fakecli.py SCENARIO [flags of Claude Code, ignored]
 
-Standard library only. Each scenario is a function below or in `fakerest.py`, called once the
-handshake is over (or, for those in `BEFORE`, in its place). What it reads is appended to the file
-that `FAKECLI_LOG` names, so that a test can see what really arrived.
+Standard library only. Each scenario is a function: one below or in `fakerest.py` is called once the
+handshake is over, one of `fakestart.py` in its place. What it reads is appended to the file that
+`FAKECLI_LOG` names, so that a test can see what really arrived; with `FAKECLI_STUBBORN` it ignores
+whatever is to end it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import time
 import traceback
 
 import fakerest
-from fakelegacy import legacy
+import fakestart
 from fakewire import Cli, Interrupted, Json
 
 # --- scenarios: the end of a turn
@@ -247,8 +248,12 @@ def hook(cli: Cli) -> None:
         matchers = next(iter((HOOKS or {}).values()))
         fields = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}}
         id = cli.ask("hook_callback", callback_id=matchers[0]["hookCallbackIds"][0], input=fields)
-        cli.say(json.dumps(cli.answer(id)))
-        cli.done(prompt)
+        try:
+            cli.say(json.dumps(cli.answer(id)))
+            cli.done(prompt)
+        except Interrupted:
+            cli.write({"type": "control_cancel_request", "request_id": id})
+            cli.aborted(prompt, while_="tools")
 
 
 # --- scenarios: interrupts
@@ -429,63 +434,23 @@ def stdin_full(cli: Cli) -> None:
         time.sleep(60)
 
 
-# --- scenarios in the handshake's place
-
-
-def exit_before_reply(cli: Cli) -> None:
-    print("error: unknown option '--await-initialize'", file=sys.stderr, flush=True)
-    cli.bye(1)
-
-
-def refuses_to_start(cli: Cli) -> None:
-    """Says why in a result, and ends."""
-    cli.inbox.get()
-    cli.write(
-        {
-            "subtype": "error_during_execution",
-            "is_error": True,
-            "errors": ["No conversation found with session ID: gone"],
-            "type": "result",
-        }
-    )
-    cli.bye(1)
-
-
-def mcp_before_reply(cli: Cli) -> None:
-    """Wants its MCP servers before it answers the handshake."""
-    first = cli.inbox.get()
-    assert first is not None
-    cli.greet_mcp()
-    cli.success(first["request_id"], REPLY)
-    prompt = cli.prompt()
-    reply = cli.answer(cli.call_mcp(1, "tools/list"))
-    cli.say(json.dumps([t["name"] for t in reply["mcp_response"]["result"]["tools"]]))
-    cli.done(prompt)
-    plain(cli)
-
-
-BEFORE = {exit_before_reply, refuses_to_start, mcp_before_reply, legacy, fakerest.slow_start}
-REPLY: Json = {
-    "commands": [{"name": "compact", "description": "summarise", "argumentHint": ""}],
-    "models": [{"value": "default", "resolvedModel": "fake", "displayName": "Fake"}],
-    "claude_code_version": "0.0.fake",
-    "current_permission_mode": "default",
-}
 HOOKS: Json | None = None
 
 
 def main() -> None:
     global HOOKS
-    scenario = globals().get(sys.argv[1]) or getattr(fakerest, sys.argv[1])
+    name = sys.argv[1]
+    early = getattr(fakestart, name, None)
+    scenario = early or globals().get(name) or getattr(fakerest, name)
     cli = Cli()
     cli.reading.start()
-    if scenario not in BEFORE:
+    if early is None:
         first = cli.inbox.get()
         if first is None:
             cli.bye(0)
         assert first["request"]["subtype"] == "initialize", first
         HOOKS = first["request"].get("hooks")
-        cli.success(first["request_id"], REPLY)
+        cli.success(first["request_id"], fakestart.REPLY)
     try:
         scenario(cli)
     except Exception:

@@ -1,4 +1,4 @@
-"""What the scripted CLI does in the background, and how slowly it starts; scenarios of
+"""What the scripted CLI does in the background, and what it does late or not at all; scenarios of
 `fakecli.py`.
 """
 
@@ -105,13 +105,74 @@ def unawaited_hook(cli: Cli) -> None:
     cli.wait(lambda m: False)
 
 
-def slow_start(cli: Cli) -> None:
-    """Takes a while for the handshake, as with many plugins and slow hooks."""
-    first = cli.inbox.get()
-    assert first is not None
-    time.sleep(1)
-    cli.success(first["request_id"], {})
+def older(cli: Cli) -> None:
+    """Tells neither when it rests, nor the fate of prompts, nor which of them a result answers; an
+    agent works in the background meanwhile, and a turn about it follows."""
+    good: Json = {"type": "result", "subtype": "success", "is_error": False, "num_turns": 1}
+    aborted = {**good, "subtype": "error_during_execution", "is_error": True}
+    cli.state = cli.fate = lambda *_: None  # type: ignore[method-assign]
+    while True:
+        prompt = cli.prompt()
+        words = prompt["message"]["content"]
+        if words == "stop":
+            try:
+                cli.wait(lambda m: False)
+            except Interrupted:
+                cli.write(aborted)
+            continue
+        task = {"task_id": "a1", "task_type": "local_agent", "description": "dig"}
+        if words == "dig":
+            cli.use("c1", "Task", description="dig", run_in_background=True)
+            cli.system("task_started", **task, tool_use_id="c1", is_backgrounded=True)
+            cli.used("c1", "Async agent launched")
+        cli.say(f"You said: {words}")
+        cli.write(good)
+        if words == "dig":
+            time.sleep(0.3)
+            cli.system("task_notification", task_id="a1", status="completed", summary="found it")
+            cli.init()
+            cli.say("Agent finished.")
+            cli.write({**good, "origin": {"kind": "task-notification"}})
+
+
+def late_reply(cli: Cli) -> None:
+    """Answers a change of the model only when nobody waits for it any more, and then a prompt."""
+    asked = cli.inbox.get()
+    assert asked is not None
+    assert asked["request"]["subtype"] == "set_model"
+    cli.wait(lambda m: m["type"] == "control_cancel_request")
+    cli.success(asked["request_id"], {"model": "late"})
     prompt = cli.prompt()
-    cli.say("At last.")
+    cli.say("answer")
+    cli.done(prompt)
+    cli.wait(lambda m: False)
+
+
+def mcp_given_up(cli: Cli) -> None:
+    """Gives up on a tool's call by itself, and goes on with its turn."""
+    cli.greet_mcp()
+    prompt = cli.prompt()
+    cli.use("c1", "mcp__agentrt__record", summary="x")
+    call = cli.call_mcp(2, "tools/call", name="record", arguments={"summary": "x"})
+    time.sleep(0.2)
+    gone = {"requestId": 2, "reason": "SdkError: Request timed out"}
+    note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": gone}
+    cli.answer(cli.ask("mcp_message", server_name="agentrt", message=note))
+    cli.used("c1", "timed out", error=True)
+    late = cli.answer(call, timeout=0.5)
+    cli.say("an answer came" if late else "no answer came")
+    cli.done(prompt)
+    cli.wait(lambda m: False)
+
+
+def stalled(cli: Cli) -> None:
+    """Stops in the middle of a line, and goes on with a flood."""
+    prompt = cli.prompt()
+    cli.begin_text()
+    line = json.dumps(cli.delta("x" * 10)).encode() + b"\n"
+    cli.raw(line[:50])
+    time.sleep(0.5)
+    cli.raw(line[50:] + line * 19_999)
+    cli.write(cli.event("content_block_stop", index=0))
     cli.done(prompt)
     cli.wait(lambda m: False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import sys
 import threading
 import time
@@ -34,6 +35,10 @@ class Cli:
             for name in ("--session-id=", "--resume="):
                 if flag.startswith(name):
                     self.session = flag.removeprefix(name)
+        self.stubborn = "FAKECLI_STUBBORN" in os.environ
+        """Ignores interrupts, goodbyes, the end of its input and SIGTERM."""
+        if self.stubborn:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self.requests = 0
         self.results = 0
         self.reading = threading.Thread(target=self._read, daemon=True)
@@ -57,7 +62,7 @@ class Cli:
             except queue.Empty:
                 return None
             if message is None:
-                self.bye(0)
+                self.ended()
             if not self._answered(message):
                 return message
 
@@ -66,6 +71,8 @@ class Cli:
             return False
         id, request = message["request_id"], message["request"]
         match request["subtype"]:
+            case "interrupt" | "end_session" if self.stubborn:
+                pass
             case "interrupt":
                 dropped = [p["uuid"] for p in self.prompts]
                 for uuid in dropped:
@@ -239,6 +246,12 @@ class Cli:
         self.init()
         self.say(text)
         self.done(origin={"kind": "task-notification"}, **fields)
+
+    def ended(self) -> NoReturn:
+        """Its input has ended."""
+        while self.stubborn:
+            time.sleep(60)
+        self.bye(0)
 
     def bye(self, code: int) -> NoReturn:
         sys.stdout.buffer.flush()
