@@ -58,7 +58,7 @@ class Echoes:
     def __init__(self) -> None:
         self.viewers: list[Echo] = []
 
-    def attach_viewer(self, *, role: Role) -> Echo:
+    def attach_viewer(self, *, role: Role, dialect: object = None) -> Echo:
         self.viewers.append(Echo(role))
         return self.viewers[-1]
 

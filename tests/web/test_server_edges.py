@@ -338,7 +338,7 @@ async def test_a_hub_that_takes_no_viewer_ends_one_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Closed(Echoes):
-        def attach_viewer(self, *, role: str) -> object:
+        def attach_viewer(self, *, role: str, dialect: object) -> object:
             raise RuntimeError("the hub is closed")
 
     with trio.fail_after(5):

@@ -281,7 +281,7 @@ async def test_a_hundred_wrong_tokens_at_once_keep_nobody_out() -> None:
 async def test_an_upgrade_on_another_path_is_refused(target: str) -> None:
     with trio.fail_after(5):
         async with site() as running, websocket(running.port, target=target) as client:
-            assert await client.refusal() == (4400, "the WebSocket is at /ws")
+            assert await client.refusal() == (4400, "WebSockets are at /ws, /ai, /acp")
 
 
 @pytest.mark.parametrize(

@@ -36,11 +36,15 @@ class ClientTools:
 
     def finish(self, session: str, item: str, content: list[Block], *, error: bool) -> bool:
         """The client's result of a call. False: no such call waits for this client."""
-        call = self._calls.get((session, item))
-        if call is None or call.outcome is not None:
+        if not self.waits(session, item):
             return False
-        call.end(ToolOutcome(content, is_error=error))
+        self._calls[session, item].end(ToolOutcome(content, is_error=error))
         return True
+
+    def waits(self, session: str, item: str) -> bool:
+        """Whether a call waits for this client."""
+        call = self._calls.get((session, item))
+        return call is not None and call.outcome is None
 
     def disconnect(self) -> None:
         """The client is gone: nobody will answer its calls."""

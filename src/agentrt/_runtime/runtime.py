@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from .._errors import LimitExceeded, SessionClosed, SessionNotFound
 from .._limits import Limits
+from .._model.content import JsonObject
 from .._model.events import Notice, Phase
 from .._model.turn import TurnState
 from .open import open_session
@@ -36,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 OpenSession: TypeAlias = Callable[..., AbstractAsyncContextManager[Session]]
 """What `open_session` is, with the runtime's own settings filled in: takes an agent's name or an
-`Agent`, and `cwd`, `tools`, `resume`, `model`, `mode`."""
+`Agent`, and `cwd`, `tools`, `resume`, `model`, `mode`, `mcp_servers`."""
 
 
 class AgentInfo(Struct, frozen=True, kw_only=True):
@@ -111,13 +112,22 @@ class Runtime:
         tools: Iterable[Tool] = (),
         model: str | None = None,
         mode: str | None = None,
+        mcp_servers: Sequence[JsonObject] = (),
     ) -> Session:
         """Open a session, and return it when it takes prompts. `tools` are added to the runtime's.
+        `mcp_servers`: further MCP servers for the agent, in ACP's shape.
 
         Raises `LimitExceeded`, `AgentNotFound`, `AgentStartError`. Cancelling it ends what was
         started.
         """
-        settings = {"cwd": cwd, "tools": tuple(tools), "model": model, "mode": mode}
+        settings: dict[str, Any] = {
+            "cwd": cwd,
+            "tools": tuple(tools),
+            "model": model,
+            "mode": mode,
+        }
+        if mcp_servers:
+            settings["mcp_servers"] = tuple(mcp_servers)
         session = await self._open(agent, settings)
         if title is not None:
             session.rename(title)

@@ -51,7 +51,14 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
             trio.open_nursery() as nursery,
         ):
             site = await nursery.start(
-                partial(serve, runtime, said.host, said.port, security=security)
+                partial(
+                    serve,
+                    runtime,
+                    said.host,
+                    said.port,
+                    agent=setup.agent.name,
+                    security=security,
+                )
             )
             nursery.start_soon(_print_links, site, said.viewer_token is not None)
             if start:

@@ -8,6 +8,7 @@ nothing else. What a session does is none of the connection's business.
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
@@ -51,6 +52,7 @@ class Connection:
         """Set at the end of `run`."""
         self._limits = limits
         self._protocol = upgrade.protocol
+        self.dialect = upgrade.dialect
         self._parting = trio.Event()
         self.refusal: Refusal | None = None
         """Why the server ends it; None if the client does."""
@@ -83,7 +85,9 @@ class Connection:
                 request = await wrap_server_stream(
                     nursery, self._wire, max_message_size=self._limits.frame
                 )
-                socket = await request.accept(subprotocol=self._protocol)
+                socket = await request.accept(
+                    subprotocol=self._protocol, extra_headers=self._headers()
+                )
                 self._wire.accepted.set()
                 if not self._parting.is_set():
                     await self._serve(socket, attach)
@@ -91,6 +95,10 @@ class Connection:
                 nursery.cancel_scope.cancel()
         finally:
             self.over.set()
+
+    def _headers(self) -> list[tuple[bytes, bytes]]:
+        name = self.dialect.names_connection
+        return [] if name is None else [(name.encode(), secrets.token_hex(16).encode())]
 
     async def _serve(self, socket: WebSocketConnection, attach: Callable[[], Viewer]) -> None:
         viewer = None
@@ -162,7 +170,8 @@ class Connection:
         """
         if socket.closed is None and self.refusal is not None:
             code, reason = self.refusal.code, self.refusal.reason
-            self._wire.put(frame(json.encode({"type": "closing", "reason": reason})))
+            if self.dialect.says_closing:
+                self._wire.put(frame(json.encode({"type": "closing", "reason": reason})))
             self._wire.put(close_frame(code, reason))
             self._wire.deafen()
             with trio.move_on_after(self._limits.ws_close):

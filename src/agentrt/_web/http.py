@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from msgspec import Struct
 
+from .dialects import DIALECTS, NATIVE, Dialect
 from .security import offered_token
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 HEAD: Final = 16 * 1024
 """Bytes of a request's head; browsers send 1 to 2 KiB."""
-
-PROTOCOL: Final = "agentrt.v1"
 
 PAGE: Final = Path(__file__).parent / "page"
 
@@ -49,7 +48,6 @@ _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
-    ".woff2": "font/woff2",
 }
 
 
@@ -117,6 +115,7 @@ class Upgrade(Struct, frozen=True):
     head: bytes
     rest: bytes
     protocol: str | None
+    dialect: Dialect = NATIVE
 
     @classmethod
     def of(cls, request: Request) -> Upgrade:
@@ -132,7 +131,8 @@ class Upgrade(Struct, frozen=True):
             sound = False
         if not sound:
             raise BadRequest(400, "Sec-WebSocket-Key is missing or broken")
-        offered = PROTOCOL in request.listed("sec-websocket-protocol")
+        dialect = DIALECTS.get(request.path, NATIVE)
+        offered = dialect.protocol in request.listed("sec-websocket-protocol")
         lines = [
             "GET / HTTP/1.1",
             "Host: agentrt",
@@ -140,10 +140,10 @@ class Upgrade(Struct, frozen=True):
             "Upgrade: websocket",
             "Sec-WebSocket-Version: 13",
             f"Sec-WebSocket-Key: {keys[0]}",
-            *([f"Sec-WebSocket-Protocol: {PROTOCOL}"] if offered else []),
+            *([f"Sec-WebSocket-Protocol: {dialect.protocol}"] if offered else []),
         ]
         head = "".join(f"{line}\r\n" for line in (*lines, "")).encode("ascii")
-        return cls(head, request.rest, PROTOCOL if offered else None)
+        return cls(head, request.rest, dialect.protocol if offered else None, dialect)
 
 
 async def read_request(stream: trio.abc.Stream) -> Request | None:

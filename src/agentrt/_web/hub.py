@@ -7,27 +7,30 @@ it tells the viewers; none of that waits for anybody.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import trio
 from msgspec import Struct
 
 from .. import __version__
 from .._runtime.client_tools import ClientTools
-from .._runtime.runtime import Runtime
+from .._runtime.runtime import AgentInfo, Runtime
 from .._runtime.session import Session
 from .._runtime.tools import Tool
 from .._wire.json import encode_line
-from .answers import ack, pack, refusal
+from .acp import AcpViewer
+from .aisdk import AiViewer
+from .answers import pack, refusal
 from .commands import Command, Refused, ToolOffer
+from .dialects import ACP, AI_SDK, NATIVE, Dialect
 from .feed import Feed
-from .native import as_refusal
+from .native import Fields, Job, as_refusal
 from .refusal import Code
 from .security import Role
 from .viewer import Viewer
 
-PROTOCOL: Final = "agentrt.v1"
+VIEWERS: Final = {NATIVE: Viewer, AI_SDK: AiViewer, ACP: AcpViewer}
 
 CLIENTS: Final = 256
 """Clients that are remembered after they have gone, so that they can come back."""
@@ -43,22 +46,29 @@ AGENTS: Final = 30.0
 
 
 class Hub:
-    """One for each `Runtime`. Close it before the runtime's block is left."""
+    """One for each `Runtime`. Close it before the runtime's block is left.
 
-    def __init__(self, runtime: Runtime) -> None:
+    `agent`: whom the clients get that open a session without saying with whom; by default the first
+    one that is installed.
+    """
+
+    def __init__(self, runtime: Runtime, agent: str | None = None) -> None:
         self.runtime = runtime
         self.limits = runtime.limits
         self.viewers: set[Viewer] = set()
         self.feeds: dict[str, Feed] = {}
+        self.chats: dict[str, str | None] = {}
+        """Names that clients of the AI SDK have for their sessions; None while one is opened."""
+        self._agent = agent
         self._clients: OrderedDict[tuple[Role, str], Client] = OrderedDict()
         self._listening = {"": runtime.listen(self._sessions_changed)}  # and by session
         self._list: bytes | None = None
-        self._agents: tuple[float, list[Any]] = (-AGENTS, [])
+        self._agents: tuple[float, list[AgentInfo]] = (-AGENTS, [])
         self._sessions_changed()
 
-    def attach_viewer(self, *, role: Role = "controller") -> Viewer:
+    def attach_viewer(self, *, role: Role = "controller", dialect: Dialect = NATIVE) -> Viewer:
         """A new connection. What it may do is the server's to say, not the client's."""
-        viewer = Viewer(self, role)
+        viewer = VIEWERS[dialect](self, role)
         self.viewers.add(viewer)
         return viewer
 
@@ -86,21 +96,33 @@ class Hub:
 
     def ready(self, viewer: Viewer) -> bytes:
         """The answer to `hello`."""
+        return pack(
+            type="ready",
+            server=f"agentrt/{__version__}",
+            protocol=NATIVE.protocol,
+            role=viewer.role,
+            sessions=self.runtime.list(),
+            agents=self._known_agents(),
+            beat_s=self.limits.beat,
+            limits={"frame": self.limits.frame},
+        )
+
+    def default_agent(self) -> str:
+        """Raises `Refused`."""
+        if self._agent is not None:
+            return self._agent
+        for info in self._known_agents():
+            if info.available:
+                return info.name
+        raise Refused("agent_failed", "no agent is installed")
+
+    def _known_agents(self) -> list[AgentInfo]:
         made, agents = self._agents
         now = trio.current_time()
         if now - made >= AGENTS:
             agents = self.runtime.agents()
             self._agents = (now, agents)
-        return pack(
-            type="ready",
-            server=f"agentrt/{__version__}",
-            protocol=PROTOCOL,
-            role=viewer.role,
-            sessions=self.runtime.list(),
-            agents=agents,
-            beat_s=self.limits.beat,
-            limits={"frame": self.limits.frame},
-        )
+        return agents
 
     def list_frame(self) -> bytes:
         if self._list is None:
@@ -113,6 +135,8 @@ class Hub:
         for id in self.feeds.keys() - now:
             self.feeds.pop(id).over = True
             self._listening.pop(id)()
+        for chat in [chat for chat, id in self.chats.items() if id is not None and id not in now]:
+            del self.chats[chat]
         for id in now - self.feeds.keys():
             self._add(self.runtime.get(id))
         self._list_changed()
@@ -223,21 +247,23 @@ class Client:
             known.frame = frame
         self._tell(frame)
 
-    def start(self, id: str, job: Callable[[], Awaitable[dict[str, Any]]]) -> None:
-        """Carry out what takes time, whatever becomes of the connection. Raises `Refused`."""
+    def start(self, job: Job, tell: Callable[[Fields | Refused], None]) -> None:
+        """Carry out what takes time, whatever becomes of the connection, and `tell` what came of
+        it. Raises `Refused`."""
         if self._jobs >= JOBS:
             raise Refused("limit", f"{JOBS} commands of yours are under way already")
         self._jobs += 1
-        self._hub.runtime.start_soon(self._run, id, job)
+        self._hub.runtime.start_soon(self._run, job, tell)
 
-    async def _run(self, id: str, job: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+    async def _run(self, job: Job, tell: Callable[[Fields | Refused], None]) -> None:
+        outcome: Fields | Refused
         try:
-            frame = ack(id, **await job())
+            outcome = await job()
         except Exception as error:
-            frame = refusal(id, as_refusal(error))
+            outcome = as_refusal(error)
         finally:
             self._jobs -= 1
-        self.answer(id, frame)
+        tell(outcome)
 
     def _tell(self, frame: bytes) -> None:
         if self.viewer is not None:

@@ -94,15 +94,30 @@ def perform(hub: Hub, viewer: Viewer, client: Client, command: c.Command) -> Non
         return
     if client.seen(command):
         return
+
+    def tell(outcome: Fields | Refused) -> None:
+        if isinstance(outcome, Refused):
+            client.answer(id, refusal(id, outcome))
+        else:
+            client.answer(id, ack(id, **outcome))
+
+    carry_out(hub, client, command, tell)
+
+
+def carry_out(
+    hub: Hub, client: Client, command: c.Command, tell: Callable[[Fields | Refused], None]
+) -> None:
+    """Have a command done, and `tell` what came of it: at once, or when its job is over."""
+    outcome: Fields | Refused
     try:
-        job = _JOBS.get(type(command))
-        if job is not None:
-            client.start(id, job(hub, client, command))
+        make = _JOBS.get(type(command))
+        if make is not None:
+            client.start(make(hub, client, command), tell)
             return
-        frame = ack(id, **_ACTS[type(command)](hub, client, command))
+        outcome = _ACTS[type(command)](hub, client, command)
     except Exception as error:
-        frame = refusal(id, as_refusal(error))
-    client.answer(id, frame)
+        outcome = as_refusal(error)
+    tell(outcome)
 
 
 # --- turns

@@ -11,6 +11,7 @@ import trio
 
 from .._limits import Limits
 from .connection import Connection, Viewer
+from .dialects import Dialect
 from .frames import Bucket
 from .http import BadRequest, Upgrade, read_request, response
 from .refusal import Code, Refusal
@@ -28,7 +29,7 @@ the few places for connections that have not shown a token."""
 class Viewers(Protocol):
     """Where viewers come from: the hub."""
 
-    def attach_viewer(self, *, role: Role) -> Viewer: ...
+    def attach_viewer(self, *, role: Role, dialect: Dialect) -> Viewer: ...
 
 
 class Reception:
@@ -98,7 +99,9 @@ class Reception:
         self._clients.add(connection)
         self._count.clients += 1
         try:
-            await connection.run(lambda: self._hub.attach_viewer(role=grant.role))
+            await connection.run(
+                lambda: self._hub.attach_viewer(role=grant.role, dialect=connection.dialect)
+            )
         finally:
             self._clients.discard(connection)
             self._count.clients -= 1

@@ -30,6 +30,8 @@ class Code(IntEnum):
     UNSUPPORTED = 1003
     """A binary frame."""
     TOO_BIG = 1009
+    OUT_OF_ORDER = 1002
+    """Something else came where the dialect wants its first message."""
 
 
 class Refusal(Exception):

@@ -29,15 +29,18 @@ async def serve(
     host: str = "127.0.0.1",
     port: int = 0,
     *,
+    agent: str | None = None,
     security: Security | None = None,
     ssl_context: ssl.SSLContext | None = None,
     task_status: trio.TaskStatus[Site] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve the page at `/` and the protocol `agentrt.v1` at `/ws`, until cancelled.
+    """Serve the page at `/`, the protocol `agentrt.v1` at `/ws`, clients of the AI SDK at `/ai` and
+    of ACP at `/acp`, until cancelled.
 
     To be started with `site = await nursery.start(serve, runtime)`: then it listens, and
     `site.link()` is the URL for a browser. `port` 0 takes a free one. With `ssl_context` it speaks
-    TLS only. Without `security` there is one random token, for control.
+    TLS only. Without `security` there is one random token, for control. `agent`: the agent of
+    sessions that a client opens without naming one; by default the first that is installed.
 
     Raises `ValueError` if other machines could reach it and `security` has no token of yours or no
     name for it, `OSError` if the port cannot be had.
@@ -49,7 +52,7 @@ async def serve(
     from .hub import Hub
 
     security = Security() if security is None else security
-    hub = Hub(runtime)
+    hub = Hub(runtime, agent)
     try:
         async with open_site(hub, runtime.limits, host, port, security, ssl_context) as site:
             task_status.started(site)

@@ -1,6 +1,6 @@
 """The web site: who gets in, and what is behind which path.
 
-`/` the page and `/page/…` its files, `/healthz`, and `/ws` for `agentrt.v1`.
+`/` the page and `/page/…` its files, `/healthz`, and a WebSocket for each of the `DIALECTS`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Final
 import trio
 from msgspec import Struct, structs
 
+from .dialects import DIALECTS
 from .http import Request, load_page, response
 from .refusal import Code, Refusal
 from .security import Grant, Role, Security
@@ -70,8 +71,8 @@ class Site:
 
     def admit(self, request: Request) -> Grant:
         """What the one who asks for a WebSocket may do. Raises `Refusal`."""
-        if request.path != "/ws":
-            raise Refusal(Code.BAD_REQUEST, "the WebSocket is at /ws")
+        if request.path not in DIALECTS:
+            raise Refusal(Code.BAD_REQUEST, f"WebSockets are at {', '.join(DIALECTS)}")
         if not self._names.answers_to(request.host):
             raise Refusal(Code.FORBIDDEN, "this server does not go by that name (--allow-host)")
         origins = request.values("origin")

@@ -1,0 +1,534 @@
+"""The Agent Client Protocol over a WebSocket, at `/acp`: a site as one agent with many sessions.
+
+Each message is one JSON-RPC message of ACP's version 1. What a session says is made in
+`acpupdates`. A connection that ends leaves the sessions as they are: `session/load` finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from .. import __version__
+from .._errors import RemoteProtocolError
+from .._model.content import Block, JsonObject
+from .._model.events import PermissionOpened
+from .._runtime.turn import Turn
+from .._wire import jsonrpc as rpc
+from .._wire.json import decode as decode_json
+from . import commands as c
+from .acpupdates import Conversation, mode_state, model_state, option_list
+from .answers import pack
+from .commands import Refused
+from .foreign import Changes, ForeignViewer
+from .native import as_refusal
+from .refusal import Code
+
+if TYPE_CHECKING:
+    from .feed import Feed
+    from .hub import Hub
+    from .native import Fields
+    from .security import Role
+
+VERSION: Final = 1
+UNKNOWN_SESSION: Final = -32002
+
+CODES: Final = {
+    "bad_request": rpc.INVALID_PARAMS,
+    "forbidden": rpc.INVALID_REQUEST,
+    "unknown_session": UNKNOWN_SESSION,
+    "unknown_command": rpc.METHOD_NOT_FOUND,
+    "unsupported": rpc.INVALID_PARAMS,
+}
+"""Refusals as errors; the others are internal ones."""
+
+STOP_REASONS: Final = {
+    "completed": "end_turn",
+    "limit": "max_tokens",
+    "refused": "refusal",
+    "cancelled": "cancelled",
+}
+"""Outcomes as stop reasons; the others are errors."""
+
+
+class Meta(Struct):
+    """What a client may say of agentrt's own in `_meta.agentrt`."""
+
+    agent: str | None = None
+    title: str | None = None
+
+
+class _Metas(Struct):
+    agentrt: Meta = msgspec.field(default_factory=Meta)
+
+
+class Form(Struct):
+    form: JsonObject | None = None
+    url: JsonObject | None = None
+
+
+class SessionCapabilities(Struct):
+    notices: JsonObject | None = None
+
+
+class Capabilities(Struct):
+    elicitation: Form | None = None
+    session: SessionCapabilities | None = None
+
+
+class Initialize(Struct, rename="camel"):
+    protocol_version: Any = VERSION
+    client_capabilities: Capabilities = msgspec.field(default_factory=Capabilities)
+
+
+class ForSession(Struct, rename="camel"):
+    session_id: c.Name
+
+
+class New(Struct, rename="camel"):
+    cwd: str
+    mcp_servers: list[JsonObject] = []
+    meta: _Metas | None = msgspec.field(default=None, name="_meta")
+
+
+class List(Struct):
+    cwd: str | None = None
+
+
+class Prompt(ForSession, rename="camel"):
+    prompt: list[Block]
+
+
+class SetMode(ForSession, rename="camel"):
+    mode_id: c.Name
+
+
+class SetModel(ForSession, rename="camel"):
+    model_id: c.Name
+
+
+class SetOption(ForSession, rename="camel"):
+    config_id: c.Name
+    value: str | bool
+
+
+class CancelRequest(Struct, rename="camel"):
+    request_id: int | str | None = None
+
+
+class Nothing(Struct):
+    """Parameters that do not matter."""
+
+
+class _Asked(Struct):
+    """A question that the client was asked: `form` if it is to fill one in."""
+
+    session: str
+    request: str
+    form: bool
+
+
+class _Attached(Struct, eq=False):
+    """A session as this connection sees it."""
+
+    feed: Feed
+    told: Conversation
+    prompts: dict[rpc.Id, Turn]
+    """The client's prompts that are not answered, by its request."""
+    asked: dict[str, int]
+    """The open questions that it was asked, with our requests."""
+
+
+class AcpViewer(ForeignViewer):
+    """One connection of an ACP client."""
+
+    def __init__(self, hub: Hub, role: Role) -> None:
+        super().__init__(hub, role)
+        self._offers: Capabilities | None = None
+        self._sessions: dict[Feed, _Attached] = {}
+        self._calls: rpc.Calls[_Asked | None] = rpc.Calls()
+
+    def receive(self, text: str) -> None:
+        if self._ended is not None or self._closed:
+            return
+        try:
+            message: object = decode_json(text.encode(errors="replace"))
+        except RemoteProtocolError as error:
+            self._refuse(None, rpc.PARSE_ERROR, str(error))
+            return
+        try:
+            said = rpc.parse(message)
+        except RemoteProtocolError as error:
+            self._refuse(None, rpc.INVALID_REQUEST, str(error))
+            return
+        first = isinstance(said, rpc.Request) and said.method == "initialize"
+        if self._offers is None and not first:
+            self.end(Code.OUT_OF_ORDER, "the first message must be `initialize`")
+        elif isinstance(said, rpc.Response):
+            self._take_answer(said)
+        elif isinstance(said, rpc.Notification):
+            self._notified(said)
+        else:
+            self._requested(said)
+
+    # --- requests of the client
+
+    def _requested(self, request: rpc.Request) -> None:
+        id = request.id
+        try:
+            known = _METHODS.get(request.method)
+            if known is None:
+                raise Refused("unknown_command", f"no method {request.method!r}")
+            wanted, looks, act = known
+            if self.role == "viewer" and not looks:
+                raise Refused("forbidden", "a viewer only looks on")
+            params = {} if request.params is None else request.params
+            try:
+                given = msgspec.convert(params, wanted)
+            except msgspec.ValidationError as error:
+                raise Refused("bad_request", f"{request.method}: {error}") from error
+            act(self, id, given)
+        except Exception as error:
+            self._fail(id, as_refusal(error))
+
+    def _initialize(self, id: rpc.Id, params: Initialize) -> None:
+        self._offers = params.client_capabilities
+        everything = {"image": True, "audio": True, "embeddedContext": True}
+        self._answer(
+            id,
+            protocolVersion=VERSION,
+            agentInfo={"name": "agentrt", "title": "agentrt", "version": __version__},
+            authMethods=[],
+            agentCapabilities={
+                "loadSession": True,
+                "promptCapabilities": everything,
+                "mcpCapabilities": {"http": True, "sse": True},
+                "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
+            },
+        )
+
+    def _new(self, id: rpc.Id, params: New) -> None:
+        about = params.meta.agentrt if params.meta is not None else Meta()
+        agent = about.agent or self._hub.default_agent()
+
+        async def open() -> Fields:
+            session = await self._hub.runtime.create(
+                agent, cwd=params.cwd, title=about.title, mcp_servers=params.mcp_servers
+            )
+            return {"session": session.id}
+
+        def opened(outcome: Fields | Refused) -> None:
+            try:
+                if isinstance(outcome, Refused):
+                    raise outcome
+                feed = self._hub.feed(outcome["session"])
+                self._attach(feed)
+                self._answer(id, sessionId=feed.log.session, **_settings(feed))
+            except Exception as error:
+                self._fail(id, as_refusal(error))
+
+        self._client.start(open, opened)
+
+    def _load(self, id: rpc.Id, params: ForSession) -> None:
+        """All that was said, and then the answer; what comes after that is news."""
+        feed = self._hub.feed(params.session_id)
+        told = self._attach(feed).told
+        self._ready.extend(_update(feed, each) for each in told.look(Changes(feed.log, None)))
+        self._ready.append(_answer(id, **_settings(feed), _meta=_phase(feed)))
+
+    def _resume(self, id: rpc.Id, params: ForSession) -> None:
+        feed = self._hub.feed(params.session_id)
+        self._attach(feed).told.look(Changes(feed.log, None))  # the client knows it
+        self._answer(id, **_settings(feed), _meta=_phase(feed))
+
+    def _attach(self, feed: Feed) -> _Attached:
+        """See a session, from its beginning. Prompts and questions that are open stay so."""
+        notices = self._offers is not None and self._offers.session is not None
+        known = self._sessions.get(feed)
+        prompts = known.prompts if known is not None else {}
+        told = Conversation(feed.log, prompts, notices=notices)
+        asked = known.asked if known is not None else {}
+        attached = self._sessions[feed] = _Attached(feed, told, prompts, asked)
+        self.follow(feed, None, None)
+        return attached
+
+    def _list(self, id: rpc.Id, params: List) -> None:
+        sessions = [
+            {"sessionId": info.session, "cwd": info.cwd, "title": info.title}
+            for info in self._hub.runtime.list()
+            if params.cwd in (None, info.cwd)
+        ]
+        self._answer(id, sessions=sessions)
+
+    def _prompt(self, id: rpc.Id, params: Prompt) -> None:
+        attached = self._attached(params.session_id)
+        if id in attached.prompts:
+            raise Refused("bad_request", "two requests have the same id")
+        session = self._hub.session(params.session_id)
+        attached.prompts[id] = session.submit(params.prompt)
+        self.follow(attached.feed, None, None)
+
+    def _attached(self, session: str) -> _Attached:
+        """A session that the client talks about; from then on it sees it."""
+        feed = self._hub.feed(session)
+        attached = self._sessions.get(feed)
+        if attached is None:
+            attached = self._attach(feed)
+            attached.told.look(Changes(feed.log, None))
+        return attached
+
+    def _set_mode(self, id: rpc.Id, params: SetMode) -> None:
+        self._change(
+            id, c.SetMode(id="mode", session=params.session_id, op="set_mode", mode=params.mode_id)
+        )
+
+    def _set_model(self, id: rpc.Id, params: SetModel) -> None:
+        self._change(
+            id,
+            c.SetModel(
+                id="model", session=params.session_id, op="set_model", model=params.model_id
+            ),
+        )
+
+    def _set_option(self, id: rpc.Id, params: SetOption) -> None:
+        session, option, value = params.session_id, params.config_id, params.value
+        self._hub.feed(session)
+        modes = self._hub.session(session).modes
+        ours = modes is None or all(each.id != option for each in modes.options)
+        command: c.Command
+        if ours and option == "mode":
+            command = c.SetMode(id="mode", session=session, op="set_mode", mode=str(value))
+        elif ours and option == "model":
+            command = c.SetModel(id="model", session=session, op="set_model", model=str(value))
+        else:
+            command = c.SetOption(
+                id="option", session=session, op="set_option", option=option, value=value
+            )
+        self._change(id, command, lambda: {"configOptions": option_list(self._modes(session))})
+
+    def _modes(self, session: str) -> Any:
+        return self._hub.session(session).modes
+
+    def _close_session(self, id: rpc.Id, params: ForSession) -> None:
+        self._hub.feed(params.session_id)
+        self._change(id, c.CloseSession(id="close", session=params.session_id, op="close"))
+
+    def _change(self, id: rpc.Id, command: c.Command, result: Callable[[], Fields] = dict) -> None:
+        def done(outcome: Fields | Refused) -> None:
+            try:
+                if isinstance(outcome, Refused):
+                    raise outcome
+                self._answer(id, **result())
+            except Exception as error:
+                self._fail(id, as_refusal(error))
+
+        self.carry_out(command, done)
+
+    # --- notifications of the client
+
+    def _notified(self, said: rpc.Notification) -> None:
+        """What is not understood is ignored, as the protocol wants it."""
+        if self.role == "viewer":
+            return
+        try:
+            if said.method == "session/cancel":
+                self._cancel(msgspec.convert(said.params, ForSession).session_id)
+            elif said.method == "$/cancel_request":
+                self._cancel_request(msgspec.convert(said.params, CancelRequest).request_id)
+        except (msgspec.ValidationError, Refused):
+            pass
+
+    def _cancel(self, id: str) -> None:
+        """The running turn, and whatever of this client's waits behind it."""
+        session = self._hub.session(id)
+        session.cancel()
+        attached = self._sessions.get(self._hub.feed(id))
+        for turn in attached.prompts.values() if attached is not None else ():
+            self._withdraw(id, turn)
+
+    def _withdraw(self, id: str, turn: Turn) -> None:
+        """Take a prompt back that waits."""
+        session = self._hub.session(id)
+        if not turn.id and any(entry.id == turn.entry for entry in session.queue):
+            session.unqueue(turn.entry)
+
+    def _cancel_request(self, request: rpc.Id) -> None:
+        for attached in self._sessions.values():
+            turn = attached.prompts.get(request)
+            if turn is not None:
+                id = attached.feed.log.session
+                running = self._hub.session(id).state.turn
+                if running is not None and running.id == turn.id:
+                    self._hub.session(id).cancel()
+                self._withdraw(id, turn)
+
+    # --- questions
+
+    def _ask(self, attached: _Attached, ask: PermissionOpened) -> bytes | None:
+        """The request that puts a question to the client, if it can answer it."""
+        session = attached.feed.log.session
+        form = not ask.options
+        if form and not self._fills(ask):
+            return None
+        number = self._calls.open(_Asked(session, ask.request, form))
+        attached.asked[ask.request] = number
+        if not form:
+            params = {
+                "sessionId": session,
+                "toolCall": attached.told.asked(ask),
+                "options": [
+                    {"optionId": option.id, "name": option.name, "kind": option.kind}
+                    for option in ask.options
+                ],
+            }
+            return _call(number, "session/request_permission", params)
+        wanted: JsonObject = {"sessionId": session, "message": ask.title}
+        if ask.form is not None:
+            wanted |= {"mode": "form", "requestedSchema": ask.form}
+        else:
+            wanted |= {"mode": "url", "url": ask.url, "elicitationId": ask.request}
+        return _call(number, "elicitation/create", wanted)
+
+    def _fills(self, ask: PermissionOpened) -> bool:
+        offers = self._offers.elicitation if self._offers is not None else None
+        if offers is None:
+            return False
+        return (offers.form if ask.form is not None else offers.url) is not None
+
+    def _take_answer(self, said: rpc.Response) -> None:
+        """An answer that no option fits, or none at all, is no yes."""
+        asked, _ = self._calls.take(said.id)
+        if asked is None:
+            return  # it was answered by somebody else meanwhile
+        feed = self._hub.feeds.get(asked.session)
+        if feed is None or asked.request not in feed.log.state.permissions:
+            return
+        session = self._hub.session(asked.session)
+        self._sessions[feed].asked.pop(asked.request, None)
+        result = said.result if isinstance(said.result, dict) else {}
+        try:
+            if asked.form and result.get("action") == "accept":
+                content = result.get("content")
+                session.fill(asked.request, content if isinstance(content, dict) else {})
+                return
+            outcome = result.get("outcome")
+            if isinstance(outcome, dict) and outcome.get("outcome") == "selected":
+                session.answer(asked.request, str(outcome.get("optionId")))
+                return
+        except Exception as error:
+            as_refusal(error)  # a mistake of ours is logged
+        if asked.request in session.permissions:
+            session.dismiss(asked.request)
+
+    # --- what is sent
+
+    def unfollow(self, feed: Feed) -> None:
+        super().unfollow(feed)
+        self._sessions.pop(feed, None)
+
+    def project(self, feed: Feed, changes: Changes) -> Iterable[bytes]:
+        attached = self._sessions[feed]
+        for update in attached.told.look(changes):
+            yield _update(feed, update)
+        if self.role == "controller":
+            yield from self._questions(attached)
+        for id, turn in list(attached.prompts.items()):
+            answer = self._ended_prompt(feed, id, turn)
+            if answer is not None:
+                del attached.prompts[id]
+                yield answer
+
+    def _questions(self, attached: _Attached) -> Iterable[bytes]:
+        open = attached.feed.log.state.permissions
+        for request in [request for request in attached.asked if request not in open]:
+            number = attached.asked.pop(request)
+            self._calls.replace(number, None)
+            yield _call(None, "$/cancel_request", {"requestId": number})
+        for ask in list(open.values()):
+            if ask.request not in attached.asked:
+                message = self._ask(attached, ask)
+                if message is not None:
+                    yield message
+
+    def _ended_prompt(self, feed: Feed, id: rpc.Id, turn: Turn) -> bytes | None:
+        """The answer to a prompt, once it is over."""
+        state = feed.log.state
+        if not turn.id:
+            if turn._failure is not None:
+                return _error(id, rpc.INTERNAL_ERROR, str(turn._failure))
+            waits = any(entry.id == turn.entry for entry in state.queue)
+            return None if waits else _answer(id, stopReason="cancelled")
+        record = state.turns.get(turn.id)
+        if record is None or record.outcome is None:
+            return None
+        about = {"agentrt": {"turn": turn.id, "outcome": record.outcome}}
+        if record.outcome in STOP_REASONS:
+            reason = STOP_REASONS[record.outcome]
+            if record.outcome == "limit" and record.stop_reason == "max_turn_requests":
+                reason = record.stop_reason
+            return _answer(id, stopReason=reason, _meta=about)
+        error = record.error
+        message = error.message if error is not None else record.outcome
+        return _error(id, rpc.INTERNAL_ERROR, message, {**about["agentrt"], "error": error})
+
+    def _answer(self, id: rpc.Id, **result: Any) -> None:
+        self.reply(_answer(id, **result))
+
+    def _refuse(self, id: rpc.Id, code: int, message: str, data: Any = None) -> None:
+        self.reply(_error(id, code, message, data))
+
+    def _fail(self, id: rpc.Id, error: Refused) -> None:
+        code = CODES.get(error.code, rpc.INTERNAL_ERROR)
+        self._refuse(id, code, error.message, {"code": error.code, "data": error.data})
+
+
+_Act = Callable[[AcpViewer, rpc.Id, Any], None]
+
+_METHODS: Final[dict[str, tuple[type[Struct], bool, _Act]]] = {
+    "initialize": (Initialize, True, AcpViewer._initialize),
+    "session/new": (New, False, AcpViewer._new),
+    "session/load": (ForSession, True, AcpViewer._load),
+    "session/resume": (ForSession, True, AcpViewer._resume),
+    "session/list": (List, True, AcpViewer._list),
+    "session/prompt": (Prompt, False, AcpViewer._prompt),
+    "session/set_mode": (SetMode, False, AcpViewer._set_mode),
+    "session/set_model": (SetModel, False, AcpViewer._set_model),
+    "session/set_config_option": (SetOption, False, AcpViewer._set_option),
+    "session/close": (ForSession, False, AcpViewer._close_session),
+}
+"""What each method takes, whether it is only looking on, and what does it."""
+
+
+def _settings(feed: Feed) -> JsonObject:
+    modes = feed.log.state.modes
+    return {
+        "modes": mode_state(modes),
+        "models": model_state(modes),
+        "configOptions": option_list(modes),
+    }
+
+
+def _phase(feed: Feed) -> JsonObject:
+    """The protocol has no word for it: whether a turn runs that somebody else has begun."""
+    state = feed.log.state.state
+    return {"agentrt": {"phase": state.phase, "turn": state.turn.id if state.turn else None}}
+
+
+def _update(feed: Feed, update: JsonObject) -> bytes:
+    return _call(None, "session/update", {"sessionId": feed.log.session, "update": update})
+
+
+def _call(id: int | None, method: str, params: JsonObject) -> bytes:
+    head: JsonObject = {"jsonrpc": "2.0"} if id is None else {"jsonrpc": "2.0", "id": id}
+    return pack(**head, method=method, params=params)
+
+
+def _answer(id: rpc.Id, **result: Any) -> bytes:
+    return pack(jsonrpc="2.0", id=id, result=result)
+
+
+def _error(id: rpc.Id, code: int, message: str, data: Any = None) -> bytes:
+    return pack(jsonrpc="2.0", id=id, error=rpc.RpcError(code, message, data))

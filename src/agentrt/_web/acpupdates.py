@@ -1,0 +1,242 @@
+"""One session as `session/update`s of ACP: the difference between what a client was told and what
+the session's state says now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from .._model.content import JsonObject, TerminalRef, Text
+from .._model.events import TERMINAL, Choice, Item, Modes, Notice, Option, PermissionOpened, Tool
+from .._model.log import Log
+from .._runtime.turn import Turn
+from .foreign import Changes
+
+CHUNKS: Final = {
+    "user": "user_message_chunk",
+    "text": "agent_message_chunk",
+    "thought": "agent_thought_chunk",
+}
+
+STATUS: Final = {
+    "pending": "pending",
+    "waiting": "pending",
+    "running": "in_progress",
+    "completed": "completed",
+}
+"""Statuses as ACP has them; the others are failures."""
+
+KINDS: Final = frozenset(
+    ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode")
+)
+PLAN_STATUS: Final = frozenset(("pending", "in_progress", "completed"))
+PRIORITIES: Final = frozenset(("high", "medium", "low"))
+
+TAIL: Final = 16 * 1024
+"""Characters of a running tool's output that are told: each update repeats them."""
+
+
+class Conversation:
+    """What one client was told of one session. `prompts`: those that it has sent and waits for; it
+    shows them by itself."""
+
+    def __init__(self, log: Log, prompts: Mapping[Any, Turn], *, notices: bool = False) -> None:
+        self._prompts = prompts
+        self._state = log.state
+        self._notices = notices
+        self._texts: dict[str, int] = {}
+        self._tools: dict[str, JsonObject] = {}
+        # What is told as a whole, as it was told; how the modes are at first is said in an answer.
+        self._whole: dict[str, object] = {"modes": log.state.modes}
+
+    def look(self, changes: Changes) -> list[JsonObject]:
+        """What is to be told now."""
+        out: list[JsonObject] = []
+        for item in changes.items:
+            if item.type == "tool":
+                self._tool(item, out)
+            elif item.type in CHUNKS:
+                self._text(item, out)
+        state = self._state
+        self._tell("plan", state.plan, out)
+        self._tell("modes", state.modes, out)
+        self._tell("commands", state.commands, out)
+        self._tell("title", state.title, out)
+        self._tell("usage", state.usage, out)
+        if self._notices:
+            out += [_notice(event) for event in changes.events if isinstance(event, Notice)]
+        return out
+
+    def asked(self, ask: PermissionOpened) -> JsonObject:
+        """The tool call of a permission request: what is known of it, as an update."""
+        item = self._state.items.get(ask.item or "")
+        if item is not None and item.tool is not None:
+            call = _call(item, item.tool, self._state.text(item.id))
+            return {"toolCallId": item.id, **call, "status": "pending"}
+        detail = {} if ask.detail is None else {"rawInput": ask.detail}
+        return {"toolCallId": ask.request, "title": ask.title, "status": "pending", **detail}
+
+    def _text(self, item: Item, out: list[JsonObject]) -> None:
+        shown = self._texts.get(item.id)
+        text = self._state.text(item.id)
+        head: JsonObject = {
+            "sessionUpdate": CHUNKS[item.type],
+            "messageId": item.id,
+            **_about(item),
+        }
+        if shown is None and item.content:
+            if not (item.type == "user" and self._sent(item.turn)):
+                out += [{**head, "content": block} for block in item.content]
+        if len(text) > (shown or 0):
+            out.append({**head, "content": Text(text[shown or 0 :])})
+        self._texts[item.id] = len(text)
+
+    def _sent(self, turn: str | None) -> bool:
+        return any(prompt.id == turn for prompt in self._prompts.values())
+
+    def _tool(self, item: Item, out: list[JsonObject]) -> None:
+        now = _call(item, item.tool or Tool(), self._state.text(item.id))
+        told = self._tools.get(item.id)
+        self._tools[item.id] = now
+        if told is None:
+            out.append({"sessionUpdate": "tool_call", "toolCallId": item.id, **now})
+            return
+        new = {key: value for key, value in now.items() if told.get(key) != value}
+        if new:
+            out.append({"sessionUpdate": "tool_call_update", "toolCallId": item.id, **new})
+
+    def _tell(self, what: str, value: Any, out: list[JsonObject]) -> None:
+        told = self._whole.get(what)
+        if value is told or (told is None and not value):
+            return
+        self._whole[what] = value
+        match what:
+            case "plan":
+                entries = [
+                    {
+                        "content": entry.content,
+                        "status": entry.status if entry.status in PLAN_STATUS else "pending",
+                        "priority": entry.priority if entry.priority in PRIORITIES else "medium",
+                    }
+                    for entry in value
+                ]
+                out.append({"sessionUpdate": "plan", "entries": entries})
+            case "commands":
+                commands = [
+                    {
+                        "name": command.name,
+                        "description": command.description,
+                        "input": {"hint": command.hint} if command.hint else None,
+                    }
+                    for command in value
+                ]
+                update = {"sessionUpdate": "available_commands_update"}
+                out.append({**update, "availableCommands": commands})
+            case "title":
+                out.append({"sessionUpdate": "session_info_update", "title": value})
+            case "usage" if value.used is not None and value.size is not None:
+                usage = {"sessionUpdate": "usage_update", "used": value.used, "size": value.size}
+                if value.cost is not None:
+                    usage["cost"] = {"amount": value.cost, "currency": value.currency or "USD"}
+                out.append(usage)
+            case "modes":
+                self._modes(told, value, out)
+
+    def _modes(self, told: Any, now: Modes, out: list[JsonObject]) -> None:
+        if now.mode is not None and (told is None or now.mode != told.mode):
+            out.append({"sessionUpdate": "current_mode_update", "currentModeId": now.mode})
+        options = option_list(now)
+        if options != option_list(told):
+            out.append({"sessionUpdate": "config_option_update", "configOptions": options})
+
+
+def mode_state(modes: Modes | None) -> JsonObject | None:
+    if modes is None or modes.mode is None:
+        return None
+    return {"currentModeId": modes.mode, "availableModes": [_choice("id", m) for m in modes.modes]}
+
+
+def model_state(modes: Modes | None) -> JsonObject | None:
+    """As clients want it that are older than the options."""
+    if modes is None or modes.model is None:
+        return None
+    models = [_choice("modelId", model) for model in modes.models]
+    return {"currentModelId": modes.model, "availableModels": models}
+
+
+def option_list(modes: Modes | None) -> list[JsonObject]:
+    """Mode, model and all options, as clients want it that look at nothing else."""
+    if modes is None:
+        return []
+    known = {option.id for option in modes.options}
+    options = [*modes.options]
+    for name, value, choices in (
+        ("model", modes.model, modes.models),
+        ("mode", modes.mode, modes.modes),
+    ):
+        if value is not None and choices and name not in known:
+            title = name.capitalize()
+            options.insert(
+                0, Option(id=name, name=title, category=name, value=value, choices=choices)
+            )
+    return [_option(option) for option in options]
+
+
+def _option(option: Option) -> JsonObject:
+    shown: JsonObject = {"id": option.id, "name": option.name, "currentValue": option.value}
+    if option.category is not None:
+        shown["category"] = option.category
+    if option.description is not None:
+        shown["description"] = option.description
+    if isinstance(option.value, bool):
+        return {**shown, "type": "boolean"}
+    values = [_choice("value", choice) for choice in option.choices]
+    return {**shown, "type": "select", "options": values}
+
+
+def _choice(key: str, choice: Choice) -> JsonObject:
+    shown: JsonObject = {key: choice.id, "name": choice.name}
+    return shown if choice.description is None else {**shown, "description": choice.description}
+
+
+def _call(item: Item, tool: Tool, text: str) -> JsonObject:
+    """All that a client may know of a tool call but its id."""
+    # A terminal that is shown is one of the server's, which the client cannot look into.
+    content: list[Any] = [
+        msgspec.to_builtins(part) for part in tool.content if not isinstance(part, TerminalRef)
+    ]
+    if text:
+        shown = text if item.status in TERMINAL else text[-TAIL:]
+        content.append({"type": "content", "content": {"type": "text", "text": shown}})
+    call: JsonObject = {
+        "title": tool.title or tool.name or tool.kind,
+        "kind": tool.kind if tool.kind in KINDS else "other",
+        "status": STATUS.get(item.status, "failed"),
+        "content": content,
+        "locations": tool.locations,
+        **_about(item),
+    }
+    if tool.name:
+        call["name"] = tool.name
+    if tool.input is not None:
+        call["rawInput"] = tool.input
+    if tool.output is not None:
+        call["rawOutput"] = tool.output
+    return call
+
+
+def _about(item: Item) -> JsonObject:
+    """What is ours: why a call failed, and which call a thing belongs to."""
+    ours: JsonObject = {}
+    if item.parent is not None:
+        ours["parent"] = item.parent
+    if item.type == "tool" and item.status in TERMINAL and item.status not in STATUS:
+        ours["status"] = item.status
+    return {"_meta": {"agentrt": ours}} if ours else {}
+
+
+def _notice(notice: Notice) -> JsonObject:
+    return {"sessionUpdate": "notice", "severity": notice.level, "title": notice.message}

@@ -1,0 +1,352 @@
+"""One turn as UI message chunks of the AI SDK.
+
+The chunks are the difference between what the client shows of the turn and what the session's state
+says. What the client shows is remembered here, or read from the message that it sends back; so one
+that resumes a turn, or goes on with it behind a question, needs nobody to have kept its chunks.
+
+A question ends the stream: the AI SDK answers it with its next request, in which the same message
+goes on. Each of these parts of a message is a *step*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+
+from .._model.content import (
+    Audio,
+    Block,
+    Image,
+    JsonObject,
+    ResourceLink,
+    ToolText,
+    plain_text,
+)
+from .._model.events import TERMINAL, Item, PermissionOpened, Tool
+from .._model.state import SessionState, TurnRecord
+
+Chunk: TypeAlias = JsonObject
+
+REASONS: Final = {
+    "completed": "stop",
+    "limit": "length",
+    "refused": "content-filter",
+    "cancelled": "interrupted",
+}
+"""Outcomes as finish reasons; the others are errors."""
+
+
+class _Part(Struct):
+    """A tool part as the client shows it. `asked`: the id of its newest approval, and `approved`
+    the answer to it. `own`: the client runs it. `said`: what it says, if it is one of this step:
+    the AI SDK changes no others."""
+
+    over: bool = False
+    asked: str | None = None
+    approved: bool | None = None
+    own: bool = False
+    said: Any = None
+
+
+class Message:
+    """What one client shows of one turn. `owns` says of an item whether that client must run it."""
+
+    def __init__(
+        self,
+        session: str,
+        state: SessionState,
+        turn: str,
+        owns: Callable[[str], bool],
+        parts: Iterable[JsonObject] | None = None,
+    ) -> None:
+        self.turn = turn
+        self.done = False
+        """True when the stream is over: the turn has ended, or a question is to be answered."""
+        self._session = session
+        self._state = state
+        self._owns = owns
+        self._begun = False
+        self._continues = parts is not None
+        self._texts: dict[str, int] = {}  # characters shown of each item
+        self._open: dict[str, str] = {}  # the texts that grow, with their kind
+        self._tools: dict[str, _Part] = {}
+        self._plan: object = None
+        for part in parts or ():
+            self._remember(part)
+
+    def look(self, changed: Iterable[Item]) -> list[Chunk]:
+        """What is to be said now. `changed`: the items that may be other ones than at the last
+        look; the first one looks at all."""
+        if self.done:
+            return []
+        out: list[Chunk] = []
+        if not self._begun:
+            changed = self._begin(out)
+        for item in changed:
+            if item.turn == self.turn:
+                self._item(item, out)
+        state = self._state
+        current = state.state.turn
+        if current is not None and current.id == self.turn and state.plan is not self._plan:
+            self._plan = state.plan
+            if state.plan:
+                out.append({"type": "data-plan", "id": self.turn, "data": state.plan})
+        record = state.turns.get(self.turn)
+        if record is None or record.outcome is not None:
+            self._finish(record, out)
+        else:
+            self._ask(out)
+        return out
+
+    def _begin(self, out: list[Chunk]) -> list[Item]:
+        self._begun = True
+        about = {"session": self._session, "turn": self.turn}
+        out.append({"type": "start", "messageId": self.turn, "messageMetadata": about})
+        if self._continues:
+            out.append({"type": "start-step"})
+        open = self._state.permissions
+        for id, part in self._tools.items():
+            if id not in self._state.items and id not in open and not part.over:
+                self._answered(part, True, out)
+                part.over = True
+                out.append(_output(id, {"answered": True}))
+        return list(self._state.items.values())
+
+    # --- what the agent says
+
+    def _item(self, item: Item, out: list[Chunk]) -> None:
+        if item.type == "tool":
+            self._tool(item, item.tool or Tool(), out)
+        elif item.type in ("text", "thought"):
+            self._text(item, out)
+            if item.content and item.id not in self._texts:
+                self._texts[item.id] = 0
+                for number, block in enumerate(item.content):
+                    out += _shown(f"{item.id}.{number}", block, _about(item))
+
+    def _text(self, item: Item, out: list[Chunk]) -> None:
+        kind = "text" if item.type == "text" else "reasoning"
+        text = self._state.text(item.id)
+        shown = self._texts.get(item.id, 0)
+        if len(text) > shown:
+            if item.id not in self._open:
+                self._open[item.id] = kind
+                about = _about(item)
+                out.append({"type": f"{kind}-start", "id": item.id, "providerMetadata": about})
+            out.append({"type": f"{kind}-delta", "id": item.id, "delta": text[shown:]})
+            self._texts[item.id] = len(text)
+        if item.status in TERMINAL and self._open.pop(item.id, ""):
+            out.append({"type": f"{kind}-end", "id": item.id})
+
+    # --- tools
+
+    def _tool(self, item: Item, tool: Tool, out: list[Chunk]) -> None:
+        part = self._tools.get(item.id)
+        own = item.status not in TERMINAL and self._owns(item.id)
+        said = (tool.name, tool.title, tool.input, own)
+        if part is None:
+            part = self._tools[item.id] = _Part(said=())
+        part.own = own
+        if part.said not in (None, said) and not part.asked and not part.over:
+            part.said = said
+            name, title = tool.name or tool.kind, tool.title or None
+            out.append(_input(item.id, name, title, tool.input, _about(item), theirs=not own))
+        if item.status in TERMINAL and not part.over:
+            part.over = True
+            self._close(item, tool, part, out)
+        elif part.asked and part.approved is None and not self._is_open(part.asked):
+            self._answered(part, True, out)
+
+    def _close(self, item: Item, tool: Tool, part: _Part, out: list[Chunk]) -> None:
+        unanswered = part.asked is not None and part.approved is None
+        if item.status == "denied" or (unanswered and item.status not in ("completed", "failed")):
+            self._approve(item.id, part, f"auto-{item.id}", out)
+            if part.approved is not False:
+                self._answered(part, False, out, item.status)
+            out.append({"type": "tool-output-denied", "toolCallId": item.id})
+            return
+        self._answered(part, True, out)
+        text = self._state.text(item.id)
+        if item.status == "completed":
+            output = {"content": tool.content, "text": text, "output": tool.output}
+            out.append(_output(item.id, {key: value for key, value in output.items() if value}))
+        else:
+            words = "".join(
+                plain_text([each.content]) for each in tool.content if isinstance(each, ToolText)
+            )
+            if item.status == "failed":
+                words = words or text or _as_text(tool.output)
+            else:
+                words = item.status
+            error = words or item.status
+            out.append({"type": "tool-output-error", "toolCallId": item.id, "errorText": error})
+
+    def _approve(self, id: str, part: _Part, approval: str, out: list[Chunk]) -> None:
+        """Have it shown that nobody needs to be asked, unless somebody was."""
+        if part.asked is None:
+            part.asked = approval
+            request = {"type": "tool-approval-request", "approvalId": approval, "toolCallId": id}
+            out.append({**request, "isAutomatic": True})
+
+    def _answered(
+        self, part: _Part, approved: bool, out: list[Chunk], reason: str | None = None
+    ) -> None:
+        """Have it shown how a question was answered, if there was one and that is news."""
+        if part.asked is None:
+            return
+        if part.approved is None or (part.approved and not approved):
+            part.approved = approved
+            answer = {"type": "tool-approval-response", "approvalId": part.asked}
+            told = {} if reason is None else {"reason": reason}
+            out.append({**answer, "approved": approved, **told})
+
+    # --- questions and the end
+
+    def _ask(self, out: list[Chunk]) -> None:
+        """End the stream if the client has to do something first."""
+        asks = [ask for ask in self._state.permissions.values() if self._belongs(ask)]
+        if not asks and not any(part.own and not part.over for part in self._tools.values()):
+            return
+        for ask in asks:
+            self._question(ask, out)
+        if asks:
+            # The SDK goes on by itself only if nothing beside the questions is open.
+            for id, part in self._tools.items():
+                if not part.over and not part.asked and not part.own:
+                    self._approve(id, part, f"auto-{id}", out)
+                    self._answered(part, True, out)
+        self._end_texts(out)
+        self.done = True
+        out.append({"type": "finish", "finishReason": "tool-calls"})
+
+    def _question(self, ask: PermissionOpened, out: list[Chunk]) -> None:
+        id = ask.item or ask.request
+        part = self._tools.get(id)
+        if part is None:
+            part = self._tools[id] = _Part(said=())
+            ours = {"agentrt": {"request": ask.request}}
+            out.append(_input(id, "question", ask.title, ask.detail, ours, theirs=True))
+        if part.asked is not None and part.approved is None and self._is_open(part.asked):
+            return  # one at a time: the client answers what it shows
+        part.asked, part.approved = ask.request, None
+        about: JsonObject = {
+            "title": ask.title,
+            "options": ask.options,
+            "form": ask.form,
+            "url": ask.url,
+        }
+        out.append(
+            {
+                "type": "tool-approval-request",
+                "approvalId": ask.request,
+                "toolCallId": id,
+                "reason": ask.title,
+                "approvalDescriptor": {key: value for key, value in about.items() if value},
+            }
+        )
+
+    def _belongs(self, ask: PermissionOpened) -> bool:
+        if ask.background:
+            return False
+        item = self._state.items.get(ask.item) if ask.item is not None else None
+        if item is not None:
+            return item.turn == self.turn
+        current = self._state.state.turn
+        return current is not None and current.id == self.turn
+
+    def _is_open(self, request: str) -> bool:
+        return request in self._state.permissions
+
+    def _end_texts(self, out: list[Chunk]) -> None:
+        for id, kind in self._open.items():
+            out.append({"type": f"{kind}-end", "id": id})
+        self._open.clear()
+
+    def _finish(self, record: TurnRecord | None, out: list[Chunk]) -> None:
+        self.done = True
+        self._end_texts(out)
+        outcome = record.outcome if record is not None and record.outcome else "failed"
+        reason = REASONS.get(outcome, "error")
+        about: JsonObject = {"outcome": outcome}
+        if record is not None:
+            about |= {"stopReason": record.stop_reason, "usage": record.usage}
+        if reason == "interrupted":
+            out.append({"type": "abort", "reason": "cancelled"})
+        elif reason == "error":
+            error = record.error if record is not None else None
+            out.append({"type": "error", "errorText": error.message if error else outcome})
+        known = {key: value for key, value in about.items() if value is not None}
+        out.append({"type": "finish", "finishReason": reason, "messageMetadata": known})
+
+    # --- what a client shows already
+
+    def _remember(self, part: JsonObject) -> None:
+        kind, id = part.get("type"), part.get("toolCallId")
+        if isinstance(id, str):
+            state, approval = part.get("state"), part.get("approval")
+            asked = approval.get("id") if isinstance(approval, dict) else None
+            self._tools[id] = _Part(
+                over=isinstance(state, str) and state.startswith("output-"),
+                asked=asked if isinstance(asked, str) else None,
+                approved=approval.get("approved") if isinstance(approval, dict) else None,
+            )
+            return
+        about = part.get("providerMetadata")
+        ours = about.get("agentrt") if isinstance(about, dict) else None
+        item = ours.get("item") if isinstance(ours, dict) else None
+        if isinstance(item, str):
+            text = part.get("text") if kind in ("text", "reasoning") else ""
+            shown = len(text) if isinstance(text, str) else 0
+            self._texts[item] = self._texts.get(item, 0) + shown
+
+
+def _about(item: Item) -> JsonObject:
+    """What is ours in a part, so that a message that comes back can be understood."""
+    ours: JsonObject = {"item": item.id}
+    if item.parent is not None:
+        ours["parent"] = item.parent
+    if item.tool is not None:
+        ours["kind"] = item.tool.kind
+    return {"agentrt": ours}
+
+
+def _input(
+    id: str, name: str, title: str | None, input: Any, about: JsonObject, *, theirs: bool
+) -> Chunk:
+    """`theirs`: the client neither runs it nor counts it as its own."""
+    chunk: Chunk = {
+        "type": "tool-input-available",
+        "toolCallId": id,
+        "toolName": name,
+        "input": {} if input is None else input,
+        "dynamic": True,
+        "providerExecuted": theirs,
+        "providerMetadata": about,
+    }
+    return chunk if title is None else {**chunk, "title": title}
+
+
+def _output(id: str, output: JsonObject) -> Chunk:
+    return {"type": "tool-output-available", "toolCallId": id, "output": output}
+
+
+def _shown(id: str, block: Block, about: JsonObject) -> list[Chunk]:
+    """Something in the answer that is no text of the agent's."""
+    match block:
+        case Image(data=data, mime_type=type) | Audio(data=data, mime_type=type):
+            url = f"data:{type};base64,{data}"
+            return [{"type": "file", "url": url, "mediaType": type, "providerMetadata": about}]
+        case ResourceLink(uri=uri, name=name):
+            source: Chunk = {"type": "source-url", "sourceId": id, "url": uri, "title": name}
+            return [{**source, "providerMetadata": about}]
+    return [
+        {"type": "text-start", "id": id, "providerMetadata": about},
+        {"type": "text-delta", "id": id, "delta": plain_text([block])},
+        {"type": "text-end", "id": id},
+    ]
+
+
+def _as_text(output: Any) -> str:
+    return output if isinstance(output, str) else ""

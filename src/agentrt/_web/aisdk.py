@@ -1,0 +1,364 @@
+"""The AI SDK's chat transport over WebSocket (`WebSocketChatTransport`), at `/ai`.
+
+A chat is a session: one whose id it has, or one that its first message opens. Each request of the
+client gets the chunks of one turn; they are made in `aichunks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from .._errors import RemoteProtocolError
+from .._model.content import Audio, Block, Image, JsonObject, Resource, ResourceLink, Text
+from .._runtime.turn import Turn
+from .._wire.json import decode as decode_json
+from . import commands as c
+from .aichunks import Message
+from .answers import pack
+from .commands import Refused, ToolOffer
+from .foreign import Changes, ForeignViewer
+from .native import as_refusal
+from .refusal import Code
+
+if TYPE_CHECKING:
+    from .feed import Feed
+    from .hub import Hub
+    from .native import Fields
+    from .security import Role
+
+
+class Answer(Struct):
+    """What an approval says beyond yes and no: an option by its id or kind, the fields of a form,
+    or words for the agent."""
+
+    option: str | None = None
+    content: JsonObject | None = None
+    note: str = ""
+
+
+class Body(Struct):
+    """What an application may put into the `body` of its requests; the rest of it is its own.
+
+    - `agent`, `cwd`, `title`, `model`, `mode`, `tools`: of the session that the first message
+      opens.
+    - `when`: what to do with a message while a turn runs.
+    - `abort`: what the client's Stop does: `cancel` the turn, or only `detach` from it.
+    - `answers`: by approval id.
+    """
+
+    agent: str | None = None
+    cwd: str = "."
+    title: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    tools: list[ToolOffer] = []
+    when: Literal["reject", "queue", "interrupt"] = "reject"
+    abort: Literal["cancel", "detach"] = "cancel"
+    answers: dict[str, Answer] = {}
+
+
+class UIMessage(Struct):
+    id: str
+    role: str
+    parts: list[JsonObject] = []
+
+
+class Send(Struct, tag_field="type", tag="send", rename="camel"):
+    request_id: str
+    id: c.Name
+    messages: list[UIMessage]
+    body: Body = msgspec.field(default_factory=Body)
+
+
+class Resume(Struct, tag_field="type", tag="resume", rename="camel"):
+    request_id: str
+    id: c.Name
+    body: Body = msgspec.field(default_factory=Body)
+
+
+class Abort(Struct, tag_field="type", tag="abort", rename="camel"):
+    request_id: str
+
+
+class _Head(Struct, rename="camel"):
+    request_id: Any = None
+
+
+_requests: Final[msgspec.json.Decoder[Send | Resume | Abort]] = msgspec.json.Decoder(
+    Send | Resume | Abort
+)
+_heads: Final[msgspec.json.Decoder[_Head]] = msgspec.json.Decoder(_Head)
+
+
+class _Stream(Struct, eq=False):
+    """The answer to one request: the chunks of a turn, once that has begun."""
+
+    request: str
+    feed: Feed
+    turn: Turn | str
+    """A turn that was sent from here, or the id of one."""
+    stops: bool
+    """The client's Stop is the turn's."""
+    message: Message | None = None
+    sent: int = 0
+
+    @property
+    def turn_id(self) -> str:
+        return self.turn if isinstance(self.turn, str) else self.turn.id
+
+
+class AiViewer(ForeignViewer):
+    """One connection of an AI SDK client, with any number of chats."""
+
+    def __init__(self, hub: Hub, role: Role) -> None:
+        super().__init__(hub, role)
+        self._streams: dict[str, _Stream] = {}
+
+    def receive(self, text: str) -> None:
+        if self._ended is not None or self._closed:
+            return
+        frame = text.encode(errors="replace")
+        try:
+            request = decode_json(frame, _requests)
+        except RemoteProtocolError as error:
+            self._malformed(frame, str(error))
+            return
+        if isinstance(request, Abort):
+            self._abort(request.request_id)
+            return
+        try:
+            if request.request_id in self._streams:
+                raise Refused("bad_request", "two requests have the same id")
+            if isinstance(request, Resume):
+                self._resume(request)
+            elif self.role == "viewer":
+                raise Refused("forbidden", "a viewer only looks on")
+            else:
+                self._send(request)
+        except Exception as error:
+            self._fail(request.request_id, as_refusal(error))
+
+    def _malformed(self, frame: bytes, why: str) -> None:
+        """Told under the request's id, so far as it has one: there is no other way to tell it."""
+        try:
+            id = decode_json(frame, _heads).request_id
+        except RemoteProtocolError:
+            id = None
+        if isinstance(id, str):
+            self._fail(id, Refused("bad_request", why))
+        else:
+            self.end(Code.BAD_REQUEST, "no request of the AI SDK's WebSocketChatTransport")
+
+    def _fail(self, request: str, error: Refused) -> None:
+        text = f"{error.message} ({error.code})"
+        self.reply(pack(type="error", requestId=request, errorText=text))
+
+    # --- chats
+
+    def _chat(self, id: str) -> Feed | None:
+        """The session that a chat is; one may be known by its own id as well."""
+        return self._hub.feeds.get(self._hub.chats.get(id) or id)
+
+    def _send(self, request: Send) -> None:
+        if not request.messages:
+            raise Refused("bad_request", "there is no message")
+        last, body = request.messages[-1], request.body
+        feed = self._chat(request.id)
+        if last.role == "assistant":
+            if feed is None:
+                raise Refused("unknown_session", f"no session {request.id!r} is open")
+            self._go_on(request, feed, last)
+        elif feed is not None:
+            self._prompt(request, feed, prompt_of(last))
+        else:
+            self._open(request, body, prompt_of(last))
+
+    def _open(self, request: Send, body: Body, content: list[Block]) -> None:
+        """The chat's first message: a session for it, and then the prompt."""
+        chats = self._hub.chats
+        if request.id in chats:
+            raise Refused("busy", "the session of this chat is just being opened")
+        if body.tools:
+            self._client.offer(body.tools)
+        command = c.NewSession(
+            id=request.request_id,
+            op="new",
+            agent=body.agent or self._hub.default_agent(),
+            cwd=body.cwd,
+            title=body.title,
+            model=body.model,
+            mode=body.mode,
+        )
+        chats[request.id] = None
+
+        def opened(outcome: Fields | Refused) -> None:
+            del chats[request.id]
+            try:
+                if isinstance(outcome, Refused):
+                    raise outcome
+                chats[request.id] = outcome["session"]
+                self._prompt(request, self._hub.feed(outcome["session"]), content)
+            except Exception as error:
+                self._fail(request.request_id, as_refusal(error))
+
+        self.carry_out(command, opened)
+
+    def _prompt(self, request: Send, feed: Feed, content: list[Block]) -> None:
+        session = self._hub.session(feed.log.session)
+        turn = session.submit(content, when=request.body.when)
+        self._stream(request, feed, turn)
+
+    def _go_on(self, request: Send, feed: Feed, message: UIMessage) -> None:
+        """The client has answered what the last step asked it, in its copy of the message."""
+        if message.id not in feed.log.state.turns:
+            raise Refused("unknown_turn", f"no turn {message.id!r} in this session")
+        for part in message.parts:
+            self._settle(feed.log.session, part, request.body.answers)
+        self._stream(request, feed, message.id, message.parts)
+
+    def _settle(self, session: str, part: JsonObject, answers: dict[str, Answer]) -> None:
+        """Carry out what a tool's part says, if it is news; most parts are old."""
+        known = self._hub.session(session)
+        call, approval = part.get("toolCallId"), part.get("approval")
+        request = approval.get("id") if isinstance(approval, dict) else None
+        if part.get("state") == "approval-responded" and request in known.permissions:
+            assert isinstance(approval, dict)
+            said = answers.get(request, Answer())
+            options = {option.kind: option.id for option in known.permissions[request].options}
+            note = said.note or str(approval.get("reason") or "")
+            yes = approval.get("approved") is True
+            first, second = (
+                ("allow_once", "allow_always") if yes else ("reject_once", "reject_always")
+            )
+            option = said.option or options.get(first) or options.get(second)
+            if said.content is not None:
+                known.fill(request, said.content)
+            elif option is not None:
+                known.answer(request, option, note=note)
+            else:  # it has no such answer
+                known.dismiss(request, note)
+        elif isinstance(call, str) and part.get("state") in ("output-available", "output-error"):
+            failed = part["state"] == "output-error"
+            output = part.get("errorText") if failed else part.get("output")
+            said_by_client: list[Block] = [
+                Text(output if isinstance(output, str) else _json(output))
+            ]
+            self._client.calls.finish(session, call, said_by_client, error=failed)
+
+    def _resume(self, request: Resume) -> None:
+        """The running turn, or the last one: the client may not know how that ended."""
+        feed = self._chat(request.id)
+        state = feed.log.state if feed is not None else None
+        if feed is None or state is None or not state.turns:
+            self.reply(pack(type="no-active", requestId=request.request_id))
+            return
+        running = state.state.turn
+        turn = running.id if running is not None else next(reversed(state.turns))
+        self._stream(request, feed, turn)
+
+    def _abort(self, request: str) -> None:
+        stream = self._streams.pop(request, None)
+        if stream is None:
+            return
+        if stream.stops and self.role == "controller":
+            try:
+                session = self._hub.session(stream.feed.log.session)
+            except Refused:
+                return
+            running = session.state.turn
+            if isinstance(stream.turn, Turn) and not stream.turn.id:
+                if any(entry.id == stream.turn.entry for entry in session.queue):
+                    session.unqueue(stream.turn.entry)
+            elif running is not None and running.id == stream.turn_id:
+                session.cancel()
+
+    # --- what is sent
+
+    def _stream(
+        self,
+        request: Send | Resume,
+        feed: Feed,
+        turn: Turn | str,
+        parts: Iterable[JsonObject] | None = None,
+    ) -> None:
+        stops = request.body.abort == "cancel"
+        stream = self._streams[request.request_id] = _Stream(request.request_id, feed, turn, stops)
+        if parts is not None:
+            stream.message = self._message(stream, parts)
+        self.reply(pack(type="start", requestId=request.request_id))
+        self.follow(feed, None, None)
+
+    def _message(self, stream: _Stream, parts: Iterable[JsonObject] | None = None) -> Message:
+        log, calls = stream.feed.log, self._client.calls
+        return Message(
+            log.session,
+            log.state,
+            stream.turn_id,
+            lambda item: calls.waits(log.session, item),
+            parts,
+        )
+
+    def project(self, feed: Feed, changes: Changes) -> Iterable[bytes]:
+        streams = [stream for stream in self._streams.values() if stream.feed is feed]
+        for stream in streams:
+            yield from self._told(stream, changes)
+        if not any(stream.feed is feed for stream in self._streams.values()):
+            self.unfollow(feed)
+
+    def _told(self, stream: _Stream, changes: Changes) -> Iterable[bytes]:
+        request = stream.request
+        if stream.message is None:
+            if not stream.turn_id:
+                if (why := self._lost(stream)) is not None:
+                    del self._streams[request]
+                    yield pack(type="error", requestId=request, errorText=why)
+                return
+            stream.message = self._message(stream)
+        for chunk in stream.message.look(changes.items):
+            yield pack(type="chunk", requestId=request, sequence=stream.sent, chunk=chunk)
+            stream.sent += 1
+        if stream.message.done:
+            del self._streams[request]
+            yield pack(type="end", requestId=request)
+
+    def _lost(self, stream: _Stream) -> str | None:
+        """Why a prompt that waits will never be a turn, if it will not."""
+        turn = stream.turn
+        assert isinstance(turn, Turn)
+        if turn._failure is not None:
+            return str(turn._failure)
+        waits = any(entry.id == turn.entry for entry in stream.feed.log.state.queue)
+        return None if waits else "the prompt was taken out of the queue"
+
+
+def prompt_of(message: UIMessage) -> list[Block]:
+    """What a user's message says to the agent. Raises `Refused`."""
+    content = [block for part in message.parts if (block := _block(part)) is not None]
+    if not content:
+        raise Refused("bad_request", "the message has neither text nor files")
+    return content
+
+
+def _block(part: JsonObject) -> Block | None:
+    kind, text, url = part.get("type"), part.get("text"), part.get("url")
+    if kind == "text" and isinstance(text, str):
+        return Text(text)
+    if kind != "file" or not isinstance(url, str):
+        return None
+    media, name = str(part.get("mediaType") or ""), str(part.get("filename") or "file")
+    head, base64, data = url.partition(";base64,")
+    if not (base64 and head.startswith("data:")):
+        return ResourceLink(uri=url, name=name, mime_type=media or msgspec.UNSET)
+    if media.startswith("image/"):
+        return Image(data=data, mime_type=media)
+    if media.startswith("audio/"):
+        return Audio(data=data, mime_type=media)
+    return Resource({"uri": f"attachment:{name}", "blob": data, "mimeType": media})
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
