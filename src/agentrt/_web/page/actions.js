@@ -2,11 +2,12 @@
 
 import { Connection } from "./connection.js";
 import { note, seen, take } from "./model.js";
-import { model, seat, setModel, setUi, ui } from "./store.js";
+import { here, model, seat, setModel, setUi, ui } from "./store.js";
 import { answerCalls, TOOLS } from "./tools.js";
 import { recordFrame } from "./frames.js";
 
 /** @import * as w from "./wire.js" */
+/** @import { Decision } from "./types.js" */
 
 export const connection = new Connection({
   hello() {
@@ -103,12 +104,13 @@ export const stopTask = (task) => send("task", ofSession({ op: "stop", task }));
 
 /**
  * @param {string} request
- * @param {{ option: string } | { content: object } | { cancel: true }} answer
+ * @param {Decision} answer
  */
 export async function answer(request, answer) {
-  setUi({ answering: request });
+  const answering = here(request);
+  setUi({ answering });
   const ack = await send("permission", ofSession({ request, ...answer }));
-  if (!ack.ok && ui().answering === request) setUi({ answering: null });
+  if (!ack.ok && ui().answering === answering) setUi({ answering: null });
 }
 
 /** @param {"remove" | "promote" | "resume"} op @param {string} [entry] */

@@ -12,7 +12,7 @@ import { Dialog, Frames } from "./panels.js";
 import { oneLine } from "./safe.js";
 import { Sheet } from "./sheet.js";
 import { NewSession, Sidebar } from "./sidebar.js";
-import { listen, model, seat, setUi, ui } from "./store.js";
+import { here, listen, model, seat, setUi, ui } from "./store.js";
 import { Transcript } from "./transcript.js";
 
 function App() {
@@ -85,8 +85,8 @@ const notified = new Set();
 function notify() {
   if (!document.hidden || !("Notification" in window) || Notification.permission !== "granted") return;
   for (const ask of seat()?.view.permissions.values() ?? []) {
-    if (notified.has(ask.request)) continue;
-    notified.add(ask.request);
+    if (notified.has(here(ask.request))) continue;
+    notified.add(here(ask.request));
     const shown = new Notification("An agent waits for you", { body: oneLine(ask.title), tag: ask.request });
     shown.onclick = () => (window.focus(), shown.close());
   }

@@ -6,10 +6,10 @@ import { setDraft } from "./composer.js";
 import { wordsOf } from "./content.js";
 import { html, icon } from "./html.js";
 import { oneLine, running } from "./safe.js";
-import { setOpen, setUi, ui } from "./store.js";
+import { fold, isOpen, setUi, ui } from "./store.js";
 
 /** @import * as w from "./wire.js" */
-/** @import { Seat } from "./model.js" */
+/** @import { Seat } from "./types.js" */
 
 /** @param {{ seat: Seat, offline: boolean, reading: boolean }} props */
 export function Aside({ seat, offline, reading }) {
@@ -30,8 +30,8 @@ const SPOKEN = { pending: "to do", in_progress: "under way", completed: "done" }
 function Plan({ plan }) {
   const done = plan.filter(({ status }) => status === "completed").length;
   const current = plan.find(({ status }) => status === "in_progress");
-  const open = ui().open.get("plan") ?? false;
-  return html`<details class="plan tray" open=${open} onToggle=${(/** @type {any} */ event) => event.target.open !== open && setOpen("plan", event.target.open)}>
+  const open = isOpen("plan") ?? false;
+  return html`<details class="plan tray" ...${fold("plan", open)}>
     <summary><strong>Plan</strong> <span>${done} of ${plan.length}</span>${!open && current && html`<span class="peek">${oneLine(current.content, 100)}</span>`}</summary>
     <ol>${plan.map((entry, index) => {
       const status = /** @type {keyof typeof MARKS} */ (entry.status ?? "pending");
@@ -49,9 +49,9 @@ const ENDED = new Set(["completed", "failed", "cancelled", "orphaned", "stopped"
 /** @param {{ tasks: readonly w.Task[], off: boolean }} props */
 function Tasks({ tasks, off }) {
   const live = tasks.filter(({ status }) => !ENDED.has(status ?? "running"));
-  if (!live.length && !(ui().open.get("tasks") ?? false)) return null;
-  const open = ui().open.get("tasks") ?? true;
-  return html`<details class="tasks tray" open=${open} onToggle=${(/** @type {any} */ event) => event.target.open !== open && setOpen("tasks", event.target.open)}>
+  if (!live.length && !(isOpen("tasks") ?? false)) return null;
+  const open = isOpen("tasks") ?? true;
+  return html`<details class="tasks tray" ...${fold("tasks", open)}>
     <summary><strong>Background work</strong> <span>${live.length} running</span></summary>
     <ul>${[...tasks].reverse().slice(0, 30).map((task) => {
       const ended = ENDED.has(task.status ?? "running");

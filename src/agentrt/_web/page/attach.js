@@ -7,7 +7,7 @@ import { oneLine } from "./safe.js";
 import { model, setUi, ui } from "./store.js";
 
 /** @import * as w from "./wire.js" */
-/** @import { Attachment } from "./store.js" */
+/** @import { Attachment } from "./types.js" */
 
 const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 

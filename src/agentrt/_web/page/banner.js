@@ -4,9 +4,9 @@ import { connection } from "./actions.js";
 import { duration } from "./format.js";
 import { html, icon } from "./html.js";
 import { oneLine, plain } from "./safe.js";
-import { model, setUi, ui } from "./store.js";
+import { here, model, setUi, ui } from "./store.js";
 
-/** @import { Seat } from "./model.js" */
+/** @import { Seat } from "./types.js" */
 
 /** @param {{ seat: Seat | undefined }} props */
 export function Banner({ seat }) {
@@ -46,7 +46,7 @@ export function Notes() {
 /** What somebody else, or nobody, answered to the question that stood here. @param {{ seat: Seat }} props */
 export function Elsewhere({ seat }) {
   const { answered } = seat;
-  if (!answered || answered.request === ui().answering || seat.view.permissions.size) return null;
+  if (!answered || here(answered.request) === ui().answering || seat.view.permissions.size) return null;
   if (answered.by === "policy" || answered.by === "turn") return null;
   const by = answered.by === "user" ? "Answered elsewhere" : answered.by === "timeout" ? "Expired" : "Withdrawn by the agent";
   return html`<p class="elsewhere" role="status"><strong>${by}:</strong> “${oneLine(answered.title, 80)}” ${oneLine(answered.words, 60)}</p>`;

@@ -5,15 +5,7 @@ import { html } from "./html.js";
 import { oneLine } from "./safe.js";
 import { model, setUi, ui } from "./store.js";
 
-/** @import { Seat } from "./model.js" */
-
-/**
- * @typedef {object} Completion
- * @property {string} words what is typed so far
- * @property {number} start where that begins
- * @property {number} end
- * @property {readonly { insert: string, label: string, about: string }[]} options
- */
+/** @import { Completion, Seat } from "./types.js" */
 
 const OPTIONS = 8;
 

@@ -9,7 +9,7 @@ import { html, icon } from "./html.js";
 import { model, seat, setUi, ui } from "./store.js";
 
 /** @import * as w from "./wire.js" */
-/** @import { Seat } from "./model.js" */
+/** @import { Seat } from "./types.js" */
 
 /** The textarea; there is one. */
 export const field = () => /** @type {HTMLTextAreaElement} */ (document.getElementById("prompt"));

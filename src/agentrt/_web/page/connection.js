@@ -3,21 +3,7 @@
 
 /** @import * as w from "./wire.js" */
 
-/**
- * How the connection stands. `refused`: the server does not let this browser in.
- * @typedef {object} Link
- * @property {"connecting" | "open" | "lost" | "refused"} status
- * @property {number} heard when the server was last heard, in seconds since the epoch
- * @property {string} reason
- */
-
-/**
- * @typedef {object} Wiring
- * @property {() => object} hello the fields of the first frame, beside `id` and `client`
- * @property {(frames: w.Frame[]) => void} onFrames
- * @property {(link: Link) => void} onLink
- * @property {(direction: "in" | "out", text: string) => void} onRaw
- */
+/** @import { Link, Wiring } from "./types.js" */
 
 /** Milliseconds between two attempts, at first and at most. */
 const DELAY = 250;

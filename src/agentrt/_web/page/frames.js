@@ -1,6 +1,6 @@
 // The newest frames, as they went over the wire, for whoever wants to see them.
 
-/** @typedef {{ id: number, at: number, direction: "in" | "out", text: string }} Raw */
+/** @import { Raw } from "./types.js" */
 
 const COUNT = 400;
 const SIZE = 4_000;

@@ -7,7 +7,7 @@ import { oneLine } from "./safe.js";
 import { setUi, ui } from "./store.js";
 
 /** @import * as w from "./wire.js" */
-/** @import { Seat } from "./model.js" */
+/** @import { Seat } from "./types.js" */
 
 /** @type {Record<w.Phase, string>} */
 export const PHASES = {

@@ -3,38 +3,7 @@
 import { fromSnapshot, reduce } from "./reduce.js";
 
 /** @import * as w from "./wire.js" */
-/** @import { View } from "./reduce.js" */
-
-/**
- * When something of an item was seen: seconds since the epoch, of this browser's clock.
- * @typedef {{ opened: number, heard: number, closed?: number }} Times
- */
-
-/**
- * A question that is closed, as far as it is worth saying.
- * @typedef {{ request: string, title: string, words: string, by: string }} Answered
- */
-
-/**
- * A session that is, or was, attached. `behind`: events are missing, it has to be attached again.
- * @typedef {{
- *   epoch: string, seq: number, view: View, times: ReadonlyMap<string, Times>,
- *   answered: Answered | null, behind: boolean, gone: boolean,
- * }} Seat
- */
-
-/** @typedef {{ id: number, level: "info" | "warning" | "error", text: string }} Note */
-
-/**
- * @typedef {object} Model
- * @property {{ name: string, role: "controller" | "viewer", beat: number, largest: number } | null} server
- * @property {readonly w.AgentInfo[]} agents
- * @property {readonly w.Summary[]} sessions
- * @property {ReadonlyMap<string, Seat>} seats
- * @property {ReadonlySet<string>} unread sessions that have finished something unseen
- * @property {readonly Note[]} notes the newest last
- * @property {number} noted how many notes there have been
- */
+/** @import { Answered, Model, Note, Seat, Times } from "./types.js" */
 
 /** How many notes are kept to be read again. */
 const NOTES = 20;
@@ -181,7 +150,7 @@ function closing(seat, events, closed) {
   const asked =
     seat.view.permissions.get(closed.request) ??
     events.find((event) => event.kind === "permission.opened" && event.request === closed.request);
-  if (asked?.kind !== "permission.opened" && !asked) return null;
+  if (!asked) return null;
   const ask = /** @type {w.Permission} */ (asked);
   const option = ask.options?.find(({ id }) => id === closed.option);
   const words = closed.outcome === "expired" ? "nobody answered in time" : option?.name ?? closed.outcome;

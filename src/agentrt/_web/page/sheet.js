@@ -9,10 +9,10 @@ import { duration } from "./format.js";
 import { html, icon } from "./html.js";
 import { anchor, code } from "./markdown.js";
 import { asJson, oneLine, plain } from "./safe.js";
-import { setUi, ui } from "./store.js";
+import { here, setUi, ui } from "./store.js";
 
 /** @import * as w from "./wire.js" */
-/** @import { Seat } from "./model.js" */
+/** @import { Decision, Seat } from "./types.js" */
 /** @import { ComponentChildren } from "./vendor/libraries.js" */
 
 /** Milliseconds for which a question that has just come up takes no answer: whoever was about to
@@ -22,7 +22,7 @@ export const GUARD = 500;
 /** @type {(request: string) => boolean} */
 const isGuarded = (request) => {
   const { asked } = ui();
-  return asked?.request !== request || performance.now() - asked.since < GUARD;
+  return asked?.request !== here(request) || performance.now() - asked.since < GUARD;
 };
 
 /** @param {{ seat: Seat, cwd: string, offline: boolean }} props */
@@ -35,7 +35,7 @@ export function Sheet({ seat, cwd, offline }) {
     const seen = () => {
       if (document.hidden) return;
       removeEventListener("visibilitychange", seen, true);
-      setUi({ asked: { request: ask.request, since: performance.now() } });
+      setUi({ asked: { request: here(ask.request), since: performance.now() } });
       setTimeout(() => setUi({}), GUARD + 20);
       // Whoever is writing goes on writing; the others are led to the words, not to a button.
       const typing = document.activeElement;
@@ -45,14 +45,14 @@ export function Sheet({ seat, cwd, offline }) {
     addEventListener("visibilitychange", seen, true);
     seen();
     return () => removeEventListener("visibilitychange", seen, true);
-  }, [ask?.request]);
+  }, [ask && here(ask.request)]);
   if (!ask) return null;
-  const waiting = ui().answering === ask.request;
+  const waiting = ui().answering === here(ask.request);
   const blocked = offline || waiting || isGuarded(ask.request);
   const item = ask.item ? seat.view.items.get(ask.item) : undefined;
   const isForm = Boolean(ask.form || ask.url);
   const options = (ask.options ?? []).filter(({ id }) => !isForm || id !== "accept");
-  /** @param {{ option: string } | { content: object } | { cancel: true }} given */
+  /** @param {Decision} given */
   const give = (given) => {
     if (!offline && !waiting && !isGuarded(ask.request)) answer(ask.request, given);
   };
@@ -70,7 +70,7 @@ export function Sheet({ seat, cwd, offline }) {
     }
   };
   return html`<section ref=${box} class="sheet" role="alertdialog" aria-labelledby="ask-title" aria-describedby="ask-detail"
-      tabindex="-1" onKeyDown=${onKey} key=${ask.request}>
+      tabindex="-1" onKeyDown=${onKey} key=${here(ask.request)}>
     <header>
       <h2 id="ask-title" dir="auto">${oneLine(ask.title, 600) || "The agent asks"}</h2>
       ${asks.length > 1 && html`<span class="count">1 of ${asks.length}</span>`}

@@ -3,36 +3,7 @@
 
 import { EMPTY } from "./model.js";
 
-/** @import { Model } from "./model.js" */
-/** @import { Link } from "./connection.js" */
-/** @import * as w from "./wire.js" */
-
-/**
- * A file that will go with the next prompt.
- * @typedef {{ name: string, size: number, block: w.Block }} Attachment
- */
-
-/**
- * @typedef {object} Ui
- * @property {Link} link
- * @property {string | null} session the one that is shown
- * @property {string | null} left the one that was closed here, and takes a moment to end
- * @property {ReadonlyMap<string, boolean>} open what was folded or unfolded, by hand
- * @property {ReadonlyMap<string, string>} drafts what is typed, by session
- * @property {ReadonlyMap<string, readonly Attachment[]>} attached by session
- * @property {string | null} editing the waiting prompt that is being edited
- * @property {"sessions" | "settings" | "frames" | null} panel
- * @property {boolean} creating whether the form for a new session is open
- * @property {string | null} renaming
- * @property {number} shown how many items of a long conversation are shown
- * @property {number} told the number of the newest note that was dismissed
- * @property {{ request: string, since: number } | null} asked since when a question is in sight
- * @property {string | null} answering the question that was answered here, until it is closed
- * @property {{ at: number, words: string } | null} completing where a completion is chosen
- * @property {boolean} atEnd whether the newest is in sight
- * @property {number} now seconds since the epoch; moves only while something is being timed
- * @property {"system" | "light" | "dark"} theme
- */
+/** @import { Model, Ui } from "./types.js" */
 
 /** @type {{ model: Model, ui: Ui }} */
 const store = {
@@ -83,14 +54,25 @@ export function setUi(fields) {
   changed();
 }
 
+/** @type {(id: string) => string} sessions count their items and questions each for itself */
+export const here = (id) => `${store.ui.session} ${id}`;
+
+/** @type {(id: string) => boolean | undefined} whether something was folded or unfolded by hand */
+export const isOpen = (id) => store.ui.open.get(here(id));
+
 /**
- * Fold or unfold something.
- * @param {string} key
+ * The attributes of a `details` element that is folded here, and not by itself.
+ * @param {string} id
  * @param {boolean} open
  */
-export function setOpen(key, open) {
-  setUi({ open: new Map(store.ui.open).set(key, open) });
-}
+export const fold = (id, open) => ({
+  open,
+  /** @param {any} event */
+  onToggle({ target, currentTarget }) {
+    if (target !== currentTarget || target.open === open) return;
+    setUi({ open: new Map(store.ui.open).set(here(id), target.open) });
+  },
+});
 
 /** @param {() => void} listener is called once a frame in which anything has changed */
 export function listen(listener) {

@@ -6,10 +6,10 @@ import { duration, within } from "./format.js";
 import { html, icon, memo } from "./html.js";
 import { code } from "./markdown.js";
 import { asJson, oneLine } from "./safe.js";
-import { setOpen } from "./store.js";
+import { fold } from "./store.js";
 
 /** @import * as w from "./wire.js" */
-/** @import { Times } from "./model.js" */
+/** @import { Times } from "./types.js" */
 /** @import { ComponentChildren } from "./vendor/libraries.js" */
 
 /** Seconds after which it is worth saying that a tool says nothing. */
@@ -57,8 +57,7 @@ export const ToolCard = memo(
     const kind = /** @type {any} */ (KINDS.includes(tool.kind ?? "") ? tool.kind : "other");
     const took = times && (times.closed ?? now) - times.opened;
     const silent = !isOver(item) && status === "running" && times && now - times.heard >= SILENT;
-    return html`<details class=${`tool ${status}`} open=${shown}
-        onToggle=${(/** @type {any} */ event) => event.target === event.currentTarget && event.target.open !== shown && setOpen(item.id, event.target.open)}>
+    return html`<details class=${`tool ${status}`} ...${fold(item.id, shown)}>
       <summary>
         ${icon(kind)}
         <span class="title" dir="auto">${titleOf(item)}</span>

@@ -5,11 +5,11 @@ import { BlockView, Markdown, wordsOf } from "./content.js";
 import { count, duration, money } from "./format.js";
 import { html, icon, memo } from "./html.js";
 import { oneLine } from "./safe.js";
-import { setOpen, setUi, ui } from "./store.js";
+import { fold, isOpen, setUi, ui } from "./store.js";
 import { isOver, ToolCard } from "./toolcard.js";
 
 /** @import * as w from "./wire.js" */
-/** @import { Seat, Times } from "./model.js" */
+/** @import { Seat, Times } from "./types.js" */
 /** @import { ComponentChildren } from "./vendor/libraries.js" */
 
 /** How many more items "earlier" shows. */
@@ -102,7 +102,7 @@ function rows(seat, items, children, cwd) {
 function Row(seat, item, children, cwd) {
   const times = seat.times.get(item.id);
   const now = isOver(item) ? 0 : ui().now;
-  const open = ui().open.get(item.id);
+  const open = isOpen(item.id);
   switch (item.type) {
     case "user":
       return html`<${UserItem} key=${item.id} item=${item} />`;
@@ -143,8 +143,7 @@ const Thought = memo(
   ({ item, times, now, open = false }) => {
     const took = times && (times.closed ?? now) - times.opened;
     const words = isOver(item) ? "Thought" : "Thinking";
-    return html`<article class="item thought"><details open=${open}
-        onToggle=${(/** @type {any} */ event) => event.target === event.currentTarget && event.target.open !== open && setOpen(item.id, event.target.open)}>
+    return html`<article class="item thought"><details ...${fold(item.id, open)}>
       <summary>${icon("think")}<span>${words}${took !== undefined && took >= 1 ? ` for ${duration(took)}` : ""}</span>
         ${!open && html`<span class="peek">${oneLine(item.text || wordsOf(item.content), 90)}</span>`}</summary>
       ${open && html`<${Markdown} text=${item.text ?? ""} over=${isOver(item)} />`}

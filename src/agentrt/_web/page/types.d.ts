@@ -1,0 +1,109 @@
+// What the page keeps, and what its modules hand to each other. The shapes of the protocol are in
+// wire.d.ts; what a session looks like (`View`) is in reduce.js.
+
+import type * as w from "./wire.js";
+import type { View } from "./reduce.js";
+
+/** When something of an item was seen: seconds since the epoch, of this browser's clock. */
+export interface Times { opened: number; heard: number; closed?: number }
+
+/** A question that is closed, as far as it is worth saying. */
+export interface Answered { request: string; title: string; words: string; by: string }
+
+/** A session that is, or was, attached. */
+export interface Seat {
+  epoch: string;
+  seq: number;
+  view: View;
+  times: ReadonlyMap<string, Times>;
+  answered: Answered | null;
+  /** Events are missing: it has to be attached again. */
+  behind: boolean;
+  /** The server has it no more. */
+  gone: boolean;
+}
+
+export interface Note { id: number; level: "info" | "warning" | "error"; text: string }
+
+/** All that the server has said. */
+export interface Model {
+  server: { name: string; role: "controller" | "viewer"; beat: number; largest: number } | null;
+  agents: readonly w.AgentInfo[];
+  sessions: readonly w.Summary[];
+  seats: ReadonlyMap<string, Seat>;
+  /** Sessions that have finished something unseen. */
+  unread: ReadonlySet<string>;
+  /** The newest last. */
+  notes: readonly Note[];
+  /** How many notes there have been. */
+  noted: number;
+}
+
+/** How the connection stands. `refused`: the server does not let this browser in. */
+export interface Link {
+  status: "connecting" | "open" | "lost" | "refused";
+  /** When the server was last heard, in seconds since the epoch. */
+  heard: number;
+  reason: string;
+}
+
+/** What a connection asks of its page, and tells it. */
+export interface Wiring {
+  /** The fields of the first frame, beside `id` and `client`. */
+  hello(): object;
+  onFrames(frames: w.Frame[]): void;
+  onLink(link: Link): void;
+  onRaw(direction: "in" | "out", text: string): void;
+}
+
+/** A frame as it went over the wire. */
+export interface Raw { id: number; at: number; direction: "in" | "out"; text: string }
+
+/** A file that will go with the next prompt. */
+export interface Attachment { name: string; size: number; block: w.Block }
+
+/** What is offered for the words that begin at `start`. */
+export interface Completion {
+  words: string;
+  start: number;
+  end: number;
+  options: readonly { insert: string; label: string; about: string }[];
+}
+
+/** What this person has opened, chosen and typed here. */
+export interface Ui {
+  link: Link;
+  /** The session that is shown. */
+  session: string | null;
+  /** The one that was closed here, and takes a moment to end. */
+  left: string | null;
+  /** What was folded or unfolded by hand. */
+  open: ReadonlyMap<string, boolean>;
+  /** What is typed, by session. */
+  drafts: ReadonlyMap<string, string>;
+  attached: ReadonlyMap<string, readonly Attachment[]>;
+  /** The waiting prompt that is being edited. */
+  editing: string | null;
+  panel: "sessions" | "settings" | "frames" | null;
+  /** Whether the form for a new session is open. */
+  creating: boolean;
+  /** The session whose name is being changed. */
+  renaming: string | null;
+  /** How many items of a long conversation are shown. */
+  shown: number;
+  /** The number of the newest note that was dismissed. */
+  told: number;
+  /** Since when a question is in sight, in milliseconds of `performance.now`. */
+  asked: { request: string; since: number } | null;
+  /** The question that was answered here, until it is closed. */
+  answering: string | null;
+  /** Which completion is chosen; -1: none is wanted for these words. */
+  completing: { at: number; words: string } | null;
+  /** Whether the newest is in sight. */
+  atEnd: boolean;
+  /** Seconds since the epoch; moves only while something is being timed. */
+  now: number;
+  theme: "system" | "light" | "dark";
+}
+
+export type Decision = { option: string } | { content: object } | { cancel: true };
