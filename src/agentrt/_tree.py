@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import signal
-from functools import partial
 from typing import Final
 
 import trio
@@ -35,14 +34,21 @@ class ProcessTree:
     def __init__(self, pid: int, marker: str) -> None:
         self._group: int | None = pid
         """The process group; None once the leader is reaped and the number may be another's."""
+        self._pid = pid
         self._marker = marker
-        self._leader = descendants.identify(pid)
+        self._leader: Found | None = None
         """None without `/proc`: then nobody below the leader is ever found."""
         self._below: frozenset[Found] = frozenset()
         """What the leader had started and still ran at the last look."""
         self._terminated: frozenset[Found] | None = None
         """Who got SIGTERM, beside the group; None: nobody yet."""
+        self._blind = False
+        """The last look failed: there may be others."""
         self._gone = False
+        try:
+            self._leader = descendants.identify(pid)
+        except OSError:
+            pass  # `_look` tries again
 
     def reaped(self) -> None:
         """The leader's number may be another's from now on: its group is not signalled again."""
@@ -50,12 +56,26 @@ class ProcessTree:
 
     async def note(self) -> None:
         """Take down who belongs to it, to find them again when their ties are cut."""
-        if self._leader is not None and not self._gone:
-            self._below = await trio.to_thread.run_sync(
-                partial(descendants.find, self._leader, self._marker, self._below),
-                abandon_on_cancel=True,
-                limiter=_walkers,
-            )
+        if self._gone:
+            return
+        try:
+            try:
+                self._below = await trio.to_thread.run_sync(
+                    self._look, abandon_on_cancel=True, limiter=_walkers
+                )
+            except RuntimeError:  # there is no thread to be had: it takes some milliseconds
+                self._below = self._look()
+        except OSError:  # nor a descriptor
+            self._blind = True
+        else:
+            self._blind = False
+
+    def _look(self) -> frozenset[Found]:
+        if self._leader is None and self._group is not None:
+            self._leader = descendants.identify(self._pid)
+        if self._leader is None:
+            return frozenset()
+        return descendants.find(self._leader, self._marker, self._below)
 
     def terminate(self) -> None:
         """SIGTERM to the group and to everything noted outside of it. Once each: some programs
@@ -71,7 +91,7 @@ class ProcessTree:
         """Until the leader, by its owner's word, and everything else is gone."""
         await exited.wait()
         await self.note()
-        while self._below:
+        while self._below or self._blind:
             await trio.sleep(LOOK)
             if not any(found.alive() for found in self._below):
                 await self.note()  # may have started others meanwhile
@@ -79,15 +99,19 @@ class ProcessTree:
 
     async def kill(self, exited: trio.Event) -> None:
         """SIGKILL to all of it, until all is gone."""
-        self._kill()
+        self.kill_known()
         await self.note()
-        while self._below or not exited.is_set():
-            self._kill()
-            await trio.sleep(LOOK)
+        known: frozenset[Found] = frozenset()
+        while self._below or self._blind or not exited.is_set():
+            self.kill_known()
+            if self._below <= known:  # else they may be faster at starting others
+                await trio.sleep(LOOK)
+            known = self._below
             await self.note()
         self._gone = True
 
-    def _kill(self) -> None:
+    def kill_known(self) -> None:
+        """SIGKILL to the group and to everything noted outside of it."""
         self._signal_group(signal.SIGKILL)
         for found in self._below:
             found.send(signal.SIGKILL)
@@ -98,3 +122,13 @@ class ProcessTree:
                 os.killpg(self._group, signum)
             except (ProcessLookupError, PermissionError):
                 pass  # nobody in it, or nobody of this user
+
+
+async def reap(process: trio.Process) -> int:
+    """Wait for a child of this process, also where the system has nothing to wait with."""
+    try:
+        return await process.wait()
+    except (OSError, RuntimeError):  # no descriptor, no thread
+        while (status := process.poll()) is None:
+            await trio.sleep(LOOK)
+        return status

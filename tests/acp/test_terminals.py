@@ -107,6 +107,18 @@ def gone(pid: int) -> bool:
         return True
 
 
+def started_by_tests() -> list[int]:
+    """What runs with the mark that `conftest.py` gives to everything that a test starts."""
+    mark, found = ("AGENTRT_TEST_RUN", str(os.getpid())), []
+    for process in psutil.process_iter():
+        try:
+            if mark in process.environ().items() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return [pid for pid in found if pid != os.getpid()]
+
+
 async def until_gone(pid: int) -> None:
     try:
         handle = os.pidfd_open(pid)
@@ -601,3 +613,65 @@ async def test_a_request_that_makes_no_sense_is_refused(
         with pytest.raises(RequestError) as error:
             await agent.terminals.handle(method, params)
         assert error.value.code == code
+
+
+# --- what a program leaves behind
+
+APART = """
+import os, signal, sys, time
+if os.fork(): os.wait(), sys.exit(print("left", flush=True))
+os.setsid()
+if os.fork(): os._exit(0)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for fd in range(3): os.close(fd)
+time.sleep(60)
+"""
+"""Leaves behind what has another parent, another session and no pipe of its own, and is deaf."""
+
+CROWD = """
+import os, time
+end = time.monotonic() + 15
+for _ in range(3):
+    os.fork()
+os.write(1, b"here\\n")
+while time.monotonic() < end:
+    time.sleep(0.2)
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+"""
+"""Eight that never stay: each goes on as its own child, in a session of its own. They give up by
+themselves after a while, for the machine on which the test fails."""
+
+
+@pytest.mark.parametrize("how", ["release", "kill", "the end of the session"])
+async def test_what_a_program_left_in_another_session_ends_with_its_terminal(
+    tmp_path: Path, how: str
+) -> None:
+    """The suite's own check finds what is left, whatever ties it has cut."""
+    async with terminals_in(tmp_path, terminate=0.2) as agent:
+        id = await agent.python(APART)
+        assert await agent.result(id) == "left\n"
+        [left] = started_by_tests()
+        if how == "release":
+            await agent.ask("release", id)
+        elif how == "kill":
+            await agent.ask("kill", id)
+            assert gone(left)
+    await until_gone(left)
+
+
+async def test_a_crowd_that_never_stays_is_ended_with_its_terminal(tmp_path: Path) -> None:
+    """No limit on processes would hold for root: what bounds them is that all are found."""
+    async with terminals_in(tmp_path, terminate=0.2, kill=10) as agent:
+        id = await agent.python(CROWD)
+        await agent.until(id, "here\n" * 8)
+        await agent.ask("kill", id)
+        assert started_by_tests() == []
+
+
+async def test_a_terminal_of_a_host_below_another_one_is_known_to_both(tmp_path: Path) -> None:
+    env = {"PATH": os.environ["PATH"], "AGENTRT_GUARD": "above"}
+    async with terminals_in(tmp_path, env=env) as agent:
+        id = await agent.create("env")
+        assert "AGENTRT_GUARD=above," in await agent.result(id)

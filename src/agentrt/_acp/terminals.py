@@ -11,6 +11,7 @@ import errno
 import logging
 import os
 import re
+import secrets
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -19,9 +20,11 @@ from typing import Final
 
 import trio
 
+from .._descendants import MARKER
 from .._errors import RequestError
 from .._limits import Limits
 from .._model.content import JsonObject
+from .._tree import WALK, ProcessTree
 from .._wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from .environment import RefusedVariable, merge_environment
 from .host import parse, reported
@@ -53,8 +56,8 @@ async def open_terminals(
     is where they start if the agent does not say. `on_output(terminal, text)` sees the output as it
     comes.
 
-    Leaving the block, in whatever way, kills them all, within `limits.terminate` and `limits.kill`
-    seconds.
+    Leaving the block, in whatever way, kills them all, with everything that they started, within
+    `limits.terminate` and `limits.kill` seconds.
     """
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
@@ -138,10 +141,15 @@ class Terminals:
             if len(self._terminals) >= self._limits.terminals:
                 count = self._limits.terminals
                 raise RequestError(INTERNAL_ERROR, f"{count} terminals are open: release some")
+            # Whatever the program starts, in whichever session, inherits the marker.
+            marker = secrets.token_hex(8)
+            outer = environment.get(MARKER)
+            environment[MARKER] = f"{outer},{marker}" if outer else marker
             process = await self._spawn(argv, request.cwd or self._cwd, environment)
             self._last += 1
             id = f"terminal-{self._last}"
-            terminal = _Terminal(id, process, limit, self._limits, self._on_output)
+            tree = ProcessTree(process.pid, marker)
+            terminal = _Terminal(id, process, tree, limit, self._limits, self._on_output)
             self._terminals[id] = terminal
             with trio.CancelScope(shield=True):  # it starts at once
                 await self._nursery.start(terminal.serve)
@@ -180,11 +188,17 @@ class _Terminal:
     """A program in a session and process group of its own, and the end of what it wrote.
 
     It is not reaped before it is released: until then its number, and its group's, are not used
-    again, so that the group may be signalled even when only what it started still runs.
+    again, so that what it started may be signalled even when it has exited itself.
     """
 
     def __init__(
-        self, id: str, process: trio.Process, limit: int, limits: Limits, on_output: OnOutput
+        self,
+        id: str,
+        process: trio.Process,
+        tree: ProcessTree,
+        limit: int,
+        limits: Limits,
+        on_output: OnOutput,
     ) -> None:
         assert isinstance(process.stdout, trio.lowlevel.FdStream)
         self._id = id
@@ -193,7 +207,7 @@ class _Terminal:
         self._output = _Tail(limit)
         self._limits = limits
         self._on_output = on_output
-        self._group: int | None = process.pid
+        self._tree = tree
         self._status: JsonObject = {"exitCode": None, "signal": None}
         self._dead = trio.Event()
         self._eof = trio.Event()
@@ -212,7 +226,8 @@ class _Terminal:
         return self._status
 
     def kill(self) -> trio.Event:
-        """End the program and its group; the event is set when they are dead, or cannot be."""
+        """End the program and everything that it started; the event is set when they are dead, or
+        cannot be."""
         if self._killed is None:
             self._killed = trio.Event()
             self._nursery.start_soon(self._kill, self._killed)
@@ -235,7 +250,7 @@ class _Terminal:
                     await self.kill().wait()
                     nursery.cancel_scope.cancel()
         finally:
-            self._signal(signal.SIGKILL)
+            self._tree.kill_known()
             self._stdout.close()
             self._process.poll()
             self._exited.set()
@@ -277,25 +292,20 @@ class _Terminal:
 
     async def _reap(self) -> int:
         status = await self._process.wait()
-        self._group = None
+        self._tree.reaped()
         return status
 
     async def _kill(self, done: trio.Event) -> None:
-        self._signal(signal.SIGTERM)
-        with trio.move_on_after(self._limits.terminate):
-            await self._dead.wait()
-            await self._eof.wait()  # so long as somebody holds the pipe, somebody is left
-        self._signal(signal.SIGKILL)
+        with trio.move_on_after(WALK):
+            await self._tree.note()
+        self._tree.terminate()
+        with trio.move_on_after(self._limits.terminate) as patience:
+            await self._tree.wait(self._dead)
         with trio.move_on_after(self._limits.kill):
+            if patience.cancelled_caught:
+                await self._tree.kill(self._dead)
             await self._exited.wait()
         done.set()
-
-    def _signal(self, signum: signal.Signals) -> None:
-        if self._group is not None:
-            try:
-                os.killpg(self._group, signum)
-            except (ProcessLookupError, PermissionError):
-                pass  # nobody in it, or nobody of this user
 
 
 class _Tail:

@@ -164,7 +164,8 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
                 if offer.connect is None:
                     # Should this process be killed, its guard finds the programs by the marker.
                     run = await stack.enter_async_context(guard())
-                    marked = {**environment, MARKER: f"{run}:terminals"}
+                    outer = environment.get(MARKER)
+                    marked = {**environment, MARKER: f"{outer},{run}" if outer else run}
                 terminals = await stack.enter_async_context(
                     open_terminals(
                         roots,
