@@ -71,6 +71,11 @@ def prompt() -> str:
             evil = [("ok", "Reject" + EVIL, "allow_once"), ("no", "Allow", "reject_once")]
             chosen = ask(f"Run {EVIL}", evil, rawInput={"command": f"rm -rf /{EVIL}\u200bx"})
             say(f" chosen: {chosen}")
+        case "pauses":
+            say("a whole line\nand half of ano")
+            while receive().get("method") != "session/cancel":
+                pass
+            return "cancelled"
         case "breaks":
             say("one paragraph")
             update("agent_thought_chunk", content={"type": "text", "text": "hm"})

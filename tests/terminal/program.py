@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 PATIENCE = 20.0
 """Seconds for anything that is waited for: the machine may be slow."""
@@ -131,7 +131,7 @@ class Program:
         self, *arguments: str, command: Sequence[str] = COMMAND, **options: object
     ) -> Iterator[Terminal]:
         """Run it on a terminal of its own; killed if the block leaves it running."""
-        with _terminal([*command, *arguments], cwd=self.folder, env=self.env, **options) as it:
+        with on_terminal([*command, *arguments], cwd=self.folder, env=self.env, **options) as it:
             yield it
 
 
@@ -200,11 +200,22 @@ class Terminal:
         return self.process.wait(PATIENCE)
 
 
+SIZE = 30, 100
+"""Rows and columns of a terminal."""
+
+T = TypeVar("T", bound=Terminal)
+
+
 @contextmanager
-def _terminal(command: Sequence[str], **options: object) -> Iterator[Terminal]:
+def on_terminal(
+    command: Sequence[str],
+    kind: Callable[[int, subprocess.Popen[bytes]], T] = Terminal,  # type: ignore[assignment]
+    **options: object,
+) -> Iterator[T]:
+    """Run a command on a terminal of its own; killed if the block leaves it running."""
     master, slave = pty.openpty()
     try:
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
         streams = {"stdin": slave, "stdout": slave, "stderr": slave} | options
         process = subprocess.Popen(
             command,
@@ -213,7 +224,7 @@ def _terminal(command: Sequence[str], **options: object) -> Iterator[Terminal]:
         )
         os.close(slave)
         slave = -1
-        terminal = Terminal(master, process)
+        terminal = kind(master, process)
         try:
             yield terminal
         finally:

@@ -280,8 +280,9 @@ class Conversation:
         """Take the signals that end things."""
         async for number in signals:
             if self.left.is_set():
-                self.restore()
-                let_the_next_one_kill()
+                if number != signal.SIGHUP:  # which comes twice when a terminal is closed
+                    self.restore()
+                    let_the_next_one_kill()
             elif number == signal.SIGINT:
                 self.interrupted()
             else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import sys
 import termios
@@ -22,6 +23,7 @@ from typing import Any, Final
 import trio
 from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
@@ -56,8 +58,9 @@ class Screen:
         self._output = _Terminal()
         self._loop: asyncio.AbstractEventLoop | None = None
         interface.post = self._post
+        self._input = Vt100Input(sys.stdin)
         self._app: Application[None] = interface.make_application(
-            Vt100Input(sys.stdin), self._output, colour=colour
+            self._input, self._output, colour=colour
         )
 
     # --- Trio's side
@@ -158,6 +161,11 @@ class Screen:
     def _begin(self) -> None:
         if self._closing:
             self._exit()
+        # Lines that were typed before the terminal was ours: it has made newlines of the Enters.
+        if select.select([0], [], [], 0)[0]:
+            typed = os.read(0, 65536).decode(errors="replace").replace("\n", "\r")
+            self._input.vt100_parser.feed(typed)
+            store_typeahead(self._input, self._input.flush_keys())
         self._token.run_sync_soon(self._ready.set)
 
     def _exit(self) -> None:
