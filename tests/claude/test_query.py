@@ -12,7 +12,7 @@ from msgspec import structs
 
 import agentrt
 
-from .test_fakecli import FAKE, QUICK
+from .test_fakecli import FAKE, QUICK, session
 
 NEVER = structs.replace(QUICK, settle=60, drain=60)
 """Limits under which a test fails that is ended by a clock."""
@@ -33,6 +33,12 @@ async def ask(
 
 def texts(query: agentrt.Query) -> list[str]:
     return [item.text for item in query.session.snapshot().items if item.type == "text"]
+
+
+async def codes(query: agentrt.Query) -> list[str]:
+    """What was noted, from the beginning to the end."""
+    told = query.session.subscribe(after=0)
+    return [event.code async for event in told if isinstance(event, agentrt.Notice)]
 
 
 async def test_a_single_prompt_with_nothing_bidirectional_ends() -> None:
@@ -80,6 +86,7 @@ async def test_what_follows_a_background_shell_belongs_to_the_conversation() -> 
     query = await ask("late_shell")
     assert texts(query) == ["Shell started.", "Shell finished."]
     assert [task.status for task in query.session.tasks.values()] == ["completed"]
+    assert await codes(query) == ["waiting"]
 
 
 async def test_a_shell_that_nobody_cares_for_does_not_hold_it_for_ever() -> None:
@@ -91,6 +98,19 @@ async def test_a_shell_that_never_ends_holds_it_no_longer_than_the_limit() -> No
     query = await ask("endless_shell", limits=structs.replace(NEVER, drain=0.3))
     assert texts(query) == ["Shell started."]
     assert [task.status for task in query.session.tasks.values()] == ["orphaned"]
+    assert await codes(query) == ["waiting", "not_waited_for"]
+
+
+async def test_leaving_a_session_waits_for_a_shell_no_longer_than_the_limit() -> None:
+    async with session("endless_shell", limits=structs.replace(NEVER, drain=0.3)) as s:
+        told = s.subscribe(after=0)
+        await s.run("go")
+    notices = [event async for event in told if isinstance(event, agentrt.Notice)]
+    assert [notice.message for notice in notices] == [
+        "waiting for background work, 0.3 s at most: make",
+        "background work took over 0.3 s: make",
+    ]
+    assert [notice.data for notice in notices] == [{"tasks": ["b1"]}] * 2
 
 
 async def test_leaving_the_block_early_ends_the_session_now() -> None:

@@ -19,6 +19,7 @@ from .._model.events import AgentState
 from .._model.log import Log
 from .._model.state import SessionState
 from .engine import Engine
+from .leaving import wait_for_rest
 from .permissions import Policy
 from .scopes import open_service_nursery
 from .session import Session
@@ -138,8 +139,7 @@ async def serve_session(
                 await engine.start(services, opening)
                 services.start_soon(engine.conductor.run)
                 yield session
-                with trio.move_on_after(limits.drain):
-                    await engine.drained()
+                await wait_for_rest(engine)
                 await engine.finish()
         finally:
             with trio.CancelScope(shield=True):  # bounded by the ladder

@@ -11,6 +11,7 @@ import trio
 from .._model.content import Prompt
 from .._model.events import Event
 from .._model.result import TurnResult
+from .leaving import wait_for_rest
 from .open import open_session
 from .scopes import bare_errors
 from .session import Session, Subscription
@@ -58,8 +59,9 @@ async def query(prompts: Prompts, *, agent: str | Agent, **options: Any) -> Asyn
     `prompts` is one string, or any iterable of prompts, also an asynchronous one. `options` are
     those of `open_session`. The events end when the last prompt's turn is over and, by its own
     word, the agent rests: what it goes on with in the background, and the turns that follow from
-    that, belong to the conversation (at most `limits.drain` seconds of it). A failed turn does not
-    raise; look at `results`.
+    that, belong to the conversation. Background work that never ends, such as a server, is ended
+    after `limits.drain` seconds (a notice says that it is waited for); or break off earlier, when
+    you have what you want. A failed turn does not raise; look at `results`.
 
     Leaving the block early, or cancelling it, ends the session now.
     """
@@ -82,6 +84,5 @@ async def _feed(query: Query, prompts: Prompts) -> None:
     else:
         for prompt in prompts:
             query.results.append(await session.run(prompt, check=False))
-    with trio.move_on_after(session.limits.drain):
-        await session.drained()
+    await wait_for_rest(session._engine)
     query._events.finish()

@@ -19,6 +19,7 @@ from msgspec import structs
 from .._errors import AgentrtError
 from .._model.events import Event, PermissionClosed, PermissionOpened, TurnEnded
 from .._model.result import TurnResult
+from .._runtime.leaving import wait_for_rest
 from .._runtime.scopes import bare_errors
 from .._runtime.session import Session, Subscription
 from .asking import Asker
@@ -198,8 +199,8 @@ class _OneShot:
                 viewers.start_soon(self._watch, others, story, asker, terminal)
                 result = await session.run(prompt, check=False)
                 ending.resting = True
-                with ending.rest, trio.move_on_after(session.limits.drain):
-                    await session.drained()
+                with ending.rest:
+                    await wait_for_rest(session._engine)
                 if ending.code is not None:
                     await session.aclose()  # what it still did is told as ended
                 events.finish()
