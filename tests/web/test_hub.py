@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import trio
 from hub_kit import Tab, stage_with
 from trio.testing import MockClock
 
+import agentrt
 from agentrt.testing import FakeAcpAgent
 from runtime.fakes import echo
 
@@ -63,6 +66,76 @@ async def test_a_viewer_that_rests_sees_the_end_soon(autojump_clock: MockClock) 
         await tabs[0].prompt(id, "hello")
         await trio.sleep(0.3)
         assert {tuple(tab.view(id).texts()) for tab in tabs} == {("hello",)}
+
+
+async def flooding(agent: FakeAcpAgent) -> None:
+    """Ten thousand words a second, for a second and without a pause."""
+    async for prompt in agent.prompts:
+        for n in range(100):
+            for _ in range(100):
+                agent.say(f"number {n} ")
+            await trio.sleep(0.01)
+        prompt.end()
+
+
+async def test_an_agent_that_overtakes_a_crowd_is_not_told_about_until_it_pauses(
+    autojump_clock: MockClock,
+) -> None:
+    """Snapshots that are old before they are sent would cost the agent's own process its time."""
+    async with stage_with(flooding) as stage:
+        id = await stage.session()
+        tabs = [stage.connect(id) for _ in range(40)]
+        await trio.sleep(1)
+        await stage.runtime.get(id).run("go")
+        await trio.sleep(2)
+        assert {len(tab.view(id).texts()[0]) for tab in tabs} == {
+            sum(100 * len(f"number {n} ") for n in range(100))
+        }
+        assert max(tab.view(id).snapshots for tab in tabs) <= 5
+        assert sum(len(tab.frames) for tab in tabs) < 40 * 40
+
+
+async def test_a_lone_viewer_of_a_fast_agent_follows_closely(autojump_clock: MockClock) -> None:
+    async with stage_with(flooding) as stage:
+        id = await stage.session()
+        tab = stage.connect(id)
+        stage.runtime.get(id).submit("go")
+        await trio.sleep(0.7)
+        log = stage.runtime.get(id)._engine.log
+        assert tab.view(id).snapshots == 1
+        assert log.seq - tab.view(id).seq < 1000
+
+
+async def test_those_that_were_overtaken_together_get_the_same_bytes(
+    autojump_clock: MockClock,
+) -> None:
+    async with stage_with(flooding, limits=agentrt.Limits(viewer_outbox=50_000)) as stage:
+        id = await stage.session()
+        viewers = [stage.hub.attach_viewer(role="viewer") for _ in range(20)]
+        for viewer in viewers:
+            viewer.receive(json.dumps({"type": "hello", "id": "1", "sessions": [{"session": id}]}))
+            await viewer.next_frame()
+        await stage.runtime.get(id).run("go")
+        await trio.sleep(1)
+        for viewer in viewers:
+            await viewer.next_frame()  # the list: what is that large goes alone
+        frames = [await viewer.next_frame() for viewer in viewers]
+        assert frames[0].startswith(b'{"type":"snapshot"')
+        assert len(frames[0]) > 30_000
+        assert all(frame is frames[0] for frame in frames)
+
+
+async def test_news_cost_nothing_for_viewers_that_rest(autojump_clock: MockClock) -> None:
+    async with stage_with(trickling) as stage:
+        id = await stage.session()
+        for _ in range(200):
+            stage.connect(id)
+        await trio.sleep(1)
+        feed = stage.hub.feeds[id]
+        assert len(feed.waiting) == 200
+        stage.runtime.get(id).submit("go")
+        await trio.sleep(0.01)
+        assert len(feed.waiting) == 0
 
 
 async def test_sessions_and_viewers_that_have_gone_leave_nothing_in_the_hub(

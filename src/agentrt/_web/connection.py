@@ -18,7 +18,7 @@ from msgspec import json
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_server_stream
 
 from .._limits import Limits
-from .frames import Bucket, Meter, close_frame, frame
+from .frames import Bucket, Meter, close_frame, frame, head
 from .http import Upgrade
 from .refusal import Code, Refusal
 from .stream import Wire
@@ -154,8 +154,9 @@ class Connection:
             except Refusal as refusal:
                 self.refuse(refusal)
                 return
-            self._wire.put(frame(message))
-            await self._wire.written()
+            self._wire.put(head(len(message)), message)
+            if not self._wire.written:
+                await self._wire.drained()
 
     async def _ping(self, socket: WebSocketConnection, _: Viewer) -> None:
         while True:
@@ -179,4 +180,4 @@ class Connection:
         elif socket.closed is not None and socket.closed.code in BROKE_THE_RULES:
             self._wire.put(close_frame(socket.closed.code))
         with trio.move_on_after(self._limits.ws_close):
-            await self._wire.written()
+            await self._wire.drained()

@@ -7,6 +7,7 @@ behind what is kept starts again from a snapshot.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from .._model.events import Event
@@ -20,8 +21,13 @@ if TYPE_CHECKING:
 
 
 FRESH: Final = 100
-"""How many events old the snapshot may be that one gets who has fallen behind: many do at once, and
-it is made once. The events after it follow in one frame."""
+"""How many events old the snapshot may be that one gets who was overtaken. The events after it
+follow in one frame."""
+
+EVENT: Final = 64
+FRAME: Final = 200
+"""What an event adds to a snapshot, and what it takes as a frame: its bytes, as far as one can tell
+without making them."""
 
 
 class Feed:
@@ -30,13 +36,17 @@ class Feed:
     def __init__(self, log: Log, keep: int) -> None:
         self.log = log
         self.viewers: set[Viewer] = set()
+        self.waiting: set[Viewer] = set()
+        """Those that are to be told of the next news."""
+        self.changed_at = -math.inf
         self.over = False
         """True when the session is closed: nothing will come behind what there is."""
         self._keep = keep
         self._frames: list[bytes] = []
         self._first = log.seq + 1
         self._size = 0
-        self._snapshot: tuple[int, bytes] | None = None
+        self._snapshot: tuple[int, float, bytes] | None = None  # its number, when it was made
+        self._weight = (0, 0)
         self._head = pack(type="event", session=log.session, epoch=log.epoch)[:-1] + b',"seq":'
 
     def reaches(self, epoch: str | None, seq: int | None) -> bool:
@@ -46,15 +56,32 @@ class Feed:
         self._catch_up()
         return seq >= self._first - 1 or self._go_back(seq)
 
-    def take(self, seq: int | None, frames: list[bytes], count: int, size: int) -> tuple[int, int]:
-        """Add what follows `seq` to `frames`: up to `count` events of `size` bytes together, at
-        least one; or a snapshot, if `seq` is None or too far behind. Returns the number that the
-        viewer then knows, and the bytes added."""
+    def publish(self, now: float) -> None:
+        """There is news: tell those that wait for it."""
+        self.changed_at = now
+        if self.waiting:
+            waiting, self.waiting = self.waiting, set()
+            for viewer in waiting:
+                viewer.news()
+
+    @property
+    def weight(self) -> int:
+        """About the bytes of a snapshot."""
+        seq, size = self._weight
+        return size + (self.log.seq - seq) * EVENT
+
+    def long(self, seq: int) -> bool:
+        """Whether a snapshot would tell in fewer bytes what happened behind `seq`."""
+        return self.weight < (self.log.seq - seq) * FRAME
+
+    def keeps(self, seq: int) -> bool:
+        """Whether what follows `seq` is still there."""
         self._catch_up()
-        if seq is None or seq < self._first - 1:
-            seq, frame = self._take_snapshot(0 if seq is None else FRESH)
-            frames.append(frame)
-            return seq, len(frame)
+        return seq >= self._first - 1
+
+    def take(self, seq: int, frames: list[bytes], count: int, size: int) -> tuple[int, int]:
+        """Add what follows `seq`, which must be kept, to `frames`: up to `count` events of `size`
+        bytes together, at least one. Returns the number of the last one, and the bytes added."""
         start = index = seq - self._first + 1
         end = min(len(self._frames), start + count)
         added = 0
@@ -64,21 +91,27 @@ class Feed:
         frames += self._frames[start:index]
         return seq + index - start, added
 
-    def _take_snapshot(self, age: int) -> tuple[int, bytes]:
-        """All that a viewer shows, as a frame, and its number; at most `age` events old."""
-        known = self._snapshot
-        if known is None or known[0] < max(self.log.seq - age, self._first - 1):
-            frame = b'{"type":"snapshot",' + _json(self.log.snapshot())[1:]
-            known = self._snapshot = (self.log.seq, frame)
-        return known
+    def snapshot(self, seq: int | None, now: float, age: float = 0.0) -> tuple[int, bytes]:
+        """All that a viewer shows, as a frame, and its number. For one that was overtaken at `seq`,
+        it may be some events old, or have been made `age` seconds ago: many are overtaken at once,
+        and all get the same bytes."""
+        if self._snapshot is not None and seq is not None:
+            known, made, frame = self._snapshot
+            fresh = known >= max(self.log.seq - FRESH, self._first - 1)
+            if known >= seq and (fresh or now - made < age):
+                return known, frame
+        elif self._snapshot is not None and self._snapshot[0] == self.log.seq:
+            return self.log.seq, self._snapshot[2]
+        frame = b'{"type":"snapshot",' + _json(self.log.snapshot())[1:]
+        self._snapshot = (self.log.seq, now, frame)
+        self._weight = (self.log.seq, len(frame))
+        return self.log.seq, frame
 
     def _catch_up(self) -> None:
         """Encode what was logged since the last time."""
         last = self._first + len(self._frames) - 1
         if last == self.log.seq:
             return
-        if self._snapshot is not None and self.log.seq - self._snapshot[0] > FRESH:
-            self._snapshot = None
         try:
             events = self.log.since(last)
         except Overrun:  # nobody has read for long

@@ -16,15 +16,20 @@ EXTENDED: Final = {126: 2, 127: 8}
 """Lengths that stand for the bytes of a longer one, and how many those are."""
 
 
-def frame(payload: bytes, opcode: int = TEXT) -> bytes:
-    """A whole unmasked frame, as servers send them."""
-    size = len(payload)
+def head(size: int, opcode: int = TEXT) -> bytes:
+    """What goes ahead of a payload of so many bytes, unmasked as servers send it: so the payload is
+    the same bytes for all who get it."""
     first = FIN | opcode
     if size < 126:
-        return bytes((first, size)) + payload
+        return bytes((first, size))
     if size < 1 << 16:
-        return struct.pack("!BBH", first, 126, size) + payload
-    return struct.pack("!BBQ", first, 127, size) + payload
+        return struct.pack("!BBH", first, 126, size)
+    return struct.pack("!BBQ", first, 127, size)
+
+
+def frame(payload: bytes, opcode: int = TEXT) -> bytes:
+    """A whole frame."""
+    return head(len(payload), opcode) + payload
 
 
 def close_frame(code: int, reason: str = "") -> bytes:

@@ -149,8 +149,7 @@ class Hub:
 
         def published() -> None:
             nonlocal listed
-            for viewer in feed.viewers:
-                viewer.news()
+            feed.publish(trio.current_time())
             if listed != (now := (log.state.state.phase, log.state.title)):
                 listed = now
                 self._list_changed()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -55,34 +56,43 @@ class Wire(trio.abc.Stream):
         self._socket = stream.socket if isinstance(stream, trio.SocketStream) else None
         self._deaf = False
         self._closed = False
-        self._waiting = bytearray()
+        self._waiting: deque[memoryview] = deque()
+        self._writing = False
         self._more = trio.Event()
-        self._written = trio.Event()
-        self._written.set()
+        self._empty = trio.Event()
 
     # --- out
 
-    def put(self, frame: bytes) -> None:
-        """Have a whole frame written behind all others; behind a close frame there is nothing."""
+    def put(self, *parts: bytes) -> None:
+        """Have whole frames, in as many parts as they came in, written behind all others; behind a
+        close frame there is nothing. What has to wait is kept as it is, and not copied: many may
+        wait for the same bytes."""
         if self._closed:
             return
-        self._closed = frame[0] == FIN | CLOSE
-        if self._socket is not None and self._written.is_set():
+        self._closed = parts[0][0] == FIN | CLOSE
+        out = 0
+        if self._socket is not None and self.written:
             # Nearly always there is room, and waking the pump costs ten times as much.
             try:
-                frame = frame[os.write(self._socket.fileno(), frame) :]
+                out = os.writev(self._socket.fileno(), parts)
             except OSError:
                 pass  # full, or gone: the pump will see
-            if not frame:
-                return
-        self._waiting += frame
-        self._more.set()
-        if self._written.is_set():
-            self._written = trio.Event()
+        for part in parts:
+            if out < len(part):
+                self._waiting.append(memoryview(part)[out:])
+            out = max(0, out - len(part))
+        if self._waiting:
+            self._more.set()
 
-    async def written(self) -> None:
-        """Wait until the network has taken everything. Cancelling it changes nothing."""
-        await self._written.wait()
+    @property
+    def written(self) -> bool:
+        """Whether the network has taken everything."""
+        return not self._waiting and not self._writing
+
+    async def drained(self) -> None:
+        """Wait until it has. Cancelling it changes nothing."""
+        while not self.written:
+            await self._empty.wait()
 
     async def pump(self) -> None:
         """Write, until cancelled: then half a frame may be out, and the connection must end.
@@ -93,12 +103,25 @@ class Wire(trio.abc.Stream):
         while True:
             await self._more.wait()
             self._more = trio.Event()
+            self._writing = True
             while self._waiting:
-                data, self._waiting = self._waiting, bytearray()
-                for start in range(0, len(data), CHUNK):
-                    with trio.fail_after(self._patience):
-                        await self._stream.send_all(data[start : start + CHUNK])
-            self._written.set()
+                with trio.fail_after(self._patience):
+                    await self._stream.send_all(self._chunk())
+            self._writing = False
+            self._empty.set()
+            self._empty = trio.Event()
+
+    def _chunk(self) -> bytes | memoryview:
+        """The next bytes that wait: a piece of a long part, or many short ones together."""
+        first = self._waiting.popleft()
+        if len(first) > CHUNK:
+            self._waiting.appendleft(first[CHUNK:])
+            return first[:CHUNK]
+        parts, size = [first], len(first)
+        while self._waiting and size + len(self._waiting[0]) <= CHUNK:
+            parts.append(self._waiting.popleft())
+            size += len(parts[-1])
+        return first if len(parts) == 1 else b"".join(parts)
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         await trio.lowlevel.checkpoint()

@@ -6,6 +6,7 @@ and sends what `next_frame` gives, until that raises the `Refusal` that ends the
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -26,15 +27,22 @@ SIZE: Final = 32 * 1024
 """How many events, and of how many bytes, are sent together: batches are eight times cheaper, and
 larger ones gain nothing."""
 
-PACE: Final = 0.0005
+PACE: Final = 0.00075
 WEIGHT: Final = 1e-8
-REST: Final = 0.25
-"""Seconds that a viewer rests after a frame, or after each byte of a snapshot, times the viewers
-there are; and the longest rest. A frame costs some 50 µs and a byte a nanosecond: so all viewers
-together take a tenth of the time, however small the agent's words are."""
+REST: Final = 0.5
+"""Seconds that a viewer rests after a frame and for each of its bytes, times the viewers there are;
+and the longest rest. A frame costs some 30 µs and a byte a nanosecond: so all viewers together
+take a twentieth of the time, however small the agent's words are."""
 
-FAR: Final = 10 * COUNT
-"""Events by which a viewer may be behind and still get full frames without a rest."""
+FAR: Final = 2000
+"""Events by which the log may be ahead of a viewer. Beyond that the viewer is *overtaken*: what it
+has missed is better told by a snapshot, and that best when the agent pauses, since it would be old
+before it was sent."""
+
+HOLD: Final = 10.0
+PAUSE: Final = 0.02
+"""The longest that an overtaken viewer waits for a pause, however large the session; and a pause
+that is long enough for a small one."""
 
 
 class Viewer:
@@ -53,7 +61,7 @@ class Viewer:
         self._ended: Refusal | None = None
         self._closed = False
         self._lot = trio.lowlevel.ParkingLot()
-        self._awaits_news = False
+        self._overtaken: dict[Feed, float] = {}  # since when each has been
         self._rested = 0.0
         self._beat_at = trio.current_time() + hub.limits.beat
 
@@ -103,18 +111,20 @@ class Viewer:
 
     def unfollow(self, feed: Feed) -> None:
         self._places.pop(feed, None)
+        self._overtaken.pop(feed, None)
         feed.viewers.discard(self)
+        feed.waiting.discard(self)
 
     def news(self) -> None:
         """There is more of what may wait."""
-        if self._awaits_news:
-            self._wake()
+        self._wake()
 
     def list_changed(self) -> None:
         """The list of sessions is another one."""
-        if self.client is not None:
+        if self.client is not None and not self._list_changed:
             self._list_changed = True
-            self.news()
+            if trio.current_time() >= self._rested:
+                self._wake()
 
     def end(self, code: Code, reason: str) -> None:
         """Have the connection ended when what is answered already is sent. Idempotent."""
@@ -143,7 +153,10 @@ class Viewer:
         Raises `Refusal` behind the last frame, and `trio.ClosedResourceError` after `close`.
         Cancelling it loses nothing.
         """
-        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._due():
+            await trio.lowlevel.checkpoint()
+        else:
+            await trio.lowlevel.checkpoint_if_cancelled()
         while not self._due():
             await self._sleep()
         if self._closed:
@@ -157,25 +170,60 @@ class Viewer:
         if self._replies or self._ended is not None or self._closed:
             return True
         now = trio.current_time()
-        return now >= self._beat_at or (now >= self._rested and self._behind())
+        if now < self._rested:
+            return now >= self._beat_at
+        return (
+            now >= self._beat_at
+            or self._list_changed
+            or any(self._may_take(feed, seq, now) for feed, seq in self._places.items())
+        )
 
     def _behind(self) -> bool:
         """Whether there is something that may wait until the viewer has rested."""
         return self._list_changed or any(seq != feed.log.seq for feed, seq in self._places.items())
 
-    def _far_behind(self) -> bool:
-        """Whether the agent is faster than this viewer: a snapshot will serve it better."""
-        return any(
-            seq is not None and feed.log.seq - seq > FAR for feed, seq in self._places.items()
-        )
+    def _may_take(self, feed: Feed, seq: int | None, now: float) -> bool:
+        """Whether there is news of a session that should be sent now."""
+        if seq is None or 0 < feed.log.seq - seq <= FAR:
+            self._overtaken.pop(feed, None)
+            return True
+        if seq == feed.log.seq:
+            return False
+        since = self._overtaken.setdefault(feed, now)
+        hold = self._hold(feed)
+        return now - since >= hold or now - feed.changed_at >= _pause(hold)
+
+    def _hold(self, feed: Feed) -> float:
+        """For how long it is right to wait rather than to send a snapshot to every viewer."""
+        return min(HOLD, feed.weight * WEIGHT * len(self._hub.viewers))
 
     async def _sleep(self) -> None:
         """Until something is due, or may be."""
-        resting = self._behind()
-        self._awaits_news = not resting
-        with trio.move_on_at(min(self._beat_at, self._rested) if resting else self._beat_at):
-            await self._lot.park()
-        self._awaits_news = False
+        now = trio.current_time()
+        quiet: list[Feed] = []
+        if now < self._rested:
+            until = self._rested  # whatever comes meanwhile is seen then
+        else:
+            quiet = [feed for feed, seq in self._places.items() if seq == feed.log.seq]
+            until = self._look_again(now)
+        for feed in quiet:
+            feed.waiting.add(self)
+        try:
+            with trio.move_on_at(min(until, self._beat_at)):
+                await self._lot.park()
+        finally:
+            for feed in quiet:
+                feed.waiting.discard(self)
+
+    def _look_again(self, now: float) -> float:
+        """When to see whether a session pauses that has overtaken this viewer: seldom, if it has
+        been going on for long."""
+        if not self._overtaken:
+            return math.inf
+        return now + min(
+            max(2 * _pause(self._hold(feed)), now - since)
+            for feed, since in self._overtaken.items()
+        )
 
     def _frame(self) -> bytes:
         parts: list[bytes] = []
@@ -194,21 +242,36 @@ class Viewer:
 
     def _take_events(self, parts: list[bytes]) -> None:
         """Events of one session after the other, until the frame is full."""
+        now = trio.current_time()
         size = sum(map(len, parts))
+        pauses = False  # who is behind an agent that pauses catches up without a rest
         for feed, seq in list(self._places.items()):
             if size >= SIZE or len(parts) >= COUNT:
                 break
-            if seq != feed.log.seq:
-                del self._places[feed]  # the next frame begins with the others
-                self._places[feed], added = feed.take(seq, parts, COUNT - len(parts), SIZE - size)
-                size += added
-            elif feed.over:
-                self.unfollow(feed)
-        full = size >= SIZE or len(parts) >= COUNT
-        if full and size <= 2 * SIZE and not self._far_behind():
-            return  # this is what is cheap: go on
-        weight = size * WEIGHT if size > 2 * SIZE else PACE
-        self._rested = trio.current_time() + min(REST, weight * len(self._hub.viewers))
+            if seq == feed.log.seq:
+                if feed.over:
+                    self.unfollow(feed)
+            elif self._may_take(feed, seq, now):
+                size += self._take(feed, seq, parts, size)
+                pauses = now - feed.changed_at >= PAUSE
+        if not pauses or (size < SIZE and len(parts) < COUNT):
+            self._rested = now + min(REST, (PACE + size * WEIGHT) * len(self._hub.viewers))
+
+    def _take(self, feed: Feed, seq: int | None, parts: list[bytes], size: int) -> int:
+        """What follows `seq` in a session, as far as there is room; returns its bytes."""
+        if seq is not None and feed.keeps(seq) and not (feed in self._overtaken and feed.long(seq)):
+            known, added = feed.take(seq, parts, COUNT - len(parts), SIZE - size)
+        else:
+            now = trio.current_time()
+            known, frame = feed.snapshot(seq, now, _pause(self._hold(feed)))
+            if parts and len(frame) > SIZE:
+                return SIZE  # alone in the next frame: nobody copies it
+            parts.append(frame)
+            added = min(len(frame), SIZE)
+        self._overtaken.pop(feed, None)
+        del self._places[feed]  # the next frame begins with the others
+        self._places[feed] = known
+        return added
 
     def _beat(self) -> bytes:
         known = {
@@ -228,3 +291,8 @@ class Viewer:
 
     def _wake(self) -> None:
         self._lot.unpark_all()
+
+
+def _pause(hold: float) -> float:
+    """How long a session must be silent for its viewers to be sent what is worth `hold`."""
+    return max(PAUSE, hold / 50)
