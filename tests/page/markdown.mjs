@@ -32,7 +32,7 @@ export function toHtml(text) {
       case "heading":
         return `<h${each.depth}>${inline(each.text)}</h${each.depth}>`;
       case "code":
-        return `<pre><code${each.language ? ` class="language-${escape(each.language)}"` : ""}>${escape(each.text)}\n</code></pre>`;
+        return `<pre><code${each.language ? ` class="language-${escape(each.language)}"` : ""}>${each.text && escape(`${each.text}\n`)}</code></pre>`;
       case "rule":
         return "<hr />";
       case "quote":

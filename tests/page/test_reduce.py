@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,39 +49,30 @@ from agentrt._model.events import (
 from agentrt._model.state import SessionState, Snapshot
 from model.make_golden import FOLDER
 
-HERE = Path(__file__).parent
-NODE = shutil.which("node")
-pytestmark = pytest.mark.skipif(NODE is None, reason="needs Node 20 or newer (apt install nodejs)")
+from .kit import Answering, needs_node, running
+
+pytestmark = needs_node
 
 _snapshots: msgspec.json.Decoder[Snapshot] = msgspec.json.Decoder(Snapshot)
 
 
 class Page:
-    """The page's reducer, in a process of its own."""
+    """The page's reducer."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
+    def __init__(self, node: Answering) -> None:
+        self._node = node
 
     def fold(self, start: Any, events: Sequence[Any]) -> list[Snapshot]:
         """The snapshots before, between and behind the events."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(msgspec.json.encode([start, *events]) + b"\n")
-        self._process.stdin.flush()
-        told = msgspec.json.decode(self._process.stdout.readline())
+        told = self._node.ask([start, *events])
         place = {"session": "s1", "epoch": "e1"}
         return [msgspec.convert({**place, "seq": n, **s}, Snapshot) for n, s in enumerate(told)]
 
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
-    assert NODE is not None
-    command = [NODE, str(HERE / "fold.mjs")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        yield Page(process)
-        assert process.stdin is not None
-        process.stdin.close()
-        assert process.wait(30) == 0
+    with running("fold.mjs") as node:
+        yield Page(node)
 
 
 @pytest.mark.parametrize("trace", sorted(FOLDER.glob("*.ndjson")), ids=lambda path: path.stem)

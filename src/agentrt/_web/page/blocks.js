@@ -36,7 +36,7 @@ const indent = (line) => /** @type {RegExpMatchArray} */ (line.match(/^ */))[0].
 
 /** @type {(text: string) => string[]} tabs at the beginning count for four columns */
 export function linesOf(text) {
-  return text.split("\n").map((line) => {
+  return text.replace(/\n$/, "").split("\n").map((line) => {
     const clean = line.endsWith("\r") ? line.slice(0, -1) : line;
     if (!clean.includes("\t")) return clean;
     return clean.replace(/^ *\t[ \t]*/, (space) => {

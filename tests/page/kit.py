@@ -1,0 +1,46 @@
+"""What the tests of the page's modules share: Node, and a process of it that answers by lines."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+PAGE = ROOT / "src/agentrt/_web/page"
+NODE = shutil.which("node")
+
+needs_node = pytest.mark.skipif(NODE is None, reason="needs Node 20 or newer (apt install nodejs)")
+
+
+class Answering:
+    """A script that answers each line of JSON with one."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def ask(self, value: Any) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(msgspec.json.encode(value) + b"\n")
+        self._process.stdin.flush()
+        return msgspec.json.decode(self._process.stdout.readline())
+
+
+@contextmanager
+def running(script: str) -> Iterator[Answering]:
+    """The script in a Node of its own."""
+    assert NODE is not None
+    command = [NODE, str(HERE / script)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        yield Answering(process)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(30) == 0
