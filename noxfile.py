@@ -96,6 +96,13 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def crowd(session: nox.Session) -> None:
+    """What two hundred viewers cost the agent they watch: `nox -s crowd -- --rounds 5 --quick`."""
+    install(session, "-e", ".")
+    session.run("python", "benchmarks/crowd.py", *session.posargs)
+
+
+@nox.session
 def constraints(session: nox.Session) -> None:
     """Write `constraints.txt` anew, with the newest versions of everything."""
     session.install("uv")
