@@ -14,6 +14,7 @@ to run in a worker thread.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -38,8 +39,11 @@ class Found(NamedTuple):
     """Clock ticks since boot."""
 
     def alive(self) -> bool:
-        """Whether it still runs. A zombie does not."""
-        stat = _read_stat(self.pid)
+        """Whether it still runs. A zombie does not; one that cannot be looked at now may."""
+        try:
+            stat = _read_stat(self.pid)
+        except OSError:
+            return True
         return stat is not None and stat.start == self.start and stat.running
 
     def send(self, signum: signal.Signals, *, unless_in: int | None = None) -> None:
@@ -48,7 +52,10 @@ class Found(NamedTuple):
         Between the look and the signal are microseconds, and numbers are given out in a circle:
         the whole circle would have to be used up in between.
         """
-        stat = _read_stat(self.pid)
+        try:
+            stat = _read_stat(self.pid)
+        except OSError:
+            return  # it might be another one by now
         if stat is None or stat.start != self.start or stat.group == unless_in:
             return
         try:
@@ -68,7 +75,7 @@ class _Stat(NamedTuple):
 
 
 def identify(pid: int) -> Found | None:
-    """The process that has this number now."""
+    """The process that has this number now. Raises OSError as `find`."""
     stat = _read_stat(pid)
     return None if stat is None else Found(pid, stat.start)
 
@@ -79,6 +86,8 @@ def find(leader: Found, marker: str, known: Iterable[Found]) -> frozenset[Found]
     `known` is what was found before; some of it may have lost every other tie. The leader may be
     dead, but then must not have been waited for: as a zombie it keeps its number, and with it its
     group's and its session's, from being used again.
+
+    Raises OSError if this process has no descriptor or no memory left to look with.
     """
     rest: dict[int, _Stat] = {}
     for name in _listed():
@@ -141,7 +150,8 @@ def _wait_for_adopted(members: dict[int, _Stat]) -> None:
 def _listed() -> list[str]:
     try:
         return [name for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
+    except OSError as error:
+        _raise_if_blind(error)
         return []
 
 
@@ -164,7 +174,8 @@ def _read(path: str) -> bytes:
     content = b""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        _raise_if_blind(error)
         return content
     try:
         while len(content) % _READ == 0 and (more := os.read(fd, _READ)):
@@ -174,3 +185,9 @@ def _read(path: str) -> bytes:
     finally:
         os.close(fd)
     return content
+
+
+def _raise_if_blind(error: OSError) -> None:
+    """An error that says nothing about the process, only about us, must not hide it."""
+    if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+        raise error

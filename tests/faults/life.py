@@ -50,6 +50,8 @@ class Life:
         self.done: list[str] = []
         """What it has lived through."""
         self.results: dict[str, agentrt.TurnResult] = {}
+        self.patience = 1.0
+        """The caller's, in the turn that it gives up on."""
         self.processes: list[MemoryAgent] = []
         self.tools_called = 0
         self.hooks_called = 0
@@ -119,7 +121,7 @@ class Life:
                         turn.cancel()
             self.results["stream"] = turn.result
         with self._turn("deadline"):
-            with trio.move_on_after(1):
+            with trio.move_on_after(self.patience):
                 await session.run("stream")
         with self._turn("again"):
             self.results["again"] = await session.run("again")

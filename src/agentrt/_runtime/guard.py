@@ -25,6 +25,7 @@ import trio
 
 from .._descendants import MARKER
 from .._errors import AgentStartError
+from .._tree import reap
 
 _PROGRAM = Path(__file__).with_name("supervisor.py")
 
@@ -65,7 +66,7 @@ class _Guard:
             self._process.kill()
             assert self._process.stdin is not None
             await self._process.stdin.aclose()
-            await self._process.wait()
+            await reap(self._process)
 
 
 _current: trio.lowlevel.RunVar[_Guard | None] = trio.lowlevel.RunVar("agentrt guard", None)
@@ -90,7 +91,7 @@ async def guard() -> AsyncIterator[str]:
         if _available():
             try:
                 await shared.start()
-            except OSError as error:
+            except (OSError, RuntimeError) as error:  # the second: no thread to start it in
                 raise AgentStartError(f"the guard program could not be started: {error}") from error
         yield shared.token
     finally:

@@ -7,6 +7,7 @@ callers only queue, and only the writer's task waits for the pipe.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import termios
@@ -32,6 +33,8 @@ SMALLEST = 1024
 FIRST = 8 * 1024
 """Bytes that are taken at a time while it is not known what they cost."""
 
+
+_log = logging.getLogger("agentrt")
 
 _NOTHING = memoryview(b"")
 
@@ -73,7 +76,7 @@ class Transport(Readable, Protocol):
 
     async def wait_writable(self) -> None:
         """Until `write_nowait` has something to say, be it that stdin is closed now. A checkpoint;
-        cancelling it loses nothing."""
+        cancelling it loses nothing. Raises `trio.BrokenResourceError` if that cannot be known."""
         ...
 
     def close_stdin(self) -> None:
@@ -165,16 +168,18 @@ class ReadEnd:
         """After `cut`: how many bytes are still of interest."""
 
     def read_nowait(self) -> bytes | None:
-        if self._left is not None:
-            return self._read_rest(self._left)
+        wanted = READ_SIZE if self._left is None else min(self._left, READ_SIZE)
+        if not wanted:
+            return b""
         try:
-            return os.read(self._fd, READ_SIZE)
+            data = os.read(self._fd, wanted)
         except BlockingIOError:
             return None
-
-    def _read_rest(self, left: int) -> bytes:
-        data = os.read(self._fd, min(left, READ_SIZE)) if left else b""
-        self._left = left - len(data)
+        except OSError:
+            self._fail()
+            return b""
+        if self._left is not None:
+            self._left -= len(data)
         return data
 
     async def wait_readable(self) -> None:
@@ -185,11 +190,23 @@ class ReadEnd:
             await trio.lowlevel.wait_readable(self._fd)
         except trio.ClosedResourceError:
             return
+        except OSError:
+            self._fail()
+
+    def _fail(self) -> None:
+        """The system cannot read it (any more), which is the end of a pipe as good as any."""
+        _log.exception("an agent's output cannot be read")
+        self._left = 0
 
     def cut(self) -> None:
         """End the pipe behind what is in it now: whoever still writes is of no interest."""
         if self._left is None:
-            self._left = int.from_bytes(ioctl(self._fd, termios.FIONREAD, bytes(4)), sys.byteorder)
+            try:
+                size = ioctl(self._fd, termios.FIONREAD, bytes(4))
+            except OSError:
+                self._fail()
+            else:
+                self._left = int.from_bytes(size, sys.byteorder)
             trio.lowlevel.notify_closing(self._fd)  # wakes who waits
 
     def close(self) -> None:
@@ -293,8 +310,11 @@ class Writer:
                 if not self._bytes_waiting:
                     await self._parked.park()
                     continue
-                with trio.move_on_after(self._timeout) as patience:
-                    await self._transport.wait_writable()
+                try:
+                    with trio.move_on_after(self._timeout) as patience:
+                        await self._transport.wait_writable()
+                except trio.BrokenResourceError as error:
+                    self._break(f"it cannot be written to: {error.__cause__}")
                 if patience.cancelled_caught:
                     self._break(f"the agent has not read its input for {self._timeout:g} s")
         finally:

@@ -22,7 +22,7 @@ import trio
 from .._descendants import MARKER
 from .._errors import AgentNotFound, AgentrtError, AgentStartError
 from .._limits import Limits
-from .._tree import WALK, ProcessTree
+from .._tree import WALK, ProcessTree, reap
 from .guard import guard
 from .pipes import ReadEnd, Transport, Writer, read_loop
 from .scopes import open_service_nursery
@@ -60,9 +60,11 @@ async def open_process(
         finally:
             # Nobody else reads any more, and an agent whose output is stuck cannot leave.
             services.start_soon(read_loop, agent, lambda data: None, lambda: None)
-            with trio.CancelScope(shield=True):
-                await close(agent, limits)
-            agent._release()
+            try:
+                with trio.CancelScope(shield=True):
+                    await close(agent, limits)
+            finally:
+                agent._release()
 
 
 async def close(
@@ -158,6 +160,8 @@ class AgentProcess:
             await trio.lowlevel.wait_writable(fd)
         except trio.ClosedResourceError:
             return
+        except OSError as error:
+            raise trio.BrokenResourceError from error
 
     def close_stdin(self) -> None:
         self._stdin.close()
@@ -176,8 +180,11 @@ class AgentProcess:
         await self._tree.note()
 
     def interrupt(self) -> None:
-        if not self._reaped and self.returncode is None:
-            os.kill(self._process.pid, signal.SIGINT)  # the number is its own
+        if not self._reaped and self.returncode is None:  # the number is its own
+            try:
+                os.kill(self._process.pid, signal.SIGINT)
+            except PermissionError:
+                pass  # it became another user's: the turn's end is waited for, and then its own
 
     def terminate(self) -> None:
         self._tree.terminate()
@@ -215,6 +222,8 @@ class AgentProcess:
             return await self._reap()  # an older system, kernel or Python
         try:
             await trio.lowlevel.wait_readable(handle)
+        except OSError:
+            return await self._reap()
         finally:
             trio.lowlevel.notify_closing(handle)
             os.close(handle)
@@ -223,7 +232,7 @@ class AgentProcess:
         return await self._reap() if status is None else status
 
     async def _reap(self) -> int:
-        status = await self._process.wait()
+        status = await reap(self._process)
         self._reaped = True
         self._tree.reaped()
         return status
@@ -258,7 +267,7 @@ async def _spawn(
             env={**env, MARKER: marker},
             start_new_session=True,
         )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise _explained(error, argv[0], os.fspath(cwd)) from error
 
 
@@ -272,9 +281,9 @@ def _exit_status(pid: int) -> int | None:
     return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
 
 
-def _explained(error: OSError | ValueError, program: str, cwd: str) -> AgentrtError:
+def _explained(error: OSError | ValueError | RuntimeError, program: str, cwd: str) -> AgentrtError:
     """Why a program could not be started, and what to do."""
-    if not isinstance(error, OSError):  # a zero byte, or a "=" in a variable's name
+    if not isinstance(error, OSError):  # a zero byte, "=" in a variable's name; or no thread
         return AgentStartError(f"{program!r} cannot be started: {error}")
     reason = error.strerror or str(error)
     if error.filename == cwd:

@@ -22,6 +22,7 @@ from typing import Final
 
 import trio
 
+from .._errors import AgentStartError
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._wire.json import encode_line
@@ -54,10 +55,18 @@ async def serve_tools(
     """Serve the tools to whoever the endpoint's entries are given to; calls run by `spawn`.
 
     Leaving the block, in whatever way, ends every connection and removes the socket.
+
+    Raises `AgentStartError` if the system has no socket for it.
     """
-    folder = _private_folder()
     try:
-        listener = _listen(folder / "s")
+        folder = _private_folder()
+    except OSError as error:
+        raise _unserved(error) from error
+    try:
+        try:
+            listener = _listen(folder / "s")
+        except OSError as error:
+            raise _unserved(error) from error
         async with bare_errors(), trio.open_nursery() as nursery:
             endpoint = Endpoint(server, spawn, limits or Limits(), folder / "s", nursery)
             await nursery.start(trio.serve_listeners, endpoint._serve, [listener])
@@ -100,7 +109,10 @@ class Endpoint:
         """
         if self._http is None:
             http = HttpServer(self._server, self._spawn, self._limits)
-            await self._nursery.start(http.run)
+            try:
+                await self._nursery.start(http.run)
+            except OSError as error:
+                raise _unserved(error) from error
             self._http = http
         return self._http.entry()
 
@@ -188,6 +200,10 @@ class _Bridge:
             self._news = trio.Event()
             data, self._waiting = self._waiting, bytearray()
             await self._stream.send_all(data)
+
+
+def _unserved(error: OSError) -> AgentStartError:
+    return AgentStartError(f"the session's tools cannot be served: {error}")
 
 
 def _private_folder() -> Path:
