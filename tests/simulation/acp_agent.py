@@ -86,7 +86,8 @@ class AcpAgent(Agent):
 
     def cancel(self, host_had_read: int) -> None:
         self.cancelled(host_had_read)
-        if self.prompt is not None and self.temper.on_cancel == "at once":
+        at_once = self.temper.on_cancel == "at once" and self.process.can_write
+        if self.prompt is not None and at_once:
             rng = self.process.rng
             if rng.random() < 0.3:
                 self.say(rng)
@@ -214,6 +215,7 @@ class AcpAgent(Agent):
             del self.tools[call]
 
     def late_update(self, rng: Random) -> None:
+        self.own_since = self.own_since or self.prompt is None
         call = rng.choice(self.old_tools)
         self.update("tool_call_update", toolCallId=call, status="completed", title="late")
 

@@ -336,9 +336,9 @@ class Checker:
         if question is None:
             self.fail("W3", f"{event.request} was closed, but is not open")
             return
-        if event.by != "turn":
+        if event.by != "turn" and question.turn is not None:
             self.last_answer = trio.current_time()
-        elif self.turn is not None:
+        elif event.by == "turn" and self.turn is not None:
             self.turn.asked_then = True
         if question.tag is not None:
             kind = question.options.get(event.option or "")
@@ -363,11 +363,13 @@ class Checker:
             self.fail("L3", f"the state is idle, and {turn.id} runs")
 
     def _queue(self, event: e.QueueChanged) -> None:
-        self.queued = {}
+        known, self.queued = self.queued, {}
         for entry in event.queue:
             found = TOKEN.search("".join(getattr(b, "text", "") for b in entry.content))
             assert found is not None
             self.queued[entry.id] = found[1]
+        if self.queued.keys() - known.keys():
+            self.held.clear()  # a new prompt lets the others go on, too
         self.paused = event.paused
 
     # --- after each step
@@ -386,6 +388,9 @@ class Checker:
                 self.fail("T5", f"{turn.id} was cancelled {now - turn.cancelling:g} s ago")
         elif turn is not None and turn.origin == "user":
             hard, idle = turn.limits.hard, turn.limits.idle
+            prompt = self.world.book.prompts.get(turn.token or "")
+            if idle is not None and prompt is not None and prompt.end_read:
+                idle = max(idle, turn.limits.settle)  # Claude has only to say that it rests
             if hard is not None and now > turn.began + hard + SLACK:
                 self.fail("T4", f"{turn.id} runs for {now - turn.began:g} s, its limit is {hard}")
             if idle is not None and not any(q.turn for q in self.questions.values()):

@@ -88,7 +88,7 @@ class ClaudeAgent(Agent):
             case "interrupt":
                 self.success(id, {"still_queued": []})
                 self.cancelled(host_had_read)
-                if self.temper.on_cancel == "at once":
+                if self.temper.on_cancel == "at once" and self.process.can_write:
                     self.abort(self.process.rng)
             case "end_session":
                 self.success(id, {})

@@ -136,7 +136,11 @@ class Handlers:
             case "deny":
                 return Deny("no")
             case "interrupt":
-                self.world.wish("caller", self.world.token_of_ask(tag))
+                token = self.world.token_of_ask(tag)
+                if token is not None:
+                    self.world.wish("caller", token)
+                else:
+                    self.world.interrupts.append(trio.current_time())
                 return Deny("stop", interrupt=True)
             case "raise":
                 raise Boom(tag)

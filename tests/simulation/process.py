@@ -53,6 +53,7 @@ class Process:
         self.closed_stdout_at: float | None = None
         self.signals: list[tuple[str, float]] = []
         """What the host did to end it, and when."""
+        self.spawned = False
         self.released = False
         """True when the host has left its block."""
         self.read_at = 0.0
@@ -92,6 +93,10 @@ class Process:
         else:
             self._visible = len(self._stdout)
         self._lot.unpark_all()
+
+    @property
+    def can_write(self) -> bool:
+        return self.returncode is None and self._stdout_open
 
     def flush(self) -> None:
         self._visible = len(self._stdout)
@@ -275,6 +280,7 @@ class Process:
     async def connect(self) -> AsyncIterator[Transport]:
         """What `open_process` is for a real one: the same tasks, and the same ladder."""
         async with open_service_nursery() as services:
+            self.spawned = True
             services.start_soon(self._watch_exit)
             try:
                 yield self

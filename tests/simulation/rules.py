@@ -87,7 +87,7 @@ def _viewers(world: World) -> list[LogViewer]:
 
 
 def _tabs(world: World) -> list[HubViewer]:
-    return [t for t in world.tabs if not t.over]
+    return [t for t in world.tabs if not t.over and t.viewer._ended is None]
 
 
 # --- the agent
@@ -97,7 +97,7 @@ def _tabs(world: World) -> list[HubViewer]:
 def act_of_agent(world: World, rng: Random) -> None:
     """Whatever it does next by itself."""
     agent = world.agents[-1]
-    if agent.process.returncode is not None:
+    if not agent.process.can_write:
         return
     if agent.process.unflushed and rng.random() < 0.5:
         agent.process.flush()
@@ -212,7 +212,6 @@ def prompt(world: World, rng: Random) -> None:
     )
     world.actors.append(actor)
     world.note("prompt", token, actor.when, actor.reader)
-    world.checker.held.clear()
     if actor.when == "interrupt":
         world.interrupts.append(trio.current_time())
     if rng.random() < 0.05:
@@ -230,8 +229,6 @@ def submit(world: World, rng: Random) -> None:
         world.session.submit(f"do ⟦{token}⟧", when=when, limits=limits)
     except agentrt.AgentrtError as error:
         world.note("refused", type(error).__name__)
-    else:
-        world.checker.held.clear()
 
 
 @rule(1.5)
@@ -260,8 +257,8 @@ def cancel_scope(world: World, rng: Random) -> None:
     """The caller's own cancel scope."""
     actor = rng.choice(_running(world))
     actor.scope.cancel()
-    if actor.cancelled_at is None:
-        actor.cancelled_at = trio.current_time()
+    now = trio.current_time()
+    actor.cancelled_at = min(now, actor.cancelled_at or now)
 
 
 @rule(2, lambda world: any(a.stalled is not None for a in _running(world)))
@@ -476,7 +473,6 @@ def tab_commands(world: World, rng: Random) -> None:
             world.own_limits.pop(token, None)
             when = rng.choice(("queue", "queue", "interrupt", "reject"))
             _will_interrupt(world, when, world.session)
-            world.checker.held.clear()
             content = [{"type": "text", "text": f"do ⟦{token}⟧"}]
             id = tab.send("prompt", session=session, content=content, when=when)
         case 2:

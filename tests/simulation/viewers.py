@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +108,8 @@ class HubViewer:
         self.ids = count(1)
         self.sent: dict[str, str] = {}
         """The commands sent on this connection that are not answered, by their ids."""
+        self.times: Counter[str] = Counter()
+        """How often each was sent, less the answers."""
         self.acks: dict[str, Json] = {}
         self.go = trio.Event()
         self.go.set()
@@ -117,13 +120,13 @@ class HubViewer:
     def send(self, type: str, *, id: str | None = None, **fields: Any) -> str:
         id = id or f"{self.name}-{next(self.ids)}"
         frame = msgspec.json.encode({"type": type, "id": id, **fields}).decode()
-        self.sent[id] = frame
-        self.viewer.receive(frame)
+        self.repeat(id, frame)
         return id
 
     def repeat(self, id: str, frame: str) -> None:
-        """Send a command of this client once more."""
+        """Send a command of this client, perhaps once more."""
         self.sent[id] = frame
+        self.times[id] += 1
         self.viewer.receive(frame)
 
     def hello(self, knows: Fold | None = None) -> None:
@@ -141,7 +144,7 @@ class HubViewer:
                 while True:
                     await self.go.wait()
                     self.take(msgspec.json.decode(await self.viewer.next_frame()))
-            except Refusal:
+            except (Refusal, trio.ClosedResourceError):
                 pass
         self.over = True
         self.viewer.close()
@@ -187,7 +190,9 @@ class HubViewer:
         id = message["id"]
         if id is None and not message["ok"]:
             return  # garbage was answered
-        if self.sent.pop(id, None) is None:
+        self.sent.pop(id, None)
+        self.times[id] -= 1
+        if self.times[id] < 0:
             self.world.fail("W7", f"{self.name} got an answer to {id}, which waits for none")
         known = self.world.acks.setdefault((self.client, id), message)
         if known != message:

@@ -149,7 +149,7 @@ class World:
         reader = self.readers.get(actor.token)
         if reader is None:
             reader = self.readers[actor.token] = Reader(self, turn.seq - 1, actor.token)
-            if not isinstance(event, agentrt.TurnStarted):
+            if not isinstance(event, agentrt.TurnStarted | agentrt.TurnEnded):
                 self.fail("L1", f"the first event of {actor.token} is {event}")
         reader.take(turn.seq, event, may_skip=isinstance(event, agentrt.TurnEnded))
 

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
 import trio
+from msgspec.structs import replace
 
 import agentrt
-from agentrt import Allow, PermissionRequest, RequestError
-from agentrt.testing import FakeAcpAgent
-from runtime.fakes import asking, log_of, session_with
+from agentrt import Allow, Deny, Limits, PermissionRequest, RequestError
+from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_session
+from runtime.fakes import asking, every, log_of, session_with
+
+Clock = trio.abc.Clock
+
+FORM = {"type": "object", "properties": {"x": {"type": "string"}}}
+
+
+def notices(session: agentrt.Session) -> list[str]:
+    return [e.code for e in log_of(session) if isinstance(e, agentrt.Notice)]
+
+
+# --- ACP
 
 
 async def test_a_stop_holds_the_queue_back_also_when_the_turn_is_being_cancelled_already(
-    autojump_clock: object,
+    autojump_clock: Clock,
 ) -> None:
     async def slow_to_stop(agent: FakeAcpAgent) -> None:
         async for prompt in agent.prompts:
@@ -26,12 +44,12 @@ async def test_a_stop_holds_the_queue_back_also_when_the_turn_is_being_cancelled
         session.cancel()  # a person's Stop: it does not
         await trio.sleep(5)
         assert first.ended
-        assert [entry.content[0].text for entry in session.queue] == ["second"]
+        assert len(session.queue) == 1
         assert len(fakes.sent("session/prompt")) == 1
 
 
 async def test_a_policy_that_raises_a_request_error_has_denied_and_leaves_nothing_open(
-    autojump_clock: object,
+    autojump_clock: Clock,
 ) -> None:
     async def policy(request: PermissionRequest) -> Allow:
         raise RequestError(-32001, "the place that decides is gone")
@@ -41,3 +59,197 @@ async def test_a_policy_that_raises_a_request_error_has_denied_and_leaves_nothin
         assert result.text == "no"
         closed = [e for e in log_of(session) if isinstance(e, agentrt.PermissionClosed)]
         assert [(e.outcome, e.by) for e in closed] == [("selected", "policy")]
+
+
+async def test_a_denial_that_interrupts_does_so_also_when_a_form_is_asked_for(
+    autojump_clock: Clock,
+) -> None:
+    async def agent(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            given = {"mode": "form", "message": "?", "requestedSchema": FORM}
+            await agent.request("elicitation/create", given)
+            await prompt.cancelled.wait()
+            prompt.end("cancelled")
+
+    policy = lambda request: Deny("stop", interrupt=True)  # noqa: E731
+    async with session_with(agent, permissions=policy) as (session, _):
+        assert (await session.run("go")).outcome == "cancelled"
+
+
+@pytest.mark.parametrize("how", ["withdrawn", "the tool call ends"])
+async def test_the_idle_clock_goes_on_when_the_agent_takes_its_question_back(
+    how: str, autojump_clock: Clock
+) -> None:
+    async def agent(agent: FakeAcpAgent) -> None:
+        async for _prompt in agent.prompts:
+            async with trio.open_nursery() as nursery:
+                agent.update("tool_call", toolCallId="c", title="Build", status="in_progress")
+                nursery.start_soon(agent.ask, "c")
+                await trio.sleep(5)
+                if how == "withdrawn":
+                    agent.send({"method": "$/cancel_request", "params": {"requestId": 0}})
+                else:
+                    agent.update("tool_call_update", toolCallId="c", status="completed")
+
+    limits = Limits(idle=2, hard=None, cancel_grace=1)
+    async with session_with(agent, permissions=agentrt.ask, limits=limits) as (session, _):
+        began = trio.current_time()
+        with trio.fail_after(60):
+            result = await session.run("go", check=False)
+        assert result.outcome == "timed_out"
+        assert trio.current_time() - began < 10
+
+
+async def test_a_tool_call_is_late_of_which_only_a_refused_question_told(
+    autojump_clock: Clock,
+) -> None:
+    """The agent asked while its turn was being cancelled, and speaks of the call afterwards."""
+
+    async def agent(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            await prompt.cancelled.wait()
+            assert await agent.ask("c") is None
+            prompt.end("cancelled")
+            agent.update("tool_call_update", toolCallId="c", status="completed", title="Built!")
+
+    async with session_with(agent, permissions=agentrt.ask) as (session, _):
+        session.submit("go")
+        session.cancel()
+        await trio.sleep(1)
+        assert len(session.snapshot().turns) == 1
+        assert "late" in notices(session)
+
+
+# --- Claude
+
+
+class FakeClaude:
+    """The far end of a Claude session: shakes hands, and hands prompts and interrupts on."""
+
+    def __init__(self, process: MemoryAgent) -> None:
+        self.process = process
+        self.messages: list[dict[str, Any]] = []
+        self.interrupts = 0
+
+    def write(self, *messages: dict[str, Any]) -> None:
+        for message in messages:
+            self.process.send(msgspec.json.encode(message) + b"\n")
+
+    def state(self, state: str) -> None:
+        self.write({"type": "system", "subtype": "session_state_changed", "state": state})
+
+    def begin(self, uuid: str | None = None) -> None:
+        self.state("running")
+        if uuid is not None:
+            self.write({"type": "command_lifecycle", "command_uuid": uuid, "state": "started"})
+        self.write({"type": "system", "subtype": "init", "session_id": "s", "model": "m"})
+
+    def say(self, text: str) -> None:
+        content = [{"type": "text", "text": text}]
+        self.write({"type": "assistant", "message": {"id": text, "content": content}})
+
+    def result(self, uuid: str | None = None) -> None:
+        origin = {"origin": {"kind": "task-notification"}} if uuid is None else {}
+        good = {"type": "result", "subtype": "success", "is_error": False, "num_turns": 1}
+        self.write({**good, **origin, "user_message_uuid": uuid})
+
+    async def next_prompt(self) -> str | None:
+        """The uuid of the next prompt."""
+        while (line := await self.process.receive_line()) is not None:
+            message = msgspec.json.decode(line)
+            self.messages.append(message)
+            if message["type"] == "user":
+                return str(message["uuid"])
+            if message["type"] == "control_request":
+                if message["request"]["subtype"] == "end_session":
+                    return None
+                self.interrupts += message["request"]["subtype"] == "interrupt"
+                body = {"subtype": "success", "request_id": message["request_id"], "response": {}}
+                self.write({"type": "control_response", "response": body})
+        return None
+
+
+@asynccontextmanager
+async def claude_session(script: Any, **options: Any) -> AsyncIterator[agentrt.Session]:
+    async def program(process: MemoryAgent) -> None:
+        await script(FakeClaude(process))
+
+    async with open_fake_session(
+        lambda: MemoryAgent(program), protocol="claude", **options
+    ) as session:
+        yield session
+
+
+@pytest.mark.parametrize("limit", ["hard", "cancel_grace"])
+async def test_an_agent_that_never_rests_behind_its_result_meets_the_turn_limits(
+    limit: str, autojump_clock: Clock
+) -> None:
+    async def talks_on(claude: FakeClaude) -> None:
+        while (uuid := await claude.next_prompt()) is not None:
+            claude.begin(uuid)
+            claude.result(uuid)
+            while True:
+                await trio.sleep(0.5)
+                claude.write({"type": "keep_alive"})
+
+    limits = replace(Limits(), hard=3.0 if limit == "hard" else None, cancel_grace=3.0)
+    async with claude_session(talks_on, limits=limits) as session:
+        turn = session.submit("go")
+        if limit == "cancel_grace":
+            session.cancel()
+        await trio.sleep(4)
+        assert turn.ended
+        await session.aclose()
+
+
+async def test_what_claude_says_of_a_turn_that_was_given_up_begins_no_other_one(
+    autojump_clock: Clock,
+) -> None:
+    async def deaf(claude: FakeClaude) -> None:
+        uuid = await claude.next_prompt()
+        claude.begin(uuid)
+        claude.say("working")
+        await trio.sleep(1.2)  # given up by now, and about to be ended
+        claude.say("still at it")
+        await claude.next_prompt()
+
+    limits = Limits(cancel_grace=1, terminate=0.5)
+    async with claude_session(deaf, limits=limits, permissions=agentrt.ask) as session:
+        async with session.prompt("go") as turn:
+            await anext(turn)
+            turn.cancel()
+            events = await every(turn)
+        assert isinstance(events[-1], agentrt.TurnEnded)
+        await trio.sleep(5)
+        assert len(session.snapshot().turns) == 1
+        assert "still at it" not in [item.text for item in session.snapshot().items]
+
+
+async def test_the_rest_after_own_work_is_not_taken_for_the_rest_after_the_prompt(
+    autojump_clock: Clock,
+) -> None:
+    """Claude works by itself, and rests, before it has read the prompt."""
+
+    async def busy(claude: FakeClaude) -> None:
+        first = await claude.next_prompt()
+        claude.begin(first)
+        claude.result(first)
+        claude.state("idle")
+        await trio.sleep(5)  # the second prompt is sent, and not read
+        claude.begin()
+        claude.say("by the way")
+        claude.result()
+        claude.state("idle")
+        await trio.sleep(10)
+        second = await claude.next_prompt()
+        claude.begin(second)
+        claude.say("answer")
+        claude.result(second)
+        claude.state("idle")
+        await claude.next_prompt()
+
+    async with claude_session(busy) as session:
+        await session.run("first")
+        result = await session.run("second")
+        assert (result.outcome, result.error) == ("completed", None)
+        assert result.text.endswith("answer")

@@ -405,6 +405,8 @@ class AcpDriver:
             case PermissionRequest() | ElicitationRequest() if prompt is not None and (
                 prompt.cancels or prompt.abandoned
             ):
+                if isinstance(params, PermissionRequest):
+                    self._stream.about_permission(params)  # updates of the call may come later
                 self._requests.say_cancelled(request.id, request.method)
             case PermissionRequest():
                 asked = self._stream.about_permission(params)

@@ -174,6 +174,8 @@ class Turns:
         """A result. `resting`: its turn is not to wait for `idle`. False: it is nobody's."""
         self._owed_until_idle = True
         turn = self._meant(uuids, unsolicited)
+        if turn is not self.user and self.user is not None and self.user.fate != "started":
+            self.user.ran = False  # something else did: its rest says nothing about the prompt
         if turn is None:
             return False
         if turn is self.user and self.agent is not None:  # the prompt was taken into its turn

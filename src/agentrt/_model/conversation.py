@@ -105,6 +105,8 @@ class Conversation:
         self.error: Error | None = None
         self.items = Items(log, self.new_id, self._admit)
         self.keep_replay = True
+        self.deaf = False
+        """True after a turn was given up: what the agent still says is nobody's."""
         self._now = now
         self._append = log.append
         self._ids: Counter[str] = Counter()
@@ -255,6 +257,9 @@ class Conversation:
             if not self.keep_replay:
                 dropped["replay"] += 1
             return self.keep_replay
+        if self.deaf:
+            dropped["abandoned"] += 1
+            return False
         if self.turn is None:
             self.begin("agent", explicit=False)
         elif self.turn.state is Machine.CANCELLING:
@@ -316,8 +321,8 @@ class Conversation:
 
     # --- the state
 
-    def sync(self) -> None:
-        """Append a `state` event if the state is another one than was said last."""
+    def sync(self) -> bool:
+        """Append a `state` event if the state is another one than was said last. True: it is."""
         turn = self.turn
         if turn is not None and turn.state is Machine.WAITING:
             self._resolved()  # a tool call that ended takes its question with it
@@ -335,7 +340,7 @@ class Conversation:
             self.error,
         )
         if now == self._said:
-            return
+            return False
         self._said = now
         if self.lifecycle == "dead" or self.lifecycle == "closed":
             self._orphan_background()
@@ -357,6 +362,7 @@ class Conversation:
                 )
             )
         )
+        return True
 
     def _orphan_background(self) -> None:
         """The process is gone, and with it what it did in the background."""

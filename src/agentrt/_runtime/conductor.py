@@ -288,12 +288,13 @@ class Conductor:
     def _alarm(self) -> float:
         """When the next clock rings."""
         turn, active = self._engine.turn, self._engine.last_activity
-        if self._engine.settling:
-            return active + self._engine.limits.settle
         if turn is None:
-            return math.inf
+            return active + self._engine.limits.settle if self._engine.settling else math.inf
         machine = turn._machine
         assert machine is not None
+        if self._engine.settling:  # an agent that goes on talking meets the turn's limits, too
+            limit = turn._grace_at if machine.state is TurnState.CANCELLING else turn._hard_at
+            return min(active + self._engine.limits.settle, limit)
         if machine.state is TurnState.CANCELLING:
             return min(turn._grace_at, turn._resend_at)
         if not machine.explicit:

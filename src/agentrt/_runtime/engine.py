@@ -141,6 +141,7 @@ class Engine:
         conversation = self.conversation
         conversation.lifecycle = "starting"
         conversation.error = None
+        conversation.deaf = False
         self.publish()
         link = Link(self, self._make_driver(), self.limits)
         self.link = link
@@ -285,6 +286,7 @@ class Engine:
         if self.link is not None:
             self.received(self.link, self.link.driver.abandon())
         self.finish_turn("cancelled")
+        self.conversation.deaf = True
 
     def finish_turn(
         self,
@@ -374,7 +376,8 @@ class Engine:
     def _turn_began(self, effect: TurnBegan) -> None:
         turn = self.conversation.turn
         if turn is None:
-            self.conversation.begin("agent", explicit=effect.explicit)
+            if not self.conversation.deaf:
+                self.conversation.begin("agent", explicit=effect.explicit)
         elif turn.origin == "agent" and effect.explicit:
             turn.explicit = True
 
@@ -440,21 +443,25 @@ class Engine:
             await self.closed.wait()
             return
         self.ended = True
-        self.conductor.clear(SessionClosed("the session was closed while the prompt waited"))
-        if self.turn is not None:
-            self.cancel_turn(self.turn, "cancelled", by="caller")
-        await self.revival.stop()
-        await self.shut()
-        if self.turn is not None:
-            self.finish_turn("cancelled")
-        self.conversation.lifecycle = "closed"
-        self.closed.set()
-        self.publish()
-        self.news.wake()
+        try:
+            self.conductor.clear(SessionClosed("the session was closed while the prompt waited"))
+            if self.turn is not None:
+                self.cancel_turn(self.turn, "cancelled", by="caller")
+            await self.revival.stop()
+            await self.shut()
+        finally:  # whatever went wrong, somebody may wait for the end
+            if self.turn is not None:
+                self.finish_turn("cancelled")
+            self.conversation.lifecycle = "closed"
+            self.closed.set()
+            self.publish()
+            self.news.wake()
 
     def publish(self) -> None:
-        """The step is done: tell the state if it changed, and wake whoever reads."""
-        self.conversation.sync()
+        """The step is done: tell the state if it changed, set the clocks by it, and wake whoever
+        reads."""
+        if self.conversation.sync():
+            self.conductor.adjust()
         self.log.publish()
         if self._batches:
             self._batches.unpark_all()

@@ -38,8 +38,8 @@ class Questions:
         limit = engine.limits.permission
         expires = None if limit is None else engine.wall_time() + limit
         turn = engine.conversation.turn
-        cancelling = (
-            turn is not None and turn.state is TurnState.CANCELLING and not effect.background
+        cancelling = not effect.background and (
+            engine.conversation.deaf or (turn is not None and turn.state is TurnState.CANCELLING)
         )
         decision = Ask() if cancelling else self._consult(effect)
         decided = isinstance(decision, Allow | Deny)
@@ -120,9 +120,8 @@ class Questions:
         request = self._engine.conversation.items.open_request(key)
         if request is None or isinstance(decision, Ask):
             return
-        if request.form is not None or request.url is not None:
-            self._reject(key, by=by)  # no policy can fill a form or visit a page
-            return
+        if (request.form is not None or request.url is not None) and isinstance(decision, Allow):
+            decision = Deny()  # no policy can fill a form or visit a page
         if (
             isinstance(decision, Allow)
             and decision.updated_input is not None

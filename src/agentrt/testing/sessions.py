@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
 
-from .._agents import Agent
+from .._agents import Agent, ProtocolName
 from .._errors import AgentNotFound
 from .._limits import Limits
 from .._model.driver import Opening
@@ -29,17 +29,24 @@ async def open_fake_session(
     resume: str | None = None,
     cwd: str = "/",
     name: str = "fake",
+    protocol: ProtocolName = "acp",
     id: str = "id",
 ) -> AsyncIterator[Session]:
     """A session whose agent processes are made by `start`, one for each (re)start.
 
     The ids in its log are the same in every run, and begin with `id`; with a `MockClock` its times
-    are the same, too. `name` is what the agent is called.
+    are the same, too. `name` is what the agent is called, and `protocol` what it speaks.
     """
     limits = limits or Limits()
-    agent = Agent(name=name, protocol="acp", command=(name,))
+    agent = Agent(name=name, protocol=protocol, command=(name,))
     ids = count(1)
-    offer = Offer(limits=limits, tools=tuple(tools), connect=lambda opening: start().connect())
+    uuids = count(1)
+    offer = Offer(
+        limits=limits,
+        tools=tuple(tools),
+        connect=lambda opening: start().connect(),
+        new_uuid=lambda: f"00000000-0000-4000-8000-{next(uuids):012}",
+    )
     wing = make_wing(agent, Opening(cwd=cwd, resume=resume), offer)
     async with serve_session(
         agent, wing, permissions, limits, ids=lambda: f"{id}{next(ids)}"
