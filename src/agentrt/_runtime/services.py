@@ -20,6 +20,7 @@ from .handlers import CANCELLED, Handlers, OnError, Refuse, Reply, Starter, Unti
 
 if TYPE_CHECKING:
     from .engine import Engine
+    from .turn import Turn
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,9 @@ class Services:
         self.handlers = Handlers()
         self.table: dict[str, Service] = {}
         """By method, or by the part before its slash."""
+        self.hook: Callable[[Requested, Turn | None], Awaitable[Any]] | None = None
+        """Who answers hooks. They are told the turn in which they were asked, which may be over
+        when they run."""
         self.when_gone: list[Callable[[], None]] = []
         """Called when the agent's process is gone: what it left here is of no use any more."""
         self._engine = engine
@@ -53,7 +57,7 @@ class Services:
         engine, link, key = self._engine, self._engine.link, effect.key
         assert link is not None
         driver = link.driver
-        service = self.table.get(effect.method) or self.table.get(effect.method.partition("/")[0])
+        service = self._service(effect)
         if service is None:
             message = f"{effect.method} is not offered here"
             engine.received(link, driver.refuse(key, METHOD_NOT_FOUND, message))
@@ -72,6 +76,13 @@ class Services:
             background=effect.background,
             unawaited=effect.unawaited,
         )
+
+    def _service(self, effect: Requested) -> Service | None:
+        engine, hook, method = self._engine, self.hook, effect.method
+        if method != "hook" or hook is None:
+            return self.table.get(method) or self.table.get(method.partition("/")[0])
+        turn = engine.turn  # None also for one that began in this very batch
+        return lambda asked: hook(asked, None if asked.background else turn or engine.turn)
 
     @property
     def stopped(self) -> bool:

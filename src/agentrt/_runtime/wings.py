@@ -240,9 +240,7 @@ def _claude(agent: Agent, opening: Opening, offer: Offer) -> Wing:
             connection = server.connect(partial(_notify, engine, server.name))
             engine.services.table["mcp"] = partial(_serve_mcp, engine.services, connection)
         if offer.hooks:
-            engine.services.table["hook"] = lambda request: hooks.serve(
-                request, None if request.background else engine.turn
-            )
+            engine.services.hook = hooks.serve
         given = effective(options, opening)
         env = {**_environment(agent, offer.env, frozenset()), **given.env}
         for effect in await stored_history(opening, given, env):
