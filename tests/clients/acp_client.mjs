@@ -39,12 +39,12 @@ function open({ connection: name, url, headers, protocols }) {
   }
   const ask = (kind) => ({ params, signal }) =>
     new Promise((resolve, reject) => {
-      const number = questions.push(resolve) - 1;
+      const question = questions.push(resolve) - 1;
       signal.addEventListener("abort", () => {
-        tell({ withdrawn: name, number });
+        tell({ withdrawn: name, question });
         reject(signal.reason);
       });
-      tell({ asked: name, kind, number, params });
+      tell({ asked: name, kind, question, params });
     });
   const stream = createWebSocketStream(url, { WebSocket: Socket, headers, protocols });
   const connection = client({ name: "test" })
@@ -66,7 +66,7 @@ const operations = {
     return connections[connection].agent.request(method, params, options);
   },
   notify: ({ connection, method, params }) => connections[connection].agent.notify(method, params),
-  answer: ({ number, result }) => questions[number](result),
+  answer: ({ question, result }) => questions[question](result),
   abort: ({ key }) => aborts[key].abort(),
   cut: ({ connection }) => connections[connection].cut(),
 };

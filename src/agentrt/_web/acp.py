@@ -14,12 +14,28 @@ from msgspec import Struct
 
 from .. import __version__
 from .._errors import RemoteProtocolError
-from .._model.content import Block, JsonObject
+from .._model.content import JsonObject
 from .._model.events import PermissionOpened
+from .._runtime.session import Session
 from .._runtime.turn import Turn
 from .._wire import jsonrpc as rpc
 from .._wire.json import decode as decode_json
+from .._wire.lenient import lenient
 from . import commands as c
+from .acprequests import (
+    VERSION,
+    CancelRequest,
+    Capabilities,
+    ForSession,
+    Initialize,
+    List,
+    Meta,
+    New,
+    Prompt,
+    SetMode,
+    SetModel,
+    SetOption,
+)
 from .acpupdates import Conversation, mode_state, model_state, option_list
 from .answers import pack
 from .commands import Refused
@@ -33,7 +49,6 @@ if TYPE_CHECKING:
     from .native import Fields
     from .security import Role
 
-VERSION: Final = 1
 UNKNOWN_SESSION: Final = -32002
 
 CODES: Final = {
@@ -52,75 +67,6 @@ STOP_REASONS: Final = {
     "cancelled": "cancelled",
 }
 """Outcomes as stop reasons; the others are errors."""
-
-
-class Meta(Struct):
-    """What a client may say of agentrt's own in `_meta.agentrt`."""
-
-    agent: str | None = None
-    title: str | None = None
-
-
-class _Metas(Struct):
-    agentrt: Meta = msgspec.field(default_factory=Meta)
-
-
-class Form(Struct):
-    form: JsonObject | None = None
-    url: JsonObject | None = None
-
-
-class SessionCapabilities(Struct):
-    notices: JsonObject | None = None
-
-
-class Capabilities(Struct):
-    elicitation: Form | None = None
-    session: SessionCapabilities | None = None
-
-
-class Initialize(Struct, rename="camel"):
-    protocol_version: Any = VERSION
-    client_capabilities: Capabilities = msgspec.field(default_factory=Capabilities)
-
-
-class ForSession(Struct, rename="camel"):
-    session_id: c.Name
-
-
-class New(Struct, rename="camel"):
-    cwd: str
-    mcp_servers: list[JsonObject] = []
-    meta: _Metas | None = msgspec.field(default=None, name="_meta")
-
-
-class List(Struct):
-    cwd: str | None = None
-
-
-class Prompt(ForSession, rename="camel"):
-    prompt: list[Block]
-
-
-class SetMode(ForSession, rename="camel"):
-    mode_id: c.Name
-
-
-class SetModel(ForSession, rename="camel"):
-    model_id: c.Name
-
-
-class SetOption(ForSession, rename="camel"):
-    config_id: c.Name
-    value: str | bool
-
-
-class CancelRequest(Struct, rename="camel"):
-    request_id: int | str | None = None
-
-
-class Nothing(Struct):
-    """Parameters that do not matter."""
 
 
 class _Asked(Struct):
@@ -187,9 +133,9 @@ class AcpViewer(ForeignViewer):
                 raise Refused("forbidden", "a viewer only looks on")
             params = {} if request.params is None else request.params
             try:
-                given = msgspec.convert(params, wanted)
+                given = lenient(params, wanted, [])
             except msgspec.ValidationError as error:
-                raise Refused("bad_request", f"{request.method}: {error}") from error
+                raise Refused("bad_request", f"{request.method}: wrong: {error}") from error
             act(self, id, given)
         except Exception as error:
             self._fail(id, as_refusal(error))
@@ -213,10 +159,11 @@ class AcpViewer(ForeignViewer):
     def _new(self, id: rpc.Id, params: New) -> None:
         about = params.meta.agentrt if params.meta is not None else Meta()
         agent = about.agent or self._hub.default_agent()
+        cwd = self._hub.folders.resolve(params.cwd)
 
         async def open() -> Fields:
             session = await self._hub.runtime.create(
-                agent, cwd=params.cwd, title=about.title, mcp_servers=params.mcp_servers
+                agent, cwd=cwd, title=about.title, mcp_servers=params.mcp_servers
             )
             return {"session": session.id}
 
@@ -370,8 +317,8 @@ class AcpViewer(ForeignViewer):
     def _ask(self, attached: _Attached, ask: PermissionOpened) -> bytes | None:
         """The request that puts a question to the client, if it can answer it."""
         session = attached.feed.log.session
-        form = not ask.options
-        if form and not self._fills(ask):
+        form = self._fills(ask)
+        if not form and not ask.options:
             return None
         number = self._calls.open(_Asked(session, ask.request, form))
         attached.asked[ask.request] = number
@@ -393,10 +340,13 @@ class AcpViewer(ForeignViewer):
         return _call(number, "elicitation/create", wanted)
 
     def _fills(self, ask: PermissionOpened) -> bool:
+        """Whether it is a form or a page that this client can show."""
         offers = self._offers.elicitation if self._offers is not None else None
         if offers is None:
             return False
-        return (offers.form if ask.form is not None else offers.url) is not None
+        return (ask.form is not None and offers.form is not None) or (
+            ask.url is not None and offers.url is not None
+        )
 
     def _take_answer(self, said: rpc.Response) -> None:
         """An answer that no option fits, or none at all, is no yes."""
@@ -410,18 +360,20 @@ class AcpViewer(ForeignViewer):
         self._sessions[feed].asked.pop(asked.request, None)
         result = said.result if isinstance(said.result, dict) else {}
         try:
-            if asked.form and result.get("action") == "accept":
-                content = result.get("content")
-                session.fill(asked.request, content if isinstance(content, dict) else {})
-                return
-            outcome = result.get("outcome")
-            if isinstance(outcome, dict) and outcome.get("outcome") == "selected":
-                session.answer(asked.request, str(outcome.get("optionId")))
-                return
+            self._settle(session, asked, result)
         except Exception as error:
             as_refusal(error)  # a mistake of ours is logged
         if asked.request in session.permissions:
             session.dismiss(asked.request)
+
+    def _settle(self, session: Session, asked: _Asked, result: JsonObject) -> None:
+        outcome, content = result.get("outcome"), result.get("content")
+        if asked.form and result.get("action") == "accept":
+            session.fill(asked.request, content if isinstance(content, dict) else {})
+        elif asked.form and result.get("action") == "decline":
+            session.answer(asked.request, "reject_once")
+        elif isinstance(outcome, dict) and outcome.get("outcome") == "selected":
+            session.answer(asked.request, str(outcome.get("optionId")))
 
     # --- what is sent
 
