@@ -235,7 +235,7 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
     permissions = {"mode": options.permissions, "allow": options.allow, "deny": options.deny}
     serve = {
         name: getattr(options, name, None)
-        for name in ("host", "port", "token", "viewer_token", "allow_host", "allow_origin")
+        for name in ("host", "port", "token", "viewer_token", "allow_host", "allow_origin", "root")
     }
     terminal = {"color": options.color, "plain": options.plain or None}
     return {

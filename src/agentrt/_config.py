@@ -81,6 +81,7 @@ class Serve(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     viewer_token: str | None = None
     allow_host: tuple[str, ...] = ()
     allow_origin: tuple[str, ...] = ()
+    root: tuple[str, ...] = ()
 
 
 class Terminal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -57,6 +57,8 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                     said.host,
                     said.port,
                     agent=setup.agent.name,
+                    cwd=None if setup.cwd == "." else setup.cwd,
+                    roots=said.root,
                     security=security,
                 )
             )

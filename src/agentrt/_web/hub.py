@@ -25,6 +25,7 @@ from .answers import pack, refusal
 from .commands import Command, Refused, ToolOffer
 from .dialects import ACP, AI_SDK, NATIVE, Dialect
 from .feed import Feed
+from .folders import Folders
 from .native import Fields, Job, as_refusal
 from .refusal import Code
 from .security import Role
@@ -49,11 +50,14 @@ class Hub:
     """One for each `Runtime`. Close it before the runtime's block is left.
 
     `agent`: whom the clients get that open a session without saying with whom; by default the first
-    one that is installed.
+    one that is installed. `folders`: where they may.
     """
 
-    def __init__(self, runtime: Runtime, agent: str | None = None) -> None:
+    def __init__(
+        self, runtime: Runtime, agent: str | None = None, folders: Folders | None = None
+    ) -> None:
         self.runtime = runtime
+        self.folders = folders or Folders()
         self.limits = runtime.limits
         self.viewers: set[Viewer] = set()
         self.feeds: dict[str, Feed] = {}

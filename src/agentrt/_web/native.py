@@ -211,10 +211,12 @@ Job: TypeAlias = Callable[[], Awaitable[Fields]]
 
 
 def _new(hub: Hub, client: Client, command: c.NewSession) -> Job:
+    cwd = hub.folders.resolve(command.cwd)
+
     async def job() -> Fields:
         session = await hub.runtime.create(
             command.agent,
-            cwd=command.cwd,
+            cwd=cwd,
             title=command.title,
             tools=client.tools,
             model=command.model,
@@ -226,13 +228,15 @@ def _new(hub: Hub, client: Client, command: c.NewSession) -> Job:
 
 
 def _load(hub: Hub, client: Client, command: c.LoadSession) -> Job:
+    cwd = hub.folders.resolve(command.cwd)
+
     async def job() -> Fields:
         if command.session is not None:
             return {"session": hub.session(command.session).id}
         assert command.agent is not None
         assert command.agent_session is not None
         session = await hub.runtime.load(
-            command.agent, command.agent_session, cwd=command.cwd, tools=client.tools
+            command.agent, command.agent_session, cwd=cwd, tools=client.tools
         )
         return {"session": session.id}
 

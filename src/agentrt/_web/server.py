@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -30,6 +31,8 @@ async def serve(
     port: int = 0,
     *,
     agent: str | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    roots: Iterable[str | os.PathLike[str]] = (),
     security: Security | None = None,
     ssl_context: ssl.SSLContext | None = None,
     task_status: trio.TaskStatus[Site] = trio.TASK_STATUS_IGNORED,
@@ -41,18 +44,21 @@ async def serve(
     `site.link()` is the URL for a browser. `port` 0 takes a free one. With `ssl_context` it speaks
     TLS only. Without `security` there is one random token, for control. `agent`: the agent of
     sessions that a client opens without naming one; by default the first that is installed.
+    `cwd`: the folder of sessions whose client names none; by default the first of `roots`, or this
+    process's own. `roots`: where, and below which, clients may open sessions; by default anywhere.
 
     Raises `ValueError` if other machines could reach it and `security` has no token of yours or no
-    name for it, `OSError` if the port cannot be had.
+    name for it, or if a root is no folder; `OSError` if the port cannot be had.
 
     Cancelling it tells every client, closes all connections in bounded time, and leaves the
     runtime as it is.
     """
     # h11 and trio-websocket cost as much to import as all the rest.
+    from .folders import Folders
     from .hub import Hub
 
     security = Security() if security is None else security
-    hub = Hub(runtime, agent)
+    hub = Hub(runtime, agent, Folders(roots, cwd))
     try:
         async with open_site(hub, runtime.limits, host, port, security, ssl_context) as site:
             task_status.started(site)
