@@ -1,4 +1,4 @@
-"""What must hold, written from the design and the wire's rules: P, T, L, W and S by their names there.
+"""What must hold, written from the design and the wire's rules: P, T, L, W, S as named there.
 
 `Checker` follows the log event by event, at the moment of its publication; `quiet.py` holds what
 can only be said when nothing moves.

@@ -1,4 +1,4 @@
-"""The host's side of a run: the limits and policies that it has, its handlers, who runs its turns."""
+"""The host's side of a run: its limits, policies and handlers, and those who run its turns."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Program(Protocol):
 
 
 class Process:
-    """What the host takes for the agent's process (`Transport`), and what the simulation does to it."""
+    """The agent's process, as the host sees it (`Transport`), and what is done to it."""
 
     def __init__(self, number: int, rng: Random, limits: Limits, note: Callable[..., None]) -> None:
         self.number = number

@@ -93,7 +93,8 @@ def _stopped_handlers(world: World) -> None:
         # What an agent only looks at while it stops, it may.
         stopped = turn.cancelling is not None and handler.began < turn.cancelling
         # Claude does not wait for all of its hooks, and they may finish.
-        over = turn.ended is not None and world.book.asks[handler.tag].kind != "hook"
+        ended = turn.ended is not None and handler.began < turn.ended
+        over = ended and world.book.asks[handler.tag].kind != "hook"
         if stopped or over:
             world.fail("T1", f"the handler of {handler.tag} runs on, and {token} was stopped")
 

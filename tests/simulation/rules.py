@@ -55,8 +55,8 @@ def draw_mix(rng: Random, hub: bool) -> dict[str, float]:
 def choose(world: World) -> Step:
     names = [name for name in world.mix if RULES[name].when(world)]
     weights = [world.mix[name] for name in names]
-    name = world.rng.choices(names, weights)[0]
-    return name, world.rng.getrandbits(32)
+    name = world.chooser.choices(names, weights)[0]
+    return name, world.chooser.getrandbits(32)
 
 
 # --- what is there

@@ -1,31 +1,99 @@
-"""Runs seeds, and what is done with one that fails: its trace, and fewer steps that fail as well."""
+"""One seed: its run, and the fewest of its steps that still fail."""
 
 from __future__ import annotations
 
-from .world import Driver, Result, Step, Violation, World
-from agentrt.testing.seeded import run_seeded
+import logging
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentrt.testing import run_seeded
+
+from .world import Driver, Step, Violation, World
+
+
+@dataclass
+class Result:
+    """What became of a run."""
+
+    seed: int
+    driver: Driver
+    steps: list[Step]
+    turns: int
+    """Turns that a prompt began."""
+    own_turns: int
+    """Turns that the agent began by itself."""
+    violation: Violation | None
+    trace: list[str] = field(default_factory=list)
 
 
 def run(
     driver: Driver, seed: int, *, script: list[Step] | None = None, keep_trace: bool = False
 ) -> Result:
-    """One run. `script` replaces the steps that the seed would choose."""
+    """One run. `script` are the steps to take in place of those that the seed chooses."""
     world = World(driver, seed, keep_trace=keep_trace)
-    steps: list[Step] = []
-    try:
-        steps = run_seeded(world.run, script, seed=seed)
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
+    taken: list[Step] = []
+    with _strictly(world):
+        try:
+            run_seeded(world.run, script, taken, seed=seed)
+        except KeyboardInterrupt:
             raise
-        world.violation = world.violation or Violation("crash", _told(error))
-        world.crash = error
-    return Result(seed, driver, steps, world.turns, world.own_turns, world.violation, world.trace)
+        except BaseException as error:
+            world.violation = world.violation or Violation("crash", _told(error))
+            if keep_trace:
+                world.trace += "".join(traceback.format_exception(error)).splitlines()
+    return Result(seed, driver, taken, world.turns, world.own_turns, world.violation, world.trace)
+
+
+def shrink(driver: Driver, result: Result) -> list[int]:
+    """The numbers of the steps that are needed for the same invariant to break, counted from 0."""
+    assert result.violation is not None
+    invariant, steps = result.violation.invariant, result.steps
+
+    def fails(numbers: list[int]) -> bool:
+        again = run(driver, result.seed, script=[steps[n] for n in numbers])
+        return again.violation is not None and again.violation.invariant == invariant
+
+    kept = list(range(len(steps)))
+    size = len(kept) // 2
+    while size:
+        start = 0
+        while start < len(kept):
+            fewer = kept[:start] + kept[start + size :]
+            if fails(fewer):
+                kept = fewer
+            else:
+                start += size
+        size //= 2
+    return kept
+
+
+@contextmanager
+def _strictly(world: World) -> Iterator[None]:
+    """What Python only mentions breaks the run; what agentrt logs of handlers that fail on purpose
+    is nobody's business."""
+    logger, hook = logging.getLogger("agentrt"), sys.unraisablehook
+    level = logger.level
+
+    def unraisable(what: Any) -> None:
+        world.violation = world.violation or Violation("crash", f"unraisable: {what.exc_value}")
+
+    logger.setLevel(logging.CRITICAL + 1)
+    sys.unraisablehook = unraisable
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            yield
+    finally:
+        sys.unraisablehook = hook
+        logger.setLevel(level)
 
 
 def _told(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"
-
-
-__all__ = ["Result", "Violation", "run"]

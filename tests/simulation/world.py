@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 import trio
@@ -32,30 +32,21 @@ from .host import POLICIES, Actor, Boom, Handlers, draw_limits
 from .process import Process
 from .viewers import HubViewer, LogViewer, Reader
 
-Driver = Literal["acp", "claude"]
-Step = tuple[str, int]
+Driver: TypeAlias = Literal["acp", "claude"]
+Step: TypeAlias = tuple[str, int]
 """A rule's name, and the seed of what it draws."""
 
 
-class Violation(Exception):
+@dataclass(frozen=True)
+class Violation:
     """An invariant does not hold."""
 
-    def __init__(self, invariant: str, message: str) -> None:
-        super().__init__(f"{invariant}: {message}")
-        self.invariant = invariant
+    invariant: str
+    """Its name in the design, or `crash`."""
+    message: str
 
-
-@dataclass
-class Result:
-    """What became of a run."""
-
-    seed: int
-    driver: Driver
-    steps: list[Step]
-    turns: int
-    own_turns: int
-    violation: Violation | None
-    trace: list[str] = field(default_factory=list)
+    def __str__(self) -> str:
+        return f"{self.invariant}: {self.message}"
 
 
 class World:
@@ -63,8 +54,9 @@ class World:
 
     def __init__(self, driver: Driver, seed: int, *, keep_trace: bool = False) -> None:
         self.driver = driver
-        self.seed = seed
         self.rng = Random(seed)
+        self.chooser = Random(seed + 0.5)
+        """Of the steps alone: a run without some of them is otherwise the same."""
         self.book = Book()
         self.keep_trace = keep_trace
         self.trace: list[str] = []
@@ -275,9 +267,8 @@ class World:
 
     # --- the steps
 
-    async def run(self, script: list[Step] | None = None) -> list[Step]:
-        """Open, take steps, leave, and see that everything ends. Returns the steps."""
-        taken: list[Step] = []
+    async def run(self, script: list[Step] | None, taken: list[Step]) -> None:
+        """Open, take steps, leave, and see that everything ends. The steps are added to `taken`."""
         async with trio.open_nursery() as self.nursery:
             self.nursery.start_soon(self._host)
             try:
@@ -287,7 +278,6 @@ class World:
             finally:
                 self.torn_down = True
                 self.nursery.cancel_scope.cancel()
-        return taken
 
     async def _steps(self, script: list[Step] | None, taken: list[Step]) -> None:
         with trio.move_on_after(60):
@@ -297,7 +287,8 @@ class World:
         if not self.opened.is_set():
             self.fail("limits", "the session neither opened nor failed within a minute")
             return
-        number = len(script) if script is not None else self.rng.randint(30, 90)
+        drawn = self.chooser.randint(30, 90)
+        number = len(script) if script is not None else drawn
         for step in range(number):
             chosen = script[step] if script is not None else rules.choose(self)
             taken.append(chosen)

@@ -221,17 +221,21 @@ class Conductor:
 
     async def run(self) -> None:
         """Host turns for as long as the session lives. To be run once, in its service nursery."""
-        while True:
-            if self._wanted:
-                await self._host(self._wanted[0][0])
-            elif self.quarantine:
-                await self._engine.shut()
-                self.quarantine = False
-                self._engine.publish()
-            elif self.free and self.waiting:
-                await self._next()
-            else:
-                await self._sleep()
+        try:
+            while True:
+                if self._wanted:
+                    await self._host(self._wanted[0][0])
+                elif self.quarantine:
+                    await self._engine.shut()
+                    self.quarantine = False
+                    self._engine.publish()
+                elif self.free and self.waiting:
+                    await self._next()
+                else:
+                    await self._sleep()
+        finally:
+            for turn, start in self._wanted:  # begun only to be cancelled with the rest
+                turn._context.run(start, self._engine.nursery)
 
     async def _sleep(self) -> None:
         """Until somebody pokes, or a clock has rung and was seen to."""

@@ -7,5 +7,6 @@ Nothing here starts a process: a session on a `MemoryAgent` runs in one Trio loo
 from .fake_acp import FakeAcpAgent as FakeAcpAgent
 from .fake_acp import FakePrompt as FakePrompt
 from .memory import MemoryAgent as MemoryAgent
+from .seeded import run_seeded as run_seeded
 from .sessions import open_fake_runtime as open_fake_runtime
 from .sessions import open_fake_session as open_fake_session
