@@ -3,7 +3,11 @@
 
 import assert from "node:assert";
 import { createInterface } from "node:readline";
-import { fromSnapshot, reduce, toSnapshot } from "../../src/agentrt/_web/page/reduce.js";
+import { fromSnapshot, reduce } from "../../src/agentrt/_web/page/reduce.js";
+
+/** The snapshot that a view is. */
+const toSnapshot = (view) =>
+  Object.fromEntries(Object.entries(view).map(([key, value]) => [key, value instanceof Map ? [...value.values()] : value]));
 
 for await (const line of createInterface({ input: process.stdin })) {
   const [snapshot, ...events] = JSON.parse(line);

@@ -114,24 +114,21 @@ const MARKS = { 1: "bold", 2: "faint", 3: "italic", 4: "under", 7: "inverse", 9:
 const UNMARKS = { 23: "italic", 24: "under", 27: "inverse", 29: "struck" };
 
 /**
- * A colour of 256 or of all, as the nearest of eight: those can be read on any background.
+ * A colour of 256, or of all, as one of the eight that can be read on any background.
  * @param {number[]} codes what follows 38 or 48
  * @returns {[string, number]} the colour, and how many codes it took
  */
-function extended(codes) {
-  const [kind = 0, a = 0, b = 0, c = 0] = codes;
-  if (kind === 2) return [nearest(a, b, c), 4];
-  if (kind !== 5) return ["", 0];
-  if (a < 16) return [String(a % 8), 2];
-  if (a >= 232) return ["", 2];
-  const cube = a - 16;
-  return [nearest(Math.floor(cube / 36) * 51, (Math.floor(cube / 6) % 6) * 51, (cube % 6) * 51), 2];
+function extended([kind, ...rest]) {
+  if (kind === 2) return [nearest(rest), 4];
+  const color = rest[0] ?? 0;
+  if (color < 16) return [String(color % 8), 2];
+  const cube = color - 16;
+  return [color > 231 ? "" : nearest([cube / 36, (cube / 6) % 6, cube % 6].map(Math.floor)), 2];
 }
 
-/** @type {(red: number, green: number, blue: number) => string} */
-function nearest(red, green, blue) {
-  const top = Math.max(red, green, blue);
-  if (top - Math.min(red, green, blue) < 40) return "";
-  const bit = (/** @type {number} */ value) => (value > top * 0.6 ? 1 : 0);
-  return String(bit(red) + 2 * bit(green) + 4 * bit(blue));
+/** @type {(parts: number[]) => string} the one in which the same of red, green and blue prevail */
+function nearest(parts) {
+  const top = Math.max(...parts);
+  const [red, green, blue] = parts.map((part) => Number(part > top * 0.6));
+  return red + green + blue === 3 ? "" : String(red + 2 * green + 4 * blue);
 }

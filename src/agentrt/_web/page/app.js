@@ -7,12 +7,12 @@ import { Aside } from "./aside.js";
 import { Banner, Elsewhere, Notes } from "./banner.js";
 import { Composer } from "./composer.js";
 import { Header, nameOf, Settings } from "./header.js";
-import { html } from "./html.js";
+import { html, instead } from "./html.js";
 import { Dialog, Frames } from "./panels.js";
 import { oneLine } from "./safe.js";
 import { Sheet } from "./sheet.js";
 import { NewSession, Sidebar } from "./sidebar.js";
-import { here, listen, model, seat, setUi, ui } from "./store.js";
+import { field, here, listen, model, seat, setUi, ui } from "./store.js";
 import { Transcript } from "./transcript.js";
 
 function App() {
@@ -24,14 +24,14 @@ function App() {
   const reading = server?.role === "viewer";
   const cwd = summary?.cwd ?? "/";
   return html`
-    <a class="skip" href="#prompt" onClick=${(/** @type {Event} */ event) => (event.preventDefault(), document.getElementById("prompt")?.focus())}>To the message field</a>
+    <a class="skip" href="#prompt" onClick=${instead(() => field()?.focus())}>To the message field</a>
     <${Sidebar} offline=${offline} reading=${reading} />
     ${panel === "sessions" && html`<div class="shade" onClick=${() => setUi({ panel: null })}></div>`}
     <main>
       <${Header} summary=${summary} seat=${here} offline=${offline} />
       <div role="status"><${Banner} seat=${here} /></div>
       ${here
-        ? html`<${Transcript} seat=${here} cwd=${cwd} stale=${offline} />
+        ? html`<${Transcript} key=${session} seat=${here} cwd=${cwd} stale=${offline} />
             <div class="dock"><div class="column">
               <${Aside} seat=${here} offline=${offline} reading=${reading} />
               <${Elsewhere} seat=${here} />

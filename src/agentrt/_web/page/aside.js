@@ -6,7 +6,7 @@ import { setDraft } from "./composer.js";
 import { wordsOf } from "./content.js";
 import { html, icon } from "./html.js";
 import { oneLine, running } from "./safe.js";
-import { fold, isOpen, setUi, ui } from "./store.js";
+import { field, fold, isOpen, setUi, ui } from "./store.js";
 
 /** @import * as w from "./wire.js" */
 /** @import { Seat } from "./types.js" */
@@ -71,7 +71,7 @@ function Queue({ waiting, paused, off }) {
     if (entry.content.some(({ type }) => type !== "text")) say("Its files will be left out when you save it.");
     setDraft(wordsOf(entry.content));
     setUi({ editing: entry.id });
-    document.getElementById("prompt")?.focus();
+    field()?.focus();
   };
   return html`<section class="queue tray" aria-label="waiting prompts">
     <header><strong>${waiting.length === 1 ? "1 prompt waits" : `${waiting.length} prompts wait`}</strong>

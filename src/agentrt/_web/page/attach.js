@@ -21,7 +21,7 @@ const largest = () => (model().server?.largest ?? 8 << 20) - ROOM;
 export const fits = (content) =>
   new TextEncoder().encode(JSON.stringify(content)).length <= largest();
 
-/** @param {FileList | undefined} files */
+/** @param {Iterable<File> | undefined} files */
 export async function addFiles(files) {
   const session = ui().session ?? "";
   for (const file of files ?? []) {

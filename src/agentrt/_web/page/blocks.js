@@ -60,7 +60,7 @@ export function parse(lines, references, onBlock, depth = 0) {
   const blocks = [];
   let at = 0;
   while (at < lines.length) {
-    const line = /** @type {string} */ (lines[at]);
+    const line = lines[at];
     if (isBlank(line)) {
       at++;
       continue;
@@ -84,13 +84,13 @@ export function parse(lines, references, onBlock, depth = 0) {
  * @returns {[Block | null, number]}
  */
 function next(lines, at, references, depth) {
-  const line = lines[at] ?? "";
+  const line = lines[at];
   const fence = line.match(FENCE);
   if (fence) return fenced(lines, at, fence);
   if (indent(line) >= 4) return indented(lines, at);
   const heading = line.match(HEADING);
   if (heading) {
-    return [{ type: "heading", depth: heading[1]?.length ?? 1, text: (heading[2] ?? "").trim() }, at + 1];
+    return [{ type: "heading", depth: heading[1].length, text: (heading[2] ?? "").trim() }, at + 1];
   }
   if (RULE.test(line)) return [{ type: "rule" }, at + 1];
   if (depth < DEEPEST) {
@@ -100,7 +100,7 @@ function next(lines, at, references, depth) {
   const table = tableAt(lines, at);
   if (table) return table;
   const definition = line.match(DEFINITION);
-  if (definition?.[1] && definition[2]) {
+  if (definition) {
     const name = nameOf(definition[1]);
     if (!references.has(name)) references.set(name, definition[2]);
     return [null, at + 1];
@@ -127,13 +127,13 @@ function interrupts(line, depth) {
 
 /** @type {(lines: readonly string[], at: number, depth: number) => [Block, number]} */
 function paragraph(lines, at, depth) {
-  const text = [(lines[at] ?? "").trimStart()];
+  const text = [lines[at].trimStart()];
   let end = at + 1;
   for (; end < lines.length; end++) {
-    const line = lines[end] ?? "";
+    const line = lines[end];
     const under = line.match(UNDERLINE);
     if (under) {
-      return [{ type: "heading", depth: under[1]?.[0] === "=" ? 1 : 2, text: text.join("\n") }, end + 1];
+      return [{ type: "heading", depth: under[1][0] === "=" ? 1 : 2, text: text.join("\n") }, end + 1];
     }
     if (isBlank(line) || interrupts(line, depth) || tableAt(lines, end)) break;
     text.push(line.trimStart());
@@ -143,29 +143,29 @@ function paragraph(lines, at, depth) {
 
 /** @type {(lines: readonly string[], at: number, fence: RegExpMatchArray) => [Block, number]} */
 function fenced(lines, at, fence) {
-  const mark = fence[1] ?? "```";
-  const margin = indent(lines[at] ?? "");
+  const mark = fence[1];
+  const margin = indent(lines[at]);
   const close = new RegExp(`^ {0,3}${mark[0]}{${mark.length},}[ \\t]*$`);
   const strip = new RegExp(`^ {0,${margin}}`);
   /** @type {string[]} */
   const text = [];
   let end = at + 1;
   for (; end < lines.length; end++) {
-    const line = lines[end] ?? "";
+    const line = lines[end];
     if (line.includes(mark) && close.test(line)) {
       end++;
       break;
     }
     text.push(margin ? line.replace(strip, "") : line);
   }
-  return [{ type: "code", text: text.join("\n"), language: (fence[2] ?? "").split(/\s/, 1)[0] ?? "" }, end];
+  return [{ type: "code", text: text.join("\n"), language: fence[2].split(/\s/, 1)[0] }, end];
 }
 
 /** @type {(lines: readonly string[], at: number) => [Block, number]} */
 function indented(lines, at) {
   let end = at;
   for (let probe = at; probe < lines.length; probe++) {
-    const line = lines[probe] ?? "";
+    const line = lines[probe];
     if (indent(line) >= 4 && !isBlank(line)) end = probe + 1;
     else if (!isBlank(line)) break;
   }
@@ -178,7 +178,7 @@ function quote(lines, at, references, depth) {
   const inner = new Inner(depth);
   let end = at;
   for (; end < lines.length; end++) {
-    const line = lines[end] ?? "";
+    const line = lines[end];
     if (QUOTE.test(line)) inner.push(line.replace(QUOTE, ""));
     else if (isBlank(line) || !inner.goesOn(line)) break;
     else inner.push(line);
@@ -219,27 +219,27 @@ class Inner {
 
 /** @type {(lines: readonly string[], at: number, references: References, depth: number) => [Block, number]} */
 function list(lines, at, references, depth) {
-  const first = /** @type {RegExpMatchArray} */ ((lines[at] ?? "").match(MARKER));
-  const kind = (first[2] ?? "").slice(-1);
+  const first = /** @type {RegExpMatchArray} */ (lines[at].match(MARKER));
+  const kind = first[2].slice(-1);
   /** @type {Item[]} */
   const items = [];
   let loose = false;
   let end = at;
   while (end < lines.length) {
-    const line = lines[end] ?? "";
+    const line = lines[end];
     const marker = line.match(MARKER);
-    if (!marker || (marker[2] ?? "").slice(-1) !== kind || RULE.test(line)) break;
+    if (!marker || marker[2].slice(-1) !== kind || RULE.test(line)) break;
     const [inner, behind] = itemLines(lines, end, marker, depth);
-    const task = (inner[0] ?? "").match(TASK);
-    if (task) inner[0] = (inner[0] ?? "").slice(task[0].length);
+    const task = inner[0].match(TASK);
+    if (task) inner[0] = inner[0].slice(task[0].length);
     const ends = [0];
     const blocks = parse(inner, references, (line) => ends.push(line), depth + 1);
-    loose ||= ends.slice(1, -1).some((line) => isBlank(inner[line] ?? "") || isBlank(inner[line - 1] ?? ""));
+    loose ||= ends.slice(1, -1).some((line) => isBlank(inner[line]) || isBlank(inner[line - 1]));
     items.push({ checked: task ? task[1] !== " " : null, blocks });
     end = behind;
     while (isBlank(lines[end] ?? "x")) end++;
-    const apart = isBlank(lines[end - 1] ?? "");
-    if (apart && (lines[end] ?? "").match(MARKER)?.[2]?.endsWith(kind)) loose = true;
+    const apart = isBlank(lines[end - 1]);
+    if (apart && lines[end]?.match(MARKER)?.[2].endsWith(kind)) loose = true;
   }
   return [{ type: "list", start: first[3] ? Number(first[3]) : null, loose, items }, end];
 }
@@ -253,15 +253,15 @@ function list(lines, at, references, depth) {
  * @returns {[string[], number]}
  */
 function itemLines(lines, at, marker, depth) {
-  const space = marker[4]?.length ?? 0;
-  const rest = (lines[at] ?? "").slice(marker[0].length);
-  const head = (marker[1]?.length ?? 0) + (marker[2]?.length ?? 1);
+  const space = marker[4].length;
+  const rest = lines[at].slice(marker[0].length);
+  const head = marker[1].length + marker[2].length;
   const margin = head + (isBlank(rest) || space > 4 ? 1 : Math.max(1, space));
   const inner = new Inner(depth);
-  inner.push(isBlank(rest) ? "" : (lines[at] ?? "").slice(margin));
+  inner.push(isBlank(rest) ? "" : lines[at].slice(margin));
   let end = at + 1;
   for (; end < lines.length; end++) {
-    const line = lines[end] ?? "";
+    const line = lines[end];
     if (isBlank(line)) {
       if (end === at + 1 && isBlank(rest)) break; // an item that begins with nothing has nothing
       inner.push("");
@@ -292,7 +292,7 @@ function tableAt(lines, at) {
   const rows = [];
   let end = at + 2;
   for (; end < lines.length; end++) {
-    const line = lines[end] ?? "";
+    const line = lines[end];
     if (isBlank(line) || interrupts(line, 0)) break;
     const row = cells(line);
     rows.push(head.map((_, column) => row[column] ?? ""));

@@ -1,9 +1,9 @@
 // What is offered while one writes: the agent's commands behind `/`, files behind `@`.
 
 import { within } from "./format.js";
-import { html } from "./html.js";
+import { html, instead } from "./html.js";
 import { oneLine } from "./safe.js";
-import { model, setUi, ui } from "./store.js";
+import { field, model, setUi, ui } from "./store.js";
 
 /** @import { Completion, Seat } from "./types.js" */
 
@@ -77,8 +77,8 @@ function decoded(text) {
 /** @param {Completion} completion @param {number} at */
 export function choosePart(completion, at) {
   const option = completion.options[at];
-  const area = /** @type {HTMLTextAreaElement} */ (document.getElementById("prompt"));
-  if (!option) return;
+  const area = field();
+  if (!option || !area) return;
   area.setRangeText(option.insert, completion.start, completion.end, "end");
   setUi({
     drafts: new Map(ui().drafts).set(ui().session ?? "", area.value),
@@ -94,7 +94,7 @@ export function Completions({ completion }) {
     ${completion.options.map(
       (option, index) => html`<li id=${`completion-${index}`} key=${option.insert} role="option" aria-selected=${index === chosen}
           ref=${(/** @type {HTMLElement | null} */ element) => index === chosen && element?.scrollIntoView({ block: "nearest" })}
-          onMouseDown=${(/** @type {Event} */ event) => (event.preventDefault(), choosePart(completion, index))}>
+          onMouseDown=${instead(() => choosePart(completion, index))}>
         <code>${option.label}</code><small>${option.about}</small>
       </li>`,
     )}

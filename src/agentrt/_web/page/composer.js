@@ -1,18 +1,14 @@
 // Where one writes: text, files, and what to do with them while the agent works.
 
-import { useLayoutEffect, useRef } from "./vendor/libraries.js";
 import { editQueued, prompt, say, stop } from "./actions.js";
 import { addFiles, Attached, fits } from "./attach.js";
 import { Completions, completionAt, choosePart } from "./complete.js";
 import { wordsOf } from "./content.js";
-import { html, icon } from "./html.js";
-import { model, seat, setUi, ui } from "./store.js";
+import { html, icon, instead, valued } from "./html.js";
+import { field, model, seat, setUi, ui } from "./store.js";
 
 /** @import * as w from "./wire.js" */
 /** @import { Seat } from "./types.js" */
-
-/** The textarea; there is one. */
-export const field = () => /** @type {HTMLTextAreaElement} */ (document.getElementById("prompt"));
 
 /** @type {() => string} */
 const key = () => ui().session ?? "";
@@ -37,7 +33,7 @@ export function blocksOf(text, cwd) {
 
 /** @param {"queue" | "interrupt" | "steer"} when */
 async function submit(when) {
-  const text = field().value;
+  const text = field()?.value ?? "";
   const cwd = model().sessions.find(({ session }) => session === ui().session)?.cwd ?? "/";
   const attached = ui().attached.get(key()) ?? [];
   const content = [...blocksOf(text, cwd), ...attached.map(({ block }) => block)];
@@ -64,8 +60,9 @@ const history = (seat) =>
 
 /** @param {KeyboardEvent} event @param {boolean} busy */
 function onKey(event, busy) {
-  if (event.isComposing) return;
-  const completion = completionAt(field(), seat());
+  const area = field();
+  if (event.isComposing || !area) return;
+  const completion = completionAt(area, seat());
   if (completion && completion.options.length) {
     const { options } = completion;
     const at = Math.min(ui().completing?.at ?? 0, options.length - 1);
@@ -87,7 +84,7 @@ function onKey(event, busy) {
     event.preventDefault();
     submit(busy && (event.ctrlKey || event.metaKey) ? "interrupt" : "queue");
   } else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
-    recall(event);
+    recall(event, area.value);
   } else if (event.key === "Escape" && ui().editing) {
     event.stopPropagation();
     setDraft("");
@@ -95,10 +92,9 @@ function onKey(event, busy) {
   }
 }
 
-/** Arrow up in an empty field brings back what was asked before. @param {KeyboardEvent} event */
-function recall(event) {
+/** Arrow up in an empty field brings back what was asked before. @param {KeyboardEvent} event @param {string} text */
+function recall(event, text) {
   const asked = history(seat());
-  const text = field().value;
   const at = text === "" ? -1 : asked.indexOf(text);
   if (text !== "" && at < 0) return;
   const next = at + (event.key === "ArrowUp" ? 1 : -1);
@@ -111,33 +107,26 @@ function recall(event) {
 export function Composer({ seat, offline, reading }) {
   const text = ui().drafts.get(key()) ?? "";
   const attached = ui().attached.get(key()) ?? [];
-  const box = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
-  const picker = useRef(/** @type {HTMLInputElement | null} */ (null));
-  useLayoutEffect(() => {
-    const area = box.current;
-    if (!area) return;
-    area.style.height = "auto";
-    area.style.height = `${Math.min(area.scrollHeight + 2, innerHeight * 0.4)}px`;
-  }, [text]);
   const state = seat?.view.state;
   const busy = Boolean(state?.turn);
   const stopping = state?.phase === "cancelling";
   const empty = !text.trim() && !attached.length;
   const editing = Boolean(ui().editing);
   const label = editing ? "Save" : busy ? "Queue" : "Send";
-  const completion = box.current && completionAt(box.current, seat);
+  const area = field();
+  const completion = area && completionAt(area, seat);
   if (reading) return html`<p class="composer reading-only">You may look on here, and not write.</p>`;
-  return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), submit("queue"))}
-      onDragOver=${(/** @type {Event} */ event) => event.preventDefault()}
-      onDrop=${(/** @type {DragEvent} */ event) => (event.preventDefault(), addFiles(event.dataTransfer?.files))}>
+  return html`<form class="composer" onSubmit=${instead(() => submit("queue"))}
+      onDragOver=${instead(() => {})}
+      onDrop=${instead((event) => addFiles(event.dataTransfer?.files))}>
     ${completion && html`<${Completions} completion=${completion} />`}
     ${attached.length > 0 && html`<${Attached} files=${attached} />`}
     <label class="unseen" for="prompt">${editing ? "Edit the waiting prompt" : "Message to the agent"}</label>
-    <textarea id="prompt" ref=${box} rows="1" value=${text} dir="auto" enterkeyhint="send"
+    <textarea id="prompt" rows=${Math.min(12, text.split("\n").length)} value=${text} dir="auto" enterkeyhint="send"
       aria-autocomplete="list" aria-controls=${completion ? "completions" : null}
       aria-activedescendant=${completion && (ui().completing?.at ?? 0) >= 0 ? `completion-${ui().completing?.at ?? 0}` : null}
       placeholder=${editing ? "Edit the waiting prompt" : busy ? "Say what comes next" : "Ask, or type / for commands and @ for files"}
-      onInput=${(/** @type {any} */ event) => (setDraft(event.target.value), setUi({ completing: null }))}
+      onInput=${valued((words) => (setDraft(words), setUi({ completing: null })))}
       onKeyDown=${(/** @type {KeyboardEvent} */ event) => onKey(event, busy)}
       onSelect=${() => setUi({})}
       onPaste=${(/** @type {ClipboardEvent} */ event) => {
@@ -145,8 +134,8 @@ export function Composer({ seat, offline, reading }) {
         if (files?.length) (event.preventDefault(), addFiles(files));
       }}></textarea>
     <div class="buttons">
-      <input ref=${picker} type="file" multiple hidden onChange=${(/** @type {any} */ event) => (addFiles(event.target.files), (event.target.value = ""))} />
-      <button type="button" class="quiet round" aria-label="Attach files" title="Attach files" onClick=${() => picker.current?.click()}>${icon("clip")}</button>
+      <label class="quiet round button" title="Attach files">${icon("clip")}<span class="unseen">Attach files</span>
+        <input class="unseen" type="file" multiple onChange=${(/** @type {any} */ { target }) => addFiles([...target.files]).then(() => (target.value = ""))} /></label>
       <span class="space"></span>
       ${busy && !editing && !empty && html`<button type="button" class="second" disabled=${offline} onClick=${() => submit("interrupt")} title="Ctrl+Enter">Interrupt</button>`}
       ${busy && html`<button type="button" class="stop" disabled=${offline || stopping} onClick=${stop}>${icon("stop")}${stopping ? "Stopping…" : "Stop"}</button>`}

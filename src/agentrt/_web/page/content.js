@@ -1,9 +1,8 @@
 // Content blocks: text, pictures, sound, files.
 
-import { Component } from "./vendor/libraries.js";
 import { pieces } from "./ansi.js";
 import { baseName, size } from "./format.js";
-import { html, memo } from "./html.js";
+import { html, memo, Still } from "./html.js";
 import { anchor, code, Growing } from "./markdown.js";
 import { dataUrl, oneLine, running } from "./safe.js";
 
@@ -13,21 +12,11 @@ import { dataUrl, oneLine, running } from "./safe.js";
 const TERMINAL = 40_000;
 
 /** Markdown that may still grow. */
-export class Markdown extends Component {
-  /** @param {{ text: string, over: boolean }} props */
-  constructor(props) {
-    super(props);
-    this.growing = new Growing();
-  }
+export class Markdown extends Still {
+  growing = new Growing();
 
-  /** @param {{ text: string, over: boolean }} next */
-  shouldComponentUpdate(next) {
-    const now = /** @type {{ text: string, over: boolean }} */ (/** @type {unknown} */ (this.props));
-    return next.text !== now.text || next.over !== now.over;
-  }
-
-  render() {
-    const { text, over } = /** @type {{ text: string, over: boolean }} */ (/** @type {unknown} */ (this.props));
+  /** @param {any} props `text`, and whether it is `over` */
+  render({ text, over }) {
     return html`<div class="markdown" dir="auto">${this.growing.show(text, over)}</div>`;
   }
 }

@@ -1,9 +1,10 @@
 // A form that the agent wants to be filled: one field for each property of its JSON schema.
 
-import { html } from "./html.js";
+import { html, instead } from "./html.js";
 import { oneLine } from "./safe.js";
 
 /** @import * as w from "./wire.js" */
+/** @import { Decision } from "./types.js" */
 
 /** @typedef {{ value: unknown, label: string }} Choice */
 
@@ -26,19 +27,17 @@ export function isComplete(ask) {
   );
 }
 
-/** @param {{ request: string, form: w.Schema, onSubmit: (content: object) => void }} props */
-export function FormFields({ request, form, onSubmit }) {
+/** @param {{ form: w.Schema, give: (decision: Decision) => void }} props */
+export function FormFields({ form, give }) {
   const required = new Set(form.required ?? []);
   const properties = Object.entries(form.properties ?? {});
-  /** @param {SubmitEvent} event */
-  const submit = (event) => {
-    event.preventDefault();
-    const data = new FormData(/** @type {HTMLFormElement} */ (event.target));
+  const submit = instead((event) => {
+    const data = new FormData(event.target);
     /** @type {[string, unknown][]} */
     const values = properties.map(([name, schema]) => [name, read(schema, data.getAll(name))]);
-    onSubmit(Object.fromEntries(values.filter(([, value]) => value !== undefined)));
-  };
-  return html`<form id="elicitation" key=${request} class="form" onSubmit=${submit}>
+    give({ content: Object.fromEntries(values.filter(([, value]) => value !== undefined)) });
+  });
+  return html`<form id="elicitation" class="form" onSubmit=${submit}>
     ${properties.map(([name, schema]) => Field(name, schema, required.has(name)))}
   </form>`;
 }

@@ -2,7 +2,7 @@
 
 import { setMode, setModelOf, setOption } from "./actions.js";
 import { count, duration, money } from "./format.js";
-import { html, icon } from "./html.js";
+import { html, icon, valued } from "./html.js";
 import { oneLine } from "./safe.js";
 import { setUi, ui } from "./store.js";
 
@@ -71,7 +71,7 @@ export function Settings({ seat, offline, reading }) {
         ? Choice(`option-${option.id}`, option.name, option.choices, String(option.value), off, (value) => setOption(option.id, value), option.description)
         : typeof option.value === "boolean" &&
           html`<label class="switch" key=${option.id}><input type="checkbox" checked=${option.value} disabled=${off}
-              onChange=${(/** @type {any} */ event) => setOption(option.id, event.target.checked)} /><span>${oneLine(option.name)}</span></label>`,
+              onChange=${() => setOption(option.id, !option.value)} /><span>${oneLine(option.name)}</span></label>`,
     )}
     ${!modes && html`<p class="hint">This agent has no settings.</p>`}
     <hr />
@@ -96,7 +96,7 @@ function Choice(id, name, choices, value, off, choose, about) {
   return html`<div class="field" key=${id}>
     <label for=${`set-${id}`}>${oneLine(name)}</label>
     <select id=${`set-${id}`} value=${value ?? ""} disabled=${off} aria-describedby=${description ? `set-${id}-about` : null}
-      onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
+      onChange=${valued(choose)}>
       ${value == null && html`<option value="">–</option>`}
       ${choices.map((choice) => html`<option key=${choice.id} value=${choice.id}>${oneLine(choice.name)}</option>`)}
     </select>

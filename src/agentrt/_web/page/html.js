@@ -6,23 +6,42 @@ import { Component, h, htm } from "./vendor/libraries.js";
 
 export const html = htm.bind(h);
 
+/** A component that is drawn again only if one of its properties is another object. */
+export class Still extends Component {
+  /** @type {(props: any) => ComponentChildren} */
+  render(_props) {
+    return null;
+  }
+
+  /** @param {any} next */
+  shouldComponentUpdate(next) {
+    const now = /** @type {Record<string, unknown>} */ (this.props);
+    return Object.keys({ ...now, ...next }).some((key) => now[key] !== next[key]);
+  }
+}
+
 /**
- * A component that is drawn again only if one of its properties is another object.
+ * The same, of a function.
  * @template P
  * @param {(props: P) => ComponentChildren} draw
  */
-export function memo(draw) {
-  return class extends Component {
-    /** @param {any} next */
-    shouldComponentUpdate(next) {
-      const now = /** @type {Record<string, unknown>} */ (this.props);
-      return Object.keys({ ...now, ...next }).some((key) => now[key] !== next[key]);
-    }
+export const memo = (draw) =>
+  class extends Still {
     render() {
       return draw(/** @type {P} */ (this.props));
     }
   };
-}
+
+/** @typedef {(event: any) => void} Handler */
+
+/** @type {(use: (value: string) => void) => Handler} */
+export const valued = (use) => (event) => use(event.target.value);
+
+/** @type {(act: Handler) => Handler} in the place of what the browser would do */
+export const instead = (act) => (event) => {
+  event.preventDefault();
+  act(event);
+};
 
 /**
  * A picture of one line, for the eyes only.

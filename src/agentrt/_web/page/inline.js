@@ -102,8 +102,9 @@ class Scanner {
         const link = rest().match(AUTOLINK);
         const mail = link ? null : rest().match(MAIL);
         const found = link ?? mail;
-        const href = link ? link[1] : `mailto:${mail?.[1]}`;
-        return found ? this.put({ type: "link", href: href ?? "", children: [found[1] ?? ""] }, found[0].length) : this.plain(1);
+        if (!found) return this.plain(1);
+        const href = link ? link[1] : `mailto:${found[1]}`;
+        return this.put({ type: "link", href, children: [found[1]] }, found[0].length);
       }
       default:
         return this.bare(rest());
@@ -188,11 +189,11 @@ class Scanner {
     const target = rest.match(TARGET);
     const named = rest.match(/^\[([^[\]\\]{0,200})\]/);
     const name = named?.[1] || inner;
-    const href = target ? (target[1] ?? target[2] ?? "") : this.references.get(nameOf(name));
+    const href = target ? (target[1] ?? target[2]) : this.references.get(nameOf(name));
     if (href === undefined) return this.plain(1);
     this.pair(bracket.runs);
     const children = joined(this.spans.splice(bracket.at).slice(1));
-    const length = 1 + (target ? target[0].length : (named?.[0].length ?? 0));
+    const length = 1 + ((target ?? named ?? [""])[0].length);
     const type = bracket.image ? "image" : "link";
     this.put({ type, href: href.replace(/\\([!-/:-@[-`{-~])/g, "$1").replaceAll("&amp;", "&"), children }, length);
     if (!bracket.image) for (const other of this.brackets) other.live &&= other.image; // no link in a link
@@ -216,12 +217,12 @@ class Scanner {
   pair(bottom) {
     const { runs } = this;
     for (let at = bottom; at < runs.length; at++) {
-      const closer = /** @type {Run} */ (runs[at]);
+      const closer = runs[at];
       while (closer.closes && closer.count > 0) {
         let from = at - 1;
-        while (from >= bottom && !fits(/** @type {Run} */ (runs[from]), closer)) from--;
+        while (from >= bottom && !fits(runs[from], closer)) from--;
         if (from < bottom) break;
-        const opener = /** @type {Run} */ (runs[from]);
+        const opener = runs[from];
         const used = closer.mark === "~" ? closer.count : opener.count >= 2 && closer.count >= 2 ? 2 : 1;
         opener.count -= used;
         closer.count -= used;
@@ -266,13 +267,12 @@ function joined(spans) {
 /** @type {Record<string, string>} */
 const NAMED = {
   amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0", hellip: "…", mdash: "—", ndash: "–",
-  copy: "©", reg: "®", trade: "™", times: "×", middot: "·", bull: "•", larr: "←", rarr: "→", deg: "°",
-  laquo: "«", raquo: "»", lsquo: "‘", rsquo: "’", ldquo: "“", rdquo: "”", euro: "€", check: "✓",
+  copy: "©", times: "×", middot: "·", larr: "←", rarr: "→",
 };
 
 /** @type {(entity: RegExpMatchArray) => string} what HTML's name of a character stands for */
 function decoded([whole, decimal, hex, name]) {
   if (name) return NAMED[name] ?? whole;
-  const code = decimal ? Number(decimal) : parseInt(hex ?? "0", 16);
+  const code = decimal ? Number(decimal) : parseInt(hex, 16);
   return code > 0 && code <= 0x10ffff ? String.fromCodePoint(code) : "\ufffd";
 }

@@ -1,30 +1,33 @@
 // The drawer of raw frames, and the dialogs.
 
-import { useEffect, useRef } from "./vendor/libraries.js";
+import { Component } from "./vendor/libraries.js";
 import { frames } from "./frames.js";
-import { html, icon } from "./html.js";
+import { html, icon, instead } from "./html.js";
 import { plain } from "./safe.js";
 import { setUi } from "./store.js";
 
-/** @import { ComponentChildren } from "./vendor/libraries.js" */
+/** A dialog that keeps the focus, and gives it back. */
+export class Dialog extends Component {
+  /** @type {HTMLDialogElement | null} */
+  box = null;
 
-/**
- * A dialog that keeps the focus, and gives it back.
- * @param {{ label: string, onClose: () => void, children?: ComponentChildren, kind?: string }} props
- */
-export function Dialog({ label, onClose, children, kind }) {
-  const box = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  useEffect(() => {
-    const dialog = box.current;
-    dialog?.showModal();
-    return () => dialog?.close();
-  }, []);
-  return html`<dialog ref=${box} class=${kind} aria-label=${label} onCancel=${(/** @type {Event} */ event) => (event.preventDefault(), onClose())}
-      onClick=${(/** @type {Event} */ event) => event.target === box.current && onClose()}>
-    <div class="inside">${children}
-      <button class="quiet round close" aria-label="Close" onClick=${onClose}>${icon("close")}</button>
-    </div>
-  </dialog>`;
+  componentDidMount() {
+    this.box?.showModal();
+  }
+
+  componentWillUnmount() {
+    this.box?.close();
+  }
+
+  /** @param {any} props `label`, what to do `onClose`, `children`, a `kind` for the looks */
+  render({ label, onClose, children, kind }) {
+    return html`<dialog ref=${(/** @type {any} */ box) => (this.box = box)} class=${kind} aria-label=${label} onCancel=${instead(onClose)}
+        onClick=${(/** @type {Event} */ event) => event.target === this.box && onClose()}>
+      <div class="inside">${children}
+        <button class="quiet round close" aria-label="Close" onClick=${onClose}>${icon("close")}</button>
+      </div>
+    </dialog>`;
+  }
 }
 
 /** What went over the wire, the newest first. */

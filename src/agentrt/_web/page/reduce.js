@@ -61,28 +61,6 @@ export function fromSnapshot(snapshot) {
 }
 
 /**
- * The snapshot that a view is: the inverse of `fromSnapshot`.
- * @param {View} view
- * @returns {Omit<w.Snapshot, "session" | "epoch" | "seq">}
- */
-export function toSnapshot(view) {
-  return {
-    state: view.state,
-    turns: [...view.turns.values()],
-    items: [...view.items.values()],
-    permissions: [...view.permissions.values()],
-    queue: [...view.queue],
-    paused: view.paused,
-    plan: [...view.plan],
-    tasks: [...view.tasks.values()],
-    usage: view.usage,
-    modes: view.modes,
-    commands: [...view.commands],
-    title: view.title,
-  };
-}
-
-/**
  * The view after some events. An event of a kind that is not known here changes nothing, and
  * neither does one about an item or a turn that is not known.
  * @param {View} view

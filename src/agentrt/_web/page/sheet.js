@@ -1,6 +1,6 @@
 // The sheet on which the agent's questions stand, one after the other, above where one writes.
 
-import { useEffect, useRef } from "./vendor/libraries.js";
+import { Component } from "./vendor/libraries.js";
 import { answer } from "./actions.js";
 import { BlockView } from "./content.js";
 import { Diff } from "./diff.js";
@@ -9,7 +9,7 @@ import { duration } from "./format.js";
 import { html, icon } from "./html.js";
 import { anchor, code } from "./markdown.js";
 import { asJson, oneLine, plain } from "./safe.js";
-import { here, setUi, ui } from "./store.js";
+import { field, here, setUi, ui } from "./store.js";
 
 /** @import * as w from "./wire.js" */
 /** @import { Decision, Seat } from "./types.js" */
@@ -19,83 +19,107 @@ import { here, setUi, ui } from "./store.js";
  *  press a key or a button meant something else. */
 export const GUARD = 500;
 
-/** @type {(request: string) => boolean} */
-const isGuarded = (request) => {
-  const { asked } = ui();
-  return asked?.request !== here(request) || performance.now() - asked.since < GUARD;
-};
-
 /** @param {{ seat: Seat, cwd: string, offline: boolean }} props */
 export function Sheet({ seat, cwd, offline }) {
   const asks = [...seat.view.permissions.values()];
   const ask = asks[0];
-  const box = useRef(/** @type {HTMLElement | null} */ (null));
-  useEffect(() => {
-    if (!ask) return;
-    const seen = () => {
-      if (document.hidden) return;
-      removeEventListener("visibilitychange", seen, true);
-      setUi({ asked: { request: here(ask.request), since: performance.now() } });
-      setTimeout(() => setUi({}), GUARD + 20);
-      // Whoever is writing goes on writing; the others are led to the words, not to a button.
-      const typing = document.activeElement;
-      const busy = typing instanceof HTMLTextAreaElement && typing.value !== "";
-      if (!busy) box.current?.focus({ preventScroll: true });
-    };
-    addEventListener("visibilitychange", seen, true);
-    seen();
-    return () => removeEventListener("visibilitychange", seen, true);
-  }, [ask && here(ask.request)]);
   if (!ask) return null;
-  const waiting = ui().answering === here(ask.request);
-  const blocked = offline || waiting || isGuarded(ask.request);
-  const item = ask.item ? seat.view.items.get(ask.item) : undefined;
-  const isForm = Boolean(ask.form || ask.url);
-  const options = (ask.options ?? []).filter(({ id }) => !isForm || id !== "accept");
-  /** @param {Decision} given */
-  const give = (given) => {
-    if (!offline && !waiting && !isGuarded(ask.request)) answer(ask.request, given);
+  const item = seat.view.items.get(ask.item ?? "");
+  return html`<${Question} key=${here(ask.request)} ask=${ask} item=${item} count=${asks.length} cwd=${cwd} offline=${offline} />`;
+}
+
+/** One question, as long as it is the first. */
+class Question extends Component {
+  /** @type {HTMLElement | null} */
+  box = null;
+
+  componentDidMount() {
+    addEventListener("visibilitychange", this.seen, true);
+    this.seen();
+  }
+
+  componentWillUnmount() {
+    removeEventListener("visibilitychange", this.seen, true);
+    const at = document.activeElement;
+    if (at && (at === this.box || this.box?.contains(at))) field()?.focus({ preventScroll: true });
+  }
+
+  /** Now it is in sight, and can soon be answered. */
+  seen = () => {
+    if (document.hidden) return;
+    removeEventListener("visibilitychange", this.seen, true);
+    setUi({ asked: { request: here(this.props.ask.request), since: performance.now() } });
+    setTimeout(() => setUi({}), GUARD + 20);
+    // Whoever is writing goes on writing; the others are led to the words, not to a button.
+    const at = document.activeElement;
+    const writing = at instanceof HTMLTextAreaElement && at.value !== "";
+    if (!writing && !document.querySelector("dialog[open]")) this.box?.focus({ preventScroll: true });
   };
+
+  /** Whether no answer is taken now. */
+  blocked() {
+    const { asked, answering } = ui();
+    const request = here(this.props.ask.request);
+    const guarded = asked?.request !== request || performance.now() - asked.since < GUARD;
+    return guarded || this.props.offline || answering === request;
+  }
+
+  /** @param {Decision} decision */
+  give = (decision) => {
+    if (!this.blocked()) answer(this.props.ask.request, decision);
+  };
+
+  /** @type {() => w.Option[]} */
+  options() {
+    const { ask } = this.props;
+    return (ask.options ?? []).filter((/** @type {w.Option} */ { id }) => id !== "accept" || !(ask.form || ask.url));
+  }
+
   /** @param {KeyboardEvent} event */
-  const onKey = (event) => {
-    const target = /** @type {HTMLElement} */ (event.target);
+  pressed = (event) => {
+    const { tagName } = /** @type {HTMLElement} */ (event.target);
     if (event.key === "Escape") {
       event.stopPropagation();
-      document.getElementById("prompt")?.focus();
-    } else if (event.key === "Tab") {
-      keepInside(event, /** @type {HTMLElement} */ (box.current));
-    } else if (/^[1-9]$/.test(event.key) && !/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) && !event.ctrlKey && !event.metaKey && !event.altKey) {
-      const option = options[Number(event.key) - 1];
-      if (option) give({ option: option.id });
+      field()?.focus();
+    } else if (event.key === "Tab" && this.box) {
+      keepInside(event, this.box);
+    } else if (/^[1-9]$/.test(event.key) && !/^(INPUT|TEXTAREA|SELECT)$/.test(tagName) && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      const option = this.options()[Number(event.key) - 1];
+      if (option) this.give({ option: option.id });
     }
   };
-  return html`<section ref=${box} class="sheet" role="alertdialog" aria-labelledby="ask-title" aria-describedby="ask-detail"
-      tabindex="-1" onKeyDown=${onKey} key=${here(ask.request)}>
-    <header>
-      <h2 id="ask-title" dir="auto">${oneLine(ask.title, 600) || "The agent asks"}</h2>
-      ${asks.length > 1 && html`<span class="count">1 of ${asks.length}</span>`}
-      ${ask.expires && html`<span class="count">${duration(ask.expires - ui().now)} left</span>`}
-      ${ask.background && html`<span class="count">from background work</span>`}
-    </header>
-    <div id="ask-detail" class="detail">
-      ${ask.url && html`<p>The agent asks you to visit this page: ${anchor(ask.url, [plain(ask.url)])}</p>`}
-      ${item && Subject(item, cwd)}
-      ${Detail(ask.detail, item, cwd)}
-    </div>
-    ${ask.form && html`<${FormFields} request=${ask.request} form=${ask.form} onSubmit=${(/** @type {object} */ content) => give({ content })} />`}
-    <div class="options">
-      ${isForm && html`<button type=${ask.form ? "submit" : "button"} form=${ask.form ? "elicitation" : null} class="allow_once"
-          aria-disabled=${blocked || !isComplete(ask)} onClick=${ask.form ? null : () => give({ option: "accept" })}>${ask.form ? "Send" : "Done"}</button>`}
-      ${options.map(
-        (option, index) => html`<button key=${option.id} class=${option.kind} aria-disabled=${blocked}
-            onClick=${() => give({ option: option.id })}>
-          <kbd aria-hidden="true">${index + 1}</kbd>${oneLine(option.name, 80)}
-        </button>`,
-      )}
-      <button class="quiet" aria-disabled=${blocked} onClick=${() => give({ cancel: true })}>${icon("close")}Dismiss</button>
-    </div>
-    ${waiting && html`<p class="hint" role="status">Your answer is on its way…</p>`}
-  </section>`;
+
+  /** @param {any} props */
+  render({ ask, item, count, cwd }) {
+    const blocked = this.blocked();
+    const isForm = ask.form || ask.url;
+    return html`<section ref=${(/** @type {any} */ box) => (this.box = box)} class="sheet" role="alertdialog" aria-labelledby="ask-title"
+        aria-describedby="ask-detail" tabindex="-1" onKeyDown=${this.pressed}>
+      <header>
+        <h2 id="ask-title" dir="auto">${oneLine(ask.title, 600) || "The agent asks"}</h2>
+        ${count > 1 && html`<span class="count">1 of ${count}</span>`}
+        ${ask.expires && html`<span class="count">${duration(ask.expires - ui().now)} left</span>`}
+        ${ask.background && html`<span class="count">from background work</span>`}
+      </header>
+      <div id="ask-detail" class="detail">
+        ${ask.url && html`<p>The agent asks you to visit this page: ${anchor(ask.url, [plain(ask.url)])}</p>`}
+        ${item && Subject(item, cwd)}
+        ${Detail(ask.detail, item, cwd)}
+      </div>
+      ${ask.form && html`<${FormFields} form=${ask.form} give=${this.give} />`}
+      <div class="options">
+        ${isForm && html`<button type=${ask.form ? "submit" : "button"} form=${ask.form ? "elicitation" : null} class="allow_once"
+            aria-disabled=${blocked || !isComplete(ask)} onClick=${ask.form ? null : () => this.give({ option: "accept" })}>${ask.form ? "Send" : "Done"}</button>`}
+        ${this.options().map(
+          (option, index) => html`<button key=${option.id} class=${option.kind} aria-disabled=${blocked} onClick=${() => this.give({ option: option.id })}>
+            <kbd aria-hidden="true">${index + 1}</kbd>${oneLine(option.name, 80)}
+          </button>`,
+        )}
+        <button class="quiet" aria-disabled=${blocked} onClick=${() => this.give({ cancel: true })}>${icon("close")}Dismiss</button>
+      </div>
+      ${ui().answering === here(ask.request) && html`<p class="hint" role="status">Your answer is on its way…</p>`}
+    </section>`;
+  }
 }
 
 /** @type {(item: w.Item, cwd: string) => ComponentChildren} what the question is about */

@@ -3,9 +3,9 @@
 import { choose, closeSession, newSession, rename, stopAll } from "./actions.js";
 import { baseName, moment } from "./format.js";
 import { nameOf, PHASES } from "./header.js";
-import { html, icon } from "./html.js";
+import { html, icon, instead } from "./html.js";
 import { oneLine } from "./safe.js";
-import { model, setUi, ui } from "./store.js";
+import { field, model, setUi, ui } from "./store.js";
 
 /** @import * as w from "./wire.js" */
 
@@ -54,13 +54,11 @@ function close(summary) {
 
 /** @param {{ summary: w.Summary }} props */
 function Renaming({ summary }) {
-  /** @param {any} event */
-  const done = (event) => {
-    event.preventDefault();
+  const done = instead((event) => {
     const title = new FormData(event.target).get("title");
     rename(summary.session, String(title ?? ""));
     setUi({ renaming: null });
-  };
+  });
   return html`<form class="renaming" onSubmit=${done} onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
     if (event.key === "Escape") (event.stopPropagation(), setUi({ renaming: null }));
   }}>
@@ -74,9 +72,7 @@ export function NewSession({ first }) {
   const agents = model().agents;
   const available = agents.filter((agent) => agent.available);
   const last = model().sessions.find(({ session }) => session === ui().session);
-  /** @param {any} event */
-  const create = async (event) => {
-    event.preventDefault();
+  const create = instead(async (event) => {
     const form = new FormData(event.target);
     const text = (/** @type {string} */ name) => String(form.get(name) ?? "").trim();
     const [agent, cwd, title] = [text("agent"), text("cwd"), text("title")];
@@ -86,8 +82,8 @@ export function NewSession({ first }) {
     const made = await newSession({ agent, ...(cwd && { cwd }), ...(title && { title }) });
     button.disabled = false;
     button.textContent = "Start";
-    if (made) (setUi({ creating: false }), setTimeout(() => document.getElementById("prompt")?.focus(), 50));
-  };
+    if (made) (setUi({ creating: false }), setTimeout(() => field()?.focus(), 50));
+  });
   return html`<form class="new-session" onSubmit=${create}>
     <h2 id="new-title">${first ? "Start a session" : "New session"}</h2>
     <fieldset class="agents"><legend>Agent</legend>

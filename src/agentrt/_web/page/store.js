@@ -54,6 +54,9 @@ export function setUi(fields) {
   changed();
 }
 
+/** Where one writes, if it is there. */
+export const field = () => /** @type {HTMLTextAreaElement | null} */ (document.getElementById("prompt"));
+
 /** @type {(id: string) => string} sessions count their items and questions each for itself */
 export const here = (id) => `${store.ui.session} ${id}`;
 

@@ -1,6 +1,6 @@
 // The conversation: its items in order, and at the end of each turn how it ended.
 
-import { useLayoutEffect, useRef } from "./vendor/libraries.js";
+import { Component } from "./vendor/libraries.js";
 import { BlockView, Markdown, wordsOf } from "./content.js";
 import { count, duration, money } from "./format.js";
 import { html, icon, memo } from "./html.js";
@@ -18,35 +18,53 @@ const MORE = 300;
 /** Pixels from the end within which somebody is taken to read the newest. */
 const NEAR = 60;
 
-/** @param {{ seat: Seat, cwd: string, stale: boolean }} props */
-export function Transcript({ seat, cwd, stale }) {
-  const box = useRef(/** @type {HTMLElement | null} */ (null));
-  const { atEnd, shown, session } = ui();
-  useLayoutEffect(() => {
-    const element = box.current;
-    if (element && ui().atEnd) element.scrollTop = element.scrollHeight;
-  });
-  const onScroll = () => {
-    const element = /** @type {HTMLElement} */ (box.current);
-    const near = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR;
-    if (near !== ui().atEnd) setUi({ atEnd: near });
-  };
-  const toEnd = () => {
-    setUi({ atEnd: true });
-  };
-  const { roots, children } = tree(seat.view.items);
-  const earlier = Math.max(0, roots.length - shown);
-  return html`<div class="reading">
-    <section ref=${box} key=${session} class=${`transcript ${stale ? "stale" : ""}`} onScroll=${onScroll} tabindex="0"
-        role="log" aria-live="off" aria-label="conversation">
-      <div class="column">
-        ${earlier > 0 && html`<button class="earlier" onClick=${() => setUi({ shown: shown + MORE, atEnd: false })}>Show ${Math.min(MORE, earlier)} earlier of ${earlier}</button>`}
-        ${rows(seat, roots.slice(earlier), children, cwd)}
-        ${seat.view.items.size === 0 && html`<p class="empty">Nothing has been said yet.</p>`}
-      </div>
-    </section>
-    ${!atEnd && html`<button class="to-end" onClick=${toEnd}>${icon("down")} Latest</button>`}
-  </div>`;
+/** Stays at the end while new things come, unless somebody has scrolled away from it. */
+export class Transcript extends Component {
+  /** @type {HTMLElement | null} */
+  box = null;
+  follows = new ResizeObserver(() => this.follow());
+
+  componentDidMount() {
+    if (this.box?.firstElementChild) this.follows.observe(this.box.firstElementChild);
+    this.follow();
+  }
+
+  componentDidUpdate() {
+    this.follow();
+  }
+
+  componentWillUnmount() {
+    this.follows.disconnect();
+  }
+
+  follow() {
+    if (this.box && ui().atEnd) this.box.scrollTop = this.box.scrollHeight;
+  }
+
+  scrolled() {
+    if (!this.box) return;
+    const { scrollHeight, scrollTop, clientHeight } = this.box;
+    const atEnd = scrollHeight - scrollTop - clientHeight < NEAR;
+    if (atEnd !== ui().atEnd) setUi({ atEnd });
+  }
+
+  /** @param {any} props the `seat`, its `cwd`, and whether all of it is `stale` */
+  render({ seat, cwd, stale }) {
+    const { atEnd, shown } = ui();
+    const { roots, children } = tree(seat.view.items);
+    const earlier = Math.max(0, roots.length - shown);
+    return html`<div class="reading">
+      <section ref=${(/** @type {any} */ box) => (this.box = box)} class=${`transcript ${stale ? "stale" : ""}`} onScroll=${() => this.scrolled()}
+          tabindex="0" role="log" aria-live="off" aria-label="conversation">
+        <div class="column">
+          ${earlier > 0 && html`<button class="earlier" onClick=${() => setUi({ shown: shown + MORE, atEnd: false })}>Show ${Math.min(MORE, earlier)} earlier of ${earlier}</button>`}
+          ${rows(seat, roots.slice(earlier), children, cwd)}
+          ${seat.view.items.size === 0 && html`<p class="empty">Nothing has been said yet.</p>`}
+        </div>
+      </section>
+      ${!atEnd && html`<button class="to-end" onClick=${() => setUi({ atEnd: true })}>${icon("down")} Latest</button>`}
+    </div>`;
+  }
 }
 
 /**

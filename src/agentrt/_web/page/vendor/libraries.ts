@@ -3,6 +3,5 @@
 
 export { Component, Fragment, h, render } from "preact";
 export type { ComponentChildren, ComponentType, VNode } from "preact";
-export { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 export { default as htm } from "htm";
 export { structuredPatch } from "diff";

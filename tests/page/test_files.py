@@ -1,0 +1,69 @@
+"""The page's files: small, of a few kinds, complete, and nothing in them from anywhere else."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import zlib
+from pathlib import Path
+
+import pytest
+
+from agentrt._web.http import load_page
+
+from .kit import PAGE, ROOT
+
+LIBRARIES = PAGE / "vendor/libraries.js"
+OWN = [path for path in sorted(PAGE.iterdir()) if path.suffix in (".js", ".css", ".html", ".svg")]
+needs_libraries = pytest.mark.skipif(
+    not LIBRARIES.exists(), reason="needs the page's libraries (nox -s page)"
+)
+
+
+@needs_libraries
+def test_the_whole_page_is_smaller_than_60_kb_compressed() -> None:
+    compressor = zlib.compressobj(9, wbits=31)
+    files = [*OWN, LIBRARIES]
+    packed = b"".join(compressor.compress(path.read_bytes()) for path in files)
+    assert len(packed + compressor.flush()) < 60_000
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)
+def test_a_file_is_small_enough_to_be_read(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 305
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)
+def test_no_file_names_another_machine(path: Path) -> None:
+    """But for names of things that are no addresses."""
+    text = path.read_text().replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"(?:https?:)?//[\w-]+\.\w", re.sub(r"`https?://\$\{.*", "", text))
+
+
+@needs_libraries
+def test_every_file_that_a_module_imports_is_served() -> None:
+    served = load_page()
+    for path in OWN:
+        for found in re.findall(r'(?:from|import\() ?"(\./[^"]+)"', path.read_text()):
+            if not found.endswith(("wire.js", "types.js")):  # these are types
+                assert f"/page/{found.removeprefix('./')}" in served, f"{path.name}: {found}"
+    assert set(re.findall(r'(?:href|src)="(/page/[^"]+)"', (PAGE / "index.html").read_text())) <= {
+        *served
+    }
+
+
+def test_only_what_a_browser_needs_is_served() -> None:
+    kinds = {path.rpartition(".")[2] for path in load_page() if path != "/"}
+    assert kinds == {"html", "css", "js", "svg"}
+
+
+@pytest.mark.skipif(
+    not (ROOT / "node_modules/typescript").is_dir() or shutil.which("npx") is None,
+    reason="needs TypeScript (npm ci)",
+)
+def test_the_types_of_the_page_fit() -> None:
+    told = subprocess.run(
+        ["npx", "--no-install", "tsc", "-p", str(PAGE)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert told.returncode == 0, told.stdout
