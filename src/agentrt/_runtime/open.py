@@ -19,6 +19,7 @@ from .._model.events import AgentState
 from .._model.log import Log
 from .._model.state import SessionState
 from .engine import Engine
+from .inherited import inherited
 from .leaving import wait_for_rest
 from .permissions import Policy
 from .scopes import open_service_nursery
@@ -68,7 +69,8 @@ async def open_session(
     - `mcp_servers`: further MCP servers, in ACP's shape.
     - `resume`: the agent's own id of an earlier session; with `fork`, a copy of it.
     - `model`, `mode`, `options`: settings of the agent, by its own ids.
-    - `env`: the child's whole environment; default: this process's.
+    - `env`: the child's whole environment; default: this process's, without what looks like a
+      secret and is no key to a model. Give `os.environ` for all of it.
     - `files`, `terminals`: whether an ACP agent may read and write files, and run programs,
       through this process; both stay inside `cwd` and `roots`.
     - `limits`: every bound, see `Limits`.
@@ -98,7 +100,7 @@ async def open_session(
     offer = Offer(
         tools=tuple(tools),
         hooks=tuple(hooks),
-        env=dict(os.environ if env is None else env),
+        env=inherited(os.environ) if env is None else dict(env),
         files=files,
         terminals=terminals,
         limits=limits,

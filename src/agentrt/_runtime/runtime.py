@@ -322,7 +322,7 @@ async def open_runtime(
     - `permissions`: who answers the agents' requests; by default they are left to the viewers.
     - `limits`: those of the runtime and of each session; by default each agent's own.
     - `tools`: functions of this program that every agent may call.
-    - `env`: the agents' whole environment; default: this process's.
+    - `env`: the agents' whole environment; default: as in `open_session`.
 
     Leaving the block ends every session at once, in bounded time.
     """

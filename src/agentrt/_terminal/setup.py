@@ -97,6 +97,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             mode=self.mode,
             options=self.options if replay else {**self.options, "replay": False},
             limits=limits,
+            env=_environment(),
             on_stderr=on_stderr,
         )
 
@@ -106,6 +107,12 @@ class Setup(Struct, frozen=True, kw_only=True):
         if agent == self.agent:
             return new
         return structs.replace(new, model=None, mode=None, options={})
+
+
+def _environment() -> dict[str, str]:
+    """The person's own, as if they had started the agent by hand. The tokens of a server are for
+    its viewers."""
+    return {name: v for name, v in os.environ.items() if not name.startswith("AGENTRT_SERVE_")}
 
 
 def _ask_forms(request: PermissionRequest) -> Decision:

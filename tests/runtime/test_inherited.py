@@ -1,0 +1,131 @@
+"""What an agent has of its host's environment, and what only if it is given to it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import psutil
+import pytest
+
+import agentrt
+from agentrt._runtime.inherited import inherited
+from agentrt._terminal.setup import _environment
+from hostile.kit import SHORT, bad_agent
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("SECRET", "MY_SECRET", "TOKEN", "GITHUB_TOKEN", "NPM_TOKEN", "AGENTRT_SERVE_TOKEN"),
+        *("AGENTRT_SERVE_VIEWER_TOKEN", "PASSWORD", "DB_PASSWORD", "PGPASSWORD", "MYSQL_PWD"),
+        *("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "STRIPE_API_KEY", "STRIPE_KEY", "APIKEY"),
+        *("SSH_PRIVATE_KEY", "PRIVATE_KEY_PEM", "SENTRY_DSN", "SESSION_COOKIE", "GITLAB_PAT"),
+        *("DJANGO_SECRET_KEY", "secret_key_base", "AZURE_CREDENTIALS", "DB_CONNECTION_STRING"),
+        *("GPG_PASSPHRASE", "SMTP_PASS", "VAULT_TOKEN", "authToken"),
+    ],
+)
+def test_what_looks_like_a_secret_stays_behind(name: str) -> None:
+    assert inherited({name: "x"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DATABASE_URL", "postgres://app:hunter2@db/app"),
+        ("REDIS", "redis://:hunter2@cache:6379"),
+        ("BROKER_URL", "amqp+ssl://a:b@c"),
+    ],
+)
+def test_a_url_with_a_password_stays_behind(name: str, value: str) -> None:
+    assert inherited({name: value}) == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "PATH",
+            "HOME",
+            "PWD",
+            "OLDPWD",
+            "USER",
+            "SHELL",
+            "LANG",
+            "TERM",
+            "TMPDIR",
+            "VIRTUAL_ENV",
+        ),
+        *("SSH_AUTH_SOCK", "JAVA_HOME", "CARGO_HOME", "GOPATH", "NODE_ENV", "EDITOR", "MONKEY"),
+        *("KEYBOARD", "XDG_SESSION_ID", "COMPASS_DIR", "PATIENT", "SECRETARY", "TOKENIZERS_X"),
+        *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "OPENAI_API_KEY"),
+        *("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "MISTRAL_API_KEY"),
+        *("OPENROUTER_API_KEY", "XAI_API_KEY", "MOONSHOT_API_KEY", "DASHSCOPE_API_KEY"),
+    ],
+)
+def test_what_agents_need_is_inherited(name: str) -> None:
+    assert inherited({name: "x"}) == {name: "x"}
+
+
+def test_a_url_without_a_password_and_a_proxy_are_inherited() -> None:
+    kept = {
+        "API_URL": "https://example.com/a:b@c",
+        "HTTPS_PROXY": "http://me:mine@proxy:8080",
+        "http_proxy": "http://me:mine@proxy:8080",
+        "ME": "me@example.com",
+    }
+    assert inherited(kept) == kept
+
+
+async def environment_of_agent(**options: object) -> dict[str, str]:
+    async with agentrt.open_session(bad_agent(), limits=SHORT, **options) as session:  # type: ignore[arg-type]
+        environ: dict[str, str] = psutil.Process(session.agent.pid).environ()
+        return environ
+
+
+async def test_secrets_of_the_host_are_absent_from_an_agent_unless_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SHOP_API_KEY", "hunter2")
+    monkeypatch.setenv("BUILD_FLAVOUR", "sweet")
+    seen = await environment_of_agent()
+    assert "SHOP_API_KEY" not in seen
+    assert seen["BUILD_FLAVOUR"] == "sweet"
+    assert (await environment_of_agent(env=os.environ))["SHOP_API_KEY"] == "hunter2"
+
+
+async def test_a_given_environment_is_the_whole_of_it() -> None:
+    given = {"PATH": os.defpath, "SHOP_API_KEY": "hunter2"}
+    seen = await environment_of_agent(env=given)
+    assert set(seen) - {"AGENTRT_GUARD", "LC_CTYPE"} == set(given)
+
+
+async def test_what_the_agent_s_entry_says_counts_in_any_case(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("BUILD_FLAVOUR", "sweet")
+    command = bad_agent().command
+    env = {"MY_TOKEN": "mine"}
+    agent = agentrt.acp(command, env=env, unset_env=["BUILD_FLAVOUR"])
+    async with agentrt.open_session(agent, limits=SHORT) as session:
+        seen = psutil.Process(session.agent.pid).environ()
+    assert seen["MY_TOKEN"] == "mine"
+    assert "BUILD_FLAVOUR" not in seen
+    assert sys.executable in command
+
+
+async def test_a_runtime_inherits_no_more_than_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_API_KEY", "hunter2")
+    async with agentrt.open_runtime(limits=SHORT) as runtime:
+        session = await runtime.create(bad_agent())
+        assert "SHOP_API_KEY" not in psutil.Process(session.agent.pid).environ()
+
+
+def test_the_command_line_passes_its_person_s_environment_on_but_no_token_of_a_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "mine")
+    monkeypatch.setenv("AGENTRT_SERVE_TOKEN", "the viewers'")
+    environment = _environment()
+    assert environment["GITHUB_TOKEN"] == "mine"
+    assert "AGENTRT_SERVE_TOKEN" not in environment
