@@ -15,7 +15,7 @@ from runtime.fakes import echo
 
 @pytest.fixture
 def places(tmp_path: Path) -> Path:
-    """A root with a folder and a link out of it, and a neighbour whose name begins as the root's."""
+    """A root with a folder and a link out of it, and a neighbour that begins with its name."""
     for name in ("root/inside", "root-evil", "other"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "root" / "link").symlink_to(tmp_path / "other")

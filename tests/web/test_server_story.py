@@ -6,70 +6,21 @@ Then each bad message and each bad command, sent where a stranger would send it.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
-from sockets import TOKEN, WATCH, Client, frame, offer, websocket
-from wire_client import Wire, WireClient
 
 from agentrt._runtime.runtime import open_runtime
 from agentrt._web.security import Security
 from agentrt._web.server import serve
 from agentrt._web.site import Site
-
-
-class Tab:
-    """A connection of a client: what its `Wire` says goes out, what comes in goes to it."""
-
-    def __init__(self, client: WireClient, socket: Client) -> None:
-        self.client = client
-        self.wire = Wire(client, self)
-        self._socket = socket
-        self._out: list[bytes] = []
-
-    def receive(self, text: str) -> None:
-        self._out.append(frame(text))
-
-    async def until(self, done: Callable[[], Any]) -> None:
-        """Send what waits, and take what comes until that holds."""
-        await self._socket.send(*self._out)
-        self._out.clear()
-        while not done():
-            self.wire.take((await self._socket.text()).encode())
-
-    async def ask(self, type: str, **fields: Any) -> dict[str, Any]:
-        """Send a command, and return its answer."""
-        id = self.wire.send(type, **fields)
-        await self.until(lambda: id in self.client.acks)
-        return self.client.acks[id]
-
-    async def ok(self, type: str, **fields: Any) -> dict[str, Any]:
-        answer = await self.ask(type, **fields)
-        assert answer["ok"], answer
-        return answer
-
-    async def code(self, type: str, **fields: Any) -> str:
-        """The code of the error that a command is answered with."""
-        answer = await self.ask(type, **fields)
-        assert not answer["ok"]
-        assert answer["error"]["message"]
-        return str(answer["error"]["code"])
-
-
-@asynccontextmanager
-async def tab(
-    site: Site, client: WireClient, *sessions: str, token: str = TOKEN
-) -> AsyncIterator[Tab]:
-    async with websocket(site.port, sec_websocket_protocol=offer(token)) as socket:
-        tab = Tab(client, socket)
-        hello = tab.wire.hello(*sessions)
-        await tab.until(lambda: hello in client.acks)
-        yield tab
+from web.socket_tab import opened, outcomes, tab, text
+from web.sockets import TOKEN, WATCH, frame, websocket
+from web.wire_client import WireClient
 
 
 @asynccontextmanager
@@ -82,31 +33,13 @@ async def served() -> AsyncIterator[Site]:
             nursery.cancel_scope.cancel()
 
 
-async def opened(page: Tab, cwd: Path) -> str:
-    """A new session with the demo agent, attached."""
-    answer = await page.ok("session", op="new", agent="demo", cwd=str(cwd))
-    session = str(answer["session"])
-    page.wire.attach(session)
-    await page.until(lambda: page.client.views[session].snapshots)
-    return session
-
-
-def text(words: str) -> list[dict[str, str]]:
-    return [{"type": "text", "text": words}]
-
-
-def outcomes(page: Tab, session: str) -> list[str]:
-    turns = page.client.views[session].shown["turns"].values()
-    return [turn["outcome"] for turn in turns if "outcome" in turn]
-
-
 async def test_attach_prompt_answer_a_question_cancel_and_come_back(tmp_path: Path) -> None:
     client = WireClient()
     async with served() as site:
         async with tab(site, client) as page:
             assert client.ready is not None
             assert "demo" in [agent["name"] for agent in client.ready["agents"]]
-            session = await opened(page, tmp_path)
+            session = await opened(page, cwd=str(tmp_path))
             view = client.views[session]
             assert view.phase == "idle"
 
@@ -208,7 +141,7 @@ async def test_a_thousand_commands_in_one_piece_are_each_answered_once() -> None
 
 async def test_commands_for_sessions_turns_and_questions_that_are_not_there(tmp_path: Path) -> None:
     async with served() as site, tab(site, WireClient()) as page:
-        session = await opened(page, tmp_path)
+        session = await opened(page, cwd=str(tmp_path))
         view = page.client.views[session]
         assert await page.code("cancel", session="another tenant's") == "unknown_session"
         assert await page.code("attach", session="another tenant's") == "unknown_session"
@@ -233,7 +166,10 @@ async def test_commands_for_sessions_turns_and_questions_that_are_not_there(tmp_
 
 async def test_answers_to_a_question_that_do_not_fit_it(tmp_path: Path) -> None:
     async with served() as site, tab(site, WireClient()) as page:
-        session, other = await opened(page, tmp_path), await opened(page, tmp_path)
+        session, other = (
+            await opened(page, cwd=str(tmp_path)),
+            await opened(page, cwd=str(tmp_path)),
+        )
         view = page.client.views[session]
         await page.ok("prompt", session=session, content=text("create a.txt with hello"))
         await page.until(lambda: view.shown["permissions"])
@@ -262,7 +198,7 @@ async def test_an_answer_after_the_server_has_started_again_finds_no_question(
 ) -> None:
     client = WireClient()
     async with served() as site, tab(site, client) as page:
-        session = await opened(page, tmp_path)
+        session = await opened(page, cwd=str(tmp_path))
         view = client.views[session]
         await page.ok("prompt", session=session, content=text("create a.txt with hello"))
         await page.until(lambda: view.shown["permissions"])
@@ -279,7 +215,7 @@ async def test_an_answer_after_the_server_has_started_again_finds_no_question(
 @pytest.mark.parametrize("kind", ["the future", "another epoch", "no epoch"])
 async def test_a_place_that_is_none_of_this_log_means_a_snapshot(kind: str, tmp_path: Path) -> None:
     async with served() as site, tab(site, WireClient()) as page:
-        session = await opened(page, tmp_path)
+        session = await opened(page, cwd=str(tmp_path))
         view = page.client.views[session]
         await page.ok("prompt", session=session, content=text("list the files"))
         await page.until(lambda: outcomes(page, session))
@@ -293,7 +229,7 @@ async def test_a_place_that_is_none_of_this_log_means_a_snapshot(kind: str, tmp_
 
 async def test_a_negative_place_is_a_bad_request(tmp_path: Path) -> None:
     async with served() as site, tab(site, WireClient()) as page:
-        session = await opened(page, tmp_path)
+        session = await opened(page, cwd=str(tmp_path))
         assert await page.code("attach", session=session, epoch="e", seq=-1) == "bad_request"
 
 
