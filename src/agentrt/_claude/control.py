@@ -6,6 +6,7 @@ request is answered exactly once, in any order; one that the CLI took back is no
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any, Final
 
 from msgspec import Struct
@@ -52,7 +53,7 @@ class Requests:
         self._denied = denied
         self._open: dict[str, _Asking] = {}  # by the CLI's id
         self._keys: dict[str, _Asking] = {}  # the same, by ours
-        self._answered: dict[str, None] = {}  # the last ones, in order
+        self._answered: OrderedDict[str, None] = OrderedDict()  # the last ones
 
     def received(self, m: ControlRequest, out: list[Effect]) -> None:
         """A request. What nobody here knows is refused at once."""
@@ -92,7 +93,7 @@ class Requests:
     def _remember(self, id: str) -> None:
         self._answered[id] = None
         if len(self._answered) > REMEMBERED:
-            del self._answered[next(iter(self._answered))]
+            self._answered.popitem(last=False)  # in a plain dict the first is found slowly
 
     def _add(self, asking: _Asking) -> None:
         self._open[asking.id] = self._keys[asking.key] = asking
