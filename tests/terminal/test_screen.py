@@ -283,18 +283,3 @@ def test_prompts_typed_before_the_agent_is_ready_wait_for_it(program: Program) -
         it.type("read notes.txt:2\r")
         it.until("^  second line$", READY)
         leave(it)
-
-
-def test_another_width_is_drawn_to(program: Program) -> None:
-    with talking(program) as it:
-        it.type("a draft")
-        it.until("❯ a draft")
-        it.resize(20, 60)
-        it.type("!")
-        it.until("❯ a draft!$", READY)
-        it.resize(40, 120)
-        it.type("?")
-        it.until("❯ a draft![?]$", READY)
-        it.ctrl("c")
-        it.until("^❯$")
-        leave(it)

@@ -50,7 +50,10 @@ def bindings(interface: Interface) -> KeyBindings:
     @keys.add("c-c", filter=~is_searching)
     def _interrupt(event: KeyPressEvent) -> None:
         answer.reset()
-        interface.post(listener.interrupt_key, bool(draft.text))
+        cleared = bool(draft.text) and not interface.live.busy
+        if cleared:
+            interface.forget_draft()
+        interface.post(listener.interrupt_key, cleared)
 
     @keys.add("escape", filter=busy & writing & ~has_completions & ~is_searching)
     def _escape(event: KeyPressEvent) -> None:

@@ -249,7 +249,7 @@ class ScreenRepl(Conversation):
         if self.left.is_set():
             return "leaving …"
         if self._asker is not None and self._asker.asking:
-            return "a letter and Enter · ctrl-d rejects · ctrl-c stops the agent"
+            return "ctrl-d rejects · ctrl-c stops the agent"
         return "esc stops it" if self.phase == "running" else ""
 
     def _queue_lines(self, width: int) -> Fragments:
@@ -293,18 +293,16 @@ class ScreenRepl(Conversation):
 
     def interrupted(self) -> None:
         if not self.screen.is_lent:
-            self.interrupt_key(draft=False)
+            self.interrupt_key(cleared=False)
 
-    def interrupt_key(self, draft: bool) -> None:
+    def interrupt_key(self, cleared: bool) -> None:
         if self._shell is not None:
             self._shell.stop()
             return
-        match self.interrupt(draft=draft):
+        match self.interrupt(draft=cleared):
             case "stopping":
                 self.hint("stopping; ctrl-c again leaves")
             case "idle":
-                if draft:
-                    self.screen.do(self.interface.forget_draft)
                 self.hint("ctrl-c again leaves")
             case "leaving":
                 self.hint("leaving …")

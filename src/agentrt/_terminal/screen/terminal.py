@@ -251,6 +251,11 @@ class _Terminal(Vt100_Output):
             self._held = False
             self.flush()
 
+    def erase_down(self) -> None:
+        # From the second column on: what is erased from the first one of all, tmux takes for a
+        # screen that was cleared, and puts our prompt into its scrollback.
+        self.write_raw("\x1b7\x1b[K\x1b[C\x1b[J\x1b8")
+
     def flush(self) -> None:
         if self._held or not self._buffer:
             return
