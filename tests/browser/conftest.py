@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from browser.kit import CHROMIUM, PATIENCE, Server, scripted, serving
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
     NewPage = Callable[..., Page]
+
+MARK = "AGENTRT_TEST_RUN"
+"""In the environment of every process that a test starts (see the conftest above)."""
 
 SHOTS = Path(os.environ.get("AGENTRT_SHOTS", ".shots"))
 """Where screenshots are written."""
@@ -28,13 +32,34 @@ def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("needs Chromium (apt-get install chromium)")
     with sync_api.sync_playwright() as playwright:
-        options = ["--disable-features=SpareRendererForSitePerProcess"]
-        options += ["--no-sandbox"] if os.geteuid() == 0 else []
-        # It outlives each test, so it does not bear the mark of what a test has started.
-        env = {name: value for name, value in os.environ.items() if name != "AGENTRT_TEST_RUN"}
+        options = ["--no-sandbox"] if os.geteuid() == 0 else []
+        env = {name: value for name, value in os.environ.items() if name != MARK}
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options, env=env)
         yield browser
         browser.close()
+
+
+def _started() -> set[psutil.Process]:
+    """What the tests have started; not the browser, which outlives each of them."""
+    found = set()
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == os.environ[MARK]:
+                found.add(process)
+        except psutil.Error:
+            continue  # gone meanwhile, or somebody else's
+    return found - {psutil.Process()}
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing_behind() -> Iterator[None]:
+    """Fail a test after which a server or an agent is left."""
+    before = _started()
+    yield
+    _, alive = psutil.wait_procs(_started() - before, timeout=PATIENCE)
+    for process in alive:
+        process.kill()
+    assert not alive, f"processes left running: {alive}"
 
 
 @pytest.fixture

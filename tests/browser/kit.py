@@ -135,7 +135,7 @@ def ask(page: Page, text: str) -> None:
 
 def answer(page: Page, name: str) -> None:
     """Choose an option of the question that is shown, once it takes answers."""
-    button = page.get_by_role("alertdialog").get_by_role("button", name=name)
+    button = page.get_by_role("alertdialog").get_by_role("button", name=name, exact=True)
     page.locator("[role=alertdialog] .options button:not([aria-disabled=true])").first.wait_for()
     button.click()
 

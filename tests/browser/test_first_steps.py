@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
-
 from browser.kit import Server, answer, ask, card, phase, scripted, serving
-
-NewPage = Callable[..., Page]
-Shoot = Callable[[Page, str], None]
+from browser.pages import NewPage, Page, Shoot, expect
 
 
 def test_a_link_lets_one_browser_in_and_leaves_the_address_bar(

@@ -1,0 +1,83 @@
+"""A network that can be cut: connections to a server go through here."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import threading
+
+
+class Network:
+    """Forwards a port of this machine to another one, while it is not cut. Its thread ends with
+    `close`."""
+
+    def __init__(self, port: int, target: int) -> None:
+        self._target = target
+        self._listener = socket.create_server(("127.0.0.1", port))
+        self._wake, self._woken = socket.socketpair()
+        self._peers: dict[socket.socket, socket.socket] = {}
+        self._up = True
+        self._open = True
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def cut(self) -> None:
+        """End all connections, and let none come up."""
+        self._up = False
+        self._wake.send(b"x")
+
+    def mend(self) -> None:
+        self._up = True
+
+    def close(self) -> None:
+        self._open = False
+        self._wake.send(b"x")
+        self._thread.join()
+        self._wake.close()
+
+    def _run(self) -> None:
+        with selectors.DefaultSelector() as selector, self._listener, self._woken:
+            for readable in (self._listener, self._woken):
+                selector.register(readable, selectors.EVENT_READ)
+            while self._open:
+                for key, _ in selector.select():
+                    self._serve(selector, key.fileobj)  # type: ignore[arg-type]
+                if not self._up:
+                    self._drop(selector, *self._peers)
+            self._drop(selector, *self._peers)
+
+    def _serve(self, selector: selectors.BaseSelector, readable: socket.socket) -> None:
+        if readable is self._woken:
+            readable.recv(100)
+        elif readable is self._listener:
+            self._accept(selector)
+        elif readable in self._peers:
+            try:
+                data = readable.recv(65536)
+                if data:
+                    self._peers[readable].sendall(data)
+                    return
+            except OSError:
+                pass
+            self._drop(selector, readable)
+
+    def _accept(self, selector: selectors.BaseSelector) -> None:
+        client, _ = self._listener.accept()
+        try:
+            server = socket.create_connection(("127.0.0.1", self._target)) if self._up else None
+        except OSError:
+            server = None
+        if server is None:
+            client.close()
+            return
+        for one, other in ((client, server), (server, client)):
+            self._peers[one] = other
+            selector.register(one, selectors.EVENT_READ)
+
+    def _drop(self, selector: selectors.BaseSelector, *sockets: socket.socket) -> None:
+        for each in sockets:
+            for one in (each, self._peers.get(each)):
+                if one is not None and one in self._peers:
+                    del self._peers[one]
+                    selector.unregister(one)
+                    one.close()

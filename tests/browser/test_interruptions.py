@@ -1,0 +1,169 @@
+"""What comes between: another window, a reload, a server that dies, a network that goes, sleep."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+from browser.kit import Server, answer, ask, card, free_port, phase, scripted, serving
+from browser.pages import NewPage, Page, Shoot, expect
+from browser.proxy import Network
+
+TOKEN = "a-token-for-the-tests-of-the-page-0123456789"
+
+
+def test_two_windows_show_one_story(server: Server, page: Page, new_page: NewPage) -> None:
+    other = new_page(server.link())
+    phase(other, "ready")
+    ask(page, "ask echo hello")
+    for each in (page, other):
+        phase(each, "waits for you")
+        expect(each.get_by_role("alertdialog")).to_contain_text("echo hello")
+    answer(other, "Allow")
+    for each in (page, other):
+        expect(each.locator(".transcript")).to_contain_text("You chose yes.")
+        expect(each.get_by_role("alertdialog")).to_have_count(0)
+        phase(each, "ready")
+    expect(page.locator(".elsewhere")).to_contain_text("Answered elsewhere")
+    expect(other.locator(".elsewhere")).to_have_count(0)
+
+
+def test_stop_in_one_window_is_seen_in_the_other(
+    server: Server, page: Page, new_page: NewPage
+) -> None:
+    other = new_page(server.link())
+    ask(page, "tool sleep 60")
+    expect(card(other, "sleep 60").locator(".status")).to_have_text("running")
+    other.get_by_role("button", name="Stop", exact=True).click()
+    for each in (page, other):
+        phase(each, "ready")
+        expect(card(each, "sleep 60").locator(".status")).to_have_text("stopped")
+
+
+def test_a_reload_in_the_middle_of_a_turn_loses_nothing(page: Page) -> None:
+    ask(page, "say before\ntrickle 1000")
+    expect(page.locator(".transcript")).to_contain_text("tick5 ")
+    page.reload()
+    transcript = page.locator(".transcript")
+    expect(transcript).to_contain_text(re.compile("before.*tick0 .*tick5 ", re.DOTALL))
+    phase(page, "working")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    phase(page, "ready")
+    told = re.findall(r"tick(\d+)", transcript.inner_text())
+    assert list(map(int, told)) == list(range(len(told)))
+
+
+def test_a_question_survives_a_reload(page: Page) -> None:
+    ask(page, "ask echo hello")
+    phase(page, "waits for you")
+    page.reload()
+    answer(page, "Allow")
+    expect(page.locator(".transcript")).to_contain_text("You chose yes.")
+
+
+def test_a_server_that_was_killed_and_started_again_is_found_again(
+    tmp_path: Path, new_page: NewPage, shoot: Shoot
+) -> None:
+    port = free_port()
+    with serving(tmp_path, *scripted(), "--port", str(port), "--token", TOKEN) as server:
+        page = new_page(server.link())
+        ask(page, "tool sleep 60")
+        phase(page, "working")
+        server.end(signal.SIGKILL)
+        expect(page.locator(".banner")).to_contain_text("Reconnecting")
+        shoot(page, "reconnecting")
+        server.start()
+        link = server.link()
+        # Its session went with it; a browser that was let in before may have to come in anew.
+        refused = page.locator(".banner", has_text="does not let this browser in")
+        gone = page.locator(".banner", has_text="not there any more")
+        expect(refused.or_(gone)).to_be_visible(timeout=30_000)
+        if refused.is_visible():
+            page.goto(link)
+        page.reload()
+        phase(page, "ready")
+        ask(page, "say and again")
+        expect(page.locator(".transcript")).to_contain_text("and again")
+
+
+def test_a_network_that_goes_and_comes_back_loses_nothing(
+    tmp_path: Path, new_page: NewPage
+) -> None:
+    port, target = free_port(), free_port()
+    arguments = ("--port", str(target), "--allow-host", f"127.0.0.1:{port}")
+    with serving(tmp_path, *scripted(), *arguments) as server:
+        link = server.link().replace(str(target), str(port))
+        network = Network(port, target)
+        try:
+            page = new_page(link)
+            phase(page, "ready")
+            ask(page, "trickle 1000")
+            transcript = page.locator(".transcript")
+            expect(transcript).to_contain_text("tick3 ")
+            network.cut()
+            expect(page.locator(".banner")).to_contain_text("Reconnecting")
+            expect(transcript).to_have_class(re.compile("stale"))
+            assert page.get_by_role("button", name="Stop", exact=True).is_disabled()
+            network.mend()
+            page.get_by_role("button", name="Try now").click()
+            expect(page.locator(".banner")).to_have_count(0)
+            page.get_by_role("button", name="Stop", exact=True).click()
+            phase(page, "ready")
+            told = re.findall(r"tick(\d+)", transcript.inner_text())
+            assert list(map(int, told)) == list(range(len(told)))
+            assert len(told) > 4
+        finally:
+            network.close()
+
+
+def test_what_was_written_while_the_network_was_gone_is_kept(
+    tmp_path: Path, new_page: NewPage
+) -> None:
+    port, target = free_port(), free_port()
+    arguments = ("--port", str(target), "--allow-host", f"127.0.0.1:{port}")
+    with serving(tmp_path, *scripted(), *arguments) as server:
+        link = server.link().replace(str(target), str(port))
+        network = Network(port, target)
+        try:
+            page = new_page(link)
+            phase(page, "ready")
+            network.cut()
+            expect(page.locator(".banner")).to_contain_text("Reconnecting")
+            ask(page, "say kept")
+            box = page.get_by_label("Message to the agent")
+            expect(box).to_have_value("say kept")
+            network.mend()
+            page.get_by_role("button", name="Try now").click()
+            expect(page.locator(".banner")).to_have_count(0)
+            box.press("Enter")
+            expect(page.locator(".transcript p", has_text="kept").last).to_be_visible()
+        finally:
+            network.close()
+
+
+def test_a_tab_that_slept_shows_how_it_is_now(
+    server: Server, page: Page, new_page: NewPage
+) -> None:
+    phase(page, "ready")
+    browser = page.context.new_cdp_session(page)
+    browser.send("Page.setWebLifecycleState", {"state": "frozen"})
+    other = new_page(server.link())
+    ask(other, "say while it slept\ntool sleep 60")
+    expect(card(other, "sleep 60").locator(".status")).to_have_text("running")
+    other.get_by_role("button", name="Stop", exact=True).click()
+    phase(other, "ready")
+    browser.send("Page.setWebLifecycleState", {"state": "active"})
+    expect(page.locator(".transcript")).to_contain_text("while it slept")
+    expect(card(page, "sleep 60").locator(".status")).to_have_text("stopped")
+    phase(page, "ready")
+
+
+def test_an_agent_that_dies_is_told_and_the_next_prompt_works(page: Page) -> None:
+    ask(page, "say last words\ncrash")
+    expect(page.locator(".banner")).to_contain_text("The agent's process has ended")
+    expect(page.locator(".transcript")).to_contain_text("The agent's process ended")
+    ask(page, "say back")
+    expect(page.locator(".transcript")).to_contain_text("back")
+    expect(page.locator(".banner")).to_have_count(0)
+    phase(page, "ready")
