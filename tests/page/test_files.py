@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 import subprocess
-import zlib
 from pathlib import Path
 
 import pytest
@@ -23,10 +23,10 @@ needs_libraries = pytest.mark.skipif(
 
 @needs_libraries
 def test_the_whole_page_is_smaller_than_60_kb_compressed() -> None:
-    compressor = zlib.compressobj(9, wbits=31)
-    files = [*OWN, LIBRARIES]
-    packed = b"".join(compressor.compress(path.read_bytes()) for path in files)
-    assert len(packed + compressor.flush()) < 60_000
+    """With every comment in it: nothing is done to the page's own code before it is served."""
+    files = [LIBRARIES, *sorted(OWN, key=lambda path: path.suffix)]
+    packed = gzip.compress(b"".join(path.read_bytes() for path in files), mtime=0)
+    assert len(packed) < 60_000
 
 
 @pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)

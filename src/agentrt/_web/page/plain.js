@@ -7,22 +7,21 @@ import { plain, running } from "./safe.js";
 /** @import * as w from "./wire.js" */
 
 let model = EMPTY;
-/** @type {string | null} */
-let session = null;
-let status = "Connecting…";
+let session = "";
+let told = "";
 
 const connection = new Connection({
   hello: () => ({ sessions: session ? [{ session }] : [] }),
   onFrames(frames) {
     model = take(model, frames, Date.now() / 1000);
-    const first = model.sessions.at(-1)?.session;
-    if (first && !model.sessions.some((each) => each.session === session)) choose(first);
-    else if (session && model.seats.get(session)?.behind) connection.send("attach", { session });
-    for (const frame of frames) if (frame.type === "ack" && frame.error) status = frame.error.message;
+    const last = model.sessions.at(-1)?.session;
+    if (last && !model.sessions.some((each) => each.session === session)) choose(last);
+    else if (model.seats.get(session)?.behind) connection.send("attach", { session });
+    for (const frame of frames) if (frame.type === "ack") told = frame.error?.message ?? "";
     draw();
   },
-  onLink(link) {
-    status = link.status === "open" ? "" : `not connected ${link.reason}`;
+  onLink({ status, reason }) {
+    told = status === "open" ? "" : `not connected ${reason}`;
     draw();
   },
   onRaw() {},
@@ -36,70 +35,70 @@ function choose(next) {
 }
 
 /**
- * @param {string} tag
- * @param {object} [fields]
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {object} fields
  * @param {(Node | string)[]} children
  */
-function element(tag, fields = {}, ...children) {
+function element(tag, fields, ...children) {
   const made = Object.assign(document.createElement(tag), fields);
   made.append(...children);
   return made;
 }
 
+/** @type {(label: string, onclick: () => void) => Node} */
+const button = (label, onclick) => element("button", { onclick }, plain(label));
+
 /** @type {(blocks: w.Block[] | undefined) => string} */
-const words = (blocks) =>
-  (blocks ?? []).map((block) => (block.type === "text" ? block.text : `[${block.type}]`)).join("\n");
+const words = (blocks = []) =>
+  blocks.map((block) => (block.type === "text" ? block.text : `[${block.type}]`)).join("\n");
 
 /** @param {w.Item} item */
-function line(item) {
-  const { tool } = item;
-  const title = tool && `${tool.title || tool.name} – ${item.status ?? "running"}`;
-  const parts = (tool?.content ?? []).map((part) => (part.type === "content" ? words([part.content]) : part.type === "diff" ? `${part.path}\n${part.newText}` : ""));
-  return element("div", { className: `plain ${item.type}` }, running([title, item.text, words(item.content), ...parts].filter(Boolean).join("\n")));
+function line({ type, text, content, tool, status = "running" }) {
+  const parts = (tool?.content ?? []).map((part) =>
+    part.type === "content" ? words([part.content]) : part.type === "diff" ? `${part.path}\n${part.newText}` : "",
+  );
+  const title = tool && `${tool.title || tool.name} – ${status}`;
+  const all = [title, text, words(content), ...parts].filter(Boolean).join("\n");
+  return element("div", { className: `plain ${type}` }, running(all));
 }
 
 /** @param {w.Permission} ask */
-function question(ask) {
-  const answer = (/** @type {object} */ fields) => () => connection.send("permission", { session, request: ask.request, ...fields });
-  const options = (ask.options ?? []).map((option) => element("button", { textContent: plain(option.name), onclick: answer({ option: option.id }) }));
-  return element("div", { className: "sheet" }, plain(ask.title), " ", ...options, element("button", { textContent: "Dismiss", onclick: answer({ cancel: true }) }));
+function question({ request, title, options = [] }) {
+  const answer = (/** @type {object} */ fields) => () => connection.send("permission", { session, request, ...fields });
+  const buttons = options.map(({ id, name }) => button(name, answer({ option: id })));
+  return element("div", { className: "sheet" }, plain(title), ...buttons, button("Dismiss", answer({ cancel: true })));
 }
 
-/** @type {Record<string, HTMLElement>} */
-const parts = {};
+const sessions = element("select", { ariaLabel: "session", onchange: () => choose(sessions.value) });
+const agents = element("select", { ariaLabel: "agent" });
+const status = element("output", {});
+const items = element("section", { ariaLabel: "conversation" });
+const asks = element("section", { ariaLabel: "questions" });
+const field = element("textarea", { rows: 3, ariaLabel: "message" });
 
 function draw() {
-  const view = model.seats.get(session ?? "")?.view;
-  parts.status?.replaceChildren(plain(status || view?.state.phase || ""));
-  parts.items?.replaceChildren(...[...(view?.items.values() ?? [])].slice(-200).map(line));
-  parts.asks?.replaceChildren(...[...(view?.permissions.values() ?? [])].map(question));
-  const options = model.sessions.map((each) => new Option(plain(each.title || each.agent), each.session, false, each.session === session));
-  parts.sessions?.replaceChildren(...options);
-  const agents = model.agents.filter(({ available }) => available);
-  if (parts.agents?.childElementCount !== agents.length) parts.agents?.replaceChildren(...agents.map((agent) => new Option(plain(agent.title || agent.name), agent.name)));
+  const view = model.seats.get(session)?.view;
+  status.textContent = plain(told || view?.state.phase || "");
+  items.replaceChildren(...[...(view?.items.values() ?? [])].slice(-200).map(line));
+  asks.replaceChildren(...[...(view?.permissions.values() ?? [])].map(question));
+  sessions.replaceChildren(...model.sessions.map((each) => new Option(plain(each.title || each.agent), each.session, false, each.session === session)));
+  const available = model.agents.filter((agent) => agent.available);
+  if (agents.length !== available.length) agents.replaceChildren(...available.map(({ name }) => new Option(name)));
+}
+
+function send() {
+  if (field.value.trim()) connection.send("prompt", { session, content: [{ type: "text", text: field.value }] });
+  field.value = "";
 }
 
 export function start() {
-  parts.sessions = element("select", { ariaLabel: "session", onchange: (/** @type {any} */ event) => choose(event.target.value) });
-  parts.agents = element("select", { ariaLabel: "agent" });
-  parts.status = element("output");
-  parts.items = element("section", { ariaLabel: "conversation" });
-  parts.asks = element("section", { ariaLabel: "questions" });
-  const create = () => connection.send("session", { op: "new", agent: /** @type {HTMLSelectElement} */ (parts.agents).value });
-  const field = /** @type {HTMLTextAreaElement} */ (element("textarea", { rows: 3, ariaLabel: "message" }));
-  const send = () => {
-    if (!field.value.trim() || !session) return;
-    connection.send("prompt", { session, content: [{ type: "text", text: field.value }] });
-    field.value = "";
-  };
   document.body.className = "bare";
   document.getElementById("page")?.replaceChildren(
     element("p", { className: "hint" }, "This page shows plain text: the libraries that it needs for more were not there when agentrt was installed."),
-    element("p", {}, parts.sessions, " ", parts.agents, element("button", { textContent: "New session", onclick: create }), " ", parts.status),
-    parts.items,
-    parts.asks,
-    field,
-    element("p", {}, element("button", { textContent: "Send", onclick: send }), element("button", { textContent: "Stop", onclick: () => connection.send("cancel", { session }) })),
+    element("p", {}, sessions, agents, button("New session", () => connection.send("session", { op: "new", agent: agents.value })), " ", status),
+    ...[items, asks, field],
+    element("p", {}, button("Send", send), button("Stop", () => connection.send("cancel", { session }))),
   );
   connection.start();
 }
