@@ -23,6 +23,8 @@ from agentrt._runtime.runtime import Runtime, open_runtime
 from agentrt._web.security import Security
 from agentrt._web.server import serve
 from agentrt._web.site import Site
+from agentrt.testing import open_fake_runtime
+from runtime.fakes import Incarnations, Script
 
 HERE = Path(__file__).parent
 TOKEN = "the-token-of-the-controllers"
@@ -41,6 +43,21 @@ async def served(permissions: Policy = ask, **agents: Agent) -> AsyncIterator[tu
             trio.open_nursery() as nursery,
         ):
             site = await nursery.start(partial(serve, runtime, agent="demo", security=rules))
+            yield site, runtime
+            nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def served_script(script: Script) -> AsyncIterator[tuple[Site, Runtime]]:
+    """Sessions of an agent in memory that does as the script says."""
+    agents = Incarnations(script)
+    rules = Security(token=TOKEN, viewer_token=WATCH)
+    with trio.fail_after(3 * PATIENCE):
+        async with (
+            open_fake_runtime({"fake": agents.start}) as runtime,
+            trio.open_nursery() as nursery,
+        ):
+            site = await nursery.start(partial(serve, runtime, security=rules))
             yield site, runtime
             nursery.cancel_scope.cancel()
 

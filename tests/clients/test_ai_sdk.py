@@ -5,16 +5,19 @@ First the eight scenarios that a chat is known to break in; then what else a cha
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from kit import TOKEN, Node, node, served
+import trio
+from kit import TOKEN, WATCH, Node, fake_claude, node, served, served_script
 
 from agentrt import allow_all
 from agentrt._runtime.runtime import Runtime
 from agentrt._web.site import Site
+from agentrt.testing import FakeAcpAgent
 
 pytestmark = pytest.mark.usefixtures("npm_packages")
 
@@ -224,3 +227,312 @@ async def test_an_answer_goes_on_with_the_same_message_in_a_new_step(
         assert words in chat.text()
         assert [m["role"] for m in chat.now()["messages"]] == ["user", "assistant"]
         await chat.is_valid()
+
+
+async def two_questions(agent: FakeAcpAgent) -> None:
+    """A tool that runs, and two beside it that ask at the same time."""
+    async for prompt in agent.prompts:
+        agent.say("Working")
+        for call in ("runs", "call_1", "call_2"):
+            status = "in_progress" if call == "runs" else "pending"
+            agent.update("tool_call", toolCallId=call, title=call, status=status)
+        chosen: dict[str, str | None] = {}
+
+        async def ask(call: str, chosen: dict[str, str | None] = chosen) -> None:
+            chosen[call] = await agent.ask(call, f"May {call} run?")
+            agent.update("tool_call_update", toolCallId=call, status="completed")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, "call_1")
+            nursery.start_soon(ask, "call_2")
+        agent.update("tool_call_update", toolCallId="runs", status="completed")
+        agent.say(f"{chosen['call_1']} {chosen['call_2']}")
+        prompt.end()
+
+
+async def test_a_stock_chat_goes_on_although_another_tool_runs() -> None:
+    """What runs beside a question is shown as approved: the SDK goes on only then."""
+    async with served_script(two_questions) as (site, _), node("ai_client.mjs") as led:
+        chat = await Tabs(led, site).open("one", answers=True)
+        await chat.say("go")
+        runs = await chat.until_tool("approval-responded")
+        assert (runs["title"], runs["approval"]["isAutomatic"]) == ("runs", True)
+        for _ in range(2):  # they may be asked together, or one after the other
+            asked = await chat.until_tool("approval-requested")
+            await chat.until("ready")
+            await chat.do("answer", id=asked["approval"]["id"], approved=True)
+        await chat.led.until(lambda: "yes yes" in chat.text())
+        await chat.until("ready")
+        assert {state for _, state in chat.tools()} == {"output-available"}
+        assert [m["role"] for m in chat.now()["messages"]] == ["user", "assistant"]
+        await chat.is_valid()
+
+
+async def test_an_option_can_be_named_where_yes_is_not_enough() -> None:
+    async with tabs() as (site, _):
+        chat = await site.open("one", answers=True)
+        await chat.say("/ask")
+        part = await chat.until_tool("approval-requested")
+        id, choices = part["approval"]["id"], part["approval"]["descriptor"]["options"]
+        always = next(choice["id"] for choice in choices if choice["kind"] == "allow_always")
+        options = {"body": {"answers": {id: {"option": always}}}}
+        await chat.do("answer", id=id, approved=True, options=options)
+        await chat.until_tool("output-available")
+        await chat.until("ready")
+        await chat.say("/ask")
+        assert chat.tools() == [("execute", "output-available")], "it was to be asked no more"
+
+
+async def test_another_viewer_s_answer_is_seen_by_a_tab_that_resumes() -> None:
+    async with tabs() as (site, runtime):
+        chat = await site.open("one")
+        await chat.say("/ask")
+        session = runtime.get(runtime.list()[0].session)
+        (request,) = session.permissions
+        session.answer(request, "allow_once")
+        await chat.do("resume")
+        assert "Allowed, so I did nothing" in chat.text()
+        assert chat.tools() == [("execute", "output-available")]
+        await chat.is_valid()
+
+
+async def test_a_form_is_filled_in_with_the_answer() -> None:
+    async with tabs() as (site, _):
+        chat = await site.open("one", answers=True)
+        await chat.say("/form")
+        part = await chat.until_tool("approval-requested")
+        assert part["toolName"] == "question"
+        assert part["approval"]["descriptor"]["form"]["properties"]
+        id = part["approval"]["id"]
+        body = {"answers": {id: {"content": {"city": "Reykjavík"}}}}
+        await chat.do("answer", id=id, approved=True, options={"body": body})
+        await chat.led.until(lambda: len(chat.led.heard("finished")) == 2)
+        await chat.until("ready")
+        assert "Reykjavík" in chat.text()
+        assert chat.tools() == [("question", "output-available")]
+        await chat.is_valid()
+
+
+RECORD = {"name": "record", "description": "Record it.", "input_schema": {"type": "object"}}
+
+
+async def test_a_tool_of_the_application_is_run_by_it_and_the_turn_goes_on() -> None:
+    async with tabs(permissions=allow_all) as (site, _):
+        body = {"tools": [RECORD]}
+        chat = await site.open("one", tools={"record": {"recorded": 7}}, body=body)
+        await chat.start("send", text='/tool record {"summary": "x"}')
+        await chat.led.until(lambda: "The tool `record` completed" in chat_text(chat))
+        await chat.until("ready")
+        (called,) = chat.led.heard("called")
+        assert called["tool"]["toolName"] == "record"
+        assert called["tool"]["input"] == {"summary": "x"}
+        parts = [part for part in chat.parts() if "toolCallId" in part]
+        own = [part for part in parts if not part["providerExecuted"]]
+        assert [part["toolName"] for part in own] == ["record"]
+        assert own[0]["state"] == "output-available"
+        assert [m["role"] for m in chat.now()["messages"]] == ["user", "assistant"]
+        await chat.is_valid()
+        assert len(chat.led.heard("finished")) == 2, "it must not be sent again and again"
+
+
+def chat_text(chat: Chat) -> str:
+    messages = chat.now()["messages"]
+    return chat.text() if messages and messages[-1]["role"] == "assistant" else ""
+
+
+async def test_a_stop_while_a_tool_of_the_application_waits_leaves_nothing_open() -> None:
+    """The seed of it all: an agent's tool runs, the client has one of its own, and there is a
+    stop."""
+    async with tabs(permissions=allow_all) as (site, runtime):
+        body = {"tools": [RECORD]}
+        chat = await site.open("one", tools={"record": 7}, body=body)
+        sending = await chat.start("send", text="/slow 600")
+        await chat.until_tool("input-available")
+        await chat.do("stop")
+        await chat.led.result(sending)
+        assert chat.now()["status"] == "ready"
+        assert not chat.led.heard("called")
+        session = runtime.get(runtime.list()[0].session)
+        await chat.do("resume")
+        assert chat.tools() == [("execute", "output-error")]
+        assert session.state.turn is None
+        await chat.start("send", text="/tool record {}")
+        await chat.led.until(lambda: "The tool `record` completed" in chat_text(chat))
+
+
+async def test_the_tool_of_an_application_that_has_gone_fails_and_the_turn_ends() -> None:
+    async with tabs(permissions=allow_all) as (site, runtime):
+        chat = await site.open("one", body={"tools": [RECORD]})
+        await chat.say("/tool record {}")
+        assert runtime.list()[0].phase == "waiting"
+        await chat.do("cut")
+        session = runtime.get(runtime.list()[0].session)
+        await session.drained()
+        other = await site.open("two")
+        await other.do("resume")
+        assert "The tool `record` failed" in other.text()
+        assert {state for _, state in other.tools()} == {"output-error"}
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [("/refuse", "content-filter"), ("/limit tokens", "length"), ("/markdown", "stop")],
+)
+async def test_an_outcome_is_a_finish_reason(command: str, reason: str) -> None:
+    async with tabs() as (site, _):
+        chat = await site.open("one")
+        await chat.say(command)
+        assert chat.now()["status"] == "ready"
+        assert chat.led.heard("finished")[-1]["finishReason"] == reason
+
+
+@pytest.mark.parametrize(
+    ("command", "words"), [("/error", "An error, as asked for"), ("/crash", "")]
+)
+async def test_a_failure_is_the_chat_s_error_and_the_next_message_works(
+    command: str, words: str
+) -> None:
+    async with tabs() as (site, _):
+        chat = await site.open("one")
+        await chat.do("send", text=command)
+        assert chat.now()["status"] == "error"
+        assert words in chat.now()["error"]
+        await chat.say("hello")
+        assert chat.now()["status"] == "ready"
+
+
+async def test_files_of_a_message_reach_the_agent() -> None:
+    async with tabs() as (site, runtime):
+        chat = await site.open("one")
+        picture = base64.b64encode(b"\x89PNG").decode()
+        files = [
+            {"type": "file", "mediaType": "image/png", "url": f"data:image/png;base64,{picture}"},
+            {
+                "type": "file",
+                "mediaType": "text/html",
+                "url": "https://example.org/a",
+                "filename": "a",
+            },
+        ]
+        await chat.do("send", text="look", files=files)
+        session = runtime.get(runtime.list()[0].session)
+        (said,) = (item for item in session.snapshot().items if item.type == "user")
+        kinds = [type(block).__name__ for block in said.content]
+        assert kinds == ["Image", "ResourceLink", "Text"]
+
+
+async def test_media_plans_and_the_session_are_parts_of_the_message() -> None:
+    async with tabs() as (site, runtime):
+        chat = await site.open("one")
+        parts = await chat.say("/media")
+        assert {p["mediaType"] for p in parts if p["type"] == "file"} == {"image/png", "audio/wav"}
+        assert [p["url"] for p in parts if p["type"] == "source-url"]
+        plans = [p for p in await chat.say("/plan") if p["type"] == "data-plan"]
+        assert {entry["status"] for entry in plans[0]["data"]} == {"completed"}
+        about = chat.now()["messages"][-1]["metadata"]
+        assert about["session"] == runtime.list()[0].session
+        assert about["outcome"] == "completed"
+        await chat.is_valid()
+
+
+async def test_a_chat_may_be_a_session_that_is_open_already() -> None:
+    async with tabs() as (site, runtime):
+        session = await runtime.create("demo")
+        await session.run("/think")
+        chat = await site.open("one", id=session.id)
+        await chat.do("resume")
+        assert [p["type"] for p in chat.parts()][-2:] == ["reasoning", "text"]
+        await chat.say("hello")
+        assert len(runtime.list()) == 1
+
+
+async def test_a_chat_that_never_was_has_nothing_to_resume() -> None:
+    async with tabs() as (site, _):
+        chat = await site.open("one")
+        await chat.do("resume")
+        assert chat.now() == {**chat.now(), "status": "ready", "messages": []}
+
+
+async def test_a_message_may_wait_or_interrupt_if_the_application_says_so() -> None:
+    async with tabs() as (site, _):
+        one, two = await site.open("one"), await site.open("two")
+        first = await one.start("send", text="/slow 600")
+        await one.until_tool("input-available")
+        waiting = await two.start("send", text="hello", body={"when": "queue"})
+        third = await site.open("three")
+        urgent = await third.start("send", text="/think", body={"when": "interrupt"})
+        await one.led.result(first)
+        assert one.led.heard("finished")[0]["finishReason"] == "interrupted"
+        await third.led.result(urgent)
+        await two.led.result(waiting)
+        assert third.parts()[0]["type"] == "reasoning"
+        assert two.now()["status"] == "ready"
+
+
+async def test_a_stop_may_be_only_the_client_s_own() -> None:
+    async with tabs() as (site, runtime):
+        chat = await site.open("one", body={"abort": "detach"})
+        sending = await chat.start("send", text="/slow 2")
+        await chat.until_tool("input-available")
+        await chat.do("stop")
+        await chat.led.result(sending)
+        assert runtime.list()[0].phase == "running"
+        await chat.do("resume")
+        assert chat.tools() == [("execute", "output-available")]
+
+
+async def test_an_answer_is_made_again_by_the_same_words() -> None:
+    async with tabs() as (site, runtime):
+        chat = await site.open("one")
+        await chat.say("/think")
+        await chat.do("again")
+        assert [m["role"] for m in chat.now()["messages"]] == ["user", "assistant"]
+        session = runtime.get(runtime.list()[0].session)
+        assert len(session.snapshot().turns) == 2
+
+
+async def test_the_agent_is_the_application_s_to_choose() -> None:
+    async with tabs(fake=fake_claude("permission")) as (site, runtime):
+        chat = await site.open("one", answers=True, body={"agent": "fake", "title": "mine"})
+        await chat.say("clean up")
+        assert [(info.agent, info.title) for info in runtime.list()] == [("fake", "mine")]
+        part = await chat.until_tool("approval-requested")
+        assert (part["toolName"], part["input"]) == ("Bash", {"command": "rm -rf build"})
+        await chat.do("answer", id=part["approval"]["id"], approved=True)
+        await chat.until_tool("output-available")
+        await chat.until("ready")
+        assert "Done." in chat.text()
+        other = await site.open("two", id="other", body={"agent": "nobody"})
+        await other.do("send", text="hello")
+        assert other.now()["status"] == "error"
+        assert "nobody" in other.now()["error"]
+
+
+async def test_a_viewer_sees_turns_and_stops_and_says_nothing() -> None:
+    async with tabs() as (site, runtime):
+        one, two = await site.open("one"), await site.open("two", token=WATCH)
+        await two.do("send", text="hello")
+        assert "(forbidden)" in two.now()["error"]
+        assert not runtime.list()
+        sending = await one.start("send", text="/slow 3")
+        await one.until_tool("input-available")
+        await two.start("resume")
+        await two.until_tool("input-available")
+        await two.do("stop")
+        await two.do("send", text="hello")
+        assert "(forbidden)" in two.now()["error"]
+        await one.led.result(sending)
+        assert one.tools() == [("execute", "output-available")]
+
+
+async def test_without_a_token_there_is_no_chat() -> None:
+    async with tabs() as (site, _):
+        chat = await site.open("one", token="not the token at all")
+        await chat.do("send", text="hello")
+        assert chat.now()["status"] == "error"
+        assert chat.led.heard("closed")[0]["code"] == 4401
+        token = base64.urlsafe_b64encode(TOKEN.encode()).decode().rstrip("=")
+        offered = ["agentrt.ai", f"agentrt.token.{token}"]
+        page = await site.open("two", headers={}, protocols=offered)
+        await page.say("hello")
+        assert page.now()["status"] == "ready"

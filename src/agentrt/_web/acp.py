@@ -141,6 +141,8 @@ class AcpViewer(ForeignViewer):
             self._fail(id, as_refusal(error))
 
     def _initialize(self, id: rpc.Id, params: Initialize) -> None:
+        if self._offers is not None:
+            raise Refused("bad_request", "`initialize` was said already")
         self._offers = params.client_capabilities
         everything = {"image": True, "audio": True, "embeddedContext": True}
         self._answer(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from .commands import Command, Refused
     from .feed import Feed
-    from .hub import Client, Hub
+    from .hub import Hub
     from .native import Fields
     from .security import Role
 
@@ -71,7 +71,7 @@ class ForeignViewer(Viewer):
 
     def __init__(self, hub: Hub, role: Role) -> None:
         super().__init__(hub, role)
-        self._client: Client = hub.recognise(self, None)
+        self.client = self._client = hub.recognise(self, None)
         self._ready: deque[bytes] = deque()
         self._beat_at = math.inf  # these protocols have no such message; there are pings
 
