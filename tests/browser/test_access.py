@@ -56,22 +56,22 @@ def test_axe_finds_nothing(
     options = PHONE if size == "phone" else {"viewport": {"width": 1280, "height": 800}}
     page = new_page(demo.link(), color_scheme=scheme, **options)
     phase(page, "ready")
-    assert violations(page, axe) == []
+    assert "\n".join(violations(page, axe)) == ""
     for prompt in ("/markdown", "/tools", "/plan", "/think", "/media"):
         ask(page, prompt)
         settled(page)
     ask(page, "edit notes.txt replace first by last")
     page.get_by_role("alertdialog").wait_for()
     shoot(page, f"question-{size}-{scheme}")
-    assert violations(page, axe) == []
+    assert "\n".join(violations(page, axe)) == ""
     answer(page, "Allow")
     phase(page, "ready")
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-    assert violations(page, axe) == []
+    assert "\n".join(violations(page, axe)) == ""
     page.get_by_role("button", name="Settings").click()
     page.get_by_role("dialog").wait_for()
     shoot(page, f"settings-{size}-{scheme}")
-    assert violations(page, axe) == []
+    assert "\n".join(violations(page, axe)) == ""
 
 
 def test_on_a_phone_nothing_is_cut_off(demo: Server, new_page: NewPage, shoot: Shoot) -> None:

@@ -25,7 +25,7 @@ export const Terminal = memo(
   /** @param {{ text: string, label?: string }} props */
   ({ text, label }) => {
     const cut = text.length > TERMINAL ? text.slice(text.indexOf("\n", text.length - TERMINAL) + 1) : text;
-    return html`<pre class="terminal" tabindex="0" role="region" aria-label=${label ?? "output"}>
+    return html`<pre class="terminal" tabindex="0" role="group" aria-label=${label ?? "output"}>
       ${cut !== text && html`<span class="hint">… ${size(text.length - cut.length)} above are not shown\n</span>`}
       ${pieces(cut).map(({ text, style }) => (style ? html`<span class=${style}>${running(text)}</span>` : running(text)))}
     </pre>`;

@@ -58,7 +58,7 @@ export const Diff = memo(
       <figcaption><span class="path">${oneLine(within(diff.path, cwd))}</span><span>${kind}</span></figcaption>
       ${parts === null
         ? html`<p class="hint">These versions are too different, or too large, to be compared here.</p>`
-        : html`<div class="scroll" tabindex="0" role="region" aria-label="changes"><table><tbody>
+        : html`<div class="scroll" tabindex="0" role="group" aria-label="changes"><table><tbody>
             ${parts.map((lines, at) => {
               const shown = lines.slice(0, Math.max(0, left));
               left -= shown.length;

@@ -123,7 +123,7 @@ function draw(block, key, references) {
       /** @type {(row: readonly string[], tag: string) => ComponentChildren} */
       const cells = (row, tag) =>
         row.map((cell, at) => html`<${tag} key=${at} class=${block.align[at] && `to-${block.align[at]}`}>${inline(cell)}<//>`);
-      return html`<div class="table" key=${key} tabindex="0" role="region" aria-label="table"><table>
+      return html`<div class="table" key=${key} tabindex="0" role="group" aria-label="table"><table>
         <thead><tr>${cells(block.head, "th")}</tr></thead>
         <tbody>${block.rows.map((row, index) => html`<tr key=${index}>${cells(row, "td")}</tr>`)}</tbody>
       </table></div>`;

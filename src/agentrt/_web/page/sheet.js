@@ -128,7 +128,7 @@ function Subject(item, cwd) {
   const diffs = content.filter((part) => part.type === "diff");
   const command = commandOf(input);
   return html`
-    ${command && html`<pre class="command" tabindex="0" role="region" aria-label="command"><code>${plain(command)}</code></pre>`}
+    ${command && html`<pre class="command" tabindex="0" role="group" aria-label="command"><code>${plain(command)}</code></pre>`}
     ${diffs.map((part) => html`<${Diff} diff=${part} cwd=${cwd} />`)}
     ${!command && !diffs.length && input != null && code(plain(asJson(input) ?? ""), "json")}
   `;

@@ -57,6 +57,7 @@ export class Transcript extends Component {
       <section ref=${(/** @type {any} */ box) => (this.box = box)} class=${`transcript ${stale ? "stale" : ""}`} onScroll=${() => this.scrolled()}
           tabindex="0" role="log" aria-live="off" aria-label="conversation">
         <div class="column">
+          <h2 class="unseen">Conversation</h2>
           ${earlier > 0 && html`<button class="earlier" onClick=${() => setUi({ shown: shown + MORE, atEnd: false })}>Show ${Math.min(MORE, earlier)} earlier of ${earlier}</button>`}
           ${rows(seat, roots.slice(earlier), children, cwd)}
           ${seat.view.items.size === 0 && html`<p class="empty">Nothing has been said yet.</p>`}
