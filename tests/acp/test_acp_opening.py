@@ -20,9 +20,11 @@ from agentrt._model.driver import (
 )
 
 
-def initialized(opening: Opening | None = None, /, **result: Any) -> Peer:
+def initialized(
+    opening: Opening | None = None, /, *, auth_method: str | None = None, **result: Any
+) -> Peer:
     """A peer whose agent has just answered `initialize`."""
-    peer = Peer()
+    peer = Peer(auth_method=auth_method)
     peer.start(opening)
     peer.methods()
     peer.answer(1, {"protocolVersion": 1, **result})
@@ -190,8 +192,16 @@ def refused(peer: Peer) -> Peer:
     return peer
 
 
-def test_the_first_method_that_needs_no_terminal_is_tried_once() -> None:
+def test_no_login_is_begun_that_nobody_has_chosen() -> None:
     peer = refused(initialized(authMethods=METHODS))
+    error = peer.only(StartFailed).error
+    assert (error.code, error.message) == ("auth_required", "Authentication required")
+    assert [method["id"] for method in error.data["methods"]] == ["login", "key", "browser"]
+    assert peer.methods() == ["session/new"]
+
+
+def test_the_configured_method_is_tried_once() -> None:
+    peer = refused(initialized(auth_method="key", authMethods=METHODS))
     assert peer.last("authenticate")["params"] == {"methodId": "key"}
     peer.answer(3, {})
     assert peer.methods() == ["session/new", "authenticate", "session/new"]
@@ -214,12 +224,13 @@ def test_a_terminal_method_is_never_sent_but_told() -> None:
     peer = refused(initialized(authMethods=METHODS[:1]))
     error = peer.only(StartFailed).error
     assert error.code == "auth_required"
-    assert error.data["methods"] == [{"id": "login", "name": "Log in", "type": "terminal"}]
+    told = {"id": "login", "name": "Log in", "type": "terminal", "args": ["--login"]}
+    assert error.data["methods"] == [told]
     assert peer.methods() == ["session/new"]
 
 
 def test_a_failed_authentication_is_a_failed_start() -> None:
-    peer = refused(initialized(authMethods=METHODS))
+    peer = refused(initialized(auth_method="key", authMethods=METHODS))
     peer.fail(3, -32603, "wrong key")
     assert peer.only(StartFailed).error.code == "auth_required"
 

@@ -59,15 +59,22 @@ async def test_an_agent_that_wants_a_login_is_told_with_its_ways_to_log_in(
             request = msgspec.json.decode(line)
             answer: dict[str, object] = {"error": {"code": -32000, "message": "Log in"}}
             if request["method"] == "initialize":
-                methods = [{"id": "tty", "name": "In a terminal", "type": "terminal"}]
+                methods = [
+                    {"id": "tty", "name": "In a terminal", "type": "terminal", "args": ["-l"]},
+                    {"id": "key", "name": "By key"},
+                ]
                 answer = {"result": {"protocolVersion": 1, "authMethods": methods}}
             message = {"jsonrpc": "2.0", "id": request["id"], **answer}
             process.send(msgspec.json.encode(message) + b"\n")
 
-    wanted = r"fake wants a login first: Log in; it offers: In a terminal \(tty\)"
-    with pytest.raises(agentrt.AgentStartError, match=wanted):
+    with pytest.raises(agentrt.AgentStartError) as failed:
         async with open_fake_session(lambda: MemoryAgent(locked)):
             pass
+    assert str(failed.value) == (
+        "fake wants a login first: Log in; it offers: In a terminal (tty: -l), By key (key)."
+        " Log in with its own program, or choose a method that needs nobody:"
+        ' [agents.fake] quirks = { auth_method = "..." }'
+    )
 
 
 async def test_a_long_history_does_not_keep_anybody_from_following(

@@ -94,8 +94,7 @@ class AcpDriver:
         line_limit: int = Limits().line,
     ) -> None:
         """`capabilities` are what the host serves (`client_capabilities` makes them).
-        `auth_method`: how to authenticate if the agent wants it; default: its first method that
-        needs no terminal."""
+        `auth_method`: how to authenticate if the agent wants it; by default its start fails then."""
         self._capabilities = capabilities
         self._client = client
         self._auth_method = auth_method

@@ -161,11 +161,11 @@ class Handshake:
             self._take_session(response.result)
 
     def _authenticate(self, refusal: Response) -> None:
-        """Once, with the configured method or the first that needs no terminal."""
-        usable = [each.id for each in self._auth_methods if each.type in (None, "agent")]
-        others = [each.id for each in self._auth_methods if each.id not in usable]
-        method = self._auth_method or next(iter(usable), None)
-        if self._authenticated or method is None or method in others:
+        """Once, and only with the method that was configured: one that the agent merely offers may
+        open a browser, or wait for a person who is not there."""
+        method = self._auth_method
+        terminals = [each.id for each in self._auth_methods if each.type not in (None, "agent")]
+        if self._authenticated or method is None or method in terminals:
             self._fail("auth_required", refusal)
             return
         self._authenticated = True
@@ -291,6 +291,7 @@ class Handshake:
         if code == "auth_required":
             methods = [
                 {"id": each.id, "name": each.name, "type": each.type or "agent"}
+                | ({"args": each.args} if each.args else {})
                 for each in self._auth_methods
             ]
             error.data = {**(error.data or {}), "methods": methods}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -182,7 +183,7 @@ class Link:
         if error is not None and error.code == "session_not_found":
             return SessionNotFound(f"{name}: {error.message}")
         if error is not None and error.code == "auth_required":
-            message = f"{name} wants a login first: {error.message}{_logins(error.data)}"
+            message = f"{name} wants a login first: {error.message}{_logins(name, error.data)}"
         elif error is not None:
             wanted = "take up the conversation again" if resumes else "start a session"
             message = f"{name} refused to {wanted}: {error.message}"
@@ -207,8 +208,19 @@ def exit_words(code: int | None) -> str:
     return f"exit status {code}"
 
 
-def _logins(data: Any) -> str:
-    """The ways to log in that an agent offers, in words."""
+def _logins(name: str, data: Any) -> str:
+    """The ways to log in that an agent offers, and what to do, in words."""
     methods = data.get("methods") if isinstance(data, dict) else None
-    names = [f"{each['name'] or 'login'} ({each['id']})" for each in methods or []]
-    return f"; it offers: {', '.join(names)}" if names else ""
+    if not methods:
+        return ""
+    offers = []
+    for each in methods:
+        how = f": {shlex.join(each['args'])}" if each.get("args") else ""
+        offers.append(f"{each['name'] or 'login'} ({each['id']}{how})")
+    words = f"; it offers: {', '.join(offers)}. Log in with its own program"
+    if any(each["type"] == "agent" for each in methods):
+        words += (
+            ", or choose a method that needs nobody:"
+            f' [agents.{name}] quirks = {{ auth_method = "..." }}'
+        )
+    return words
