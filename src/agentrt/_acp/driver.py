@@ -94,7 +94,7 @@ class AcpDriver:
         line_limit: int = Limits().line,
     ) -> None:
         """`capabilities` are what the host serves (`client_capabilities` makes them).
-        `auth_method`: how to authenticate if the agent wants it; by default its start fails then."""
+        `auth_method`: how to authenticate if the agent wants that; without it, its start fails."""
         self._capabilities = capabilities
         self._client = client
         self._auth_method = auth_method
