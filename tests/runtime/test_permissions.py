@@ -123,6 +123,76 @@ def test_no_rule_rests_on_a_kind_or_a_title(told: JsonObject) -> None:
         assert isinstance(policy(request("", input, **told)), Deny)
 
 
+rule_texts = st.sampled_from(
+    [
+        *("Read", "read", "Bash", "execute", "Bash(ls:*)", "Bash(rm:*)", "Bash(git status)", "Run"),
+        *("Edit(**)", "Edit(src/**)", "mcp__*", "other", "Run ls", "Allow", "safe*"),
+    ]
+)
+names = st.sampled_from(["", "Read", "Bash", "Edit", "mcp__app__x", "execute"])
+inputs = st.sampled_from(
+    [
+        None,
+        {},
+        {"command": "ls -l"},
+        {"command": "rm -rf /"},
+        {"command": ["git", "status"]},
+        {"file_path": "src/a.py"},
+        {"file_path": "/etc/passwd"},
+        {"title": "Read", "kind": "read"},
+        "ls",
+    ]
+)
+words_of_agents = st.sampled_from(
+    ["", "Read", "read", "Bash", "Bash(ls)", "ls", "Edit", "safe", "allow_once", "other", "execute"]
+)
+
+
+@given(
+    st.lists(rule_texts, max_size=4),
+    st.lists(rule_texts, max_size=3),
+    st.lists(rule_texts, max_size=3),
+    names,
+    inputs,
+    st.tuples(words_of_agents, words_of_agents),
+    st.tuples(words_of_agents, words_of_agents),
+)
+def test_no_decision_changes_with_the_title_or_the_kind(
+    allow: list[str],
+    deny: list[str],
+    ask: list[str],
+    tool: str,
+    input: Any,
+    said: tuple[str, str],
+    lied: tuple[str, str],
+) -> None:
+    """The agent's own words are not even looked at, so no imitation can be good enough."""
+    policy = rules(allow=allow, deny=deny, ask=ask)
+    one, other = (request(tool, input, title=title, kind=kind) for title, kind in (said, lied))
+    assert policy(one) == policy(other)
+
+
+@given(st.lists(rule_texts, max_size=6), words_of_agents, words_of_agents)
+def test_nothing_is_allowed_that_has_no_name_and_no_input_but_words(
+    allow: list[str], title: str, kind: str
+) -> None:
+    for input in (None, {}, {"title": title, "kind": kind}, title):
+        asked = request("", input, title=title, kind=kind)
+        assert isinstance(rules(allow=allow)(asked), Deny)
+
+
+@given(st.lists(rule_texts, max_size=6), words_of_agents, words_of_agents, names)
+def test_a_command_is_allowed_by_what_it_is_and_not_by_what_it_is_called(
+    allow: list[str], title: str, kind: str, tool: str
+) -> None:
+    """Only a rule for every call of that tool, or one that the command itself fits."""
+    asked = request(tool, {"command": "rm -rf /"}, title=title, kind=kind)
+    if isinstance(rules(allow=allow)(asked), Allow):
+        name = tool or "Bash"
+        fitting = {"Bash": "Bash(rm:*)", "mcp__app__x": "mcp__*"}.get(name)
+        assert name in allow or fitting in allow
+
+
 # --- how rules are written
 
 
