@@ -40,7 +40,9 @@ async def program(agent: agentrt.Agent, folder: Path, env: dict[str, str]) -> li
         await trio.lowlevel.checkpoint()
         return f"recorded: {summary}"
 
-    opening = agentrt.open_session(agent, cwd=folder, env=env, tools=[record_result])
+    # What an ACP agent still says of a cancelled turn must not be taken for the next one's.
+    limits = agentrt.Limits(tail=1)
+    opening = agentrt.open_session(agent, cwd=folder, env=env, tools=[record_result], limits=limits)
     async with opening as session:
         told = session.subscribe(after=0)
         await session.run("Please [[text]]")

@@ -6,11 +6,13 @@ is looked for here is their processes, and what they would have done later.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import psutil
@@ -21,7 +23,7 @@ import agentrt
 
 from .lab import Lab
 from .modelserver.scripts import Script, Shell, Text, prompt_for
-from .story import GONE, agent_of, running, session_with, until
+from .story import GATE, GONE, agent_of, open_gate, running, session_with, until
 
 pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
 
@@ -199,6 +201,78 @@ async def test_nothing_outlives_a_host_that_is_killed(lab: Lab) -> None:
         await host.wait()
         await until(lambda: not living(lab))
     assert not (lab.work / "late.txt").exists()
+
+
+# --- what the end of its input does: the reason for a goodbye before it
+
+
+class Pipes:
+    """Claude Code without agentrt: its process, and its lines as they come."""
+
+    def __init__(self, process: trio.Process) -> None:
+        self.process = process
+        self.kinds: list[str] = []
+        """The types of its lines, subtypes in their place where there are any."""
+
+    async def write(self, **line: Any) -> None:
+        assert self.process.stdin is not None
+        await self.process.stdin.send_all(json.dumps(line).encode() + b"\n")
+
+    async def prompt(self, text: str) -> None:
+        await self.write(type="control_request", request_id="1", request={"subtype": "initialize"})
+        await self.write(type="user", message={"role": "user", "content": text})
+
+    async def read(self) -> None:
+        assert self.process.stdout is not None
+        held = b""
+        async for data in self.process.stdout:
+            *lines, held = (held + data).split(b"\n")
+            for line in map(json.loads, filter(None, lines)):
+                self.kinds.append(line["type"] if line["type"] != "system" else line["subtype"])
+
+    async def end_of_input(self) -> None:
+        assert self.process.stdin is not None
+        await self.process.stdin.aclose()
+
+
+@asynccontextmanager
+async def pipes(lab: Lab) -> AsyncIterator[Pipes]:
+    flags = ["--input-format=stream-json", "--output-format=stream-json", "--verbose"]
+    process = await trio.lowlevel.open_process(
+        [*lab.argv, *flags, "--permission-mode=acceptEdits", "--allowedTools=Bash"],
+        cwd=lab.work,
+        env=lab.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    with trio.fail_after(PATIENCE):
+        async with trio.open_nursery() as nursery:
+            raw = Pipes(process)
+            nursery.start_soon(raw.read)
+            yield raw
+            await process.wait()
+
+
+async def test_claude_at_rest_exits_at_the_end_of_its_input(lab: Lab) -> None:
+    async with pipes(lab) as claude:
+        await claude.prompt("Please [[text]]")
+        await until(lambda: "result" in claude.kinds)
+        await claude.end_of_input()
+    assert claude.process.returncode == 0
+
+
+async def test_claude_at_work_finishes_its_turn_behind_the_end_of_its_input(lab: Lab) -> None:
+    """With all that the turn does: this is why a session's end begins with an interrupt."""
+    script: Script = [[Shell(f"{GATE}; touch late.txt")], [Text("Done.")]]
+    async with pipes(lab) as claude:
+        await claude.prompt(prompt_for(script))
+        await until(lambda: "assistant" in claude.kinds)
+        await claude.end_of_input()
+        open_gate(lab)
+    assert claude.kinds.count("result") == 1
+    assert claude.process.returncode == 0
+    assert (lab.work / "late.txt").exists()
 
 
 # --- a start that fails
