@@ -213,7 +213,7 @@ async def test_a_question_ends_the_stream_and_the_answer_alone_sends_nothing() -
         (False, "output-denied", ""),
     ],
 )
-async def test_an_answer_goes_on_with_the_same_message_in_a_new_step(
+async def test_an_answer_goes_on_with_the_same_message(
     approved: bool, state: str, words: str
 ) -> None:
     async with tabs() as (site, _):
@@ -530,6 +530,7 @@ async def test_without_a_token_there_is_no_chat() -> None:
         chat = await site.open("one", token="not the token at all")
         await chat.do("send", text="hello")
         assert chat.now()["status"] == "error"
+        await chat.led.until(lambda: chat.led.heard("closed"))
         assert chat.led.heard("closed")[0]["code"] == 4401
         token = base64.urlsafe_b64encode(TOKEN.encode()).decode().rstrip("=")
         offered = ["agentrt.ai", f"agentrt.token.{token}"]

@@ -5,7 +5,8 @@ says. What the client shows is remembered here, or read from the message that it
 that resumes a turn, or goes on with it behind a question, needs nobody to have kept its chunks.
 
 A question ends the stream: the AI SDK answers it with its next request, in which the same message
-goes on. Each of these parts of a message is a *step*.
+goes on. Behind a tool that the client has run a new *step* of the message begins, or the SDK would
+send that tool's result again and again; nowhere else, since it looks at the questions of one step.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Message:
         self._state = state
         self._owns = owns
         self._begun = False
-        self._continues = parts is not None
+        self._results = False  # whether the step ends with results of the client's tools
         self._texts: dict[str, int] = {}  # characters shown of each item
         self._open: dict[str, str] = {}  # the texts that grow, with their kind
         self._tools: dict[str, _Part] = {}
@@ -104,7 +105,7 @@ class Message:
         self._begun = True
         about = {"session": self._session, "turn": self.turn}
         out.append({"type": "start", "messageId": self.turn, "messageMetadata": about})
-        if self._continues:
+        if self._results:
             out.append({"type": "start-step"})
         open = self._state.permissions
         for id, part in self._tools.items():
@@ -287,12 +288,16 @@ class Message:
         if isinstance(id, str):
             state, approval = part.get("state"), part.get("approval")
             asked = approval.get("id") if isinstance(approval, dict) else None
+            over = isinstance(state, str) and state.startswith("output-")
+            self._results |= over and not part.get("providerExecuted")
             self._tools[id] = _Part(
-                over=isinstance(state, str) and state.startswith("output-"),
+                over=over,
                 asked=asked if isinstance(asked, str) else None,
                 approved=approval.get("approved") if isinstance(approval, dict) else None,
             )
             return
+        if kind == "step-start":
+            self._results = False
         about = part.get("providerMetadata")
         ours = about.get("agentrt") if isinstance(about, dict) else None
         item = ours.get("item") if isinstance(ours, dict) else None
