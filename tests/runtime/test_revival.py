@@ -95,3 +95,17 @@ async def test_an_agent_that_refuses_to_resume_for_another_reason_keeps_the_conv
         # The next prompt tries once more, and the conversation goes on.
         assert (await session.run("once more")).text == "once more"
         assert [m["params"]["sessionId"] for m in agents.sent("session/load")] == ["s1"]
+
+
+async def test_a_prompt_that_waits_for_its_agent_to_be_started_is_taken_back_by_a_cancel(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    async with session_with(dies, echo, fake=RESUMES) as (session, agents):
+        await session.run("go", check=False)
+        turn = session.submit("never")
+        assert session.queue
+        turn.cancel()
+        turn.cancel()
+        assert not session.queue
+        assert (await session.run("next")).text == "next"
+        assert [m["params"]["prompt"][0]["text"] for m in agents.sent("session/prompt")] == ["next"]

@@ -127,11 +127,15 @@ class Conductor:
     def remove(self, entry: str) -> None:
         """Take a waiting prompt back; who waits for it gets an `AgentrtError`. Raises
         `LocalProtocolError` if it does not wait (any more)."""
-        turn = self._waits(entry)
-        self._queue.remove(turn)
-        if turn._started is not None:
-            turn._fail(AgentrtError("the prompt was taken out of the queue"))
-        self._changed()
+        self.withdraw(self._waits(entry))
+
+    def withdraw(self, turn: Turn) -> None:
+        """Take a prompt back if it waits, as `remove`."""
+        if turn in self._queue:
+            self._queue.remove(turn)
+            if turn._started is not None:
+                turn._fail(AgentrtError("the prompt was taken out of the queue"))
+            self._changed()
 
     def edit(self, entry: str, content: list[Block]) -> None:
         """Replace what a waiting prompt says; as `remove`."""

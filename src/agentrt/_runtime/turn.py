@@ -114,8 +114,10 @@ class Turn:
         return self._cursor.seq if self._cursor is not None else 0
 
     def cancel(self) -> None:
-        """Ask the turn to stop, and return at once; its end is told by `TurnEnded`. Idempotent,
-        harmless after the end."""
+        """Ask the turn to stop, and return at once; its end is told by `TurnEnded`. One that still
+        waits for its place is taken back, and never begins. Idempotent, harmless after the end."""
+        if self._machine is None:
+            self._engine.conductor.withdraw(self)
         self._engine.cancel_turn(self, "cancelled", by="caller")
 
     def answer(self, request: str, option: str) -> None:

@@ -1,0 +1,31 @@
+"""A host that will be killed: opens a session with an agent that has to be ended by force, and
+prompts it. Run as `python host.py FILE`, with `tests` on its path; says `ready` before it begins.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import trio
+
+import agentrt
+from agentrt._agents import find  # noqa: F401 - loaded now, as all that takes time
+from agentrt._runtime import wings  # noqa: F401
+
+
+async def main(file: str) -> None:
+    from hostile.kit import bad_agent
+    from hygiene.kit import LIMITS, ignore_signals, plant, stay
+
+    agent = bad_agent(start=ignore_signals, eof=stay, misbehave=plant, arg=file)
+    print("ready", flush=True)
+    async with agentrt.open_session(agent, limits=LIMITS) as session:
+        print("open", flush=True)
+        async with session.prompt("misbehave") as turn:
+            async for event in turn:
+                if isinstance(event, agentrt.TextDelta):
+                    print("planted", flush=True)
+
+
+if __name__ == "__main__":
+    trio.run(main, sys.argv[1])
