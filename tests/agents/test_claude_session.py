@@ -194,6 +194,9 @@ async def test_a_hundred_turns_on_one_process(lab: Lab) -> None:
                 script: Script = [[Text(f"This is answer {number}.")]]
                 result = await session.run(prompt_for(script))
                 assert result.text == f"This is answer {number}."
+                assert result.usage is not None
+                assert result.usage.output_tokens
+                assert result.cost is not None
             assert session.agent.pid == pid
     assert len(story.all(agentrt.TurnEnded)) == 100
     assert story.notices("stale") == []
