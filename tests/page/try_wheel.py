@@ -2,7 +2,7 @@
 
     python tests/page/try_wheel.py
 
-Three wheels: with the machine's Node, with that of PyPI, and where neither can be had. It needs git,
+Wheels with the machine's Node, with that of PyPI, and where neither can be had. It needs git,
 pip, and what the build fetches.
 """
 
@@ -91,7 +91,7 @@ class Browser:
             text = body.decode()
             named = re.findall(r'(?:href|src)="(/page/[^"]+)"', text) if path == "/" else []
             if path.endswith(".js"):
-                named += re.findall(r'^(?:import|export) .*from "(\./[^"]+)";', text, re.M)
+                named += re.findall(r'^(?:import|export) .*from "(\./[^"]+)";', text, re.MULTILINE)
                 named += re.findall(r'import\("(\./[^"]+)"\)', text)
             for name in named:
                 at = name.replace("./", "/page/") if name.startswith("./") else name

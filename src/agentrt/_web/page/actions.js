@@ -6,9 +6,6 @@ import { here, model, seat, setModel, setUi, ui } from "./store.js";
 import { answerCalls, TOOLS } from "./tools.js";
 import { recordFrame } from "./frames.js";
 
-/** @import * as w from "./wire.js" */
-/** @import { Decision } from "./types.js" */
-
 export const connection = new Connection({
   hello() {
     const session = ui().session;

@@ -4,9 +4,6 @@ import { html } from "./html.js";
 import { oneLine } from "./safe.js";
 import { isOver, STATUS, titleOf } from "./toolcard.js";
 
-/** @import { Seat } from "./types.js" */
-/** @import * as w from "./wire.js" */
-
 /** Characters of an answer that are read by themselves; the rest is there to be read. */
 const LONGEST = 1_500;
 

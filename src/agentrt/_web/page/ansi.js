@@ -1,8 +1,6 @@
 // What a program wrote to a terminal, as pieces of text with their style. Colours are kept, lines
 // that were written over are gone, and every other escape sequence is left out.
 
-/** @typedef {{ text: string, style: string }} Piece `style`: names of classes */
-
 /** CSI and OSC and DCS strings, other escapes, backspaces, lone carriage returns, line ends. */
 const CONTROL =
   /\x1b\[([0-?]*)[ -/]*([@-~])|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)|\x1b[ -/]*[0-~]?|\x9b([0-?]*)[ -/]*([@-~])|\r?\n|\r|\x08/g;

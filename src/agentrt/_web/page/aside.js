@@ -8,9 +8,6 @@ import { html, icon } from "./html.js";
 import { oneLine, running } from "./safe.js";
 import { field, fold, isOpen, setUi, ui } from "./store.js";
 
-/** @import * as w from "./wire.js" */
-/** @import { Seat } from "./types.js" */
-
 /** @param {{ seat: Seat, offline: boolean, reading: boolean }} props */
 export function Aside({ seat, offline, reading }) {
   const off = offline || reading;

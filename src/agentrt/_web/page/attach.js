@@ -6,9 +6,6 @@ import { html, icon } from "./html.js";
 import { oneLine } from "./safe.js";
 import { model, setUi, ui } from "./store.js";
 
-/** @import * as w from "./wire.js" */
-/** @import { Attachment } from "./types.js" */
-
 const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
 /** Bytes of a frame that are not content. */

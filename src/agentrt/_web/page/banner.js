@@ -6,8 +6,6 @@ import { html, icon } from "./html.js";
 import { oneLine, plain } from "./safe.js";
 import { here, model, setUi, ui } from "./store.js";
 
-/** @import { Seat } from "./types.js" */
-
 /** @param {{ seat: Seat | undefined }} props */
 export function Banner({ seat }) {
   const { link } = ui();

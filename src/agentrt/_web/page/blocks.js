@@ -1,20 +1,6 @@
 // Markdown into blocks: CommonMark with GitHub's tables and task lists. HTML is text like any other.
 // A block is a plain object; what stands in a line is `inline.js`'s business.
 
-/**
- * @typedef {{ type: "paragraph", text: string }
- *   | { type: "heading", depth: number, text: string }
- *   | { type: "code", text: string, language: string }
- *   | { type: "rule" }
- *   | { type: "quote", blocks: Block[] }
- *   | { type: "list", start: number | null, loose: boolean, items: Item[] }
- *   | { type: "table", align: string[], head: string[], rows: string[][] }} Block
- */
-
-/** @typedef {{ checked: boolean | null, blocks: Block[] }} Item `checked`: null without a box */
-
-/** The addresses that the text defines for its links, by their names. @typedef {Map<string, string>} References */
-
 /** Lists and quotes may be nested this deep; what is deeper is text. */
 const DEEPEST = 24;
 
@@ -53,10 +39,10 @@ export function linesOf(text) {
  * @param {References} references is added to
  * @param {(end: number) => void} [onBlock] told, behind each block, which line is next
  * @param {number} [depth]
- * @returns {Block[]}
+ * @returns {MarkdownBlock[]}
  */
 export function parse(lines, references, onBlock, depth = 0) {
-  /** @type {Block[]} */
+  /** @type {MarkdownBlock[]} */
   const blocks = [];
   let at = 0;
   while (at < lines.length) {
@@ -81,7 +67,7 @@ export function parse(lines, references, onBlock, depth = 0) {
  * @param {number} at
  * @param {References} references
  * @param {number} depth
- * @returns {[Block | null, number]}
+ * @returns {[MarkdownBlock | null, number]}
  */
 function next(lines, at, references, depth) {
   const line = lines[at];
@@ -125,7 +111,7 @@ function interrupts(line, depth) {
   return Boolean(begins) || QUOTE.test(line);
 }
 
-/** @type {(lines: readonly string[], at: number, depth: number) => [Block, number]} */
+/** @type {(lines: readonly string[], at: number, depth: number) => [MarkdownBlock, number]} */
 function paragraph(lines, at, depth) {
   const text = [lines[at].trimStart()];
   let end = at + 1;
@@ -141,7 +127,7 @@ function paragraph(lines, at, depth) {
   return [{ type: "paragraph", text: text.join("\n").trimEnd() }, end];
 }
 
-/** @type {(lines: readonly string[], at: number, fence: RegExpMatchArray) => [Block, number]} */
+/** @type {(lines: readonly string[], at: number, fence: RegExpMatchArray) => [MarkdownBlock, number]} */
 function fenced(lines, at, fence) {
   const mark = fence[1];
   const margin = indent(lines[at]);
@@ -161,7 +147,7 @@ function fenced(lines, at, fence) {
   return [{ type: "code", text: text.join("\n"), language: fence[2].split(/\s/, 1)[0] }, end];
 }
 
-/** @type {(lines: readonly string[], at: number) => [Block, number]} */
+/** @type {(lines: readonly string[], at: number) => [MarkdownBlock, number]} */
 function indented(lines, at) {
   let end = at;
   for (let probe = at; probe < lines.length; probe++) {
@@ -173,7 +159,7 @@ function indented(lines, at) {
   return [{ type: "code", text: text.join("\n"), language: "" }, end];
 }
 
-/** @type {(lines: readonly string[], at: number, references: References, depth: number) => [Block, number]} */
+/** @type {(lines: readonly string[], at: number, references: References, depth: number) => [MarkdownBlock, number]} */
 function quote(lines, at, references, depth) {
   const inner = new Inner(depth);
   let end = at;
@@ -217,11 +203,11 @@ class Inner {
   }
 }
 
-/** @type {(lines: readonly string[], at: number, references: References, depth: number) => [Block, number]} */
+/** @type {(lines: readonly string[], at: number, references: References, depth: number) => [MarkdownBlock, number]} */
 function list(lines, at, references, depth) {
   const first = /** @type {RegExpMatchArray} */ (lines[at].match(MARKER));
   const kind = first[2].slice(-1);
-  /** @type {Item[]} */
+  /** @type {Extract<MarkdownBlock, { type: "list" }>["items"]} */
   const items = [];
   let loose = false;
   let end = at;
@@ -278,7 +264,7 @@ function cells(row) {
   return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
 }
 
-/** @type {(lines: readonly string[], at: number) => [Block, number] | null} */
+/** @type {(lines: readonly string[], at: number) => [MarkdownBlock, number] | null} */
 function tableAt(lines, at) {
   const [first = "", second = ""] = [lines[at], lines[at + 1]];
   if (!first.includes("|") || !COLUMNS.test(second)) return null;

@@ -5,8 +5,6 @@ import { html, instead } from "./html.js";
 import { oneLine } from "./safe.js";
 import { field, model, setUi, ui } from "./store.js";
 
-/** @import { Completion, Seat } from "./types.js" */
-
 const OPTIONS = 8;
 
 /**

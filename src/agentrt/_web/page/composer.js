@@ -7,9 +7,6 @@ import { wordsOf } from "./content.js";
 import { html, icon, instead, valued } from "./html.js";
 import { field, model, seat, setUi, ui } from "./store.js";
 
-/** @import * as w from "./wire.js" */
-/** @import { Seat } from "./types.js" */
-
 /** @type {() => string} */
 const key = () => ui().session ?? "";
 

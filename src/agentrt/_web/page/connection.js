@@ -1,10 +1,6 @@
 // The WebSocket: it comes back by itself, and each command is carried out once, however often the
 // connection breaks. It knows nothing of what the frames mean.
 
-/** @import * as w from "./wire.js" */
-
-/** @import { Link, Wiring } from "./types.js" */
-
 /** Milliseconds between two attempts, at first and at most. */
 const DELAY = 250;
 const LONGEST = 5_000;

@@ -6,8 +6,6 @@ import { html, memo, Still } from "./html.js";
 import { anchor, code, Growing } from "./markdown.js";
 import { dataUrl, oneLine, running } from "./safe.js";
 
-/** @import * as w from "./wire.js" */
-
 /** Characters of a terminal's output, from its end, that are shown. */
 const TERMINAL = 40_000;
 

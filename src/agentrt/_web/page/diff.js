@@ -5,13 +5,9 @@ import { within } from "./format.js";
 import { html, memo } from "./html.js";
 import { oneLine, running } from "./safe.js";
 
-/** @import * as w from "./wire.js" */
-
 /** Lines that are shown at first, and what may be compared at all. */
 const SHOWN = 400;
 const LARGEST = 2_000_000;
-
-/** @typedef {{ sign: " " | "+" | "-", text: string, before: number | null, after: number | null }} Line */
 
 /**
  * @param {string} before

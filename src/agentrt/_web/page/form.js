@@ -3,9 +3,6 @@
 import { html, instead } from "./html.js";
 import { oneLine } from "./safe.js";
 
-/** @import * as w from "./wire.js" */
-/** @import { Decision } from "./types.js" */
-
 /** @typedef {{ value: unknown, label: string }} Choice */
 
 /** @type {(schema: w.Schema) => Choice[]} */

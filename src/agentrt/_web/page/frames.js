@@ -1,7 +1,5 @@
 // The newest frames, as they went over the wire, for whoever wants to see them.
 
-/** @import { Raw } from "./types.js" */
-
 const COUNT = 400;
 const SIZE = 4_000;
 

@@ -6,9 +6,6 @@ import { html, icon, valued } from "./html.js";
 import { oneLine } from "./safe.js";
 import { setUi, ui } from "./store.js";
 
-/** @import * as w from "./wire.js" */
-/** @import { Seat } from "./types.js" */
-
 /** @type {Record<w.Phase, string>} */
 export const PHASES = {
   starting: "starting",

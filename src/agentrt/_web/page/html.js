@@ -2,13 +2,11 @@
 
 import { Component, h, htm } from "./vendor/libraries.js";
 
-/** @import { ComponentChildren } from "./vendor/libraries.js" */
-
 export const html = htm.bind(h);
 
 /** A component that is drawn again only if one of its properties is another object. */
 export class Still extends Component {
-  /** @type {(props: any) => ComponentChildren} */
+  /** @type {(props: any) => Shown} */
   render(_props) {
     return null;
   }
@@ -23,7 +21,7 @@ export class Still extends Component {
 /**
  * The same, of a function.
  * @template P
- * @param {(props: P) => ComponentChildren} draw
+ * @param {(props: P) => Shown} draw
  */
 export const memo = (draw) =>
   class extends Still {
@@ -31,8 +29,6 @@ export const memo = (draw) =>
       return draw(/** @type {P} */ (this.props));
     }
   };
-
-/** @typedef {(event: any) => void} Handler */
 
 /** @type {(use: (value: string) => void) => Handler} */
 export const valued = (use) => (event) => use(event.target.value);

@@ -3,22 +3,6 @@
 
 import { nameOf } from "./blocks.js";
 
-/** @import { References } from "./blocks.js" */
-
-/**
- * @typedef {string
- *   | { type: "strong" | "em" | "del", children: Span[] }
- *   | { type: "code", text: string }
- *   | { type: "link", href: string, children: Span[] }
- *   | { type: "image", href: string, children: Span[] }
- *   | { type: "break" }} Span
- */
-
-/**
- * A run of `*`, `_` or `~` that may begin or end something.
- * @typedef {{ mark: string, count: number, whole: number, opens: boolean, closes: boolean, at: number }} Run
- */
-
 /** Characters that are looked through, and runs and brackets that are kept in mind: whatever is
  *  longer than any prose is text. */
 const LONGEST = 50_000;

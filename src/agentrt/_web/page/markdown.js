@@ -6,10 +6,6 @@ import { html } from "./html.js";
 import { parseInline } from "./inline.js";
 import { link, running } from "./safe.js";
 
-/** @import { Block, References } from "./blocks.js" */
-/** @import { Span } from "./inline.js" */
-/** @import { ComponentChildren } from "./vendor/libraries.js" */
-
 /** Characters of a block up to which it is parsed anew for each piece that comes; a larger one when
  *  it has doubled. So the time it takes grows as the text does, and not as its square. */
 const LARGE = 8_000;
@@ -26,10 +22,10 @@ export class Growing {
   constructor() {
     /** The text, what is known of it for good, and where that ends. */
     this.text = "";
-    /** @type {ComponentChildren[]} */
+    /** @type {Shown[]} */
     this.done = [];
     this.start = 0;
-    /** What was shown of the rest, and how much of it that was. @type {ComponentChildren[]} */
+    /** What was shown of the rest, and how much of it that was. @type {Shown[]} */
     this.last = [];
     this.parsed = 0;
     /** @type {References} */
@@ -40,7 +36,7 @@ export class Growing {
    * The blocks of a text that is, but for what came behind it, the one of the last call.
    * @param {string} text
    * @param {boolean} over whether nothing will come behind it
-   * @returns {ComponentChildren[]}
+   * @returns {Shown[]}
    */
   show(text, over) {
     if (!text.startsWith(this.text) || (over && this.references.size)) this.reset();
@@ -86,15 +82,15 @@ function openFence(text) {
 }
 
 /**
- * @param {Block} block
+ * @param {MarkdownBlock} block
  * @param {number} key
  * @param {References} references
- * @returns {ComponentChildren}
+ * @returns {Shown}
  */
 function draw(block, key, references) {
   /** @param {string} text */
   const inline = (text) => parseInline(text, references).map(span);
-  /** @param {readonly Block[]} blocks */
+  /** @param {readonly MarkdownBlock[]} blocks */
   const nested = (blocks) => blocks.map((each, index) => draw(each, index, references));
   switch (block.type) {
     case "paragraph":
@@ -120,7 +116,7 @@ function draw(block, key, references) {
         : html`<ol key=${key} start=${block.start}>${items}</ol>`;
     }
     case "table": {
-      /** @type {(row: readonly string[], tag: string) => ComponentChildren} */
+      /** @type {(row: readonly string[], tag: string) => Shown} */
       const cells = (row, tag) =>
         row.map((cell, at) => html`<${tag} key=${at} class=${block.align[at] && `to-${block.align[at]}`}>${inline(cell)}<//>`);
       return html`<div class="table" key=${key} tabindex="0" role="group" aria-label="table"><table>
@@ -131,7 +127,7 @@ function draw(block, key, references) {
   }
 }
 
-/** @type {(each: Span) => ComponentChildren} */
+/** @type {(each: Span) => Shown} */
 function span(each) {
   if (typeof each === "string") return running(each);
   switch (each.type) {
@@ -148,18 +144,18 @@ function span(each) {
   }
 }
 
-/** @type {(text: string) => ComponentChildren} a block that is not looked into */
+/** @type {(text: string) => Shown} a block that is not looked into */
 const raw = (text) => html`<div class="raw" key="raw">${parts(text)}</div>`;
 
 /**
  * A long text in parts of whole lines: only those in sight are laid out, and only the last grows.
  * @param {string} text
- * @returns {ComponentChildren[]}
+ * @returns {Shown[]}
  */
 function parts(text) {
   const all = running(text.slice(0, SHOWN));
   if (all.length < 2 * PART) return [all];
-  /** @type {ComponentChildren[]} */
+  /** @type {Shown[]} */
   const out = [];
   for (let at = 0, end = 0; at < all.length; at = end) {
     end = all.indexOf("\n", at + PART) + 1 || all.length;
@@ -188,7 +184,7 @@ export function code(text, language, key) {
 /**
  * A link that leads away, or words that only look like one.
  * @param {string} address
- * @param {ComponentChildren[]} words
+ * @param {Shown[]} words
  */
 export function anchor(address, words) {
   const href = link(address);

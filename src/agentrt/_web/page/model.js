@@ -2,9 +2,6 @@
 
 import { fromSnapshot, reduce } from "./reduce.js";
 
-/** @import * as w from "./wire.js" */
-/** @import { Answered, Model, Note, Seat, Times } from "./types.js" */
-
 /** How many notes are kept to be read again. */
 const NOTES = 20;
 

@@ -4,8 +4,6 @@ import { Connection } from "./connection.js";
 import { EMPTY, take } from "./model.js";
 import { plain, running } from "./safe.js";
 
-/** @import * as w from "./wire.js" */
-
 let model = EMPTY;
 let session = "";
 let told = "";

@@ -11,10 +11,6 @@ import { anchor, code } from "./markdown.js";
 import { asJson, oneLine, plain } from "./safe.js";
 import { field, here, setUi, ui } from "./store.js";
 
-/** @import * as w from "./wire.js" */
-/** @import { Decision, Seat } from "./types.js" */
-/** @import { ComponentChildren } from "./vendor/libraries.js" */
-
 /** Milliseconds for which a question that has just come up takes no answer: whoever was about to
  *  press a key or a button meant something else. */
 export const GUARD = 500;
@@ -122,7 +118,7 @@ class Question extends Component {
   }
 }
 
-/** @type {(item: w.Item, cwd: string) => ComponentChildren} what the question is about */
+/** @type {(item: w.Item, cwd: string) => Shown} what the question is about */
 function Subject(item, cwd) {
   const { input, content = [] } = item.tool ?? {};
   const diffs = content.filter((part) => part.type === "diff");
@@ -142,7 +138,7 @@ function commandOf(input) {
   return Array.isArray(command) ? command.map(String).join(" ") : null;
 }
 
-/** @type {(detail: unknown, item: w.Item | undefined, cwd: string) => ComponentChildren} */
+/** @type {(detail: unknown, item: w.Item | undefined, cwd: string) => Shown} */
 function Detail(detail, item, cwd) {
   if (detail == null) return null;
   if (typeof detail === "string") return html`<p class="verbatim">${plain(detail)}</p>`;

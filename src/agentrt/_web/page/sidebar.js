@@ -7,8 +7,6 @@ import { html, icon, instead } from "./html.js";
 import { oneLine } from "./safe.js";
 import { field, model, setUi, ui } from "./store.js";
 
-/** @import * as w from "./wire.js" */
-
 const WORKING = new Set(["running", "waiting", "cancelling"]);
 
 /** @param {{ offline: boolean, reading: boolean }} props */

@@ -3,8 +3,6 @@
 
 import { EMPTY } from "./model.js";
 
-/** @import { Model, Ui } from "./types.js" */
-
 /** @type {{ model: Model, ui: Ui }} */
 const store = {
   model: EMPTY,

@@ -8,10 +8,6 @@ import { code } from "./markdown.js";
 import { asJson, oneLine } from "./safe.js";
 import { fold } from "./store.js";
 
-/** @import * as w from "./wire.js" */
-/** @import { Times } from "./types.js" */
-/** @import { ComponentChildren } from "./vendor/libraries.js" */
-
 /** Seconds after which it is worth saying that a tool says nothing. */
 const SILENT = 60;
 
@@ -43,7 +39,7 @@ export const titleOf = (item) => oneLine(item.tool?.title || item.tool?.name) ||
  * @property {number} now
  * @property {boolean | undefined} open as chosen by hand
  * @property {string} cwd
- * @property {ComponentChildren} children what a sub-agent did for it
+ * @property {Shown} children what a sub-agent did for it
  */
 
 export const ToolCard = memo(
@@ -77,12 +73,12 @@ export const ToolCard = memo(
   },
 );
 
-/** @type {(locations: readonly w.Location[], cwd: string) => ComponentChildren} */
+/** @type {(locations: readonly w.Location[], cwd: string) => Shown} */
 const Locations = (locations, cwd) =>
   locations.length > 0 &&
   html`<p class="locations">${locations.slice(0, 20).map(({ path, line }) => html`<code>${oneLine(within(path, cwd))}${line != null ? `:${line}` : ""}</code> `)}</p>`;
 
-/** @type {(item: w.Item, content: readonly w.ToolContent[], cwd: string) => ComponentChildren} */
+/** @type {(item: w.Item, content: readonly w.ToolContent[], cwd: string) => Shown} */
 function Parts(item, content, cwd) {
   const parts = content.map((part, index) => {
     switch (part.type) {
@@ -99,6 +95,6 @@ function Parts(item, content, cwd) {
   return [item.text && html`<${Terminal} key="text" text=${item.text} />`, parts];
 }
 
-/** @type {(name: string, title: string, value: unknown) => ComponentChildren} */
+/** @type {(name: string, title: string, value: unknown) => Shown} */
 const Fold = (name, title, value) =>
   html`<details class=${`fold ${name}`}><summary>${title}</summary>${code(asJson(value) ?? "", "json")}</details>`;

@@ -1,7 +1,5 @@
 // The tools that this page runs for the agents of the sessions that it opens.
 
-/** @import * as w from "./wire.js" */
-
 /** @type {{ name: string, description: string, input_schema: object, run: () => unknown }[]} */
 const OFFERED = [
   {

@@ -8,10 +8,6 @@ import { oneLine } from "./safe.js";
 import { fold, isOpen, setUi, ui } from "./store.js";
 import { isOver, ToolCard } from "./toolcard.js";
 
-/** @import * as w from "./wire.js" */
-/** @import { Seat, Times } from "./types.js" */
-/** @import { ComponentChildren } from "./vendor/libraries.js" */
-
 /** How many more items "earlier" shows. */
 const MORE = 300;
 
@@ -95,7 +91,7 @@ function tree(items) {
  */
 function rows(seat, items, children, cwd) {
   const { turns } = seat.view;
-  /** @type {ComponentChildren[]} */
+  /** @type {Shown[]} */
   const out = [];
   items.forEach((item, index) => {
     const before = items[index - 1];
@@ -116,7 +112,7 @@ function rows(seat, items, children, cwd) {
  * @param {w.Item} item
  * @param {ReadonlyMap<string, readonly w.Item[]>} children
  * @param {string} cwd
- * @returns {ComponentChildren}
+ * @returns {Shown}
  */
 function Row(seat, item, children, cwd) {
   const times = seat.times.get(item.id);

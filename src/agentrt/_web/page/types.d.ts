@@ -1,17 +1,27 @@
-// What the page keeps, and what its modules hand to each other. The shapes of the protocol are in
-// wire.d.ts; what a session looks like (`View`) is in reduce.js.
+// What the page keeps, and what its modules hand to each other: known in all of them, as are the
+// shapes of the protocol, which are in wire.d.ts and called `w.Item` and so on.
 
-import type * as w from "./wire.js";
-import type { View } from "./reduce.js";
+import type { ComponentChildren } from "./vendor/libraries.js";
+import type { View as Folded } from "./reduce.js";
+
+declare global {
+
+/** What a session looks like. */
+type View = Folded;
+
+/** What a component may draw. */
+type Shown = ComponentChildren;
+
+type Handler = (event: any) => void;
 
 /** When something of an item was seen: seconds since the epoch, of this browser's clock. */
-export interface Times { opened: number; heard: number; closed?: number }
+interface Times { opened: number; heard: number; closed?: number }
 
 /** A question that is closed, as far as it is worth saying. */
-export interface Answered { request: string; title: string; words: string; by: string }
+interface Answered { request: string; title: string; words: string; by: string }
 
 /** A session that is, or was, attached. */
-export interface Seat {
+interface Seat {
   epoch: string;
   seq: number;
   view: View;
@@ -23,10 +33,10 @@ export interface Seat {
   gone: boolean;
 }
 
-export interface Note { id: number; level: "info" | "warning" | "error"; text: string }
+interface Note { id: number; level: "info" | "warning" | "error"; text: string }
 
 /** All that the server has said. */
-export interface Model {
+interface Model {
   server: { name: string; role: "controller" | "viewer"; beat: number; largest: number } | null;
   agents: readonly w.AgentInfo[];
   sessions: readonly w.Summary[];
@@ -40,7 +50,7 @@ export interface Model {
 }
 
 /** How the connection stands. `refused`: the server does not let this browser in. */
-export interface Link {
+interface Link {
   status: "connecting" | "open" | "lost" | "refused";
   /** When the server was last heard, in seconds since the epoch. */
   heard: number;
@@ -48,7 +58,7 @@ export interface Link {
 }
 
 /** What a connection asks of its page, and tells it. */
-export interface Wiring {
+interface Wiring {
   /** The fields of the first frame, beside `id` and `client`. */
   hello(): object;
   onFrames(frames: w.Frame[]): void;
@@ -57,13 +67,13 @@ export interface Wiring {
 }
 
 /** A frame as it went over the wire. */
-export interface Raw { id: number; at: number; direction: "in" | "out"; text: string }
+interface Raw { id: number; at: number; direction: "in" | "out"; text: string }
 
 /** A file that will go with the next prompt. */
-export interface Attachment { name: string; size: number; block: w.Block }
+interface Attachment { name: string; size: number; block: w.Block }
 
 /** What is offered for the words that begin at `start`. */
-export interface Completion {
+interface Completion {
   words: string;
   start: number;
   end: number;
@@ -71,7 +81,7 @@ export interface Completion {
 }
 
 /** What this person has opened, chosen and typed here. */
-export interface Ui {
+interface Ui {
   link: Link;
   /** The session that is shown. */
   session: string | null;
@@ -106,4 +116,38 @@ export interface Ui {
   theme: "system" | "light" | "dark";
 }
 
-export type Decision = { option: string } | { content: object } | { cancel: true };
+type Decision = { option: string } | { content: object } | { cancel: true };
+
+/** A block of Markdown. */
+type MarkdownBlock =
+  | { type: "paragraph"; text: string }
+  | { type: "heading"; depth: number; text: string }
+  | { type: "code"; text: string; language: string }
+  | { type: "rule" }
+  | { type: "quote"; blocks: MarkdownBlock[] }
+  /** `loose`: with room between its items. `checked`: null without a box. */
+  | { type: "list"; start: number | null; loose: boolean;
+      items: { checked: boolean | null; blocks: MarkdownBlock[] }[] }
+  | { type: "table"; align: string[]; head: string[]; rows: string[][] };
+
+/** The addresses that a text defines for its links, by their names. */
+type References = Map<string, string>;
+
+/** What stands in a line of Markdown. */
+type Span =
+  | string
+  | { type: "strong" | "em" | "del"; children: Span[] }
+  | { type: "code"; text: string }
+  | { type: "link" | "image"; href: string; children: Span[] }
+  | { type: "break" };
+
+/** A run of `*`, `_` or `~` that may begin or end something. */
+interface Run { mark: string; count: number; whole: number; opens: boolean; closes: boolean; at: number }
+
+/** What a program wrote in one style, which is the names of classes. */
+interface Piece { text: string; style: string }
+
+/** A line of a diff, with its numbers before and after. */
+interface Line { sign: " " | "+" | "-"; text: string; before: number | null; after: number | null }
+
+}

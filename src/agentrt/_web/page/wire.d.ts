@@ -1,6 +1,8 @@
 // The shapes of `agentrt.v1` (docs/browser-protocol.md). A field that is absent has its default:
 // no text, an empty list, null, false.
 
+export as namespace w;
+
 export type Phase = "starting" | "idle" | "running" | "waiting" | "cancelling" | "closed" | "dead";
 export type ItemType = "user" | "text" | "thought" | "tool" | "notice" | "task";
 export type ItemStatus =
