@@ -10,11 +10,11 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pyte
-from program import COMMAND, FAST_DEMO, PATIENCE, SIZE, Program, Terminal, on_terminal
+from program import COMMAND, FAST_DEMO, PATIENCE, SIZE, Program, T, Terminal, on_terminal
 
 READY = r"● ready"
 """The line below the prompt while nothing runs."""
@@ -111,12 +111,16 @@ class Screen(Terminal):
 
 
 @contextmanager
-def on_screen(program: Program, *arguments: str) -> Iterator[Screen]:
+def on_screen(
+    program: Program,
+    *arguments: str,
+    kind: Callable[[int, subprocess.Popen[bytes]], T] = Screen,  # type: ignore[assignment]
+) -> Iterator[T]:
     """The program on a screen."""
     env = {k: v for k, v in program.env.items() if k != "AGENTRT_TERMINAL_PLAIN"}
     env["TERM"] = "xterm-256color"
     command = [*COMMAND, *arguments]
-    with on_terminal(command, Screen, cwd=program.folder, env=env) as screen:
+    with on_terminal(command, kind, cwd=program.folder, env=env) as screen:
         yield screen
 
 

@@ -47,7 +47,10 @@ async def converse(setup: Setup) -> int:
 def _has_screen() -> bool:
     if not (os.isatty(0) and os.isatty(1)) or os.environ.get("TERM", "dumb") == "dumb":
         return False
-    return all(importlib.util.find_spec(name) for name in ("prompt_toolkit", "rich"))
+    try:
+        return all(importlib.util.find_spec(name) for name in ("prompt_toolkit", "rich"))
+    except ModuleNotFoundError:
+        return False
 
 
 async def converse_in_lines(setup: Setup) -> int:

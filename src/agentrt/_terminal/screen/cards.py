@@ -99,11 +99,18 @@ class Card:
             ("", one_line(self.title, room)),
             ("dim", f"{inside}{took}{waits}\n"),
         ]
-        recent = plain("".join(self._streamed[-RECENT:])[-width:])
-        last = next((x for x in reversed(recent.splitlines()) if x.strip()), "")
-        if last:
+        if last := self._last_line(width):
             shown.append(("dim", f"  │ {last[: max(10, width - 5)]}\n"))
         return shown
+
+    def _last_line(self, width: int) -> str:
+        """The last line of its output, as far as it is known."""
+        recent = "".join(self._streamed[-RECENT:])
+        if not recent:
+            texts = [part for part in self.tool.content if isinstance(part, ToolText)]
+            recent = plain_text([texts[-1].content]) if texts else ""
+        lines = plain(recent[-2 * width :]).splitlines()
+        return next((x for x in reversed(lines) if x.strip() and not x.startswith("```")), "")
 
     # --- as it is printed when it is over
 

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 from prompt_toolkit.application import Application, get_app
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import Completer
+from prompt_toolkit.completion import CompleteEvent, Completer
 from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import AnyFormattedText
 from prompt_toolkit.history import History
@@ -85,6 +85,7 @@ class Interface:
     def __init__(self, listener: Listener, history: History, completer: Completer) -> None:
         self.listener = listener
         self.live = Live()
+        self._completer = completer
         self.post: Callable[..., None]
         """Has something called on Trio's side. Set by the screen."""
         self.draft = Buffer(
@@ -179,7 +180,7 @@ class Interface:
     def offer(self, text: str) -> None:
         """Begin a command whose argument is to be chosen."""
         self.set_draft(text)
-        self.draft.start_completion(select_first=True)
+        self.complete()
 
     def forget_draft(self) -> None:
         """Empty the prompt; the history has what was in it."""
@@ -232,6 +233,17 @@ class Interface:
         get_app().invalidate()
 
     # --- completion
+
+    def complete(self) -> None:
+        """Complete now, not when what is offered while typing has been found."""
+        found = list(
+            self._completer.get_completions(self.draft.document, CompleteEvent(text_inserted=False))
+        )
+        if len(found) == 1:
+            self.draft.apply_completion(found[0])
+        elif found:
+            self.draft._set_completions(found)
+            self.draft.go_to_completion(0)
 
     def _completions(self) -> Fragments:
         state = self.draft.complete_state

@@ -40,6 +40,13 @@ def bindings(interface: Interface) -> KeyBindings:
     def _newline(event: KeyPressEvent) -> None:
         draft.newline(copy_margin=False)
 
+    @keys.add("tab", filter=writing & ~is_searching)
+    def _complete(event: KeyPressEvent) -> None:
+        if draft.complete_state is not None:
+            draft.complete_next()
+        else:
+            interface.complete()
+
     @keys.add("enter", filter=answering)
     @keys.add("c-j", filter=answering)
     def _answer(event: KeyPressEvent) -> None:

@@ -41,6 +41,8 @@ class Shell:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        if self._stops:
+            self._signal(signal.SIGINT)  # the key was faster
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._read, process)
