@@ -16,7 +16,7 @@ export const connection = new Connection({
   onFrames(frames) {
     setModel(take(model(), frames, Date.now() / 1000));
     settle();
-    answerCalls(frames, send);
+    answerCalls(frames, model(), send);
   },
   onLink: (link) => setUi({ link }),
   onRaw: recordFrame,
@@ -83,10 +83,7 @@ export async function send(type, fields) {
 /** @param {object} fields */
 const ofSession = (fields) => ({ session: ui().session, ...fields });
 
-/**
- * @param {w.Block[]} content
- * @param {"queue" | "interrupt" | "steer"} when
- */
+/** @param {w.Block[]} content @param {"queue" | "interrupt" | "steer"} when */
 export const prompt = (content, when) => send("prompt", ofSession({ content, when }));
 
 export function stop() {
@@ -99,10 +96,7 @@ export const stopAll = () => send("stop_all", {});
 /** @param {string} task */
 export const stopTask = (task) => send("task", ofSession({ op: "stop", task }));
 
-/**
- * @param {string} request
- * @param {Decision} answer
- */
+/** @param {string} request @param {Decision} answer */
 export async function answer(request, answer) {
   const answering = here(request);
   setUi({ answering });

@@ -5,10 +5,7 @@
 const CONTROL =
   /\x1b\[([0-?]*)[ -/]*([@-~])|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)|\x1b[ -/]*[0-~]?|\x9b([0-?]*)[ -/]*([@-~])|\r?\n|\r|\x08/g;
 
-/**
- * @param {string} text
- * @returns {Piece[]}
- */
+/** @param {string} text @returns {Piece[]} */
 export function pieces(text) {
   /** @type {Piece[]} */
   const done = [];
@@ -76,10 +73,7 @@ class Style {
       .join(" ");
   }
 
-  /**
-   * @param {string} parameters with semicolons between
-   * @returns {Style}
-   */
+  /** @param {string} parameters with semicolons between @returns {Style} */
   after(parameters) {
     let { front, back } = this;
     const marks = new Set(this.marks);

@@ -51,7 +51,6 @@ function App() {
 }
 
 function draw() {
-  document.documentElement.dataset.theme = ui().theme;
   document.title = titled();
   render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("page")));
 }
@@ -100,9 +99,6 @@ export function start() {
     const session = decodeURIComponent(location.hash.match(/^#\/s\/(.+)$/)?.[1] ?? "");
     if (model().sessions.some((each) => each.session === session)) choose(session);
   });
-  const theme = localStorage.getItem("theme");
-  if (theme === "light" || theme === "dark") setUi({ theme });
-  listen(() => localStorage.setItem("theme", ui().theme));
   setInterval(tick, 1000);
   connection.start();
   draw();

@@ -105,10 +105,7 @@ export class Connection {
     for (const { text } of this.pending.values()) this.write(text);
   }
 
-  /**
-   * @param {number} code
-   * @param {string} reason
-   */
+  /** @param {number} code @param {string} reason */
   closed(code, reason) {
     this.socket = null;
     for (const [id, command] of this.pending) {
@@ -153,10 +150,7 @@ export class Connection {
     }
   }
 
-  /**
-   * @param {Link["status"]} status
-   * @param {string} reason
-   */
+  /** @param {Link["status"]} status @param {string} reason */
   say(status, reason) {
     this.link = { status, heard: this.link.heard, reason };
     this.wiring.onLink(this.link);

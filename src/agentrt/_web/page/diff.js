@@ -1,6 +1,6 @@
 // A file before and after, line by line.
 
-import { structuredPatch } from "./vendor/libraries.js";
+import { diffLines } from "./vendor/libraries.js";
 import { within } from "./format.js";
 import { html, memo } from "./html.js";
 import { oneLine, running } from "./safe.js";
@@ -8,6 +8,9 @@ import { oneLine, running } from "./safe.js";
 /** Lines that are shown at first, and what may be compared at all. */
 const SHOWN = 400;
 const LARGEST = 2_000_000;
+
+/** The lines that are shown about one that differs. */
+const AROUND = [-3, -2, -1, 0, 1, 2, 3];
 
 /**
  * @param {string} before
@@ -17,21 +20,27 @@ const LARGEST = 2_000_000;
  */
 export function hunks(before, after) {
   if (before.length + after.length > LARGEST) return null;
-  const patch = structuredPatch("", "", before, after, "", "", { context: 3, timeout: 500 });
-  if (!patch) return null;
-  return patch.hunks.map((hunk) => {
-    let [old, now] = [hunk.oldStart, hunk.newStart];
-    /** @type {Line[]} */
-    const lines = [];
-    for (const line of hunk.lines) {
-      const sign = line[0];
-      const text = line.slice(1);
-      if (sign === " ") lines.push({ sign, text, before: old++, after: now++ });
-      else if (sign === "-") lines.push({ sign, text, before: old++, after: null });
-      else if (sign === "+") lines.push({ sign, text, before: null, after: now++ });
-    }
-    return lines;
+  const changes = diffLines(before, after, { timeout: 500 });
+  if (!changes) return null;
+  let [old, now] = [1, 1];
+  /** @type {Line[]} */
+  const lines = changes.flatMap(({ added, removed, value }) =>
+    value.replace(/\n$/, "").split("\n").map((text) => ({
+      sign: added ? "+" : removed ? "-" : " ",
+      text,
+      before: added ? null : old++,
+      after: removed ? null : now++,
+    })),
+  );
+  const near = new Set(lines.flatMap(({ sign }, at) => (sign === " " ? [] : AROUND.map((step) => at + step))));
+  /** @type {Line[][]} */
+  const parts = [];
+  lines.forEach((line, at) => {
+    if (!near.has(at)) return;
+    if (!near.has(at - 1)) parts.push([]);
+    parts[parts.length - 1].push(line);
   });
+  return parts;
 }
 
 /** @type {(parts: Line[][] | null) => string} */

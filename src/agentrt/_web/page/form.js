@@ -39,10 +39,7 @@ export function FormFields({ form, give }) {
   </form>`;
 }
 
-/**
- * @param {w.Schema} schema
- * @param {FormDataEntryValue[]} given
- */
+/** @param {w.Schema} schema @param {FormDataEntryValue[]} given */
 function read(schema, given) {
   const choices = choicesOf(schema.type === "array" ? (schema.items ?? {}) : schema);
   if (schema.type === "array") return given.map((each) => choices[Number(each)]?.value);

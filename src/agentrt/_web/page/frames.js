@@ -10,10 +10,7 @@ let counted = 0;
 /** @type {() => readonly Raw[]} */
 export const frames = () => kept;
 
-/**
- * @param {"in" | "out"} direction
- * @param {string} text
- */
+/** @param {"in" | "out"} direction @param {string} text */
 export function recordFrame(direction, text) {
   const cut = text.length > SIZE ? `${text.slice(0, SIZE)} … (${text.length} characters)` : text;
   kept.push({ id: ++counted, at: Date.now() / 1000, direction, text: cut });

@@ -59,7 +59,6 @@ function Meter({ usage }) {
 export function Settings({ seat, offline, reading }) {
   const modes = seat?.view.modes;
   const off = offline || reading;
-  const { theme } = ui();
   return html`<div class="settings">
     ${modes && Choice("mode", "Mode", modes.modes, modes.mode, off, setMode)}
     ${modes && Choice("model", "Model", modes.models, modes.model, off, setModelOf)}
@@ -72,7 +71,6 @@ export function Settings({ seat, offline, reading }) {
     )}
     ${!modes && html`<p class="hint">This agent has no settings.</p>`}
     <hr />
-    ${Choice("theme", "Colours", [{ id: "system", name: "as the system has them" }, { id: "light", name: "light" }, { id: "dark", name: "dark" }], theme, false, (value) => setUi({ theme: /** @type {any} */ (value) }))}
     ${"Notification" in window && Notification.permission === "default" && html`<button onClick=${() => Notification.requestPermission().then(() => setUi({}))}>Tell me when an agent waits for me</button>`}
     <button onClick=${() => setUi({ panel: "frames" })}>${icon("wire")}Show what goes over the wire</button>
   </div>`;

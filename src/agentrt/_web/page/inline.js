@@ -26,10 +26,7 @@ export function parseInline(text, references) {
 }
 
 class Scanner {
-  /**
-   * @param {string} text
-   * @param {References} references
-   */
+  /** @param {string} text @param {References} references */
   constructor(text, references) {
     this.text = text;
     this.references = references;

@@ -85,10 +85,7 @@ const permissions = (draft) =>
 /** @type {(draft: Draft) => Map<string, w.Task>} */
 const tasks = (draft) => (draft.view.tasks = draft.tasks ??= new Map(draft.view.tasks));
 
-/**
- * @param {Draft} draft
- * @param {w.Event} event
- */
+/** @param {Draft} draft @param {w.Event} event */
 function apply(draft, event) {
   const view = draft.view;
   switch (event.kind) {

@@ -63,8 +63,7 @@ export function link(address) {
   }
 }
 
-const IMAGES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"]);
-const SOUNDS = new Set(["audio/wav", "audio/x-wav", "audio/mpeg", "audio/ogg", "audio/mp4", "audio/webm", "audio/flac", "audio/aac"]);
+const SHOWN = /^(?:image\/(?:png|jpeg|gif|webp|avif)|audio\/[\w.+-]+)$/;
 
 /**
  * The data URL of a picture or a sound that came with the message, or null. (An SVG is a document,
@@ -73,9 +72,8 @@ const SOUNDS = new Set(["audio/wav", "audio/x-wav", "audio/mpeg", "audio/ogg", "
  * @param {string} data in base64
  */
 export function dataUrl(mimeType, data) {
-  const type = (mimeType.split(";")[0] ?? "").trim().toLowerCase();
-  if (!IMAGES.has(type) && !SOUNDS.has(type)) return null;
-  return /^[A-Za-z0-9+/=\s]+$/.test(data) ? `data:${type};base64,${data}` : null;
+  const type = mimeType.split(";")[0].trim().toLowerCase();
+  return SHOWN.test(type) && /^[\w+/=\s-]+$/.test(data) ? `data:${type};base64,${data}` : null;
 }
 
 /**

@@ -24,7 +24,6 @@ const store = {
     completing: null,
     atEnd: true,
     now: Date.now() / 1000,
-    theme: "system",
   },
 };
 

@@ -27,12 +27,17 @@ const answered = new Set();
 /**
  * Run the calls that some frames ask for. A call that is another client's is refused there.
  * @param {readonly w.Frame[]} frames
+ * @param {Model} model as it is behind these frames
  * @param {(type: string, fields: object) => void} send
  */
-export function answerCalls(frames, send) {
+export function answerCalls(frames, model, send) {
   for (const frame of frames) {
     if (frame.type === "event" && frame.event.kind === "item.opened") {
       answerCall(frame.session, frame.event.item, send);
+    } else if (frame.type === "event" && frame.event.kind === "item.updated") {
+      // What was told as the agent's may turn out to be a call of a client's tool.
+      const item = model.seats.get(frame.session)?.view.items.get(frame.event.item);
+      if (item) answerCall(frame.session, item, send);
     } else if (frame.type === "snapshot") {
       for (const item of frame.items) answerCall(frame.session, item, send);
     }

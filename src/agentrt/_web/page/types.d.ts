@@ -113,7 +113,6 @@ interface Ui {
   atEnd: boolean;
   /** Seconds since the epoch; moves only while something is being timed. */
   now: number;
-  theme: "system" | "light" | "dark";
 }
 
 type Decision = { option: string } | { content: object } | { cancel: true };

@@ -4,4 +4,4 @@
 export { Component, h, render } from "preact";
 export type { ComponentChildren, ComponentType, VNode } from "preact";
 export { default as htm } from "htm";
-export { structuredPatch } from "diff";
+export { diffLines } from "diff";
