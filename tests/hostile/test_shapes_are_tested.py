@@ -1,27 +1,70 @@
-"""The tables of `docs/` that map failures to tests name tests that exist."""
+"""The tables of `docs/` that map failures to tests are whole, and the tests that they name are
+run."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 TESTS = Path(__file__).parents[1]
-PAGES = sorted((TESTS.parent / "docs").glob("*.md"))
+DOCS = TESTS.parent / "docs"
+
+SHAPES = {
+    "failure-shapes.md": [
+        *(f"C{number}" for number in range(1, 24)),
+        *(str(number) for number in range(1, 49)),
+        *(f"F{number}" for number in range(1, 63)),
+        *(f"B{number}" for number in range(1, 14)),
+        *(f"S{number}" for number in range(1, 26)),
+    ],
+    "claude-shapes.md": [str(number) for number in range(1, 52)],
+    "security.md": [f"A{number}" for number in range(1, 27)],
+}
+"""Every shape, by the page that has it: what clients, brokers and users of agents met."""
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "`test_" in page.read_text()])
-def test_every_test_that_a_page_names_exists(page: Path) -> None:
-    named = set(re.findall(r"`(test_\w+)`", page.read_text()))
-    defined = set()
+def rows(page: str) -> list[list[str]]:
+    """The cells of a page's rows that begin with the number of a shape."""
+    text = (DOCS / page).read_text()
+    lines = re.findall(r"^\| ([A-Z]?\d+ \|.*) \|$", text, re.MULTILINE)
+    return [[cell.strip() for cell in line.split("|")] for line in lines]
+
+
+def named(text: str) -> set[str]:
+    return set(re.findall(r"`(test_\w+)`", text))
+
+
+@pytest.mark.parametrize("page", SHAPES)
+def test_every_shape_has_its_row(page: str) -> None:
+    assert [row[0] for row in rows(page)] == SHAPES[page]
+
+
+@pytest.mark.parametrize("page", SHAPES)
+def test_every_row_says_what_one_sees_and_names_a_test(page: str) -> None:
+    for row in rows(page):
+        assert all(row[:2]), row
+        assert named(row[-1]), row
+
+
+@pytest.mark.slow
+def test_every_test_that_a_page_names_is_run() -> None:
+    """At least pytest would: those of agents that are not installed here are skipped."""
+    wanted = set().union(*(named(page.read_text()) for page in DOCS.glob("*.md")))
+    assert wanted
+    files = {}
     for file in TESTS.rglob("test_*.py"):
-        functions = re.findall(r"^(?:async )?def (test_\w+)", file.read_text(), re.MULTILINE)
-        defined |= {file.stem, *functions}
-    assert named - defined == set()
-
-
-def test_every_row_of_the_second_table_is_there() -> None:
-    page = (TESTS.parent / "docs" / "failure-shapes.md").read_text()
-    rows = [int(number) for number in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)]
-    assert rows == list(range(1, 49))
+        for name in re.findall(r"^(?:async )?def (test_\w+)", file.read_text(), re.MULTILINE):
+            files.setdefault(name, file)
+    assert wanted - files.keys() - {file.stem for file in files.values()} == set()
+    chosen = sorted({str(files[name]) for name in wanted if name in files})
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    told = subprocess.run(
+        [*command, *chosen], cwd=TESTS.parent, capture_output=True, text=True, timeout=240
+    )
+    assert told.returncode == 0, told.stdout[-2000:] + told.stderr[-2000:]
+    collected = set(re.findall(r"::(test_\w+)", told.stdout))
+    assert {name for name in wanted if name in files} - collected == set()

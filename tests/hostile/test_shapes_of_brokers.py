@@ -15,6 +15,8 @@ import trio
 from msgspec.structs import replace
 
 import agentrt
+from agentrt._model.driver import TurnFinished
+from claude.rig import INIT, Rig, only, result, state
 
 from .bad_agent import Agent, Message, Tools
 from .kit import PATIENT, SHORT, Marks, bad_session, notices, outcomes, until, works
@@ -474,3 +476,16 @@ async def test_a_flood_of_a_hundred_thousand_notifications_is_nothing_special() 
         assert await notices(session) == []
         assert await outcomes(session) == ["completed"]
         await works(session)
+
+
+def test_f24_the_end_of_an_interrupt_need_not_have_a_result() -> None:
+    rig = Rig()
+    rig.start()
+    rig.prompt("go")
+    rig.feed(state("running"), INIT)
+    rig.do(rig.driver.cancel())
+    aborted = result("u1", subtype="error_during_execution", is_error=True)
+    for field in ("result", "terminal_reason", "stop_reason"):
+        del aborted[field]
+    finished = only(rig.feed(aborted, state("idle")), TurnFinished)
+    assert (finished.outcome, finished.error) == ("cancelled", None)
