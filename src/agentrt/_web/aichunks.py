@@ -40,10 +40,11 @@ REASONS: Final = {
 
 
 class _Part(Struct):
-    """A tool part as the client shows it. `asked`: the id of its newest approval, and `approved`
-    the answer to it. `own`: the client runs it. `said`: what it says, if it is one of this step:
-    the AI SDK changes no others."""
+    """A tool part as the client shows it, in which step. `asked`: the id of its newest approval,
+    and `approved` the answer to it. `own`: the client runs it. `said`: what it says, if it was said
+    in this stream."""
 
+    step: int
     over: bool = False
     asked: str | None = None
     approved: bool | None = None
@@ -65,11 +66,12 @@ class Message:
         self.turn = turn
         self.done = False
         """True when the stream is over: the turn has ended, or a question is to be answered."""
-        self._session = session
+        self._names = {"session": session, "turn": turn}
         self._state = state
         self._owns = owns
         self._begun = False
-        self._results = False  # whether the step ends with results of the client's tools
+        self._step = 0
+        self._results = False  # whether the step has results of the client's tools
         self._texts: dict[str, int] = {}  # characters shown of each item
         self._open: dict[str, str] = {}  # the texts that grow, with their kind
         self._tools: dict[str, _Part] = {}
@@ -103,10 +105,9 @@ class Message:
 
     def _begin(self, out: list[Chunk]) -> list[Item]:
         self._begun = True
-        about = {"session": self._session, "turn": self.turn}
-        out.append({"type": "start", "messageId": self.turn, "messageMetadata": about})
+        out.append({"type": "start", "messageId": self.turn, "messageMetadata": self._names})
         if self._results:
-            out.append({"type": "start-step"})
+            self._begin_step(out)
         open = self._state.permissions
         for id, part in self._tools.items():
             if id not in self._state.items and id not in open and not part.over:
@@ -114,6 +115,10 @@ class Message:
                 part.over = True
                 out.append(_output(id, {"answered": True}))
         return list(self._state.items.values())
+
+    def _begin_step(self, out: list[Chunk]) -> None:
+        self._step += 1
+        out.append({"type": "start-step"})
 
     # --- what the agent says
 
@@ -148,9 +153,10 @@ class Message:
         own = item.status not in TERMINAL and self._owns(item.id)
         said = (tool.name, tool.title, tool.input, own)
         if part is None:
-            part = self._tools[item.id] = _Part(said=())
+            part = self._tools[item.id] = _Part(self._step, said=())
         part.own = own
-        if part.said not in (None, said) and not part.asked and not part.over:
+        fresh = part.said is not None and part.step == self._step  # the SDK changes no others
+        if fresh and part.said != said and not part.asked and not part.over:
             part.said = said
             name, title = tool.name or tool.kind, tool.title or None
             out.append(_input(item.id, name, title, tool.input, _about(item), theirs=not own))
@@ -208,36 +214,37 @@ class Message:
     def _ask(self, out: list[Chunk]) -> None:
         """End the stream if the client has to do something first."""
         asks = [ask for ask in self._state.permissions.values() if self._belongs(ask)]
-        if not asks and not any(part.own and not part.over for part in self._tools.values()):
+        wanted = [part for part in self._tools.values() if part.own and not part.over]
+        wanted += [self._question(ask, out) for ask in asks]
+        if not wanted:
             return
-        for ask in asks:
-            self._question(ask, out)
-        if asks:
-            # The SDK goes on by itself only if nothing beside the questions is open.
+        self._end_texts(out)
+        if any(part.step != self._step for part in wanted):
+            self._begin_step(out)  # or the SDK could take what there is in this one for an answer
+        elif asks:
+            # It goes on by itself only if nothing in the step is open beside the questions.
             for id, part in self._tools.items():
                 if not part.over and not part.asked and not part.own:
                     self._approve(id, part, f"auto-{id}", out)
                     self._answered(part, True, out)
-        self._end_texts(out)
         self.done = True
-        out.append({"type": "finish", "finishReason": "tool-calls"})
+        # With metadata, or the SDK would not show that a step has begun.
+        finish = {"type": "finish", "finishReason": "tool-calls"}
+        out.append({**finish, "messageMetadata": self._names})
 
-    def _question(self, ask: PermissionOpened, out: list[Chunk]) -> None:
+    def _question(self, ask: PermissionOpened, out: list[Chunk]) -> _Part:
+        """Have it shown at its tool, or at one that stands for it."""
         id = ask.item or ask.request
         part = self._tools.get(id)
         if part is None:
-            part = self._tools[id] = _Part(said=())
+            part = self._tools[id] = _Part(self._step, said=())
             ours = {"agentrt": {"request": ask.request}}
             out.append(_input(id, "question", ask.title, ask.detail, ours, theirs=True))
         if part.asked is not None and part.approved is None and self._is_open(part.asked):
-            return  # one at a time: the client answers what it shows
+            return part  # one at a time: the client answers what it shows
         part.asked, part.approved = ask.request, None
-        about: JsonObject = {
-            "title": ask.title,
-            "options": ask.options,
-            "form": ask.form,
-            "url": ask.url,
-        }
+        about: JsonObject = {"title": ask.title, "options": ask.options}
+        about |= {"form": ask.form, "url": ask.url}
         out.append(
             {
                 "type": "tool-approval-request",
@@ -247,6 +254,7 @@ class Message:
                 "approvalDescriptor": {key: value for key, value in about.items() if value},
             }
         )
+        return part
 
     def _belongs(self, ask: PermissionOpened) -> bool:
         if ask.background:
@@ -291,12 +299,14 @@ class Message:
             over = isinstance(state, str) and state.startswith("output-")
             self._results |= over and not part.get("providerExecuted")
             self._tools[id] = _Part(
+                self._step,
                 over=over,
                 asked=asked if isinstance(asked, str) else None,
                 approved=approval.get("approved") if isinstance(approval, dict) else None,
             )
             return
         if kind == "step-start":
+            self._step += 1
             self._results = False
         about = part.get("providerMetadata")
         ours = about.get("agentrt") if isinstance(about, dict) else None
