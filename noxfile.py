@@ -103,6 +103,13 @@ def crowd(session: nox.Session) -> None:
 
 
 @nox.session
+def beside(session: nox.Session) -> None:
+    """What a session notices of a hostile agent in another: `nox -s beside -- --seconds 5`."""
+    install(session, "-e", ".[test]")
+    session.run("python", "benchmarks/beside.py", *session.posargs)
+
+
+@nox.session
 def constraints(session: nox.Session) -> None:
     """Write `constraints.txt` anew, with the newest versions of everything."""
     session.install("uv")
