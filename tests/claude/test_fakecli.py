@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +15,6 @@ import trio
 from msgspec import structs
 
 import agentrt
-from agentrt._agents import claude
-from agentrt._claude.legacy import driver_for
-from agentrt._model.driver import Opening
-from agentrt._runtime.hooks import hook
-from agentrt._runtime.open import serve_session
-from agentrt._runtime.wings import Offer, make_wing
 
 FAKE = str(Path(__file__).parent / "fakecli.py")
 QUICK = agentrt.Limits(
@@ -42,7 +33,7 @@ QUICK = agentrt.Limits(
 async def session(scenario: str, **options: Any) -> AsyncIterator[agentrt.Session]:
     """A session with one scenario, and 20 s for all of it."""
     env = {"FAKECLI_LOG": str(options.pop("log"))} if "log" in options else {}
-    agent = claude([sys.executable, FAKE, scenario], env=env, **options.pop("claude", {}))
+    agent = agentrt.claude([sys.executable, FAKE, scenario], env=env, **options.pop("claude", {}))
     with trio.fail_after(20):
         limits = options.pop("limits", QUICK)
         async with agentrt.open_session(agent, limits=limits, **options) as session:
@@ -281,7 +272,7 @@ async def test_a_cancelled_turn_cancels_the_tool_it_called() -> None:
 
 
 async def test_a_hook_is_asked() -> None:
-    @hook("PreToolUse", matcher="Bash")
+    @agentrt.hook("PreToolUse", matcher="Bash")
     async def no(input: dict[str, Any]) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
         return {"decision": "block", "reason": input["tool_name"]}
@@ -432,21 +423,6 @@ async def test_a_cli_that_does_not_read_its_input_is_ended() -> None:
 # --- the reverse-engineered protocol
 
 
-@asynccontextmanager
-async def legacy_session(policy: agentrt.Policy) -> AsyncIterator[agentrt.Session]:
-    agent = claude([sys.executable, FAKE, "legacy"], legacy=True)
-    assert agent.claude is not None
-    options = agent.claude
-    keys = itertools.count(1)
-    wing = replace(
-        make_wing(agent, Opening(cwd="/"), Offer(env=os.environ, limits=QUICK)),
-        make_driver=lambda: driver_for(options, new_key=lambda: f"r{next(keys)}"),
-    )
-    with trio.fail_after(20):
-        async with serve_session(agent, wing, policy, QUICK) as session:
-            yield session
-
-
 @pytest.mark.parametrize(
     ("policy", "said", "status"),
     [(agentrt.allow_all, "approve", "completed"), (agentrt.deny_all, "deny", "denied")],
@@ -454,7 +430,7 @@ async def legacy_session(policy: agentrt.Policy) -> AsyncIterator[agentrt.Sessio
 async def test_a_program_of_the_older_protocol_runs_what_is_approved(
     policy: agentrt.Policy, said: str, status: str
 ) -> None:
-    async with legacy_session(policy) as s:
+    async with session("legacy", permissions=policy, claude={"legacy": True}) as s:
         for _ in range(2):
             await s.run("go")
         assert texts(s)[:2] == ["I will run a command.", f"It was: {said}"]
@@ -462,7 +438,7 @@ async def test_a_program_of_the_older_protocol_runs_what_is_approved(
 
 
 async def test_a_program_of_the_older_protocol_is_aborted_by_a_signal_and_lives_on() -> None:
-    async with legacy_session(agentrt.ask) as s:
+    async with session("legacy", permissions=agentrt.ask, claude={"legacy": True}) as s:
         async with s.prompt("go") as turn:
             async for event in turn:
                 if isinstance(event, agentrt.PermissionOpened):
