@@ -14,7 +14,7 @@ export class Markdown extends Still {
   growing = new Growing();
 
   /** @param {any} props `text`, and whether it is `over` */
-  render({ text, over }) {
+  draw({ text, over }) {
     return html`<div class="markdown" dir="auto">${this.growing.show(text, over)}</div>`;
   }
 }

@@ -37,7 +37,7 @@ export function hunks(before, after) {
   const parts = [];
   lines.forEach((line, at) => {
     if (!near.has(at)) return;
-    if (!near.has(at - 1)) parts.push([]);
+    if (at === 0 || !near.has(at - 1)) parts.push([]);
     parts[parts.length - 1].push(line);
   });
   return parts;

@@ -4,17 +4,27 @@ import { Component, h, htm } from "./vendor/libraries.js";
 
 export const html = htm.bind(h);
 
-/** A component that is drawn again only if one of its properties is another object. */
+/** A component that is drawn again only if one of its properties is another object. What cannot be
+ *  drawn costs itself, and not the page. */
 export class Still extends Component {
-  /** @type {(props: any) => Shown} */
-  render(_props) {
-    return null;
-  }
-
   /** @param {any} next */
   shouldComponentUpdate(next) {
     const now = /** @type {Record<string, unknown>} */ (this.props);
     return Object.keys({ ...now, ...next }).some((key) => now[key] !== next[key]);
+  }
+
+  /** @type {(props: any) => Shown} */
+  draw(_props) {
+    return null;
+  }
+
+  render() {
+    try {
+      return this.draw(this.props);
+    } catch (error) {
+      console.error(error);
+      return html`<p class="hint">This cannot be shown.</p>`;
+    }
   }
 }
 
@@ -25,9 +35,7 @@ export class Still extends Component {
  */
 export const memo = (draw) =>
   class extends Still {
-    render() {
-      return draw(/** @type {P} */ (this.props));
-    }
+    draw = draw;
   };
 
 /** @type {(use: (value: string) => void) => Handler} */

@@ -1,0 +1,209 @@
+"""The page's modules that need no browser: terminals, diffs, what is safe to show, numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from .kit import PAGE, needs_node, running
+
+pytestmark = needs_node
+needs_libraries = pytest.mark.skipif(
+    not (PAGE / "vendor/libraries.js").exists(),
+    reason="needs the page's libraries (pip install -e ., with Node and a network)",
+)
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def call() -> Iterator[Call]:
+    with running("modules.mjs") as node:
+        yield lambda *given: node.ask(list(given))
+
+
+# --- terminals
+
+
+def styled(call: Call, text: str) -> list[tuple[str, str]]:
+    return [(piece["text"], piece["style"]) for piece in call("ansi", "pieces", text)]
+
+
+def test_colours_and_weight_are_kept(call: Call) -> None:
+    assert styled(call, "a\x1b[1;31mb\x1b[22mc\x1b[0md") == [
+        ("a", ""),
+        ("b", "bold fg-1"),
+        ("c", "fg-1"),
+        ("d", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "style"),
+    [
+        ("38;5;9", "fg-1"),
+        ("38;5;196", "fg-1"),
+        ("38;2;10;200;10", "fg-2"),
+        ("38;5;244", ""),
+        ("48;5;4", "bg-4"),
+        ("97", "fg-7"),
+        ("4;9", "under struck"),
+    ],
+)
+def test_a_colour_is_one_of_eight(call: Call, code: str, style: str) -> None:
+    assert styled(call, f"\x1b[{code}mx") == [("x", style)]
+
+
+def test_a_line_that_was_written_over_is_gone(call: Call) -> None:
+    assert styled(call, "10 %\r20 %\rdone\r\nnext") == [("done\nnext", "")]
+    assert styled(call, "ab\b\bc") == [("c", "")]
+    assert styled(call, "wrong\x1b[2Kright") == [("right", "")]
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "\x1b[2J",
+        "\x1b[10A",
+        "\x1b]0;title\x07",
+        "\x1b]8;;http://evil.example\x1b\\",
+        "\x1b]52;c;aGk=\x07",
+        "\x1bPq#0\x1b\\",
+        "\x9b31m",
+        "\x1b(B",
+        "\x1b",
+        "\x1b[?1049h",
+    ],
+)
+def test_no_other_escape_is_left(call: Call, hidden: str) -> None:
+    assert "".join(text for text, _ in styled(call, f"a{hidden}b")) in ("ab", "a")
+
+
+# --- diffs
+
+
+@needs_libraries
+def test_a_diff_has_the_lines_that_differ_and_three_around_them(call: Call) -> None:
+    before = "".join(f"{n}\n" for n in range(1, 31))
+    after = before.replace("10\n", "ten\n").replace("25\n", "")
+    parts = call("diff", "hunks", before, after)
+    shown = [[f"{line['sign']}{line['text']}" for line in part] for part in parts]
+    assert shown == [
+        [" 7", " 8", " 9", "-10", "+ten", " 11", " 12", " 13"],
+        [" 22", " 23", " 24", "-25", " 26", " 27", " 28"],
+    ]
+    assert [parts[1][4][key] for key in ("before", "after")] == [26, 25]
+    assert call("diff", "summary", parts) == "+1 −2"
+
+
+lines = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=12).map("\n".join)
+
+
+@needs_libraries
+@given(before=lines, after=lines)
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_any_two_versions_can_be_compared(call: Call, before: str, after: str) -> None:
+    parts = call("diff", "hunks", before, after)
+    for part in parts:
+        assert any(line["sign"] != " " for line in part)
+        for line in part:
+            if line["before"] is not None:
+                assert before.split("\n")[line["before"] - 1] == line["text"]
+            if line["after"] is not None:
+                assert after.split("\n")[line["after"] - 1] == line["text"]
+    assert bool(parts) is (before != after)
+
+
+# --- what is safe
+
+
+@pytest.mark.parametrize(
+    ("address", "href"),
+    [
+        ("https://a.example/b?c#d", "https://a.example/b?c#d"),
+        ("mailto:a@b.example", "mailto:a@b.example"),
+        ("javascript:alert(1)", None),
+        ("JaVaScRiPt:alert(1)", None),
+        (" javascript:alert(1)", None),
+        ("java\nscript:alert(1)", None),
+        ("data:text/html,<script>", None),
+        ("vbscript:x", None),
+        ("file:///etc/passwd", None),
+        ("blob:x", None),
+        ("/healthz", None),
+        ("//evil.example", None),
+        ("#top", None),
+        ("https://", None),
+        ("", None),
+    ],
+)
+def test_a_link_leads_to_the_web_or_nowhere(call: Call, address: str, href: str | None) -> None:
+    assert call("safe", "link", address) == href
+
+
+@pytest.mark.parametrize(
+    ("type", "data", "good"),
+    [
+        ("image/png", "aGk=", True),
+        ("IMAGE/PNG; x=y", "aGk=", True),
+        ("audio/wav", "aGk=", True),
+        ("image/svg+xml", "aGk=", False),
+        ("text/html", "aGk=", False),
+        ("image/png", 'aGk=" onerror="x', False),
+        ("image/png", "", False),
+    ],
+)
+def test_only_pictures_and_sounds_become_data(call: Call, type: str, data: str, good: bool) -> None:
+    assert (call("safe", "dataUrl", type, data) is not None) is good
+
+
+@pytest.mark.parametrize("mark", ["\u202e", "\u2066", "\u061c", "\x1b", "\x9b", "\x07", "\x00"])
+def test_nothing_in_running_text_turns_or_moves_what_stands_beside_it(
+    call: Call, mark: str
+) -> None:
+    assert mark not in call("safe", "running", f"a{mark}b")
+
+
+@pytest.mark.parametrize("mark", ["\u200b", "\u00ad", "\u2028", "\ufeff", "\U000e0041", "\u3164"])
+def test_every_character_of_a_title_is_seen(call: Call, mark: str) -> None:
+    assert call("safe", "plain", f"a{mark}b") == "a\ufffdb"
+
+
+def test_a_long_title_is_cut_in_the_middle(call: Call) -> None:
+    title = call("safe", "oneLine", f"rm -rf {'x' * 500} /home", 40)
+    assert len(title) <= 40
+    assert title.startswith("rm -rf")
+    assert title.endswith("/home")
+
+
+# --- numbers
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (59.9, "59 s"), (60, "1:00"), (3725, "1:02:05")]
+)
+def test_a_duration_is_short(call: Call, seconds: float, text: str) -> None:
+    assert call("format", "duration", seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(999, "999"), (31_400, "31.4K"), (200_000, "200K"), (1_250_000, "1.3M")]
+)
+def test_a_count_is_rounded(call: Call, number: int, text: str) -> None:
+    assert call("format", "count", number) == text
+
+
+@pytest.mark.parametrize(
+    ("path", "folder", "shown"),
+    [("/a/b/c", "/a", "b/c"), ("/a-evil/b", "/a", "/a-evil/b"), ("/a/b", "/a/", "b")],
+)
+def test_a_path_is_shown_as_seen_from_the_session(
+    call: Call, path: str, folder: str, shown: str
+) -> None:
+    assert call("format", "within", path, folder) == shown
