@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from browser.kit import CHROMIUM, PATIENCE, Server, scripted, serving
+from browser.kit import CHROMIUM, MARK, PATIENCE, Server, scripted, serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
     NewPage = Callable[..., Page]
-
-MARK = "AGENTRT_TEST_RUN"
-"""In the environment of every process that a test starts (see the conftest above)."""
 
 SHOTS = Path(os.environ.get("AGENTRT_SHOTS", ".shots"))
 """Where screenshots are written."""

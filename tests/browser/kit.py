@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 PATIENCE = 30.0
 """Seconds for anything that is waited for: the machine may be slow."""
+
+MARK = "AGENTRT_TEST_RUN"
+"""In the environment of every process that a test starts (see the conftest above)."""
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -39,15 +42,15 @@ def scripted(*arguments: str) -> tuple[str, ...]:
 class Server:
     """`agentrt serve` in a folder, with a home of its own; it can be killed and started again."""
 
-    def __init__(self, root: Path, *arguments: str) -> None:
+    def __init__(self, root: Path, *arguments: str, env: Mapping[str, str] = os.environ) -> None:
         self.folder = root / "work"
         self.folder.mkdir(exist_ok=True)
         (self.folder / "notes.txt").write_text("first line\nsecond line\n")
         self.arguments = arguments
         self._env = {
             name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("XDG_", "AGENTRT_")) or name == "AGENTRT_AGENTS"
+            for name, value in env.items()
+            if not name.startswith(("XDG_", "AGENTRT_")) or name == MARK
         } | {
             "HOME": str(root),
             "AGENTRT_LIMITS_SETTLE": "0.3",
@@ -95,8 +98,8 @@ class Server:
 
 
 @contextmanager
-def serving(root: Path, *arguments: str) -> Iterator[Server]:
-    server = Server(root, *arguments)
+def serving(root: Path, *arguments: str, env: Mapping[str, str] = os.environ) -> Iterator[Server]:
+    server = Server(root, *arguments, env=env)
     server.start()
     try:
         yield server

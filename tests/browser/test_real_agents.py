@@ -1,0 +1,103 @@
+"""A real agent behind the page, which has a tool of its own all the while."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agents.expectations import EXPECTATIONS
+from agents.lab import Lab, model_server, prepare
+from agents.modelserver.scripts import Call, Text, prompt_for
+from agents.recipes import package_of
+from agents.story import running
+from agents.test_scenarios import HELLO, SLEEP
+from agents.versions import agents_root
+from browser.kit import MARK, Server, ask, phase, serving, until
+from browser.pages import NewPage, Page, Shoot, expect
+
+pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", EXPECTATIONS)]
+
+
+@pytest.fixture
+def lab(agent: str, tmp_path: Path) -> Iterator[Lab]:
+    package = package_of(agent)
+    if not package.installed(agents_root()):
+        pytest.skip(f"{agent} is not installed: {package.how_to_install}")
+    with model_server(tmp_path) as model:
+        yield prepare(agent, model, agents_root(), tmp_path)
+
+
+@pytest.fixture
+def server(lab: Lab) -> Iterator[Server]:
+    settings = lab.home / ".config" / "agentrt" / "config.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(f"[agents.{lab.agent}]\ncommand = {json.dumps(lab.argv)}\n")
+    env = {**lab.env, MARK: os.environ[MARK]}
+    with serving(lab.home, env=env) as server:
+        yield server
+
+
+def started(page: Page, lab: Lab) -> None:
+    """A session of the agent, opened on the page, so that the page's tool is the session's."""
+    page.locator(f"input[name=agent][value='{lab.agent}']").check()
+    page.get_by_label("Folder").fill(str(lab.work))
+    page.get_by_role("button", name="Start", exact=True).click()
+    phase(page, "ready")
+
+
+def allow_until(page: Page, words: str) -> None:
+    """Allow whatever is asked until the agent says these words."""
+    wanted = page.locator(".transcript article.text", has_text=words)
+    allow = page.locator("[role=alertdialog] button.allow_once:not([aria-disabled=true])").first
+    wanted.or_(allow).first.wait_for()
+    while not wanted.count():
+        allow.click()
+        expect(page.get_by_role("alertdialog")).to_have_count(0)
+        wanted.or_(allow).first.wait_for()
+
+
+def test_a_tool_is_stopped_and_the_next_prompt_works_here_after_a_reload_and_elsewhere(
+    lab: Lab, server: Server, new_page: NewPage, shoot: Shoot
+) -> None:
+    page = new_page(server.link())
+    started(page, lab)
+    ask(page, "Please [[sleep]]")
+
+    def under_way() -> bool:
+        button = page.locator("[role=alertdialog] button.allow_once:not([aria-disabled=true])")
+        if button.count():
+            button.first.click()
+        return bool(running(lab, SLEEP))
+
+    until(under_way, "the command")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    other = new_page(server.link())
+    for each in (page, other):
+        phase(each, "ready")
+        expect(each.locator("details.tool .status").last).to_have_text("stopped")
+        expect(each.locator("details.tool.running, details.tool.waiting")).to_have_count(0)
+        expect(each.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
+    page.reload()
+    phase(page, "ready")
+    expect(page.locator("details.tool .status").last).to_have_text("stopped")
+    ask(page, "Please [[text]]")
+    for each in (page, other):
+        expect(each.locator(".transcript article").last).to_contain_text(HELLO)
+        phase(each, "ready")
+    shoot(page, f"agent-{lab.agent}")
+
+
+def test_an_agent_calls_the_pages_own_tool(lab: Lab, server: Server, new_page: NewPage) -> None:
+    if EXPECTATIONS[lab.agent].finds_tools_late:
+        pytest.skip(f"{lab.agent} offers tools only after its first turns")
+    page = new_page(server.link())
+    started(page, lab)
+    ask(page, prompt_for([[Call("page_info")], [Text("It was seen. " * 2)]]))
+    allow_until(page, "It was seen. It was seen.")
+    phase(page, "ready")
+    told = page.locator("details.tool", has_text="page_info").last
+    expect(told.locator(".status")).to_have_text("done")
