@@ -21,6 +21,7 @@ from .kit import (
     Marks,
     bad_session,
     notices,
+    until,
     works,
 )
 
@@ -83,6 +84,30 @@ async def test_32_a_turn_may_end_under_a_thousand_policies_that_have_hardly_begu
     async with bad_session(misbehave=asks_a_thousand_times, permissions=policy) as session:
         assert (await session.run("misbehave")).outcome == "cancelled"
         assert session.snapshot().permissions == []
+        await works(session)
+
+
+async def test_32_more_questions_than_anybody_answers_are_rejected() -> None:
+    """Those that are open keep waiting; it is answered in time, however many more there are."""
+
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        option = {"optionId": "no", "name": "Reject", "kind": "reject_once"}
+        for number in range(1500):
+            params = {"toolCall": {"toolCallId": str(number)}, "options": [option]}
+            agent.begin_request("session/request_permission", params)
+        rejected = 0
+        while agent.receive().get("method") != "session/cancel":
+            rejected += 1
+        agent.say(str(rejected))
+        agent.mark("cancelled")
+        agent.end(prompt, "cancelled")
+
+    async with bad_session(misbehave=misbehave, permissions=agentrt.ask, limits=PATIENT) as session:
+        async with session.prompt("misbehave") as turn:
+            await until(session, lambda: len(session.snapshot().items) == 1501)
+            assert len(session.snapshot().permissions) == 1024
+            turn.cancel()
+        assert turn.result.outcome == "cancelled"
         await works(session)
 
 

@@ -444,6 +444,11 @@ class Items:
         ask = self._asks.get(key)
         return ask.request if ask is not None else None
 
+    @property
+    def questions(self) -> int:
+        """How many are open."""
+        return len(self._asks)
+
     def open_requests(self) -> Sequence[str]:
         """The keys of the open questions."""
         return list(self._asks)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -23,6 +23,11 @@ from .permissions import Allow, Ask, Decision, Deny, PermissionRequest, Policy, 
 if TYPE_CHECKING:
     from .engine import Engine
     from .turn import Turn
+
+
+OPEN: Final = 1024
+"""Questions that may be open at a time. Nobody answers more; to close them all at the end of their
+turn takes a hundredth of a second."""
 
 
 class Questions:
@@ -61,6 +66,8 @@ class Questions:
 
     def _consult(self, effect: Asked) -> Decision | Awaitable[Decision]:
         """What the policy says; without one, the turn's reader is asked, if there is one."""
+        if self._engine.conversation.items.questions >= OPEN:
+            return Deny(f"{OPEN} questions are open already")
         if self._policy is None:
             return Ask() if self._attended else Deny()
         try:
