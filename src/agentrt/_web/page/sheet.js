@@ -142,7 +142,7 @@ function commandOf(input) {
 function Detail(detail, item, cwd) {
   if (detail == null) return null;
   if (typeof detail === "string") return html`<p class="verbatim">${plain(detail)}</p>`;
-  if (!Array.isArray(detail)) return code(plain(asJson(detail) ?? ""), "json");
+  if (!Array.isArray(detail)) return Reasons(/** @type {Record<string, unknown>} */ (detail));
   const known = JSON.stringify(item?.tool?.content ?? []);
   return detail.map((part, index) => {
     if (known.includes(JSON.stringify(part))) return null; // it stands above already
@@ -150,6 +150,17 @@ function Detail(detail, item, cwd) {
     if (part?.type === "content" && part.content) return html`<${BlockView} key=${index} block=${part.content} />`;
     return null;
   });
+}
+
+/** @type {(detail: Record<string, unknown>) => ComponentChildren} sentences, and folded, the rest */
+function Reasons(detail) {
+  const entries = Object.entries(detail);
+  const said = entries.filter(([, value]) => typeof value === "string" && value.includes(" "));
+  const rest = entries.filter((entry) => !said.includes(entry));
+  return html`
+    ${said.map(([name, value]) => html`<p class="verbatim" key=${name}>${plain(String(value))}</p>`)}
+    ${rest.length > 0 && html`<details class="fold"><summary>What else was told</summary>${code(plain(asJson(Object.fromEntries(rest)) ?? ""), "json")}</details>`}
+  `;
 }
 
 /**
