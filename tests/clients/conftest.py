@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # `install` and `kit`, as their neighbours say
-
-from install import missing, root
+from clients.install import missing, root
 
 
 @pytest.fixture

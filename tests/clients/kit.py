@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from install import root
+from msgspec import structs
 
 import agentrt
+from agentrt import Limits
 from agentrt._agents import Agent
 from agentrt._config import Config
 from agentrt._runtime.permissions import Policy, ask
@@ -24,6 +25,7 @@ from agentrt._web.security import Security
 from agentrt._web.server import serve
 from agentrt._web.site import Site
 from agentrt.testing import open_fake_runtime
+from clients.install import root
 from runtime.fakes import Incarnations, Script
 
 HERE = Path(__file__).parent
@@ -48,13 +50,16 @@ async def served(permissions: Policy = ask, **agents: Agent) -> AsyncIterator[tu
 
 
 @asynccontextmanager
-async def served_script(script: Script) -> AsyncIterator[tuple[Site, Runtime]]:
-    """Sessions of an agent in memory that does as the script says."""
+async def served_script(
+    script: Script, security: Security | None = None, **bounds: Any
+) -> AsyncIterator[tuple[Site, Runtime]]:
+    """Sessions of an agent in memory that does as the script says; `bounds` change the limits."""
     agents = Incarnations(script)
-    rules = Security(token=TOKEN, viewer_token=WATCH)
+    limits = structs.replace(Limits(), **bounds)
+    rules = security or Security(token=TOKEN, viewer_token=WATCH)
     with trio.fail_after(3 * PATIENCE):
         async with (
-            open_fake_runtime({"fake": agents.start}) as runtime,
+            open_fake_runtime({"fake": agents.start}, limits=limits) as runtime,
             trio.open_nursery() as nursery,
         ):
             site = await nursery.start(partial(serve, runtime, security=rules))

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import TOKEN, WATCH, Node, fake_claude, node, served
 
 from agentrt import allow_all
 from agentrt._runtime.runtime import Runtime
 from agentrt._web.site import Site
+from clients.kit import TOKEN, WATCH, Node, fake_claude, node, served
 
 pytestmark = pytest.mark.usefixtures("npm_packages")
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 import trio
-from kit import TOKEN, WATCH, Node, fake_claude, node, served, served_script
 
 from agentrt import allow_all
 from agentrt._runtime.runtime import Runtime
 from agentrt._web.site import Site
 from agentrt.testing import FakeAcpAgent
+from clients.kit import TOKEN, WATCH, Node, fake_claude, node, served, served_script
 
 pytestmark = pytest.mark.usefixtures("npm_packages")
 

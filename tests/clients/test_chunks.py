@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from install import root
-from kit import HERE
-from random_turns import TURN, Story
-from ui_message import Reader
 
 from agentrt._web.aichunks import Message
 from agentrt._web.foreign import Changes
 from agentrt._wire.json import encode_line
+from clients.install import root
+from clients.kit import HERE
+from clients.random_turns import TURN, Story
+from clients.ui_message import Reader
 
 Segment = tuple[list[dict[str, Any]], list[dict[str, Any]], Reader]
 """A message's parts, the chunks of one stream, and what they make of the message."""

@@ -1,0 +1,93 @@
+"""A session as updates of ACP: whatever happens, what the client shows is what there is."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentrt._model.events import TERMINAL
+from agentrt._web.acpupdates import Conversation
+from agentrt._web.foreign import Changes
+from agentrt._wire.json import encode_line
+from clients.random_turns import Story
+
+
+class Client:
+    """What an ACP client makes of updates."""
+
+    def __init__(self, story: Story) -> None:
+        self.messages: dict[str, str] = {}
+        self.blocks: dict[str, list[dict[str, Any]]] = {}
+        self.tools: dict[str, dict[str, Any]] = {}
+        self.plan: list[dict[str, Any]] = []
+        self._story = story
+        self._told = Conversation(story.log, {})
+        self._seen: int | None = None
+
+    def look(self) -> None:
+        changes = Changes(self._story.log, self._seen)
+        self._seen = self._story.log.seq
+        for update in self._told.look(changes):
+            self._take(json.loads(encode_line(update)))
+
+    def _take(self, update: dict[str, Any]) -> None:
+        kind = update.pop("sessionUpdate")
+        if kind.endswith("_chunk"):
+            content = update["content"]
+            if content["type"] == "text":
+                text = self.messages.get(update["messageId"], "")
+                self.messages[update["messageId"]] = text + content["text"]
+            else:
+                self.blocks.setdefault(update["messageId"], []).append(content)
+        elif kind == "tool_call":
+            assert update["toolCallId"] not in self.tools
+            self.tools[update["toolCallId"]] = update
+        elif kind == "tool_call_update":
+            assert len(update) > 1, "an update that says nothing"
+            self.tools[update["toolCallId"]] |= update
+        else:
+            assert kind == "plan"
+            self.plan = update["entries"]
+
+    def shown(self) -> Any:
+        return self.messages, self.blocks, self.tools, self.plan
+
+
+def play(seed: int, ring: int) -> tuple[Story, Client]:
+    random = Random(seed)
+    story = Story(random, ring=ring)
+    client = Client(story)
+    for _ in range(random.randrange(40)):
+        story.go_on()
+        if random.random() < 0.4:
+            client.look()
+    story.end()
+    client.look()
+    return story, client
+
+
+@given(st.integers(0, 2**64), st.sampled_from((4, 4096)))
+def test_one_that_looks_now_and_then_shows_all_of_it(seed: int, ring: int) -> None:
+    story, client = play(seed, ring)
+    for item in story.state.items.values():
+        if item.type == "tool":
+            call = client.tools[item.id]
+            assert call["status"] == ("completed" if item.status == "completed" else "failed")
+            if item.status in TERMINAL and item.status not in ("completed", "failed"):
+                assert call["_meta"]["agentrt"]["status"] == item.status
+            assert call.get("rawInput") == (item.tool.input if item.tool is not None else None)
+        elif item.type != "user":
+            assert client.messages.get(item.id, "") == story.state.text(item.id)
+            assert len(client.blocks.get(item.id, [])) == len(item.content)
+
+
+@given(st.integers(0, 2**64))
+def test_one_that_loads_the_session_shows_the_same_as_one_who_was_there(seed: int) -> None:
+    story, client = play(seed, 4096)
+    late = Client(story)
+    late.look()
+    assert late.shown() == client.shown()
