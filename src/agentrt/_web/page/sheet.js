@@ -152,7 +152,7 @@ function Detail(detail, item, cwd) {
   });
 }
 
-/** @type {(detail: Record<string, unknown>) => ComponentChildren} sentences, and folded, the rest */
+/** @type {(detail: Record<string, unknown>) => Shown} sentences, and folded, the rest */
 function Reasons(detail) {
   const entries = Object.entries(detail);
   const said = entries.filter(([, value]) => typeof value === "string" && value.includes(" "));
