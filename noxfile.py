@@ -59,6 +59,19 @@ def agents(session: nox.Session) -> None:
 
 
 @nox.session
+def browser(session: nox.Session) -> None:
+    """The page in Chromium, with real agents where they are installed; arguments go to pytest.
+
+    Pictures of what was seen are in the folder that is printed.
+    """
+    install(session, "-e", ".[test]", *group("browser"))
+    shots = Path(session.create_tmp()).resolve() / "shots"
+    session.env["AGENTRT_SHOTS"] = str(shots)
+    session.run("python", "-m", "pytest", "tests/browser", *session.posargs)
+    session.log(f"screenshots are in {shots}")
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Form, likely bugs, Trio's traps, the layers, spelling."""
     install(session, "-e", ".", *group("lint"))
