@@ -8,6 +8,7 @@ import trio
 import agentrt
 
 from .lab import Lab
+from .modelserver.scripts import Cut, Pause, Script, Text, prompt_for
 from .story import session_with
 
 pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
@@ -65,14 +66,22 @@ async def test_an_error_that_passes_is_a_notice(lab: Lab, status: int) -> None:
     assert str(status) in retries[0].message
 
 
-async def test_a_stream_that_is_cut_is_a_failed_turn(lab: Lab) -> None:
+async def test_a_stream_that_is_cut_before_it_says_anything_is_a_failed_turn(lab: Lab) -> None:
     with trio.fail_after(PATIENCE):
         async with session_with(lab) as (session, story):
-            result = await session.run("Please [[cut]]", check=False)
+            result = await session.run(prompt_for([[Cut()]]), check=False)
             again = await session.run("Please [[again]]")
     assert (result.outcome, result.stop_reason) == ("failed", "api_error")
     assert story.notices("api_retry")
     assert again.text == "Another answer."
+
+
+async def test_claude_has_the_model_go_on_behind_a_stream_that_is_cut(lab: Lab) -> None:
+    script: Script = [[Text("Half of it."), Pause(2.0), Cut()], [Text("The rest.")]]
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab) as (session, _):
+            result = await session.run(prompt_for(script))
+    assert result.text == "Half of it.\n\nThe rest."
 
 
 async def test_nobody_listening_is_a_failed_turn(lab: Lab) -> None:
