@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
@@ -51,7 +51,10 @@ async def served(permissions: Policy = ask, **agents: Agent) -> AsyncIterator[tu
 
 @asynccontextmanager
 async def served_script(
-    script: Script, security: Security | None = None, **bounds: Any
+    script: Script,
+    security: Security | None = None,
+    roots: Sequence[str] = (),
+    **bounds: Any,
 ) -> AsyncIterator[tuple[Site, Runtime]]:
     """Sessions of an agent in memory that does as the script says; `bounds` change the limits."""
     agents = Incarnations(script)
@@ -62,7 +65,7 @@ async def served_script(
             open_fake_runtime({"fake": agents.start}, limits=limits) as runtime,
             trio.open_nursery() as nursery,
         ):
-            site = await nursery.start(partial(serve, runtime, security=rules))
+            site = await nursery.start(partial(serve, runtime, roots=roots, security=rules))
             yield site, runtime
             nursery.cancel_scope.cancel()
 

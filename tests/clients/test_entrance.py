@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,6 +95,26 @@ async def test_each_path_has_its_subprotocol(path: str, protocol: str) -> None:
     ):
         assert header(client, "sec-websocket-protocol") == protocol
         assert (header(client, "acp-connection-id") is not None) == (path == "/acp")
+
+
+async def test_sessions_are_opened_only_where_the_server_says(tmp_path: Path) -> None:
+    async with served_script(echo, roots=[str(tmp_path)]) as (site, runtime):
+        async with websocket(site.port, target="/acp", **BEARER) as client:
+            await client.send(frame('{"id": 1, "method": "initialize"}'))
+            await client.message()
+            for cwd in ("/", str(tmp_path)):
+                new = {"id": 2, "method": "session/new", "params": {"cwd": cwd}}
+                await client.send(frame(json.dumps(new)))
+            assert (await client.message())["error"]["data"]["code"] == "forbidden"
+            assert (await client.message())["result"]["sessionId"]
+        async with websocket(site.port, target="/ai", **BEARER) as client:
+            message = {"id": "m", "role": "user", "parts": [{"type": "text", "text": "go"}]}
+            send = {"type": "send", "requestId": "r", "id": "c", "messages": [message]}
+            await client.send(frame(json.dumps({**send, "body": {"cwd": "/"}})))
+            assert "(forbidden)" in (await client.message())["errorText"]
+            await client.send(frame(json.dumps(send)))
+            assert (await client.message())["type"] == "start"
+        assert [info.cwd for info in runtime.list()] == [str(tmp_path)] * 2
 
 
 # --- messages that nobody should send
