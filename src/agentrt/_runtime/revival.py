@@ -41,6 +41,11 @@ class Revival:
             self._over = None
             over.set()
 
+    async def settled(self) -> None:
+        """Wait for the end of the one that is under way, if any. Cancelling it changes nothing."""
+        while self._over is not None:
+            await self._over.wait()
+
     async def stop(self) -> None:
         """End it, if one is under way. Shielded, bounded by the ladder."""
         if self._over is not None:

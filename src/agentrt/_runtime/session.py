@@ -21,6 +21,7 @@ from .._model.events import (
 from .._model.log import Cursor
 from .._model.result import TurnResult
 from .._model.state import Snapshot
+from .settings import Settings
 from .turn import STRIDE, Turn
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Session:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._settings = Settings(engine)
 
     # --- what it is
 
@@ -217,17 +219,21 @@ class Session:
         self._engine.publish()
 
     async def set_mode(self, mode: str) -> None:
-        """Change the agent's mode (an id of `modes.modes`). Raises `RequestError` if the agent
-        refuses. Cancelling it leaves the outcome open; the session stays usable."""
-        await self.call("set_mode", mode=mode)
+        """Change the agent's mode (an id of `modes.modes`), also for the processes that come after
+        this one. While none runs, it is noted for the next one.
+
+        Raises `RequestError` if the agent refuses. Cancelling it leaves the outcome open; the
+        session stays usable.
+        """
+        await self._settings.set_mode(mode)
 
     async def set_model(self, model: str) -> None:
         """Change the agent's model; as `set_mode`."""
-        await self.call("set_model", model=model)
+        await self._settings.set_model(model)
 
     async def set_option(self, option: str, value: str | bool) -> None:
         """Change one of the agent's options (`modes.options`); as `set_mode`."""
-        await self.call("set_option", option=option, value=value)
+        await self._settings.set_option(option, value)
 
     async def stop_task(self, task: str) -> None:
         """Stop one background task; as `set_mode`."""

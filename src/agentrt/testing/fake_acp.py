@@ -99,7 +99,7 @@ class FakeAcpAgent:
                 self.result(message["id"], {"sessionId": self.session, **self._new_session})
             case "session/load" | "session/resume":
                 self.session = message["params"]["sessionId"]
-                self.result(message["id"], {})
+                self.result(message["id"], self._new_session)
             case "session/prompt":
                 self.prompt = FakePrompt(self, message["id"], message["params"])
                 self._arrived.send_nowait(self.prompt)
