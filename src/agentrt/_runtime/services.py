@@ -120,14 +120,18 @@ class Services:
         self._start(start, until)
 
     def spawn_tool(self, call: Callable[..., Awaitable[None]], /, *args: object) -> None:
-        """Run a tool call, which answers by itself, where `spawn` would. Raises `RequestError`."""
+        """Run a tool call, which answers by itself. Raises `RequestError`.
+
+        It comes over a channel of its own: nobody knows whether it was made before the turn's end
+        or behind it, or in the background. So only a cancel of the turn ends it.
+        """
         self.begin_tool()
-        until: Until = "session" if self._engine.conversation.turn is None else "turn"
+        until: Until = "session" if self._engine.conversation.turn is None else "cancel"
         start = self.handlers.prepare(
             self._engine.conversation.new_id("tool"),
             lambda: call(*args),
-            lambda result: None,
-            lambda *refusal: None,
+            lambda result: self._engine.publish(),  # the end of the session may wait for it
+            lambda *refusal: self._engine.publish(),
             partial(self.tell_error, "a tool call"),
             until=until,
         )
