@@ -17,7 +17,7 @@ nox.options.error_on_missing_interpreters = False
 nox.options.sessions = ["lint", "types", "tests", "docs"]
 
 PYTHONS = ["3.11", "3.12", "3.13"]
-CODE = ["src", "tests", "benchmarks", "docs", "noxfile.py"]
+CODE = ["src", "tests", "benchmarks", "docs", "noxfile.py", "hatch_build.py"]
 PROJECT = nox.project.load_toml("pyproject.toml")
 
 
@@ -99,6 +99,21 @@ def docs(session: nox.Session) -> None:
     """The documentation, every warning an error."""
     install(session, "-e", ".[repl]", *group("docs"))
     session.run("sphinx-build", "-W", "-n", "--keep-going", "-b", "html", "docs", "docs/_build")
+
+
+@nox.session
+def page(session: nox.Session) -> None:
+    """The page's types, size and modules. It needs Node 20 or newer."""
+    session.run("npm", "ci", "--no-audit", "--no-fund", external=True)
+    install(session, "-e", ".[test]")
+    session.run("python", "-m", "pytest", "tests/page", *session.posargs)
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """Wheels from a fresh clone, with Node and without, and the page that they serve."""
+    session.install("pip")
+    session.run("python", "tests/page/try_wheel.py")
 
 
 @nox.session

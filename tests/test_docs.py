@@ -5,6 +5,7 @@ The word behind a code fence says what happens to its content:
 `python`      a whole program; it must end without an error or a warning
 `output`      what the program before it prints; a line `...` stands for any lines
 `console`     commands (`$ `), each with what it prints under it
+`js`          a module, beside the page's `reduce.js`; it is run where there is Node
 `toml`        a configuration file that agentrt accepts
 `sh start`    the README's two commands, which `.ci/run` runs from a fresh clone
 `sh test`
@@ -17,6 +18,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -30,6 +32,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^(`{3,})([^\n`]*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 SECONDS = 60
+NODE = shutil.which("node")
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,17 @@ def test_a_program_in_the_documentation_works(block: Block, project: Path) -> No
         assert_shows(after[0].text, done.stdout)
 
 
+@pytest.mark.skipif(NODE is None, reason="needs Node 20 or newer (apt install nodejs)")
+@pytest.mark.parametrize("block", of("js"), ids=str)
+def test_a_module_in_the_documentation_works(block: Block, project: Path) -> None:
+    assert NODE is not None
+    shutil.copy(ROOT / "src/agentrt/_web/page/reduce.js", project / "reduce.mjs")
+    (project / "module.mjs").write_text(block.text.replace("./reduce.js", "./reduce.mjs"))
+    done = run([NODE, "module.mjs"], project)
+    assert done.returncode == 0, done.stderr
+    assert_shows(BLOCKS[BLOCKS.index(block) + 1].text, done.stdout)
+
+
 @pytest.mark.parametrize("block", of("console"), ids=str)
 def test_a_command_in_the_documentation_prints_what_is_shown(block: Block, project: Path) -> None:
     assert block.text.startswith("$ ")
@@ -138,7 +152,7 @@ def test_the_two_commands_of_the_readme_are_what_continuous_integration_runs() -
 
 
 def test_every_code_block_is_of_a_kind_that_is_checked() -> None:
-    checked = {"python", "output", "console", "toml", "sh start", "sh test"}
+    checked = {"python", "output", "console", "js", "toml", "sh start", "sh test"}
     directives = re.compile(r"\{[\w:-]+\}.*")  # MyST's, for Sphinx
     assert not [
         str(block)

@@ -32,8 +32,7 @@ export class Connection {
 
   start() {
     setInterval(() => this.watch(), 5_000);
-    addEventListener("online", () => this.probe());
-    addEventListener("pageshow", () => this.probe());
+    for (const change of ["online", "offline", "pageshow"]) addEventListener(change, () => this.probe());
     document.addEventListener("visibilitychange", () => document.hidden || this.probe());
     this.connect();
   }
