@@ -72,6 +72,14 @@ def browser(session: nox.Session) -> None:
 
 
 @nox.session
+def simulate(session: nox.Session) -> None:
+    """Whole sessions, each decided by one seed: `nox -s simulate -- --seeds 20000 --jobs 2`, or
+    `--driver acp --seed 17` for one of them."""
+    install(session, "-e", ".[test]")
+    session.run("python", "-m", "simulation", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Form, likely bugs, Trio's traps, the layers, spelling."""
     install(session, "-e", ".", *group("lint"))

@@ -96,11 +96,9 @@ def explain(driver: Driver, seed: int, steps: list[int] | None) -> bool:
     return False
 
 
-def report(driver: Driver, failed: Result) -> None:
-    """Print the trace of a seed that failed, and how to see it again."""
-    numbers = shrink(driver, failed)
-    explain(driver, failed.seed, numbers)
-    again = f"nox -s simulate -- --driver {driver} --seed {failed.seed}"
+def report(failed: Result, numbers: list[int]) -> None:
+    """Print how a seed that failed can be seen again: all of it, or only these of its steps."""
+    again = f"nox -s simulate -- --driver {failed.driver} --seed {failed.seed}"
     print(f"all {len(failed.steps)} steps: {again}")
     print(f"the {len(numbers)} above: {again} --steps {','.join(map(str, numbers)) or 'none'}")
 
@@ -130,7 +128,9 @@ def main() -> int:
         seeds = range(given.first, given.first + given.seeds)
         total = run_all(driver, seeds, given.jobs, given.seconds)
         if total.failed is not None:
-            report(driver, total.failed)
+            numbers = shrink(total.failed)
+            explain(driver, total.failed.seed, numbers)
+            report(total.failed, numbers)
             fine = False
     return 0 if fine else 1
 

@@ -37,7 +37,7 @@ class AcpAgent(Agent):
         self.ended_ids: list[Any] = []
 
     @property
-    def busy(self) -> bool:
+    def at_work(self) -> bool:
         return self.prompt is not None
 
     # --- what the host says
@@ -162,6 +162,8 @@ class AcpAgent(Agent):
             acts.append((1.0, self.tool_goes_on))
         if len(self.asks) < 3:
             acts += [(0.8, self.permission), (0.5, self.file), (0.15, self.elicit)]
+        if self.old_tools:
+            acts.append((0.2, self.late_update))
         if self.ended_ids:
             acts.append((0.2, self.second_end))
         if not self.blocked and not (self.prompt.cancels and temper.on_cancel == "never"):
@@ -217,7 +219,7 @@ class AcpAgent(Agent):
     def late_update(self, rng: Random) -> None:
         self.own_since = self.own_since or self.prompt is None
         call = rng.choice(self.old_tools)
-        self.update("tool_call_update", toolCallId=call, status="completed", title="late")
+        self.update("tool_call_update", toolCallId=call, status="completed", title="⟦late⟧")
 
     def burst(self, rng: Random) -> None:
         """Several things in one write."""

@@ -116,8 +116,8 @@ class Agent:
         raise NotImplementedError
 
     @property
-    def busy(self) -> bool:
-        """Whether it has work that it has told of."""
+    def at_work(self) -> bool:
+        """Whether it has work, of which it has told."""
         raise NotImplementedError
 
     # --- Program
@@ -135,7 +135,23 @@ class Agent:
             self.process.exit(0)
 
     def on_exit(self) -> None:
-        self.world.agent_exited(self)
+        pass
+
+    def on_signal(self, name: str) -> None:
+        self.said_goodbye()
+
+    def said_goodbye(self) -> None:
+        """T9: the session's end comes when there is nothing left to do."""
+        world = self.world
+        if self.process.signals:
+            return  # it is told, and may still begin something
+        waits = world.leaving == "normally" and not world.with_hub
+        known = self.process.read == self.process.written and self.process.can_write
+        if waits and known and self.at_work and not world.gave_up(self.process):
+            if self.now() < world.left_at + world.limits.drain - 0.001:
+                world.fail(
+                    "T9", f"the input ends while the agent is at work (left {world.left_at})"
+                )
 
     # --- writing
 

@@ -77,6 +77,8 @@ class Checker:
         self.by_token: dict[str, Turn] = {}
         self.items: dict[str, Item] = {}
         self.open: dict[str, Item] = {}
+        self.calls: set[str] = set()
+        """The agent's ids of the tool calls that were shown."""
         self.questions: dict[str, Question] = {}
         self.asked: set[str] = set()
         self.closed_as: dict[str, tuple[str, str | None]] = {}
@@ -255,6 +257,9 @@ class Checker:
             if item.turn is not None and self.turn is not None and self.turn.cancelling is not None:
                 self.fail("T5", f"{item.id} was opened in a turn that is being cancelled")
         if item.tool is not None and item.type == "tool":
+            if "⟦late⟧" in item.tool.title and item.tool.call in self.calls:
+                self.fail("W3", f"{item.id} shows again what is late for {item.tool.call}")
+            self.calls.add(item.tool.call)
             self._belongs(item.id, known, f"{item.tool.title}{item.tool.input}")
 
     def _delta(self, event: e.ItemDelta) -> None:
@@ -274,6 +279,8 @@ class Checker:
             self.fail("L1", f"a change of {event.item}, which is unknown")
             return
         self._still_runs(event.item, item)
+        if "⟦late⟧" in str(event.patch.get("tool")):
+            self.fail("W3", f"{event.item} was changed by what is late")
         status = event.patch.get("status")
         if status is not None and (status in TERMINAL or event.item not in self.open):
             self.fail("W3", f"{event.item} became {status} by an update, from {item.status}")

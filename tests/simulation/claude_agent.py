@@ -35,6 +35,8 @@ class ClaudeAgent(Agent):
         self.state = "idle"
         self.own = False
         """A turn of its own runs."""
+        self.expected = False
+        """It had to: background work had ended."""
         self.waiting: list[Json] = []
         """Prompts that it has not begun."""
         self.block: str | None = None
@@ -53,8 +55,15 @@ class ClaudeAgent(Agent):
         self.greeted = False
 
     @property
-    def busy(self) -> bool:
-        return bool(self.prompt or self.own or self.tasks or self.owes_idle or self.waiting)
+    def at_work(self) -> bool:
+        goes_on = self.own and self.expected and self.temper.states
+        return bool(self.prompt or self.tasks or goes_on or self.owes_turn)
+
+    @property
+    def owes_turn(self) -> bool:
+        """Background work has ended, and it will speak of that at any moment."""
+        silence = self.now() - self.process.read_at
+        return self.done_tasks > 0 and silence < self.world.limits.settle
 
     # --- what the host says
 
@@ -91,6 +100,7 @@ class ClaudeAgent(Agent):
                 if self.temper.on_cancel == "at once" and self.process.can_write:
                     self.abort(self.process.rng)
             case "end_session":
+                self.said_goodbye()
                 self.success(id, {})
                 if "eof" not in self.process.ignores:
                     self.process.exit(0)
@@ -225,7 +235,7 @@ class ClaudeAgent(Agent):
     # --- what it may do by itself
 
     @property
-    def at_work(self) -> bool:
+    def in_turn(self) -> bool:
         """In a turn, its own or a prompt's."""
         return self.own or (self.prompt is not None and not self.waiting)
 
@@ -234,13 +244,13 @@ class ClaudeAgent(Agent):
             return []
         temper, chatty = self.temper, self.temper.chatty
         acts: list[tuple[float, Act]] = [(0.3, self.noise), (0.2, self.tell), (0.1, self.stray)]
-        if self.owes_idle and not self.tasks and not self.at_work:
+        if self.owes_idle and not self.tasks and not self.in_turn:
             acts.append((3.0, lambda rng: self.go("idle")))
         if any(not a.withdrawn for a in self.asks.values()):
             acts.append((0.3, self.take_back))
         if self.tasks:
             acts += [(0.6, self.task_ends), (0.2, self.task_asks)]
-        if not self.at_work:
+        if not self.in_turn:
             if self.done_tasks:
                 acts.append((4.0, self.begin_own))
             elif temper.own_work and self.last is not None and self.prompt is None:
@@ -260,6 +270,7 @@ class ClaudeAgent(Agent):
 
     def begin_own(self, rng: Random) -> None:
         """A turn that no prompt began."""
+        self.expected = self.owes_turn
         self.done_tasks = max(0, self.done_tasks - 1)
         self.own = self.own_since = True
         self.owes_idle = False
@@ -425,7 +436,7 @@ class ClaudeAgent(Agent):
         task = rng.choice(list(self.tasks))
         del self.tasks[task]
         self.system("task_notification", task_id=task, status="completed", summary="found")
-        if not self.at_work:
+        if not self.in_turn:
             self.done_tasks += 1
 
     def task_asks(self, rng: Random) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 import agentrt
 from agentrt import Allow, Ask, Deny, Limits, PermissionRequest
-from agentrt._errors import RequestError
+from agentrt._errors import LocalProtocolError, RequestError
 from agentrt._runtime.permissions import Policy, allow_all, deny_all
 
 from .checker import TAG
@@ -178,6 +178,8 @@ class Actor:
         try:
             with self.scope:
                 await self._turn()
+        except LocalProtocolError as error:
+            self.world.fail("T8", f"{self.token} could not be sent: {error}")
         except (agentrt.AgentrtError, Boom) as error:
             self.failure = type(error).__name__
         finally:

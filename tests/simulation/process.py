@@ -24,6 +24,7 @@ class Program(Protocol):
     def on_line(self, line: bytes, host_had_read: int) -> None: ...
     def on_eof(self) -> None: ...
     def on_exit(self) -> None: ...
+    def on_signal(self, name: str) -> None: ...
 
 
 class Process:
@@ -130,8 +131,10 @@ class Process:
         self.exited_at = trio.current_time()
         del self._stdout[self._visible :]
         self.written = self.read + len(self._stdout)
-        while self._told and self._told[-1][0] > self.written:
+        while self._told and self._told[-1][0] > self.written + 1:
             self._told.pop()
+        if self._told and self._told[-1][0] > self.written:
+            self._told[-1] = (self.written, self._told[-1][1])  # only its newline is lost
         if not self.grandchild:
             self._stdout_open = False
         self._exited.set()
@@ -168,7 +171,10 @@ class Process:
 
     def read_nowait(self) -> bytes | None:
         if not self._visible:
-            return None if self._stdout_open else b""
+            if self._stdout_open:
+                return None
+            self._tell_read()
+            return b""
         size = min(self._visible, READ_SIZE)
         if self.rng.random() < self.cuts:
             size = self.rng.randint(1, size)
@@ -177,9 +183,12 @@ class Process:
         self._visible -= size
         self.read += size
         self.read_at = trio.current_time()
+        self._tell_read()
+        return data
+
+    def _tell_read(self) -> None:
         while self._told and self._told[0][0] <= self.read:
             self._told.popleft()[1]()
-        return data
 
     async def wait_readable(self) -> None:
         if self._visible or not self._stdout_open:
@@ -268,6 +277,7 @@ class Process:
         if any(name == known for known, _ in self.signals):
             return  # as a real one: each signal once
         self.note_step(name, self.number)
+        self.program.on_signal(name)
         self.signals.append((name, trio.current_time()))
 
     def _end_grandchild(self) -> None:

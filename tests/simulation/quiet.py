@@ -178,6 +178,8 @@ async def final(world: World) -> None:
         world.fail("T2", f"nobody tells {left} that it is over")
     if world.handlers.running:
         world.fail("T1", f"the handlers of {list(world.handlers.running)} run on")
+    if world.session._engine.conductor._wanted:
+        world.fail("T1", "handlers wait for ever for their turn's nursery")
     for viewer in world.log_viewers:
         if not viewer.over:
             world.fail("L1", f"{viewer.reader.name} waits for ever at {viewer.reader.seq}")

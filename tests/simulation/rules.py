@@ -148,7 +148,10 @@ def grandchild(world: World, rng: Random) -> None:
 
 @rule(0.8, _alive)
 def stall_stdin(world: World, rng: Random) -> None:
-    world.processes[-1].stall()
+    process = world.processes[-1]
+    process.stall()
+    if rng.random() < 0.5:
+        process.capacity = rng.choice((1, 60, 300))  # the pipe was almost full
 
 
 @rule(3, lambda world: not world.processes[-1].reading)
@@ -483,7 +486,7 @@ def tab_commands(world: World, rng: Random) -> None:
             id = tab.send("permission", session=session, request=key, cancel=True)
         case _:
             id = tab.send("permission", session=session, request="r9999", option="x")
-    if rng.random() < 0.3 and id in tab.sent:
+    if rng.random() < 0.5 and id in tab.sent:
         tab.repeat(id, tab.sent[id])
 
 

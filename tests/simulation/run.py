@@ -20,8 +20,8 @@ from .world import Driver, Step, Violation, World
 class Result:
     """What became of a run."""
 
-    seed: int
     driver: Driver
+    seed: int
     steps: list[Step]
     turns: int
     """Turns that a prompt began."""
@@ -42,20 +42,20 @@ def run(
             run_seeded(world.run, script, taken, seed=seed)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:
+        except BaseException as error:  # noqa: ASYNC103 - Trio is not running any more
             world.violation = world.violation or Violation("crash", _told(error))
             if keep_trace:
                 world.trace += "".join(traceback.format_exception(error)).splitlines()
-    return Result(seed, driver, taken, world.turns, world.own_turns, world.violation, world.trace)
+    return Result(driver, seed, taken, world.turns, world.own_turns, world.violation, world.trace)
 
 
-def shrink(driver: Driver, result: Result) -> list[int]:
+def shrink(result: Result) -> list[int]:
     """The numbers of the steps that are needed for the same invariant to break, counted from 0."""
     assert result.violation is not None
     invariant, steps = result.violation.invariant, result.steps
 
     def fails(numbers: list[int]) -> bool:
-        again = run(driver, result.seed, script=[steps[n] for n in numbers])
+        again = run(result.driver, result.seed, script=[steps[n] for n in numbers])
         return again.violation is not None and again.violation.invariant == invariant
 
     kept = list(range(len(steps)))

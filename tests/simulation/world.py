@@ -132,8 +132,12 @@ class World:
             for a in self.actors
         )
 
-    def agent_exited(self, agent: Agent) -> None:
-        pass
+    def gave_up(self, process: Process) -> bool:
+        """Whether the host had a reason to end that process before the session's end."""
+        turn = self.checker.turn
+        last = [t for t in self.checker.turns.values() if t.process == process.number]
+        stopped = turn is None and bool(last) and last[-1].cancelling is not None
+        return stopped or process.closed_stdout_at is not None or process.filled
 
     def told_reader(self, actor: Actor, event: Any) -> None:
         turn = actor.turn

@@ -1,0 +1,41 @@
+"""The simulation can fail: each of these mistakes it must find, within so many seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from .defects import DEFECTS, Defect
+from .run import Result, run
+
+BUDGET = 400
+"""Seeds; most are found within a dozen."""
+
+
+def search(defect: Defect) -> Result | None:
+    with defect.planted():
+        for seed in range(BUDGET):
+            for driver in defect.drivers:
+                result = run(driver, seed)
+                if result.violation is not None:
+                    return result
+    return None
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
+def test_the_simulation_finds(defect: Defect) -> None:
+    found = search(defect)
+    assert found is not None, f"{BUDGET} seeds did not show that {defect.name}"
+    fine = run(found.driver, found.seed)
+    assert fine.violation is None, f"also without the defect: {fine.violation}"
+
+
+def test_there_are_at_least_twelve_defects_of_different_names() -> None:
+    assert len({defect.name for defect in DEFECTS}) == len(DEFECTS) >= 12
+
+
+def test_a_defect_whose_place_is_gone_is_an_error() -> None:
+    changed = Defect(
+        "gone", tuple(type(c)(c.function, "not there", "x") for c in DEFECTS[0].changes)
+    )
+    with pytest.raises(LookupError, match="any more"), changed.planted():
+        pass
