@@ -3,8 +3,8 @@
 // Whatever a chat shows is told on standard output whenever it has changed.
 
 import { createInterface } from "node:readline";
+import { Chat } from "@ai-sdk/react";
 import {
-  AbstractChat,
   WebSocketChatTransport,
   lastAssistantMessageIsCompleteWithApprovalResponses,
   lastAssistantMessageIsCompleteWithToolCalls,
@@ -14,47 +14,21 @@ import WebSocket from "ws";
 
 const tell = (message) => process.stdout.write(`${JSON.stringify(message)}\n`);
 
-// What a framework's binding gives `AbstractChat`: a place for its state.
-class State {
-  constructor(name) {
-    this.name = name;
-    this._messages = [];
-    this._status = "ready";
-    this._error = undefined;
-    this.told = false;
-  }
-  changed() {
-    if (this.told) return;
-    this.told = true;
+// Tells what a chat shows, once for all changes of one step of the program.
+function watch(name, chat) {
+  let waiting = false;
+  const changed = () => {
+    if (waiting) return;
+    waiting = true;
     setImmediate(() => {
-      this.told = false;
-      tell({
-        chat: this.name,
-        status: this._status,
-        error: this._error && String(this._error.message),
-        messages: this._messages,
-      });
+      waiting = false;
+      const { status, error, messages } = chat;
+      tell({ chat: name, status, error: error && String(error.message), messages });
     });
-  }
-  get status() { return this._status; }
-  set status(status) { this._status = status; this.changed(); }
-  get error() { return this._error; }
-  set error(error) { this._error = error; this.changed(); }
-  get messages() { return this._messages; }
-  set messages(messages) { this._messages = messages; this.changed(); }
-  pushMessage = (message) => { this._messages = [...this._messages, message]; this.changed(); };
-  popMessage = () => { this._messages = this._messages.slice(0, -1); this.changed(); };
-  replaceMessage = (index, message) => {
-    this._messages = this._messages.with(index, structuredClone(message));
-    this.changed();
   };
-  snapshot = (value) => structuredClone(value);
-}
-
-class Chat extends AbstractChat {
-  constructor({ state, ...init }) {
-    super({ ...init, state });
-  }
+  chat["~registerMessagesCallback"](changed); // as `useChat` does
+  chat["~registerStatusCallback"](changed);
+  chat["~registerErrorCallback"](changed);
 }
 
 const sockets = {};
@@ -74,7 +48,6 @@ function open({ chat, id, url, protocols, headers, body, answers, tools }) {
   ].filter(Boolean);
   const made = new Chat({
     id,
-    state: new State(chat),
     transport: new WebSocketChatTransport({ url, protocols, body, webSocket: Socket }),
     sendAutomaticallyWhen: (options) => helpers.some((helper) => helper(options)),
     onToolCall: ({ toolCall }) => {
@@ -89,6 +62,7 @@ function open({ chat, id, url, protocols, headers, body, answers, tools }) {
     onFinish: ({ isAbort, isDisconnect, isError, finishReason }) =>
       tell({ finished: chat, isAbort, isDisconnect, isError, finishReason }),
   });
+  watch(chat, made);
   chats[chat] = made;
 }
 
