@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import trio
 
+import agentrt
 from agentrt._runtime.runtime import open_runtime
 from agentrt._web.security import Security
 from agentrt._web.server import serve
@@ -24,10 +25,12 @@ from web.wire_client import WireClient
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[Site]:
+async def served(**bounds: float) -> AsyncIterator[Site]:
+    """`bounds` change the limits."""
     rules = Security(token=TOKEN, viewer_token=WATCH)
+    limits = agentrt.Limits(**bounds) if bounds else None
     with trio.fail_after(30):
-        async with open_runtime() as runtime, trio.open_nursery() as nursery:
+        async with open_runtime(limits=limits) as runtime, trio.open_nursery() as nursery:
             site = await nursery.start(partial(serve, runtime, security=rules))
             yield site
             nursery.cancel_scope.cancel()
@@ -190,6 +193,21 @@ async def test_answers_to_a_question_that_do_not_fit_it(tmp_path: Path) -> None:
         await page.ok("permission", **fields, option=reject)
         assert await page.code("permission", **fields, option=reject) == "already_resolved"
         await page.until(lambda: view.phase == "idle")
+        assert not (tmp_path / "a.txt").exists()
+
+
+async def test_an_answer_to_a_question_that_has_expired_comes_too_late(tmp_path: Path) -> None:
+    async with served(permission=0.2) as site, tab(site, WireClient()) as page:
+        session = await opened(page, cwd=str(tmp_path))
+        view = page.client.views[session]
+        await page.ok("prompt", session=session, content=text("create a.txt with hello"))
+        await page.until(lambda: view.phase == "idle" and outcomes(page, session))
+        [asked] = [e for e in view.events if e["kind"] == "permission.opened"]
+        [closed] = [e for e in view.events if e["kind"] == "permission.closed"]
+        assert (closed["request"], closed["outcome"]) == (asked["request"], "expired")
+        option = next(o["id"] for o in asked["options"] if o["kind"] == "allow_once")
+        fields = {"session": session, "request": asked["request"], "option": option}
+        assert await page.code("permission", **fields) == "already_resolved"
         assert not (tmp_path / "a.txt").exists()
 
 

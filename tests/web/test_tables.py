@@ -24,3 +24,15 @@ def test_a_test_that_is_named_after_a_shape_is_in_its_row() -> None:
         for number in re.findall(r"\d\d", name.partition("_a_")[0]):
             [row] = re.findall(rf"^\| {int(number)} \|.*$", page, re.MULTILINE)
             assert f"`{name}`" in row
+
+
+def test_each_bad_input_from_the_network_has_its_row_and_its_test() -> None:
+    page = (DOCS / "security.md").read_text()
+    rows = re.findall(r"^\| ([HFC]\d+) \|.*\| ([^|]*) \|$", page, re.MULTILINE)
+    wanted = [
+        f"{list}{n}"
+        for list, count in (("H", 16), ("F", 10), ("C", 9))
+        for n in range(1, count + 1)
+    ]
+    assert [number for number, _ in rows] == wanted
+    assert all("`test_" in tests for _, tests in rows)
