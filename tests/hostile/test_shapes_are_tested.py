@@ -22,7 +22,13 @@ SHAPES = {
         *(f"S{number}" for number in range(1, 26)),
     ],
     "claude-shapes.md": [str(number) for number in range(1, 52)],
-    "security.md": [f"A{number}" for number in range(1, 27)],
+    "browser-shapes.md": [str(number) for number in range(1, 56)],
+    "security.md": [
+        *(f"H{number}" for number in range(1, 17)),
+        *(f"F{number}" for number in range(1, 11)),
+        *(f"C{number}" for number in range(1, 10)),
+        *(f"A{number}" for number in range(1, 27)),
+    ],
 }
 """Every shape, by the page that has it: what clients, brokers and users of agents met."""
 
