@@ -7,11 +7,11 @@ import { answerCalls, TOOLS } from "./tools.js";
 import { recordFrame } from "./frames.js";
 
 export const connection = new Connection({
-  hello() {
+  hello(looking) {
     const session = ui().session;
     const known = seat();
     const place = known && !known.behind ? { epoch: known.epoch, seq: known.seq } : {};
-    return { tools: model().server?.role === "viewer" ? [] : TOOLS, sessions: session ? [{ session, ...place }] : [] };
+    return { tools: looking ? [] : TOOLS, sessions: session ? [{ session, ...place }] : [] };
   },
   onFrames(frames) {
     setModel(take(model(), frames, Date.now() / 1000));

@@ -25,6 +25,7 @@ export class Connection {
     this.timer = 0;
     this.client = sessionStorage.getItem("client") ?? newName();
     this.load = newName();
+    this.greeting = "";
     this.commands = 0;
     /** @type {Map<string, { text: string, again: boolean, resolve: (ack: w.Ack) => void }>} */
     this.pending = new Map();
@@ -70,11 +71,11 @@ export class Connection {
     };
   }
 
-  opened() {
+  /** @param {boolean} [looking] whether this browser may only look on, and offer no tools */
+  opened(looking = false) {
     sessionStorage.setItem("client", this.client);
-    this.write(
-      JSON.stringify({ type: "hello", id: `${this.load}:0:${++this.commands}`, client: this.client, ...this.wiring.hello() }),
-    );
+    this.greeting = `${this.load}:${++this.commands}`;
+    this.write(JSON.stringify({ type: "hello", id: this.greeting, client: this.client, ...this.wiring.hello(looking) }));
   }
 
   /** @param {string} data */
@@ -87,7 +88,9 @@ export class Connection {
     for (const frame of frames) {
       if (frame.type === "ready") this.ready(frame.beat_s);
       else if (frame.type === "closing") this.link.reason = frame.reason;
-      else if (frame.type === "ack" && frame.id) {
+      else if (frame.type === "ack" && frame.id === this.greeting) {
+        if (frame.error?.code === "forbidden") this.opened(true);
+      } else if (frame.type === "ack" && frame.id) {
         const command = this.pending.get(frame.id);
         this.pending.delete(frame.id);
         command?.resolve(frame);

@@ -59,8 +59,8 @@ interface Link {
 
 /** What a connection asks of its page, and tells it. */
 interface Wiring {
-  /** The fields of the first frame, beside `id` and `client`. */
-  hello(): object;
+  /** The fields of the first frame, beside `id` and `client`; without tools, if one may only look. */
+  hello(looking: boolean): object;
   onFrames(frames: w.Frame[]): void;
   onLink(link: Link): void;
   onRaw(direction: "in" | "out", text: string): void;
