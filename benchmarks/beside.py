@@ -25,7 +25,7 @@ from msgspec import structs
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import agentrt
-from hostile.beside import SHAPES, Shape
+from hostile.beside import SHAPES, Shape, nothing
 from hostile.kit import PATIENT, SHORT, bad_session, works
 
 MOST = 50
@@ -72,7 +72,11 @@ async def beside(shape: Shape, seconds: float) -> Seen:
     async with (
         bad_session(limits=PATIENT, bound=seconds + 60) as well,
         bad_session(
-            misbehave=shape, limits=limits, permissions=agentrt.ask, bound=seconds + 60
+            misbehave=shape,
+            limits=limits,
+            permissions=agentrt.ask,
+            tools=(nothing,),
+            bound=seconds + 60,
         ) as ill,
     ):
 

@@ -20,10 +20,11 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from types import MethodType
 
-HELPERS = (signal, subprocess, time)
+HELPERS = (signal, subprocess, threading, time)
 """What the functions that come from outside use, beside the rest."""
 
 Message = dict
@@ -202,14 +203,14 @@ class Tools:
 
     def __init__(self, request: Message) -> None:
         server = next(s for s in request["params"]["mcpServers"] if "command" in s)
-        self._program = subprocess.Popen(
+        self.program = subprocess.Popen(
             [server["command"], *server["args"]],
             env={**os.environ, **{each["name"]: each["value"] for each in server["env"]}},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
         self._send("initialize", {"protocolVersion": "2025-06-18"})
-        self._program.stdout.readline()
+        self.program.stdout.readline()
 
     def call(self, tool: str, **arguments: object) -> str:
         """The text that the tool returned, or why it was not called."""
@@ -220,15 +221,15 @@ class Tools:
         self._send("tools/call", {"name": tool, "arguments": arguments})
 
     def answer(self) -> str:
-        answer = json.loads(self._program.stdout.readline())
+        answer = json.loads(self.program.stdout.readline())
         if "error" in answer:
             return answer["error"]["message"]
         return answer["result"]["content"][0]["text"]
 
     def _send(self, method: str, params: Message) -> None:
         message = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
-        self._program.stdin.write(json.dumps(message).encode() + b"\n")
-        self._program.stdin.flush()
+        self.program.stdin.write(json.dumps(message).encode() + b"\n")
+        self.program.stdin.flush()
 
 
 def text_of(prompt: Message) -> str:

@@ -6,13 +6,21 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import TypeAlias
 
-from .bad_agent import Agent, Message
+import agentrt
+
+from .bad_agent import Agent, Message, Tools
 
 Shape: TypeAlias = Callable[[Agent, Message], None]
+
+
+@agentrt.tool
+def nothing() -> None:
+    """Do nothing. There must be a tool for an agent to reach its host by that way."""
 
 
 def crashes(agent: Agent, prompt: Message) -> None:
@@ -94,6 +102,13 @@ def asks_for_permission_without_end(agent: Agent, prompt: Message) -> None:
         agent.begin_request("session/request_permission", {"toolCall": call, "options": []})
 
 
+def floods_its_tools(agent: Agent, prompt: Message) -> None:
+    tools = Tools(next(m for m in agent.heard if m.get("method") == "session/new"))
+    threading.Thread(target=tools.program.stdout.read, daemon=True).start()
+    while True:
+        tools.program.stdin.write(b"{}\n" * 21845)
+
+
 def closes_stdout(agent: Agent, prompt: Message) -> None:
     os.close(1)
     while True:
@@ -142,6 +157,7 @@ SHAPES: tuple[Shape, ...] = (
     nests_deeply,
     asks_without_end,
     asks_for_permission_without_end,
+    floods_its_tools,
     closes_stdout,
     is_silent,
     reads_nothing,

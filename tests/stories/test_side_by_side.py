@@ -10,7 +10,7 @@ from msgspec import structs
 
 import agentrt
 from hostile.bad_agent import Agent, Message
-from hostile.beside import SHAPES, Shape, floods_with_text, is_silent
+from hostile.beside import SHAPES, Shape, floods_with_text, is_silent, nothing
 from hostile.kit import PATIENT, SHORT, Marks, bad_session, notices, outcomes, works
 
 HASTY = structs.replace(SHORT, cancel_grace=0.1, stdin_close=0.1, terminate=0.1)
@@ -25,7 +25,13 @@ async def test_a_session_does_not_notice_what_happens_in_the_one_beside_it(
     they are slower, `benchmarks/beside.py` says; that there is a bound, the reader's tests.)"""
     async with (
         bad_session(limits=PATIENT, bound=60) as well,
-        bad_session(misbehave=misbehave, limits=HASTY, permissions=agentrt.ask, bound=60) as ill,
+        bad_session(
+            misbehave=misbehave,
+            limits=HASTY,
+            permissions=agentrt.ask,
+            tools=(nothing,),
+            bound=60,
+        ) as ill,
     ):
         pid = well.agent.pid
         async with trio.open_nursery() as nursery:

@@ -137,16 +137,16 @@ async def read_loop(
             full = len(data) == READ_SIZE
             while len(data) > size:
                 piece, data = data[:size], data[size:]
-                size = _next_size(size, on_data, piece)
+                size = next_size(size, on_data, piece)
                 await trio.lowlevel.checkpoint()
-            size = _next_size(size, on_data, data)
+            size = next_size(size, on_data, data)
             if full:
                 await trio.lowlevel.checkpoint()
                 continue
         await source.wait_readable()
 
 
-def _next_size(size: int, on_data: Callable[[bytes], None], piece: bytes) -> int:
+def next_size(size: int, on_data: Callable[[bytes], None], piece: bytes) -> int:
     """Hand a piece over; how large the next one may be."""
     started = trio.current_time()
     on_data(piece)
@@ -315,8 +315,9 @@ class Writer:
                         await self._transport.wait_writable()
                 except trio.BrokenResourceError as error:
                     self._break(f"it cannot be written to: {error.__cause__}")
-                if patience.cancelled_caught:
-                    self._break(f"the agent has not read its input for {self._timeout:g} s")
+                else:
+                    if patience.cancelled_caught:
+                        self._break(f"the agent has not read its input for {self._timeout:g} s")
         finally:
             if self._rest:
                 self._break("writing was cancelled in the middle of a line")

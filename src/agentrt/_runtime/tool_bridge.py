@@ -22,13 +22,15 @@ from typing import Final
 
 import trio
 
-from .._errors import AgentStartError
+from .._errors import AgentStartError, RemoteProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._wire.json import encode_line
 from .._wire.lines import Lines
+from .._wire.long_lines import LongLine
 from .._wire.mcp import Message
 from . import mcp_stdio
+from .pipes import FIRST, next_size
 from .scopes import bare_errors
 from .tool_http import HttpServer
 from .tool_server import Spawn, ToolServer
@@ -159,6 +161,8 @@ class _Bridge:
         self._news = trio.Event()
         self._ended = False
         self._scope = trio.CancelScope()
+        self._lines = Lines(limits.line, long_apart=True)
+        self._too_long = False
 
     async def run(self) -> None:
         """Serve until the client closes its input, as MCP says goodbye. Calls that still run are
@@ -176,14 +180,24 @@ class _Bridge:
             self._connection.close()
 
     async def _read(self) -> None:
-        lines = Lines(self._limits.line)
-        while data := await self._stream.receive_some(65536):
-            for line in lines.feed(data).split(b"\n"):
-                if line.strip():
-                    self._connection.handle(line, self._spawn, self._send)
-            if lines.oversized:
-                logger.warning("a tool bridge sent a line of %d bytes", lines.oversized[0])
-                return
+        size = FIRST
+        while not self._too_long and (data := await self._stream.receive_some(size)):
+            size = next_size(size, self._take, data)
+
+    def _take(self, data: bytes) -> None:
+        whole = self._lines.feed(data)
+        for line in self._lines.long:
+            self._handle(_value(line))
+        self._lines.long.clear()
+        for short in whole.split(b"\n"):
+            if short.strip():
+                self._handle(short)
+        if self._lines.oversized:
+            logger.warning("a tool bridge sent a line of %d bytes", self._lines.oversized[0])
+            self._too_long = True
+
+    def _handle(self, message: bytes | bytearray | JsonObject) -> None:
+        self._connection.handle(message, self._spawn, self._send)
 
     def _send(self, message: Message | None) -> None:
         if message is None:
@@ -204,6 +218,15 @@ class _Bridge:
 
 def _unserved(error: OSError) -> AgentStartError:
     return AgentStartError(f"the session's tools cannot be served: {error}")
+
+
+def _value(line: LongLine) -> bytes | JsonObject:
+    """What a long line says; its beginning, which is no JSON, if it says nothing."""
+    try:
+        value: JsonObject = line.value()
+    except RemoteProtocolError:
+        return line.head
+    return value
 
 
 def _private_folder() -> Path:
