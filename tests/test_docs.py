@@ -6,6 +6,7 @@ The word behind a code fence says what happens to its content:
 `output`      what the program before it prints; a line `...` stands for any lines
 `console`     commands (`$ `), each with what it prints under it
 `js`          a module, beside the page's `reduce.js`; it is run where there is Node
+`js npm`      a module with npm packages; `tests/clients` runs it, where they are installed
 `toml`        a configuration file that agentrt accepts
 `sh start`    the README's two commands, which `.ci/run` runs from a fresh clone
 `sh test`
@@ -152,7 +153,7 @@ def test_the_two_commands_of_the_readme_are_what_continuous_integration_runs() -
 
 
 def test_every_code_block_is_of_a_kind_that_is_checked() -> None:
-    checked = {"python", "output", "console", "js", "toml", "sh start", "sh test"}
+    checked = {"python", "output", "console", "js", "js npm", "toml", "sh start", "sh test"}
     directives = re.compile(r"\{[\w:-]+\}.*")  # MyST's, for Sphinx
     assert not [
         str(block)
