@@ -166,9 +166,10 @@ class FakeClaude:
                     case "control_request":
                         self._asked(message["request_id"], message["request"]["subtype"])
                     case "control_response":
-                        event, box = self._answers.pop(message["response"]["request_id"])
-                        box.append(message["response"])
-                        event.set()
+                        waiting = self._answers.pop(message["response"]["request_id"], None)
+                        if waiting is not None:
+                            waiting[1].append(message["response"])
+                            waiting[0].set()
 
     def _asked(self, id: str, subtype: str) -> None:
         body = {"subtype": "success", "request_id": id, "response": {}}

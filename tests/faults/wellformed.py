@@ -15,6 +15,8 @@ def check_log(events: Sequence[Event]) -> None:
     turn: str | None = None
     turns: set[str] = set()
     items: dict[str, str | None] = {}
+    late: set[str] = set()
+    """Tool calls of the running turn that are over: they may still be given their output."""
     closed: set[str] = set()
     asked: dict[str, bool] = {}
     for event in events:
@@ -31,15 +33,18 @@ def check_log(events: Sequence[Event]) -> None:
                 open_requests = [key for key, background in asked.items() if not background]
                 assert not open_requests, f"{turn} ends with {open_requests} unanswered"
                 turn = None
+                late.clear()
             case ItemOpened(item=item):
                 assert item.id not in items, f"{item.id} opens twice"
                 assert item.id not in closed, f"{item.id} opens again"
+                if item.tool is not None:
+                    late.add(item.id)
                 if item.status in TERMINAL:
                     closed.add(item.id)
                 else:
                     items[item.id] = item.turn
             case ItemDelta(item=id) | ItemUpdated(item=id):
-                assert id in items, f"{id} grows and is not open"
+                assert id in items or id in late, f"{id} grows and is not open"
             case ItemClosed(item=id):
                 assert id in items, f"{id} closes and is not open"
                 del items[id]

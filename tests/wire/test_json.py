@@ -96,3 +96,7 @@ def test_a_lone_surrogate_of_ours_is_replaced_rather_than_refused() -> None:
     name = b"caf\xe9.txt".decode("utf-8", "surrogateescape")
     assert encode_line(Chunk(name)) == '{"text":"caf\ufffd.txt","size":0}\n'.encode()
     assert encode_line({name: [name]}) == '{"caf\ufffd.txt":["caf\ufffd.txt"]}\n'.encode()
+
+
+def test_a_number_out_of_range_costs_itself_and_not_its_message() -> None:
+    assert decode(b'{"a":1e999,"b":[-1e999,1]}') == {"a": None, "b": [None, 1]}

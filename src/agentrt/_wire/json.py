@@ -34,7 +34,8 @@ def decode(line: bytes | bytearray, decoder: msgspec.json.Decoder[T] = _ANY) -> 
     try:
         return decoder.decode(line)
     except msgspec.ValidationError as error:
-        raise _refusal(error, line) from error
+        if decoder is not _ANY:  # else it is a number out of range
+            raise _refusal(error, line) from error
     except DECODE_ERRORS:
         pass
     try:
@@ -44,7 +45,8 @@ def decode(line: bytes | bytearray, decoder: msgspec.json.Decoder[T] = _ANY) -> 
 
 
 def repair(line: bytes | bytearray) -> bytes:
-    """The same JSON with U+FFFD for what is no UTF-8 and for lone surrogates, and null for NaN.
+    """The same JSON with U+FFFD for what is no UTF-8 and for lone surrogates, and null for NaN and
+    for numbers that are out of range.
 
     Raises `RemoteProtocolError` if it is no JSON even so.
     """

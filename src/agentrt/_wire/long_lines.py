@@ -7,6 +7,7 @@ strings as they come, a piece at a time, and all the rest, which is short, when 
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, Final, TypeVar
 
@@ -96,7 +97,7 @@ class LongLine:
         except UnicodeDecodeError:
             self.repaired = True
             text = self._rest.decode("utf-8-sig", "replace")
-        value = json.loads(text, parse_constant=self._meant)
+        value = json.loads(text, parse_constant=self._meant, parse_float=_finite)
         if _SURROGATE.search(self._rest):
             whole = without_surrogates(value)
             self.repaired = self.repaired or whole != value  # most often two make up a character
@@ -166,6 +167,12 @@ class LongLine:
         self._refusal = why
         self._rest, self._string = bytearray(), None
         self._pieces, self._strings = [], []
+
+
+def _finite(number: str) -> float | None:
+    """A number; one that is out of range is none, as in a short line."""
+    value = float(number)
+    return None if math.isinf(value) else value
 
 
 def _whole(inside: bytearray) -> int:
