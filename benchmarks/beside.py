@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -67,7 +68,7 @@ async def look(session: agentrt.Session, what: Callable[[], Awaitable[object]]) 
     return seen
 
 
-async def beside(shape: Shape, seconds: float) -> Seen:
+async def beside(shape: Shape, seconds: float, folder: str) -> Seen:
     limits = structs.replace(SHORT, hard=0.4)
     async with (
         bad_session(limits=PATIENT, bound=seconds + 60) as well,
@@ -76,6 +77,7 @@ async def beside(shape: Shape, seconds: float) -> Seen:
             limits=limits,
             permissions=agentrt.ask,
             tools=(nothing,),
+            cwd=folder,
             bound=seconds + 60,
         ) as ill,
     ):
@@ -122,7 +124,8 @@ def main() -> int:
     for shape in SHAPES:
         if not any(part in shape.__name__ for part in said.only.split(",")):
             continue
-        seen = trio.run(beside, shape, said.seconds)
+        with tempfile.TemporaryDirectory() as folder:
+            seen = trio.run(beside, shape, said.seconds, folder)
         show(shape.__name__, seen)
         if any(
             high(mine) > high(theirs) + MOST for mine, theirs in zip(seen, without, strict=True)

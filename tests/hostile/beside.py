@@ -109,6 +109,23 @@ def floods_its_tools(agent: Agent, prompt: Message) -> None:
         tools.program.stdin.write(b"{}\n" * 21845)
 
 
+def floods_from_a_terminal(agent: Agent, prompt: Message) -> None:
+    for _ in range(3):
+        agent.begin_request("terminal/create", {"command": "yes", "args": ["x" * 70]})
+    agent.wait_for("session/cancel")
+    agent.end(prompt, "cancelled")
+
+
+def asks_for_large_files(agent: Agent, prompt: Message) -> None:
+    path = os.path.join(os.getcwd(), f"large-{os.getpid()}")
+    with open(path, "w") as file:
+        file.write("x\n" * (7 << 20))
+    for _ in range(4):
+        agent.request("fs/read_text_file", {"path": path})
+    os.unlink(path)
+    agent.end(prompt)
+
+
 def closes_stdout(agent: Agent, prompt: Message) -> None:
     os.close(1)
     while True:
@@ -158,6 +175,8 @@ SHAPES: tuple[Shape, ...] = (
     asks_without_end,
     asks_for_permission_without_end,
     floods_its_tools,
+    floods_from_a_terminal,
+    asks_for_large_files,
     closes_stdout,
     is_silent,
     reads_nothing,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import pytest
 import trio
@@ -19,7 +20,7 @@ HASTY = structs.replace(SHORT, cancel_grace=0.1, stdin_close=0.1, terminate=0.1)
 
 @pytest.mark.parametrize("misbehave", SHAPES)
 async def test_a_session_does_not_notice_what_happens_in_the_one_beside_it(
-    misbehave: Shape,
+    misbehave: Shape, tmp_path: Path
 ) -> None:
     """Its turns go on through the other's misbehaviour, cancel, kill and restart. (By how much
     they are slower, `benchmarks/beside.py` says; that there is a bound, the reader's tests.)"""
@@ -30,6 +31,7 @@ async def test_a_session_does_not_notice_what_happens_in_the_one_beside_it(
             limits=HASTY,
             permissions=agentrt.ask,
             tools=(nothing,),
+            cwd=tmp_path,
             bound=60,
         ) as ill,
     ):
