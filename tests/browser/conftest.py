@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     NewPage = Callable[..., Page]
 
-SHOTS = Path(os.environ.get("AGENTRT_SHOTS", ".shots"))
+SHOTS = Path(os.environ.get("AGENTRT_SHOTS") or f"{tempfile.gettempdir()}/agentrt-shots")
 """Where screenshots are written."""
 
 
@@ -114,7 +115,7 @@ def shoot() -> Callable[[Page, str], None]:
     """Keep a picture of the window for whoever wants to look."""
 
     def shoot(page: Page, name: str) -> None:
-        SHOTS.mkdir(exist_ok=True)
+        SHOTS.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=SHOTS / f"{name}.png")
 
     return shoot

@@ -37,7 +37,7 @@ def test_twenty_thousand_pieces_are_all_there_and_one_can_type_meanwhile(
     phase(page, "ready")
     expect(box).to_have_value("typed while it comes")
     waits = sorted(page.evaluate("window.waits"))
-    SHOTS.mkdir(exist_ok=True)
+    SHOTS.mkdir(parents=True, exist_ok=True)
     told = {"keys": len(waits), "median_ms": waits[len(waits) // 2], "worst_ms": waits[-1]}
     (SHOTS / "input-latency.json").write_text(json.dumps(told))
     print(told)
