@@ -80,6 +80,36 @@ def simulate(session: nox.Session) -> None:
 
 
 @nox.session
+def faults(session: nox.Session) -> None:
+    """A session's life cancelled at every step and with every call of the system failing."""
+    install(session, "-e", ".[test]")
+    full = {"AGENTRT_FULL": "1"}
+    session.run("python", "-m", "pytest", "tests/faults", "-v", *session.posargs, env=full)
+
+
+@nox.session
+def hygiene(session: nox.Session) -> None:
+    """500 agents and 240 hosts killed, 1,000 sessions opened and closed: nothing is left."""
+    install(session, "-e", ".[test]")
+    full = {"AGENTRT_FULL": "1"}
+    session.run("python", "-m", "pytest", "tests/hygiene", "-v", "-s", *session.posargs, env=full)
+
+
+@nox.session
+def soak(session: nox.Session) -> None:
+    """Many sessions for long, and the slopes: `nox -s soak -- --minutes 60 --sessions 20`."""
+    install(session, "-e", ".[test]")
+    session.run("python", "tests/hygiene/soak.py", *session.posargs)
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Coverage-guided fuzzing: `nox -s fuzz -- --seconds 60 acp_driver` (default: all targets)."""
+    install(session, "-e", ".[test]", *group("fuzz"))
+    session.run("python", "tests/fuzz/run.py", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Form, likely bugs, Trio's traps, the layers, spelling."""
     install(session, "-e", ".", *group("lint"))
