@@ -3,63 +3,67 @@
 import { Connection } from "./connection.js";
 import { note, seen, take } from "./model.js";
 import { here, model, seat, setModel, setUi, ui } from "./store.js";
-import { answerCalls, TOOLS } from "./tools.js";
+import { answerCalls, TOOL } from "./tools.js";
 import { recordFrame } from "./frames.js";
+
+/** The sessions that were shown here before the page was loaded again. */
+const visited = JSON.parse(sessionStorage.getItem("visited") ?? "[]");
 
 export const connection = new Connection({
   hello(looking) {
-    const session = ui().session;
-    const known = seat();
-    const place = known && !known.behind ? { epoch: known.epoch, seq: known.seq } : {};
-    return { tools: looking ? [] : TOOLS, sessions: session ? [{ session, ...place }] : [] };
+    const known = [...model().seats.keys(), ui().session ?? hashed(), ...visited].filter(Boolean);
+    return { tools: looking ? [] : [TOOL], sessions: [...new Set(known)].slice(0, 16).map(place) };
   },
   onFrames(frames) {
     setModel(take(model(), frames, Date.now() / 1000));
     settle();
-    answerCalls(frames, model(), send);
+    answerCalls(model(), (type, fields) => connection.send(type, fields)); // a refusal is not worth telling
   },
   onLink: (link) => setUi({ link }),
   onRaw: recordFrame,
 });
 
-/** After news of the server: which session is shown, and whether we know all of it. */
+addEventListener("pagehide", () => {
+  sessionStorage.setItem("visited", JSON.stringify([...model().seats.keys()]));
+});
+
+/** The session of the page's address. */
+export const hashed = () => decodeURIComponent(location.hash.match(/^#\/s\/(.+)$/)?.[1] ?? "");
+
+/** @type {(session: string) => object} a session, and up to where it is known */
+function place(session) {
+  const known = model().seats.get(session);
+  return known && !known.behind ? { session, epoch: known.epoch, seq: known.seq } : { session };
+}
+
+/** After news of the server: which session is shown, and whether we know all of each. */
 function settle() {
-  const { session } = ui();
-  const listed = model().sessions.filter((summary) => summary.session !== ui().left);
-  if (session) {
-    if (seat()?.behind) attach(session);
-    setModel(seen(model(), session));
-    if (seat() || listed.some((summary) => summary.session === session)) return;
+  const { session, left } = ui();
+  const seats = new Map(model().seats);
+  for (const [id, known] of seats) {
+    if (known.gone && id !== session) seats.delete(id);
+    else if (known.behind && !known.gone) {
+      connection.send("attach", { session: id });
+      seats.set(id, { ...known, behind: false });
+    }
   }
-  const asked = decodeURIComponent(location.hash.match(/^#\/s\/(.+)$/)?.[1] ?? "");
-  const next = listed.find((summary) => summary.session === asked) ?? listed.at(-1);
+  setModel({ ...seen(model(), session ?? ""), seats });
+  const listed = model().sessions.filter((summary) => summary.session !== left);
+  if (session && (seat() || listed.some((summary) => summary.session === session))) return;
+  const next = listed.find((summary) => summary.session === hashed()) ?? listed.at(-1);
   if (next) choose(next.session);
 }
 
-/** @param {string} session */
-function attach(session) {
-  const known = model().seats.get(session);
-  if (known?.gone) return;
-  const place = known && !known.behind ? { epoch: known.epoch, seq: known.seq } : {};
-  if (known) {
-    const seats = new Map(model().seats).set(session, { ...known, behind: false });
-    setModel({ ...model(), seats });
-  }
-  connection.send("attach", { session, ...place });
-}
-
 /**
- * Show a session.
+ * Show a session. Those that were shown before are followed on: they may need this page, too.
  * @param {string} session
  */
 export function choose(session) {
-  const before = ui().session;
-  if (before === session) return;
-  if (before) connection.send("detach", { session: before });
+  if (ui().session === session) return;
   setUi({ session, panel: null, shown: 150, editing: null, completing: null, atEnd: true });
   setModel(seen(model(), session));
-  attach(session);
-  if (location.hash !== `#/s/${session}`) history.replaceState(null, "", `#/s/${encodeURIComponent(session)}`);
+  if (!seat()) connection.send("attach", { session });
+  if (hashed() !== session) history.replaceState(null, "", `#/s/${encodeURIComponent(session)}`);
 }
 
 /** @param {string} text @param {"info" | "warning" | "error"} [level] */
@@ -111,11 +115,12 @@ export const queue = (op, entry) => send("queue", ofSession(entry ? { op, entry 
 export const editQueued = (entry, content) => send("queue", ofSession({ op: "edit", entry, content }));
 
 /**
- * @param {{ agent: string, cwd?: string, title?: string }} wanted
+ * A session with a new conversation, or with one that the agent has kept.
+ * @param {{ agent: string, cwd?: string, title?: string, agent_session?: string }} wanted
  * @returns {Promise<boolean>} whether there is such a session now
  */
 export async function newSession(wanted) {
-  const ack = await send("session", { op: "new", ...wanted });
+  const ack = await send("session", { op: wanted.agent_session ? "load" : "new", ...wanted });
   if (ack.ok && ack.session) choose(ack.session);
   return ack.ok;
 }

@@ -3,20 +3,10 @@
 import { html } from "./html.js";
 import { oneLine } from "./safe.js";
 import { isOver, STATUS, titleOf } from "./toolcard.js";
+import { OUTCOMES } from "./transcript.js";
 
 /** Characters of an answer that are read by themselves; the rest is there to be read. */
 const LONGEST = 1_500;
-
-/** @type {Record<string, string>} */
-const ENDS = {
-  completed: "The agent is done.",
-  cancelled: "Stopped.",
-  refused: "The agent refused.",
-  limit: "The agent reached a limit.",
-  failed: "The agent failed.",
-  timed_out: "The agent took too long.",
-  agent_died: "The agent's process ended.",
-};
 
 /**
  * What is new between two views of the same session, in words.
@@ -37,7 +27,7 @@ export function news(before, after) {
   }
   if (before.view.turns !== after.view.turns) {
     for (const turn of after.view.turns.values()) {
-      if (turn.outcome && !before.view.turns.get(turn.id)?.outcome) words.push(ENDS[turn.outcome] ?? turn.outcome);
+      if (turn.outcome && !before.view.turns.get(turn.id)?.outcome) words.push(`${OUTCOMES[turn.outcome] ?? turn.outcome}.`);
     }
   }
   return words.filter(Boolean);

@@ -1,7 +1,7 @@
 // The whole page, drawn from the store once a frame.
 
 import { render } from "./vendor/libraries.js";
-import { choose, connection, stop } from "./actions.js";
+import { choose, connection, hashed, stop } from "./actions.js";
 import { Announcer } from "./announce.js";
 import { Aside } from "./aside.js";
 import { Banner, Elsewhere, Notes } from "./banner.js";
@@ -96,9 +96,10 @@ export function start() {
   listen(notify);
   addEventListener("keydown", onKey);
   addEventListener("hashchange", () => {
-    const session = decodeURIComponent(location.hash.match(/^#\/s\/(.+)$/)?.[1] ?? "");
-    if (model().sessions.some((each) => each.session === session)) choose(session);
+    if (model().sessions.some((each) => each.session === hashed())) choose(hashed());
   });
+  setUi({ drafts: new Map(JSON.parse(sessionStorage.getItem("drafts") ?? "[]")) });
+  addEventListener("pagehide", () => sessionStorage.setItem("drafts", JSON.stringify([...ui().drafts])));
   setInterval(tick, 1000);
   connection.start();
   draw();

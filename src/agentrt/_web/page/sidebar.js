@@ -38,7 +38,7 @@ function Entry(summary, off) {
       <small>${phase === "waiting" ? html`<b>waits for you</b>` : PHASES[phase]}${unread ? html` · <b>new</b>` : ""} · ${oneLine(baseName(summary.cwd), 40)} · ${moment(summary.created)}</small>
     </button>
     ${!off && html`<span class="tools">
-      <button class="quiet round" aria-label=${`Rename ${nameOf(summary)}`} title="Rename" onClick=${() => setUi({ renaming: session })}>${icon("pencil")}</button>
+      <button class="quiet round" aria-label=${`Rename ${nameOf(summary)}`} title="Rename" onClick=${() => setUi({ renaming: session })}>${icon("edit")}</button>
       <button class="quiet round" aria-label=${`Close ${nameOf(summary)}`} title="Close" onClick=${() => close(summary)}>${icon("close")}</button>
     </span>`}
   </li>`;
@@ -73,11 +73,11 @@ export function NewSession({ first }) {
   const create = instead(async (event) => {
     const form = new FormData(event.target);
     const text = (/** @type {string} */ name) => String(form.get(name) ?? "").trim();
-    const [agent, cwd, title] = [text("agent"), text("cwd"), text("title")];
+    const [agent, cwd, title, agent_session] = ["agent", "cwd", "title", "agent_session"].map(text);
     const button = event.target.querySelector("[type=submit]");
     button.disabled = true;
     button.textContent = "Starting…";
-    const made = await newSession({ agent, ...(cwd && { cwd }), ...(title && { title }) });
+    const made = await newSession({ agent, ...(cwd && { cwd }), ...(agent_session ? { agent_session } : title && { title }) });
     button.disabled = false;
     button.textContent = "Start";
     if (made) (setUi({ creating: false }), setTimeout(() => field()?.focus(), 50));
@@ -93,6 +93,9 @@ export function NewSession({ first }) {
     </fieldset>
     <div class="field"><label for="new-cwd">Folder</label><input id="new-cwd" name="cwd" autocomplete="off" spellcheck=${false} placeholder="the server's own" defaultValue=${last?.cwd ?? ""} /></div>
     <div class="field"><label for="new-name">Name</label><input id="new-name" name="title" autocomplete="off" maxlength="200" placeholder="may be left to the agent" /></div>
+    <details class="fold"><summary>Go on with an earlier conversation</summary>
+      <div class="field"><label for="new-load">The agent's id of it</label><input id="new-load" name="agent_session" autocomplete="off" spellcheck=${false} /></div>
+    </details>
     <div class="buttons">
       ${!first && html`<button type="button" onClick=${() => setUi({ creating: false })}>Cancel</button>`}
       <button type="submit" class="send" disabled=${!available.length}>Start</button>

@@ -168,7 +168,8 @@ const Thought = memo(
 );
 
 /** @type {Record<string, string>} */
-const OUTCOMES = {
+export const OUTCOMES = {
+  completed: "The agent is done",
   cancelled: "Stopped",
   refused: "The agent refused",
   limit: "A limit was reached",
