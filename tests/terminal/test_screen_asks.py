@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -32,19 +33,19 @@ def test_the_screen_of_a_question(program: Program) -> None:
             "  │  one = 1\n"
             "  │ -two = 2\n"
             "  │ +two = 3\n"
+            "\n"
+            "CARD\n"
+            "\n"
             "  y  allow once   │ “Allow”\n"
             "  a  allow always\n"
             "  n  reject\n"
             "  x  reject always\n"
             "  r  reject, and say why\n"
-            "\n"
-            "CARD\n"
-            "\n"
             "y/a/n/x?\n"
         )
         assert "ctrl-d rejects · ctrl-c stops the agent" in text
         it.enter("y")
-        it.until("✓ Edit a.py  .1 −1", READY)
+        it.until("^  → allow once$", "✓ Edit a.py  .1 −1", READY)
         leave(it)
     assert (program.folder / "a.py").read_text() == "one = 1\ntwo = 3\n"
 
@@ -109,8 +110,13 @@ def test_a_rejection_can_have_a_reason(program: Program) -> None:
         it.enter("r")
         it.until(r"^what should it know\?")
         it.enter("use the other file")
-        it.until("⊘", "^  │ use the other file$", READY)
+        it.until("^  → reject once$", "⊘ execute · rm -rf build  denied", READY)
+        it.enter("/export told.json")
+        it.until("^written: ")
         leave(it)
+    told = json.loads((program.folder / "told.json").read_text())
+    calls = [item["tool"] for item in told["items"] if item["type"] == "tool"]
+    assert "use the other file" in json.dumps(calls)  # as the agent got it
 
 
 def test_ctrl_d_at_a_question_is_a_no_and_the_conversation_goes_on(program: Program) -> None:

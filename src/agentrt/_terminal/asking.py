@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import termios
 from collections import deque
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 import trio
@@ -31,8 +32,9 @@ class Shows(Protocol):
         """Some of what is asked, in a line."""
         ...
 
-    def ask(self, prompt: str) -> None:
-        """What to type; the answer comes to `Asker.answer`."""
+    def ask(self, prompt: str, offered: Sequence[str] = (), *, again: bool = False) -> None:
+        """What to type, and the answers that there are; what is typed comes to `Asker.answer`.
+        `again`: it is asked once more, and no more has been shown than why."""
         ...
 
     def entered(self) -> None:
@@ -166,4 +168,5 @@ class Asker:
         assert self._current is not None
         for line in lines:
             self._shows.line(line)
-        self._shows.ask(self._current[1].prompt)
+        question = self._current[1]
+        self._shows.ask(question.prompt, question.offered, again=len(lines) == 1)

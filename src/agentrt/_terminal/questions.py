@@ -39,8 +39,13 @@ class Question(Protocol):
         """What stands before the cursor."""
         ...
 
+    @property
+    def offered(self) -> list[str]:
+        """The answers that there are, if there are a few."""
+        ...
+
     def lines(self) -> list[str]:
-        """What to show above it."""
+        """What is asked, to be shown above them."""
         ...
 
     def expects(self, line: str) -> bool:
@@ -83,6 +88,7 @@ class Choice:
         self._session = session
         self._request = request
         self._details = _details(request, item)
+        self._first = _details(request, item, brief=True)
         self._rejects = choose_option(request.options, Deny())
         self._why = False
         """The reason for a rejection is to be typed."""
@@ -100,16 +106,21 @@ class Choice:
             self._offered.append("  r  reject, and say why")
 
     @property
+    def offered(self) -> list[str]:
+        return [] if self._why else self._offered
+
+    @property
     def prompt(self) -> str:
         return "what should it know? " if self._why else f"{'/'.join(self._options)}? "
 
     def lines(self) -> list[str]:
-        shown, more = _shortened(self._details)
+        shown, more = _shortened(self._first)
+        if not more and self._first != self._details:
+            more = "what the change repeats"
         return [
             f"The agent asks: │ {one_line(self._request.title)}",
             *(f"  │ {line}" for line in shown),
             *([f"  … {more} not shown; d shows everything"] if more else []),
-            *self._offered,
         ]
 
     def expects(self, line: str) -> bool:
@@ -123,7 +134,7 @@ class Choice:
             self._why = True
             return []
         if line == "d":
-            return [*(f"  │ {each}" for each in self._details), *self._offered]
+            return [f"  │ {each}" for each in self._details]
         option = self._options.get(line)
         if option is None:
             return [f"Not an answer, so nothing is allowed yet. Type {self.prompt[:-2]} and Enter."]
@@ -131,15 +142,17 @@ class Choice:
         return None
 
 
-def _details(request: PermissionOpened, item: Item | None) -> list[str]:
-    """What the agent would do, as far as it told; safe, but not shortened."""
+def _details(request: PermissionOpened, item: Item | None, *, brief: bool = False) -> list[str]:
+    """What the agent would do, as far as it told; safe, but not shortened. `brief`: without the
+    arguments that are nothing but the text before or after a change that is shown."""
     lines: list[str] = []
     tool = item.tool if item is not None else None
+    content = _content(request.detail) or (tool.content if tool is not None else [])
     if tool is not None:
         if tool.name:
             lines.append(f"tool: {one_line(tool.name)}")
-        lines += _arguments(tool.input)
-    for part in _content(request.detail) or (tool.content if tool is not None else []):
+        lines += _arguments(_unrepeated(tool.input, content) if brief else tool.input)
+    for part in content:
         if isinstance(part, Diff):
             lines += show_diff(part)
         elif isinstance(part, ToolText):
@@ -149,6 +162,19 @@ def _details(request: PermissionOpened, item: Item | None) -> list[str]:
             if isinstance(value, str | int | float) and value is not True:
                 lines += _entry(str(name), value)
     return lines
+
+
+def _unrepeated(input: Any, content: list[ToolContent]) -> Any:
+    """The arguments that a change does not show anyway."""
+    texts = [
+        text
+        for part in content
+        if isinstance(part, Diff)
+        for text in (part.old_text, part.new_text)
+    ]
+    if not isinstance(input, dict) or not texts:
+        return input
+    return {name: value for name, value in input.items() if value not in texts}
 
 
 def _content(detail: Any) -> list[ToolContent]:
@@ -182,7 +208,8 @@ def _shortened(lines: list[str]) -> tuple[list[str], str]:
 class Visit:
     """A page that the person should visit."""
 
-    prompt = "y/n? "
+    prompt: Final = "y/n? "
+    offered: Final = ["  y  I have been there", "  n  I will not"]
 
     def __init__(self, session: Session, request: PermissionOpened, url: str) -> None:
         self._session = session
@@ -193,8 +220,6 @@ class Visit:
         return [
             f"The agent asks you to visit a page: │ {one_line(self._request.title)}",
             f"  │ {one_line(self._url, 2000)}",
-            "  y  I have been there",
-            "  n  I will not",
         ]
 
     def expects(self, line: str) -> bool:
@@ -218,6 +243,10 @@ class Form:
         self._request = request
         self._left = fields
         self._values: JsonObject = {}
+
+    @property
+    def offered(self) -> list[str]:
+        return []
 
     @property
     def prompt(self) -> str:

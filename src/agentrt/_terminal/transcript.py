@@ -7,7 +7,7 @@ there is something to say about its end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import trio
@@ -111,8 +111,12 @@ class Transcript:
         self.out.line(text)
         self._blank = False
 
-    def ask(self, prompt: str) -> None:
-        """Something to be answered in the same line."""
+    def ask(self, prompt: str, offered: Sequence[str] = (), *, again: bool = False) -> None:
+        """Something to be answered in the same line; `again`: the answers that there are have been
+        shown."""
+        if not again:
+            for line in offered:
+                self.line(line)
         if self._text is not None:
             self._text = None
             self._gap()

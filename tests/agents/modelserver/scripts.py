@@ -103,6 +103,28 @@ _SLEEP = "echo go; sleep 297"  # a lone `sleep` is refused by claude; nobody els
 _AGENT = {"description": "scripted", "subagent_type": "general-purpose"}
 _RECORD = Call("record_result", {"summary": "done"})
 
+_WHY = """\
+The total is **one too high**, because `total` starts at 1:
+
+```python
+def total(prices: list[int]) -> int:
+    total = 1  # here
+    for price in prices:
+        total += price
+    return total
+```
+
+| basket | should be | is |
+|---|---|---|
+| `[]` | 0 | 1 |
+| `[2, 3]` | 5 | 6 |
+
+To do:
+
+1. start at zero
+2. run the tests
+"""
+
 SCRIPTS: dict[str, Script] = {
     "text": [[Text("Hello from the scripted model.")]],
     "again": [[Text("Another answer.")]],
@@ -134,6 +156,29 @@ SCRIPTS: dict[str, Script] = {
         f"retry-{code}": [[Status(code, times=2, retry_after=1), Text(f"After {code}.")]]
         for code in (429, 500, 529)
     },
+    # A working session, as the documentation shows one.
+    "why": [
+        [
+            Thinking("The total starts at one. That is off by one for every basket."),
+            Text(_WHY, chunk=9, pace=0.01),
+        ]
+    ],
+    "repair": [
+        [Call("Read", {"file_path": "basket.py"})],
+        [
+            Text("The start value has to be zero."),
+            Call(
+                "Edit",
+                {
+                    "file_path": "basket.py",
+                    "old_string": "    total = 1\n",
+                    "new_string": "    total = 0\n",
+                },
+            ),
+        ],
+        [Text("Repaired: `total` starts at **zero** now.")],
+    ],
+    "tests": [[Shell("echo collecting ...; sleep 297")], [Text("All tests pass.")]],
     # Background work, as Claude Code has it. The agent's own conversation starts with `prompt`.
     "agent": [
         [Call("Agent", {**_AGENT, "prompt": "[[agent-quick]]"})],

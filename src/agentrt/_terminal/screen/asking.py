@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from ..._model.events import Item
@@ -9,6 +10,7 @@ from ..text import one_line
 from .cards import look_of
 from .interface import Interface
 from .story import Story
+from .style import Fragments
 from .terminal import Screen
 
 _BAR: Final = "  │ "
@@ -28,13 +30,14 @@ class OnScreen:
             look = look_of(text.removeprefix(_BAR))
             bar = ("dim", _BAR), ("" if look == "dim" else look, text.removeprefix(_BAR))
             page.line(*bar, kind="ask")
-        elif text.startswith("  "):
-            page.line(("bold", text[:4]), ("", text[4:]), kind="ask")
         else:
             page.line(("ask", text), kind="ask")
 
-    def ask(self, prompt: str) -> None:
-        self._screen.do(self._interface.ask, prompt)
+    def ask(self, prompt: str, offered: Sequence[str] = (), *, again: bool = False) -> None:
+        rows: Fragments = []
+        for line in offered:
+            rows += [("bold", line[:4]), ("", line[4:] + "\n")]
+        self._screen.do(self._interface.ask, prompt, rows)
 
     def entered(self) -> None:
         pass  # the prompt is ours

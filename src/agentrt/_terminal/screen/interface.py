@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 from prompt_toolkit.application import Application, get_app
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import CompleteEvent, Completer
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import AnyFormattedText
 from prompt_toolkit.history import History
@@ -96,6 +96,8 @@ class Interface:
         )
         self.answer = Buffer(multiline=False)
         self.question: str | None = None
+        self.offered: Fragments = []
+        """The answers that there are to it."""
         self.answering = False
         self._asked_at = 0.0
         self._typed_at = 0.0
@@ -129,6 +131,10 @@ class Interface:
             [
                 ConditionalContainer(
                     _lines(lambda: self.live.above), Condition(lambda: bool(self.live.above))
+                ),
+                ConditionalContainer(
+                    _lines(self._offered_lines),
+                    asking & Condition(lambda: bool(self.offered)),
                 ),
                 ConditionalContainer(
                     Window(
@@ -180,7 +186,7 @@ class Interface:
     def offer(self, text: str) -> None:
         """Begin a command whose argument is to be chosen."""
         self.set_draft(text)
-        self.complete()
+        self._show_menu(self._found())
 
     def forget_draft(self) -> None:
         """Empty the prompt; the history has what was in it."""
@@ -189,11 +195,12 @@ class Interface:
 
     # --- the question
 
-    def ask(self, prompt: str) -> None:
+    def ask(self, prompt: str, offered: Fragments) -> None:
         """Put a question in front of the draft; it takes keys when it can have been read, and
         nobody is in the middle of typing."""
         again = self.question is not None
         self.question = prompt
+        self.offered = offered
         self.answer.reset()
         if not again:
             self._asked_at = asyncio.get_running_loop().time()
@@ -224,6 +231,12 @@ class Interface:
         get_app().layout.focus(self._answer_control)
         self._redraw()
 
+    def _offered_lines(self) -> Fragments:
+        shown = list(self.offered)
+        if shown:
+            shown[-1] = (shown[-1][0], shown[-1][1].rstrip("\n"))
+        return shown
+
     def _question_prefix(self) -> Fragments:
         if not self.answering:
             return [("ask", "  a question: please read it …")]
@@ -236,12 +249,17 @@ class Interface:
 
     def complete(self) -> None:
         """Complete now, not when what is offered while typing has been found."""
-        found = list(
-            self._completer.get_completions(self.draft.document, CompleteEvent(text_inserted=False))
-        )
+        found = self._found()
         if len(found) == 1:
             self.draft.apply_completion(found[0])
-        elif found:
+        else:
+            self._show_menu(found)
+
+    def _found(self) -> list[Completion]:
+        return list(self._completer.get_completions(self.draft.document, CompleteEvent()))
+
+    def _show_menu(self, found: list[Completion]) -> None:
+        if found:
             self.draft._set_completions(found)
             self.draft.go_to_completion(0)
 

@@ -119,7 +119,7 @@ class ScreenRepl(Conversation):
             ("bold", f"agentrt {__version__}"),
             ("dim", " · "),
             ("you", name),
-            ("dim", f" · {one_line(folder)}"),
+            ("dim", f" · {one_line(folder, max(20, self._width() - len(name) - 24))}"),
             kind="head",
         )
         self.page.line(

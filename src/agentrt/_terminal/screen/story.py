@@ -23,6 +23,8 @@ from ..._model.events import (
     Modes,
     ModesChanged,
     Notice,
+    PermissionClosed,
+    PermissionOpened,
     PlanChanged,
     PlanEntry,
     Task,
@@ -102,7 +104,7 @@ class Story:
         self._render = Renderer(colour=page.paint.colour)
         self._texts: dict[str, Blocks] = {}
         self._thoughts: dict[str, tuple[float, list[str]]] = {}
-        self._others: set[str] = set()
+        self._options: dict[str, dict[str, str]] = {}
         self._mode: str | None = None
         self._seen: dict[type, Callable[..., None]] = {
             ItemOpened: self._opened,
@@ -117,6 +119,8 @@ class Story:
             TurnStarted: self._started,
             TurnEnded: self._ended,
             Notice: self._notice,
+            PermissionOpened: self._asks,
+            PermissionClosed: self._answered,
         }
 
     def take(self, event: Event) -> None:
@@ -225,6 +229,18 @@ class Story:
             self.page.write(card.printed(paint, trio.current_time(), indent=indent), "card")
             if card.has_more:
                 self.folded = card
+
+    # --- questions, which are shown by whoever asks them
+
+    def _asks(self, event: PermissionOpened) -> None:
+        self._options[event.request] = {option.id: option.kind for option in event.options}
+
+    def _answered(self, event: PermissionClosed) -> None:
+        kinds = self._options.pop(event.request, {})
+        kind = kinds.get(event.option or "")
+        if event.by == "user" and kind is not None:
+            look = "good" if kind.startswith("allow") else "warn"
+            self.page.line(("dim", "  → "), (look, kind.replace("_", " ")), kind="ask")
 
     # --- the rest
 
