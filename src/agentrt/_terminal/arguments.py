@@ -145,7 +145,12 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
     add("--viewer-token", metavar="TOKEN", help="another one, which lets its bearers only look on")
     add("--allow-host", metavar="NAME[:PORT]", action="append", help="a name that it is reached by")
     add("--allow-origin", metavar="URL", action="append", help="an origin whose pages may connect")
-    add("--root", metavar="DIR", action="append", help="a folder that pages may open sessions in (any)")
+    add(
+        "--root",
+        metavar="DIR",
+        action="append",
+        help="a folder that pages may open sessions in (any)",
+    )
     _add_session(serve)
 
 

@@ -208,13 +208,12 @@ def _shortened(lines: list[str]) -> tuple[list[str], str]:
 class Visit:
     """A page that the person should visit."""
 
-    prompt: Final = "y/n? "
-    offered: Final = ["  y  I have been there", "  n  I will not"]
-
     def __init__(self, session: Session, request: PermissionOpened, url: str) -> None:
         self._session = session
         self._request = request
         self._url = url
+        self.prompt = "y/n? "
+        self.offered = ["  y  I have been there", "  n  I will not"]
 
     def lines(self) -> list[str]:
         return [

@@ -32,7 +32,9 @@ class Words(Completer):
         self._files: list[str] = []
         self._listed = float("-inf")
 
-    def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
         text = document.text_before_cursor
         if text.startswith("/") and not any(character.isspace() for character in text):
             for name, description in self.commands:
