@@ -439,6 +439,22 @@ async def test_every_answer_has_the_security_headers() -> None:
                 assert header(answer, "access-control-allow-origin") is None
 
 
+async def test_a_file_that_the_browser_has_is_not_sent_again() -> None:
+    with trio.fail_after(5):
+        async with site() as running:
+            kept = await cookie(running)
+            first = await get(running.port, "/page/main.js", cookie=kept)
+            assert header(first, "cache-control") == "private, no-cache"
+            tag = header(first, "etag") or ""
+            known = f'"other", {tag}'
+            again = await get(running.port, "/page/main.js", cookie=kept, if_none_match=known)
+            assert status(again) == 304
+            assert b"import" not in again.head
+            other = await get(running.port, "/page/app.js", cookie=kept, if_none_match=tag)
+            assert status(other) == 200
+            assert header(await get(running.port, "/page/main.js"), "cache-control") == "no-store"
+
+
 def test_the_page_needs_nothing_that_its_policy_forbids() -> None:
     page = (Path(__file__).parents[2] / "src/agentrt/_web/page/index.html").read_text()
     assert not re.search(r"<script>|<style>| style=| on\w+=|https?:|innerHTML", page)

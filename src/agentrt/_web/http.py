@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -40,7 +41,6 @@ SECURITY_HEADERS: Final = (
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Permissions-Policy", "camera=(), microphone=(), geolocation=()"),
-    ("Cache-Control", "no-store"),
 )
 
 _TYPES: Final = {
@@ -187,6 +187,7 @@ def response(
     *,
     type: str = "text/plain; charset=utf-8",
     headers: tuple[tuple[str, str], ...] = (),
+    cache: str = "no-store",
     head_only: bool = False,
 ) -> bytes:
     """A whole response; the connection ends behind it."""
@@ -196,18 +197,41 @@ def response(
         "Connection: close",
         f"Content-Type: {type}",
         f"Content-Length: {len(data)}",
+        f"Cache-Control: {cache}",
         *(f"{name}: {value}" for name, value in (*SECURITY_HEADERS, *headers)),
     ]
     head = "".join(f"{line}\r\n" for line in (*lines, "")).encode("latin-1")
     return head if head_only else head + data
 
 
-def load_page(folder: Path = PAGE) -> dict[str, tuple[str, bytes]]:
+class File(Struct, frozen=True):
+    """A file of the page. `tag` stands for what is in it."""
+
+    type: str
+    body: bytes
+    tag: str
+
+    def answer(self, request: Request) -> bytes:
+        """The file, or that it is still the one that the browser has."""
+        known = self.tag in request.listed("if-none-match")
+        return response(
+            304 if known else 200,
+            self.body,
+            type=self.type,
+            headers=(("ETag", self.tag),),
+            cache="private, no-cache",  # ask each time: a newer server has newer files
+            head_only=known or request.method == "HEAD",
+        )
+
+
+def load_page(folder: Path = PAGE) -> dict[str, File]:
     """What there is to be served, by its path: nothing else can be asked for."""
     files = {}
     for file in sorted(folder.rglob("*")):
         if file.is_file() and file.suffix in _TYPES:
-            content = (_TYPES[file.suffix], file.read_bytes())
-            files[f"/page/{file.relative_to(folder).as_posix()}"] = content
+            body = file.read_bytes()
+            tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+            path = f"/page/{file.relative_to(folder).as_posix()}"
+            files[path] = File(_TYPES[file.suffix], body, tag)
     files["/"] = files["/page/index.html"]
     return files

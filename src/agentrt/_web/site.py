@@ -108,7 +108,7 @@ class Site:
         file = self._files.get(request.path)
         if file is None:
             return response(404, "There is nothing here.\n", head_only=head_only)
-        return response(200, file[1], type=file[0], head_only=head_only)
+        return file.answer(request)
 
     def _let_in(self, tickets: list[str]) -> bytes:
         """Exchange the ticket for a cookie, and get it out of the address bar. A used one leads to
