@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
@@ -36,12 +36,14 @@ PATIENCE = 60.0
 
 
 @asynccontextmanager
-async def served(permissions: Policy = ask, **agents: Agent) -> AsyncIterator[tuple[Site, Runtime]]:
+async def served(
+    permissions: Policy = ask, env: Mapping[str, str] | None = None, **agents: Agent
+) -> AsyncIterator[tuple[Site, Runtime]]:
     """Sessions of the demo agent, and of these."""
     rules = Security(token=TOKEN, viewer_token=WATCH)
     with trio.fail_after(3 * PATIENCE):
         async with (
-            open_runtime(config=Config(agents=agents), permissions=permissions) as runtime,
+            open_runtime(config=Config(agents=agents), permissions=permissions, env=env) as runtime,
             trio.open_nursery() as nursery,
         ):
             site = await nursery.start(partial(serve, runtime, agent="demo", security=rules))

@@ -6,94 +6,16 @@ First the eight scenarios that a chat is known to break in; then what else a cha
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 import trio
 
 from agentrt import allow_all
-from agentrt._runtime.runtime import Runtime
-from agentrt._web.site import Site
 from agentrt.testing import FakeAcpAgent
-from clients.kit import TOKEN, WATCH, Node, fake_claude, node, served, served_script
+from clients.chat import Chat, Tabs, tabs
+from clients.kit import TOKEN, WATCH, fake_claude, node, served_script
 
 pytestmark = pytest.mark.usefixtures("npm_packages")
-
-
-class Chat:
-    """One tab's chat."""
-
-    def __init__(self, led: Node, name: str) -> None:
-        self.name = name
-        self.led = led
-
-    def now(self) -> dict[str, Any]:
-        states = [message for message in self.led.told if message.get("chat") == self.name]
-        return states[-1] if states else {"status": "ready", "messages": [], "error": None}
-
-    async def until(self, status: str) -> dict[str, Any]:
-        await self.led.until(lambda: self.now()["status"] == status)
-        return self.now()
-
-    async def do(self, op: str, **fields: Any) -> Any:
-        return await self.led.do(op, chat=self.name, **fields)
-
-    async def start(self, op: str, **fields: Any) -> int:
-        return await self.led.start(op, chat=self.name, **fields)
-
-    async def say(self, text: str, **options: Any) -> list[dict[str, Any]]:
-        """Send a message, and return the parts of the answer once the stream has ended."""
-        await self.do("send", text=text, **options)
-        return self.parts()
-
-    def parts(self) -> list[dict[str, Any]]:
-        message = self.now()["messages"][-1]
-        assert message["role"] == "assistant", message
-        return [part for part in message["parts"] if part["type"] != "step-start"]
-
-    def text(self) -> str:
-        return "".join(part["text"] for part in self.parts() if part["type"] == "text")
-
-    def tools(self) -> list[tuple[str, str]]:
-        return [(p["toolName"], p["state"]) for p in self.parts() if "toolCallId" in p]
-
-    async def until_tool(self, state: str) -> dict[str, Any]:
-        """Until the answer shows a tool in that state; the tool's part."""
-
-        def found() -> dict[str, Any] | None:
-            messages = self.now()["messages"]
-            parts = messages[-1]["parts"] if messages else []
-            return next((p for p in parts if p.get("state") == state and "toolCallId" in p), None)
-
-        part: dict[str, Any] = await self.led.until(found)
-        return part
-
-    async def is_valid(self) -> None:
-        """By the SDK's own validation of a whole conversation."""
-        assert await self.do("validate") is True
-
-
-class Tabs:
-    """Tabs in one program, all of one site."""
-
-    def __init__(self, led: Node, site: Site) -> None:
-        self.led = led
-        self.site = site
-
-    async def open(self, name: str, id: str = "chat", token: str = TOKEN, **options: Any) -> Chat:
-        url = f"ws://127.0.0.1:{self.site.port}/ai"
-        headers = {"Authorization": f"Bearer {token}"}
-        options = {"url": url, "headers": headers, **options}
-        await self.led.do("open", chat=name, id=id, **options)
-        return Chat(self.led, name)
-
-
-@asynccontextmanager
-async def tabs(**agents: Any) -> AsyncIterator[tuple[Tabs, Runtime]]:
-    async with served(**agents) as (site, runtime), node("ai_client.mjs") as led:
-        yield Tabs(led, site), runtime
 
 
 async def test_a_turn_shows_thoughts_tools_and_text_and_ends_ready() -> None:

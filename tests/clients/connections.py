@@ -1,0 +1,119 @@
+"""Connections of the official ACP client in a program in Node, as a test leads them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from agentrt._runtime.runtime import Runtime
+from agentrt._web.site import Site
+from clients.kit import TOKEN, Node, node, served
+
+
+class Client:
+    """One connection that has been initialized."""
+
+    def __init__(self, led: Node, name: str) -> None:
+        self.led = led
+        self.name = name
+        self.agent: dict[str, Any] = {}
+
+    async def start(self, method: str, params: dict[str, Any], **more: Any) -> int:
+        return await self.led.start(
+            "request", connection=self.name, method=method, params=params, **more
+        )
+
+    async def request(self, method: str, **params: Any) -> dict[str, Any]:
+        result: dict[str, Any] = await self.led.result(await self.start(method, params))
+        return result
+
+    async def refused(self, method: str, **params: Any) -> dict[str, Any]:
+        """The error that a request is answered with."""
+        number = await self.start(method, params)
+        failed: dict[str, Any] = await self.led.error(number)
+        return failed
+
+    async def notify(self, method: str, **params: Any) -> None:
+        await self.led.do("notify", connection=self.name, method=method, params=params)
+
+    async def new(self, **params: Any) -> str:
+        result = await self.request(
+            "session/new", **{"cwd": str(Path.cwd()), "mcpServers": [], **params}
+        )
+        return str(result["sessionId"])
+
+    async def prompt(self, session: str, text: str) -> int:
+        content = [{"type": "text", "text": text}]
+        return await self.start("session/prompt", {"sessionId": session, "prompt": content})
+
+    async def say(self, session: str, text: str) -> str:
+        """Prompt, and return the stop reason."""
+        result = await self.led.result(await self.prompt(session, text))
+        return str(result["stopReason"])
+
+    def updates(self, kind: str = "") -> list[dict[str, Any]]:
+        mine = [message for message in self.led.heard("update") if message["update"] == self.name]
+        return [message for message in mine if kind in ("", message["sessionUpdate"])]
+
+    def text(self, kind: str = "agent_message_chunk") -> str:
+        return "".join(update["content"].get("text", "") for update in self.updates(kind))
+
+    def tools(self) -> dict[str, dict[str, Any]]:
+        """Each tool call as its updates say."""
+        calls: dict[str, dict[str, Any]] = {}
+        for update in self.updates():
+            if update["sessionUpdate"] == "tool_call":
+                assert update["toolCallId"] not in calls
+                calls[update["toolCallId"]] = {}
+            if update["sessionUpdate"] in ("tool_call", "tool_call_update"):
+                calls[update["toolCallId"]] |= update
+        return calls
+
+    async def until_tool(self, status: str) -> None:
+        await self.led.until(lambda: status in {c["status"] for c in self.tools().values()})
+
+    async def question(self) -> dict[str, Any]:
+        """The next question that this client has not answered."""
+
+        def found() -> dict[str, Any] | None:
+            asked = [m for m in self.led.heard("asked") if m["asked"] == self.name]
+            return asked[-1] if asked else None
+
+        question: dict[str, Any] = await self.led.until(found)
+        return question
+
+    async def choose(self, question: dict[str, Any], kind: str) -> None:
+        options = {option["kind"]: option["optionId"] for option in question["params"]["options"]}
+        outcome = {"outcome": "selected", "optionId": options[kind]}
+        await self.led.do("answer", question=question["question"], result={"outcome": outcome})
+
+    async def cut(self) -> None:
+        await self.led.do("cut", connection=self.name)
+
+
+class Clients:
+    def __init__(self, led: Node, site: Site) -> None:
+        self.led = led
+        self.site = site
+
+    async def open(self, name: str, token: str = TOKEN, **offers: Any) -> Client:
+        url = f"ws://127.0.0.1:{self.site.port}/acp"
+        headers = {"Authorization": f"Bearer {token}"}
+        await self.led.do("open", connection=name, url=url, headers=headers)
+        made = Client(self.led, name)
+        made.agent = await made.request("initialize", protocolVersion=1, clientCapabilities=offers)
+        return made
+
+
+@asynccontextmanager
+async def clients(**agents: Any) -> AsyncIterator[tuple[Clients, Runtime]]:
+    async with served(**agents) as (site, runtime), node("acp_client.mjs") as led:
+        yield Clients(led, site), runtime
+        # What the SDK does not take it drops.
+        await led.until(lambda: len(led.heard("update")) == len(arrived(led)))
+
+
+def arrived(led: Node) -> list[dict[str, Any]]:
+    return [m for m in led.heard("raw") if m["message"].get("method") == "session/update"]
