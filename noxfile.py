@@ -110,6 +110,20 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session
+def rounds(session: nox.Session) -> None:
+    """A client that loses its connection a thousand times: `nox -s rounds -- --seed 7`."""
+    install(session, "-e", ".[test]")
+    session.run("python", "-m", "web.rounds", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
+@nox.session
+def autobahn(session: nox.Session) -> None:
+    """Autobahn's WebSocket cases, where there is a Python 2.7: `-- --python2 PATH`."""
+    install(session, "-e", ".[test]")
+    session.run("python", "-m", "web.autobahn", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Form, likely bugs, Trio's traps, the layers, spelling."""
     install(session, "-e", ".", *group("lint"))
