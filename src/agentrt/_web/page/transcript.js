@@ -56,7 +56,7 @@ export class Transcript extends Component {
           <h2 class="unseen">Conversation</h2>
           ${earlier > 0 && html`<button class="earlier" onClick=${() => setUi({ shown: shown + MORE, atEnd: false })}>Show ${Math.min(MORE, earlier)} earlier of ${earlier}</button>`}
           ${rows(seat, roots.slice(earlier), children, cwd)}
-          ${seat.view.items.size === 0 && html`<p class="empty">Nothing has been said yet.</p>`}
+          ${roots.length === 0 && html`<p class="empty">Ask for something${seat.view.commands.length ? ", or type / to see what this agent can do" : ""}.</p>`}
         </div>
       </section>
       ${!atEnd && html`<button class="to-end" onClick=${() => setUi({ atEnd: true })}>${icon("down")} Latest</button>`}
