@@ -284,3 +284,19 @@ async def test_an_agent_that_names_its_call_gets_no_second_item(autojump_clock: 
         stage.agents.agents[0].update("tool_call_update", toolCallId="c1", status="completed")
         await trio.sleep(1)
         assert tab.view(id).tools() == [("completed", "client")]
+
+
+async def test_a_tool_that_is_named_like_one_of_the_host_s_is_refused(
+    autojump_clock: MockClock,
+) -> None:
+    @agentrt.tool
+    async def pick() -> str:
+        """The host's own."""
+        return "mine"
+
+    async with stage_with(obedient, tools=[pick]) as stage:
+        tab = stage.connect(client=WireClient("a-random-name", tools=[PICK]))
+        assert await tab.refused("session", op="new", agent="fake") == "bad_request"
+        assert stage.runtime.list() == []
+        other = stage.connect()
+        assert (await other.ok("session", op="new", agent="fake"))["session"]

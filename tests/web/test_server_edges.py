@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
+import psutil
 import pytest
 import trio
 import trio.testing
@@ -227,6 +228,26 @@ async def test_what_waits_for_a_slow_client_waits_where_it_can_be_merged() -> No
             assert hub.last.frames.statistics().current_buffer_used >= 40
             for _ in range(50):
                 assert await client.frame() == (TEXT, BIG)
+
+
+async def test_many_that_do_not_read_wait_for_the_same_bytes_and_not_for_copies() -> None:
+    hub, before = Echoes(), resident()
+    message = b"x" * 10_000_000
+    with trio.fail_after(30):
+        async with site(hub) as running, AsyncExitStack() as clients:
+            for _ in range(30):
+                narrow(await clients.enter_async_context(websocket(running.port)))
+            for viewer in hub.viewers:
+                viewer.send.send_nowait(message)
+            await trio.testing.wait_all_tasks_blocked(0.1)
+            assert len(hub.viewers) == 30
+            assert not any(viewer.closed for viewer in hub.viewers)
+            assert resident() - before < 100_000_000
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(psutil.Process().memory_info().rss)
 
 
 async def test_a_client_that_never_reads_is_dropped_and_no_other_is() -> None:
