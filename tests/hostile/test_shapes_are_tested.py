@@ -22,7 +22,10 @@ SHAPES = {
         *(f"S{number}" for number in range(1, 26)),
     ],
     "claude-shapes.md": [str(number) for number in range(1, 52)],
-    "browser-shapes.md": [str(number) for number in range(1, 56)],
+    "browser-shapes.md": [
+        *(str(number) for number in range(1, 56)),
+        *(f"T{number}" for number in range(1, 16)),
+    ],
     "security.md": [
         *(f"H{number}" for number in range(1, 17)),
         *(f"F{number}" for number in range(1, 11)),

@@ -91,7 +91,9 @@ class Rounds:
         view, dice = page.view(self.session), self.dice
         for request, asked in view.shown["permissions"].items():
             if dice.random() < 0.6:
-                option = dice.choice(asked["options"])["id"]
+                # An answer for always would be the last one.
+                once = [o["id"] for o in asked["options"] if o["kind"].endswith("once")]
+                option = dice.choice(once)
                 page.wire.send("permission", session=self.session, request=request, option=option)
                 self.did["answered"] += 1
         match dice.randrange(9):
