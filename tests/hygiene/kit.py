@@ -47,7 +47,7 @@ def stay(self: Agent) -> None:
 def plant(self: Agent, prompt: Message) -> None:
     """Start a child in a session of its own that does not care for signals and, some seconds
     later, writes the file of `arg`; then go on for ever."""
-    script = f"trap '' TERM HUP INT; echo > {self.arg}.begun; sleep 6; echo > {self.arg}"
+    script = f"trap '' TERM HUP INT; echo > {self.arg}.begun; sleep 30; echo > {self.arg}"
     self.spawn(script, start_new_session=True, stdin=-3, stdout=-3, stderr=-3)
     while not os.path.exists(f"{self.arg}.begun"):
         self.pending(0.01)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import time
 
 import psutil
 import pytest
@@ -81,3 +82,16 @@ async def works(session: agentrt.Session) -> None:
     while (result := await session.run("still there?", check=False)).outcome == "agent_died":
         pass
     assert result.text == "still there?"
+
+
+@pytest.mark.parametrize("protocol", ["acp", "claude"])
+async def test_no_prompt_is_sent_to_an_agent_that_has_died_unnoticed(protocol: Protocol) -> None:
+    with trio.fail_after(30):
+        async with agentrt.open_session(agent(protocol), limits=LIMITS) as session:
+            await session.run("hello")
+            process = psutil.Process(session.agent.pid)
+            process.kill()
+            while process.status() != psutil.STATUS_ZOMBIE:
+                time.sleep(0.001)  # noqa: ASYNC251 - the host is to be busy, and notice nothing
+            assert session.agent.alive
+            assert (await session.run("again")).text.strip() == "again"

@@ -408,5 +408,6 @@ async def test_fifty_agents_leave_no_descriptor_thread_or_process() -> None:
                 for _ in range(5):
                     nursery.start_soon(session)
     assert me.num_fds() == descriptors
-    assert threading.active_count() <= threads + 5  # idle ones, ended by Trio after ten seconds
+    # Idle ones, of five agents at once; Trio ends them after ten seconds.
+    assert threading.active_count() <= threads + 10
     assert not me.children()

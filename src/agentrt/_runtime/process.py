@@ -124,7 +124,7 @@ class AgentProcess:
         assert isinstance(stdout, trio.lowlevel.FdStream)
         assert isinstance(stderr, trio.lowlevel.FdStream)
         self.pid = process.pid
-        self.returncode: int | None = None
+        self._returncode: int | None = None
         self._process = process
         self._stdin = stdin
         self._stdout = ReadEnd(stdout)
@@ -171,10 +171,19 @@ class AgentProcess:
 
     # --- the end
 
+    @property
+    def returncode(self) -> int | None:
+        # Known here a moment before it is told: nothing is sent to a process that has exited.
+        if self._returncode is None and not self._reaped:
+            status = _exit_status(self.pid, os.WNOHANG)
+            if status is not None:
+                self._has_exited(status)
+        return self._returncode
+
     async def wait(self) -> int:
         await self._exited.wait()
-        assert self.returncode is not None
-        return self.returncode
+        assert self._returncode is not None
+        return self._returncode
 
     async def note(self) -> None:
         await self._tree.note()
@@ -197,6 +206,7 @@ class AgentProcess:
 
     def _release(self) -> None:
         """Reap the process and close everything that belongs to it."""
+        self._reaped = True
         self._tree.reaped()
         self._process.poll()
         self._stdin.close()
@@ -206,14 +216,17 @@ class AgentProcess:
     # --- service tasks
 
     async def _watch_exit(self) -> None:
-        self.returncode = await self._wait_exit()
-        # Its last words are in the pipe: whoever asks why it died shall have them.
-        if data := self._stderr.read_nowait():
-            self._keep(data)
+        self._has_exited(await self._wait_exit())
         self._exited.set()
         await trio.sleep(self._limits.stdout_drain)
         self._stdout.cut()
         self._stderr.cut()
+
+    def _has_exited(self, status: int) -> None:
+        self._returncode = status
+        # Its last words are in the pipe: whoever asks why it died shall have them.
+        if data := self._stderr.read_nowait():
+            self._keep(data)
 
     async def _wait_exit(self) -> int:
         try:
@@ -271,13 +284,15 @@ async def _spawn(
         raise _explained(error, argv[0], os.fspath(cwd)) from error
 
 
-def _exit_status(pid: int) -> int | None:
-    """How a dead child ended, without reaping it; None if it is no child any more."""
+def _exit_status(pid: int, options: int = 0) -> int | None:
+    """How a dead child ended, without reaping it; None if it is no child any more or, with
+    `WNOHANG`, if it is not dead."""
     try:
-        info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | options)
     except ChildProcessError:
         return None
-    assert info is not None
+    if info is None:
+        return None
     return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
 
 
