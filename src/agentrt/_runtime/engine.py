@@ -113,7 +113,10 @@ class Engine:
     @property
     def ready(self) -> bool:
         """True when the process lives and takes prompts."""
-        return self.conversation.lifecycle == "ready"
+        link = self.link
+        return (
+            self.conversation.lifecycle == "ready" and link is not None and link.returncode is None
+        )
 
     @property
     def last_activity(self) -> float:
