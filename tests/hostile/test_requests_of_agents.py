@@ -13,7 +13,7 @@ import pytest
 import agentrt
 
 from .bad_agent import Agent, Message
-from .kit import PATIENT, SHORT, bad_agent, bad_session, works
+from .kit import PATIENT, SHORT, Marks, bad_agent, bad_session, works
 
 SECRET = "what is nobody's business"
 
@@ -157,24 +157,31 @@ async def test_no_race_of_another_process_leads_outside(project: Path) -> None:
     """A process of the agent swaps folders, links and files all the time, while the agent asks."""
 
     def misbehave(agent: Agent, prompt: Message) -> None:
+        def swap() -> None:
+            for target in ("inside", "../outside"):
+                os.symlink(target, "next")
+                os.replace("next", "link")
+            os.rename("folder", "moved")
+            os.symlink("../outside", "folder")
+            os.unlink("folder")
+            os.rename("moved", "folder")
+            os.symlink("../outside/secret", "next")
+            os.replace("next", "file")
+            with open("next", "w") as file:
+                file.write("mine")
+            os.replace("next", "file")
+
         swapper = os.fork()
         if not swapper:
             signal.alarm(60)  # should nobody end it
             number = 0
             while True:
                 number += 1
-                for target in ("inside", "../outside"):
-                    os.symlink(target, "next")
-                    os.replace("next", "link")
-                os.rename("folder", "moved")
-                os.symlink("../outside", "folder")
-                os.unlink("folder")
-                os.rename("moved", "folder")
-                os.symlink("../outside/secret", "next")
-                os.replace("next", "file")
-                with open("next", "w") as file:
-                    file.write("mine")
-                os.replace("next", "file")
+                try:
+                    swap()
+                except OSError:  # the host has made the folder that was away
+                    os.rename("folder", f"made-{number}")
+                    os.rename("moved", "folder")
         seen = set()
         for _ in range(150):
             for name in ("link/secret", "folder/secret", "file"):
@@ -183,9 +190,10 @@ async def test_no_race_of_another_process_leads_outside(project: Path) -> None:
                 seen.add(read["result"]["content"] if "result" in read else "refused")
                 content = {"path": path, "content": "mine"}
                 agent.request("fs/write_text_file", content)
+        agent.alive = os.waitpid(swapper, os.WNOHANG) == (0, 0)
         os.kill(swapper, 9)
-        os.waitpid(swapper, 0)
         agent.say(",".join(sorted(seen)))
+        agent.mark("swapping" if agent.alive else "over")
         agent.end(prompt)
 
     for name in ("inside", "folder"):
@@ -193,12 +201,19 @@ async def test_no_race_of_another_process_leads_outside(project: Path) -> None:
         (project / name / "secret").write_text("mine")
     (project / "link").symlink_to("inside")
     (project / "file").write_text("mine")
+    marks = Marks()
     async with bad_session(
-        misbehave=misbehave, arg=str(project), cwd=project, limits=PATIENT, bound=60
+        misbehave=misbehave,
+        arg=str(project),
+        cwd=project,
+        limits=PATIENT,
+        on_stderr=marks,
+        bound=60,
     ) as session:
         seen = set((await session.run("misbehave")).text.split(","))
         assert "mine" in seen
         assert seen <= {"mine", "refused", ""}
+        assert marks.seen == "swapping\n"
         await works(session)
     assert untouched(project)
 
