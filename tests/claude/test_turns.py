@@ -421,8 +421,8 @@ def test_cancel_may_be_repeated(rig: Rig) -> None:
 def test_an_interrupt_does_not_overtake_the_prompt_that_it_is_about(rig: Rig) -> None:
     rig.prompt()
     assert only(rig.driver.cancel(), Write).urgent is False
-    rig.feed(fate("u1", "queued"))
-    assert only(rig.driver.cancel(), Write).urgent is True
+    rig.feed(state("running"))  # may be of what Claude does by itself
+    assert only(rig.driver.cancel(), Write).urgent is False
 
 
 def test_cancel_without_a_turn_sends_nothing(rig: Rig) -> None:

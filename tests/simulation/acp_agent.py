@@ -45,6 +45,10 @@ class AcpAgent(Agent):
     def heard(self, message: Json, host_had_read: int) -> None:
         id, params = message.get("id"), message.get("params") or {}
         match message.get("method"):
+            case "initialize" if self.greets_badly():
+                pass
+            case "initialize" if self.temper.greets == "error":
+                self.error(id, "Authentication required", code=-32000)
             case "initialize":
                 can = self.temper.resumes != "never"
                 answer = {"protocolVersion": 1, "agentCapabilities": {"loadSession": can}}
@@ -157,6 +161,8 @@ class AcpAgent(Agent):
             (0.3, self.burst),
             (0.1, self.echo),
             (0.1, self.foreign),
+            (0.2, self.show),
+            (0.2, self.child),
         ]
         if self.tools:
             acts.append((1.0, self.tool_goes_on))
@@ -184,7 +190,7 @@ class AcpAgent(Agent):
         self.session = session
 
     def tell(self, rng: Random) -> None:
-        match rng.randrange(6):
+        match rng.randrange(9):
             case 0:
                 entries = [{"content": "a", "priority": "high", "status": "pending"}]
                 self.update("plan", entries=entries)
@@ -198,6 +204,32 @@ class AcpAgent(Agent):
                 self.update("current_mode_update", currentModeId="m")
             case 5:
                 self.update("plan", entries="wrong")
+            case 6:
+                status = rng.choice(("in_progress", "completed", "failed"))
+                self.update("compaction_update", compactionId="k", status=status)
+            case 7:
+                self.update("notice", title="Mind", severity=rng.choice(("warning", "error", "x")))
+            case 8:
+                self.update("config_option_update", configOptions=[])
+
+    def show(self, rng: Random) -> None:
+        """A part of the answer that is no text."""
+        image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+        link = {"type": "resource_link", "name": "x", "uri": "file:///x"}
+        self.update("agent_message_chunk", content=rng.choice((image, link, {"type": "new"})))
+
+    def child(self, rng: Random) -> None:
+        """A session below this one: announced, at work, or at rest."""
+        match rng.randrange(3):
+            case 0:
+                self.update("subagent_update", sessionId="child", title="helper")
+            case 1:
+                state = {"state": "idle", "stopReason": "end_turn"}
+                self.update("subagent_update", sessionId="child", state=state)
+            case 2:
+                session, self.session = self.session, "child"
+                self.say(rng)
+                self.session = session
 
     def tool(self, rng: Random) -> None:
         # Some models count their calls from zero in each turn.

@@ -62,6 +62,8 @@ class Temper:
     """`well`, `error` or `never`."""
     resumes: str = "well"
     """`well`, `unknown` or `never`: it cannot."""
+    greets: str = "well"
+    """How it shakes hands: `well`, `error`, `crash` or `never`."""
     chatty: float = 1.0
     own_work: bool = True
     """It sometimes works without a prompt."""
@@ -79,6 +81,7 @@ class Temper:
             waits_for_answers=rng.random() < 0.7,
             answers_calls=rng.choices(("well", "error", "never"), (6, 1, 1))[0],
             resumes=rng.choices(("well", "unknown", "never"), (6, 1, 2))[0],
+            greets=rng.choices(("well", "error", "crash", "never"), (100, 1, 1, 1))[0],
             chatty=rng.choice((0.5, 1.0, 3.0)),
             own_work=rng.random() < 0.6,
             fates=rng.random() < 0.8,
@@ -163,12 +166,21 @@ class Agent:
 
     # --- prompts
 
+    def greets_badly(self) -> bool:
+        """Whether the handshake goes wrong in a way that is no answer."""
+        if self.temper.greets == "crash":
+            self.process.complain("no model is configured")
+            self.process.exit(3)
+        return self.temper.greets in ("crash", "never")
+
     def take_prompt(self, text: str, id: Any) -> Prompt:
         found = TOKEN.search(text)
         assert found is not None, text
         token = found[1]
         if token in self.book.prompts:
             self.world.fail("T7", f"the prompt {token} was sent twice")
+        if token in self.book.steered:
+            return self.book.prompts.setdefault(token, Prompt(token, self.process.number, id))
         if self.prompt is not None:
             self.world.fail("T8", f"{token} was sent while {self.prompt.token} is in flight")
         prompt = self.prompt = Prompt(token, self.process.number, id)

@@ -56,6 +56,8 @@ class Book:
     asks: dict[str, Ask] = field(default_factory=dict)
     allowed: set[str] = field(default_factory=set)
     """The tags of what somebody has allowed."""
+    steered: set[str] = field(default_factory=set)
+    """The tokens that were sent into a running turn."""
     tokens: int = 0
 
     def token(self) -> str:

@@ -44,9 +44,12 @@ class ClaudeAgent(Agent):
         self.messages = 0
         self.calls = 0
         self.results = 0
+        self.folded: list[str] = []
+        """Prompts that were taken into the turn that runs."""
         self.tools: list[str] = []
         self.tasks: dict[str, str] = {}
         """Background work, and the call that began it."""
+        self.kinds: dict[str, str] = {}
         self.done_tasks = 0
         """Background work that has ended and that it has said nothing about."""
         self.owes_idle = False
@@ -70,7 +73,10 @@ class ClaudeAgent(Agent):
     def heard(self, message: Json, host_had_read: int) -> None:
         match message["type"]:
             case "user":
-                self.take_prompt(str(message["message"]["content"]), message["uuid"])
+                prompt = self.take_prompt(str(message["message"]["content"]), message["uuid"])
+                if prompt.token in self.book.steered:
+                    self.steered(prompt)
+                    return
                 self.waiting.append(message)
                 self.fate(message["uuid"], "queued")
                 if not self.own:
@@ -86,6 +92,11 @@ class ClaudeAgent(Agent):
 
     def requested(self, id: str, request: Json, host_had_read: int) -> None:
         match request["subtype"]:
+            case "initialize" if self.greets_badly():
+                pass
+            case "initialize" if self.temper.greets == "error":
+                body = {"subtype": "error", "request_id": id, "error": "no"}
+                self.send({"type": "control_response", "response": body})
             case "initialize":
                 hooks = request.get("hooks") or {}
                 self.initialized = [
@@ -157,6 +168,25 @@ class ClaudeAgent(Agent):
 
     # --- turns
 
+    def steered(self, prompt: Prompt) -> None:
+        """A prompt that was sent into a turn: it is taken in, or has a turn of its own."""
+        self.fate(prompt.id, "queued")
+        if self.in_turn:
+            self.folded.append(prompt.id)
+            if self.process.rng.random() < 0.5:
+                self.fate(prompt.id, "started")
+        elif self.prompt is None:
+            self.begin_own(self.process.rng)
+            self.folded.append(prompt.id)
+            self.fate(prompt.id, "started")
+
+    def drop_folded(self, rng: Random) -> None:
+        """An interrupt drops what was taken in, at times."""
+        if rng.random() < 0.5:
+            for uuid in self.folded:
+                self.fate(uuid, "cancelled")
+            self.folded.clear()
+
     def begin_prompt(self) -> None:
         if not self.waiting:
             return
@@ -169,6 +199,7 @@ class ClaudeAgent(Agent):
     def abort(self, rng: Random) -> None:
         """An interrupt that is obeyed."""
         self.end_block()
+        self.drop_folded(rng)
         for ask in list(self.asks.values()):
             if not ask.background and not ask.withdrawn:
                 self.withdraw(ask)
@@ -194,8 +225,10 @@ class ClaudeAgent(Agent):
         assert prompt is not None
         self.end_block()
         read = self.end_prompt(*outcomes)
-        listed = {"user_message_uuid": prompt.id, "user_message_uuids": [prompt.id]}
-        uuids = listed if self.temper.lists_uuids else {}
+        uuids = [prompt.id, *self.folded]
+        self.folded.clear()
+        listed = {"user_message_uuid": prompt.id, "user_message_uuids": uuids}
+        told = listed if self.temper.lists_uuids else {}
         rests_first = rng.random() < 0.1 and self.temper.states and not self.tasks
         if rests_first:
             self.go("idle")
@@ -210,9 +243,10 @@ class ClaudeAgent(Agent):
             "result": "done",
             "total_cost_usd": 0.01 * self.results,
         }
-        self.send({**good, **uuids, **fields}, read)
+        self.send({**good, **told, **fields}, read)
         self.last_end = self.process.written
-        self.fate(prompt.id, "cancelled" if fields.get("is_error") else "completed")
+        for uuid in uuids:
+            self.fate(uuid, "cancelled" if fields.get("is_error") else "completed")
         self.owes_idle = self.state != "idle"
         if not self.tasks and rng.random() < 0.8:
             self.go("idle")
@@ -220,7 +254,10 @@ class ClaudeAgent(Agent):
     def own_result(self, rng: Random, fields: Json) -> None:
         self.end_block()
         self.own = False
-        origin = {"origin": {"kind": "task-notification"}}
+        origin: Json = {"origin": {"kind": "task-notification"}}
+        if self.folded and self.temper.lists_uuids:
+            origin = {"user_message_uuid": self.folded[0], "user_message_uuids": [*self.folded]}
+        self.folded.clear()
         good = {"subtype": "success", "is_error": False, "result": "done", "num_turns": 1}
         self.send({"type": "result", **good, **origin, **fields})
         self.last_end = self.process.written
@@ -271,7 +308,7 @@ class ClaudeAgent(Agent):
     def begin_own(self, rng: Random) -> None:
         """A turn that no prompt began."""
         self.expected = self.owes_turn
-        self.done_tasks = max(0, self.done_tasks - 1)
+        self.done_tasks = 0
         self.own = self.own_since = True
         self.owes_idle = False
         self.go("running")
@@ -319,6 +356,9 @@ class ClaudeAgent(Agent):
         given = {"command": self.mark(self.prompt)}
         self.assistant({"type": "tool_use", "id": call, "name": "Bash", "input": given})
         self.tools.append(call)
+        if rng.random() < 0.1:
+            block = {"type": "image", "source": {"type": "base64", "data": "aGk="}}
+            self.assistant(block)
 
     def tool_ends(self, rng: Random) -> None:
         call = rng.choice(self.tools)
@@ -337,7 +377,17 @@ class ClaudeAgent(Agent):
         self.tools.clear()
 
     def tell(self, rng: Random) -> None:
-        match rng.randrange(4):
+        match rng.randrange(9):
+            case 4:
+                self.send({"type": "tool_progress", "tool_use_id": "c1"})
+            case 5:
+                self.send({"type": "prompt_suggestion", "suggestion": "go on"})
+            case 6:
+                self.system("permission_denied", tool_use_id="c1", tool_name="Bash")
+            case 7:
+                self.system("background_tasks_changed", tasks=[self.told(t) for t in self.tasks])
+            case 8 if self.in_turn:
+                self.child(rng)
             case 0:
                 self.send({"type": "rate_limit_event", "rate_limit_info": {"status": "allowed"}})
             case 1:
@@ -346,6 +396,17 @@ class ClaudeAgent(Agent):
                 self.send({"type": "keep_alive"})
             case 3:
                 self.system("api_retry", attempt=1, max_retries=3)
+
+    def child(self, rng: Random) -> None:
+        """A step of a sub-agent, in the foreground or in the background."""
+        parents = [*self.tools, *self.tasks.values()]
+        if parents:
+            message = {"id": "mc", "content": [{"type": "text", "text": self.mark(self.prompt)}]}
+            parent = rng.choice(parents)
+            self.send({"type": "assistant", "message": message, "parent_tool_use_id": parent})
+
+    def told(self, task: str) -> Json:
+        return {"task_id": task, "task_type": self.kinds[task], "description": "dig"}
 
     def control(self, ask: Ask, subtype: str, **fields: Any) -> None:
         body = {"subtype": subtype, **fields}
@@ -427,8 +488,8 @@ class ClaudeAgent(Agent):
         given = {"description": "dig", "run_in_background": True}
         self.assistant({"type": "tool_use", "id": call, "name": "Task", "input": given})
         kind = rng.choice(("local_agent", "local_agent", "local_bash"))
-        told = {"task_id": task, "task_type": kind, "description": "dig"}
-        self.system("task_started", **told, tool_use_id=call, is_backgrounded=True)
+        self.kinds[task] = kind
+        self.system("task_started", **self.told(task), tool_use_id=call, is_backgrounded=True)
         self.tool_result(call)
         self.tasks[task] = call
 

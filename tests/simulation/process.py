@@ -14,7 +14,7 @@ from typing import Protocol
 
 import trio
 
-from agentrt import Limits
+from agentrt import AgentStartError, Limits
 from agentrt._runtime.pipes import READ_SIZE, Transport, read_loop
 from agentrt._runtime.process import close
 from agentrt._runtime.scopes import open_service_nursery
@@ -46,6 +46,8 @@ class Process:
         """How often a read gives less than there is, and a write takes less than it could."""
         self.ignores: frozenset[str] = frozenset()
         """`eof`, `terminate`, `kill`."""
+        self.starts = "at once"
+        """`at once`, `slowly`, or `never`: it cannot be started."""
         self.grandchild = False
         """True while something that it started lives, with its stdout open."""
         # --- what became of it
@@ -289,6 +291,10 @@ class Process:
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Transport]:
         """What `open_process` is for a real one: the same tasks, and the same ladder."""
+        if self.starts == "never":
+            raise AgentStartError("there is no such program")
+        if self.starts == "slowly":
+            await trio.sleep(1.0)
         async with open_service_nursery() as services:
             self.spawned = True
             services.start_soon(self._watch_exit)

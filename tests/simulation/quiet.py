@@ -155,7 +155,7 @@ async def final(world: World) -> None:
     for actor in world.actors:
         if actor.stalled is not None:
             actor.stalled.set()
-    await trio.sleep(30)
+    await no_process_is_left(world)
     checker.step()
     state = checker.state
     if state is None or state.phase != "closed":
@@ -166,13 +166,6 @@ async def final(world: World) -> None:
         world.fail("W3", f"{list(checker.open)} are open for ever")
     if checker.questions:
         world.fail("W3", f"{list(checker.questions)} are open for ever")
-    for process in world.processes:
-        if not process.spawned:
-            continue
-        if process.returncode is None and "kill" not in process.ignores:
-            world.fail("P5", f"process {process.number} was left running")
-        if not process.released:
-            world.fail("P5", f"process {process.number} was not let go")
     left = [actor.token for actor in world.actors if not actor.done]
     if left:
         world.fail("T2", f"nobody tells {left} that it is over")
@@ -185,6 +178,18 @@ async def final(world: World) -> None:
             world.fail("L1", f"{viewer.reader.name} waits for ever at {viewer.reader.seq}")
     checker.same_as_snapshot()
     _restart(world)
+
+
+async def no_process_is_left(world: World) -> None:
+    """P5: also when the session has never opened."""
+    await trio.sleep(30)
+    for process in world.processes:
+        if not process.spawned:
+            continue
+        if process.returncode is None and "kill" not in process.ignores:
+            world.fail("P5", f"process {process.number} was left running")
+        if not process.released:
+            world.fail("P5", f"process {process.number} was not let go")
 
 
 def _restart(world: World) -> None:

@@ -79,7 +79,8 @@ def _queued(world: World) -> bool:
 
 
 def _alive(world: World) -> bool:
-    return world.processes[-1].returncode is None
+    process = world.processes[-1]
+    return process.spawned and process.returncode is None
 
 
 def _viewers(world: World) -> list[LogViewer]:
@@ -87,7 +88,7 @@ def _viewers(world: World) -> list[LogViewer]:
 
 
 def _tabs(world: World) -> list[HubViewer]:
-    return [t for t in world.tabs if not t.over and t.viewer._ended is None]
+    return [t for t in world.tabs if not t.over and t.connected]
 
 
 # --- the agent
@@ -232,6 +233,21 @@ def submit(world: World, rng: Random) -> None:
         world.session.submit(f"do ⟦{token}⟧", when=when, limits=limits)
     except agentrt.AgentrtError as error:
         world.note("refused", type(error).__name__)
+
+
+def _steers(world: World) -> bool:
+    return world.driver == "claude" and world.checker.turn is not None
+
+
+@rule(0.7, _steers)
+def steer(world: World, rng: Random) -> None:
+    """A prompt into the running turn."""
+    token = world.book.token()
+    world.book.steered.add(token)
+    try:
+        world.session.steer(f"also ⟦{token}⟧")
+    except LocalProtocolError as error:
+        world.note("refused", str(error))
 
 
 @rule(1.5)

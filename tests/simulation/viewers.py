@@ -117,6 +117,10 @@ class HubViewer:
         self.over = False
         self.attached = False
 
+    @property
+    def connected(self) -> bool:
+        return self.viewer._ended is None and not self.viewer._closed
+
     def send(self, type: str, *, id: str | None = None, **fields: Any) -> str:
         id = id or f"{self.name}-{next(self.ids)}"
         frame = msgspec.json.encode({"type": type, "id": id, **fields}).decode()

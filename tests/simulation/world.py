@@ -80,6 +80,8 @@ class World:
         self.session: Session
         self.hub: Hub
         self.nursery: trio.Nursery
+        self.block = trio.CancelScope()
+        """Around the session: to be left by a cancellation."""
         self.interrupts: list[float] = []
         """When prompts came from tasks that were to interrupt."""
         self.opened = trio.Event()
@@ -89,7 +91,6 @@ class World:
         self.over = False
         self.torn_down = False
         """The run is over, or broken: what happens now is not to be judged."""
-        self.start_failed = False
         self._ids = count(1)
 
     # --- the record
@@ -162,6 +163,7 @@ class World:
         if rng.random() < 0.1:
             process.capacity = rng.choice((64, 700, 4000))
         process.cuts = rng.choice((0.0, 0.1, 0.5))
+        process.starts = rng.choices(("at once", "slowly", "never"), (80, 1, 1))[0]
         ignores = {name for name in ("eof", "terminate") if rng.random() < 0.1}
         if rng.random() < 0.02:
             ignores |= {"eof", "terminate", "kill"}
@@ -226,15 +228,13 @@ class World:
     async def _host(self) -> None:
         """Hold the session open until it is to be left, in one of several ways."""
         try:
-            with trio.CancelScope() as self.block:
+            with self.block:
                 if self.with_hub:
                     await self._host_runtime()
                 else:
                     async with self.open_session() as session:
                         await self._inside(session)
         except (Boom, agentrt.AgentrtError) as error:
-            if not isinstance(error, Boom):
-                self.start_failed = True
             self.note("left by", type(error).__name__)
         finally:
             self.over = True
@@ -284,6 +284,10 @@ class World:
                 self.nursery.cancel_scope.cancel()
 
     async def _steps(self, script: list[Step] | None, taken: list[Step]) -> None:
+        if self.chooser.random() < 0.02:  # the opening itself is given up
+            await trio.sleep(self.chooser.choice((0.0, 0.01, 0.5)))
+            if not self.opened.is_set():
+                self.block.cancel()
         with trio.move_on_after(60):
             await self.opened.wait()
         if self.over:
@@ -328,7 +332,8 @@ class World:
 
     async def _end(self) -> None:
         """Leave the session, and see that it ends, on the agent's side as well."""
-        if self.over and self.start_failed:
+        if not hasattr(self, "session"):
+            await quiet.no_process_is_left(self)
             return
         if not self.leave.is_set():
             self.leaving = self.rng.choice(("normally", "normally", "raise", "cancel", "close"))

@@ -253,3 +253,34 @@ async def test_the_rest_after_own_work_is_not_taken_for_the_rest_after_the_promp
         result = await session.run("second")
         assert (result.outcome, result.error) == ("completed", None)
         assert result.text.endswith("answer")
+
+
+# --- both
+
+
+async def test_an_agent_that_cannot_be_started_again_costs_the_prompt_and_not_the_session(
+    autojump_clock: Clock,
+) -> None:
+    starts = 0
+
+    async def script(process: MemoryAgent) -> None:
+        async with FakeAcpAgent.serving(process) as agent:
+            async for prompt in agent.prompts:
+                if prompt.text == "die":
+                    process.exit(1)
+                agent.say(prompt.text)
+                prompt.end()
+
+    def start() -> MemoryAgent:
+        nonlocal starts
+        starts += 1
+        if starts == 2:
+            raise agentrt.AgentStartError("there is no memory for another process")
+        return MemoryAgent(script)
+
+    async with open_fake_session(start) as session:
+        assert (await session.run("die", check=False)).outcome == "agent_died"
+        with pytest.raises(agentrt.AgentStartError, match="no memory"):
+            await session.run("hello")
+        assert session.state.phase == "dead"
+        assert (await session.run("hello again")).text == "hello again"

@@ -80,11 +80,6 @@ class Turns:
         return any(turn is not None and turn.verdict is None for turn in (self.user, self.agent))
 
     @property
-    def reached(self) -> bool:
-        """Whether Claude has surely read the prompt that is in flight."""
-        return self.user is None or self.user.ran or self.user.fate is not None
-
-    @property
     def at_rest(self) -> bool:
         """Whether nothing runs or is owed, and Claude does not say otherwise."""
         return self._quiet and not self._owed

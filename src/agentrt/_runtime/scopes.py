@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 import trio
@@ -31,10 +30,18 @@ class ServiceNursery:
         self._nursery.start_soon(self._serve, service, args)
 
     async def start(self, service: Callable[..., Awaitable[object]], *args: object) -> Any:
-        """As `trio.Nursery.start`."""
+        """As `trio.Nursery.start`: an error before the start is the caller's."""
 
-        async def serve(task_status: trio.TaskStatus[Any]) -> None:  # noqa: ASYNC128 - passes it on
-            await self._serve(partial(service, task_status=task_status), args)
+        async def serve(task_status: trio.TaskStatus[Any]) -> None:
+            status = _Status(task_status)
+            try:
+                await service(*args, task_status=status)
+            except trio.Cancelled:
+                raise
+            except BaseException:
+                if status.told:
+                    self._block.cancel()
+                raise
 
         return await self._nursery.start(serve)
 
@@ -48,6 +55,18 @@ class ServiceNursery:
         except BaseException:
             self._block.cancel()
             raise
+
+
+class _Status(trio.TaskStatus[Any]):
+    """Knows whether the start has been told."""
+
+    def __init__(self, status: trio.TaskStatus[Any]) -> None:
+        self.told = False
+        self._status = status
+
+    def started(self, value: Any = None) -> None:
+        self.told = True
+        self._status.started(value)
 
 
 @asynccontextmanager
