@@ -172,3 +172,11 @@ def test_a_long_line_without_its_newline_is_there_at_the_end() -> None:
     assert lines.feed(b'"') == b""
     assert lines.end() == b""
     assert len(lines.long[0].value()) == LONG
+
+
+def test_a_long_line_without_anything_in_it_is_none() -> None:
+    splitter = Lines(long_apart=True)
+    for _ in range(6):
+        assert splitter.feed(b" " * 1024 * 1024) == b""
+    assert splitter.feed(b'\n{"a": 1}\n') == b'{"a": 1}\n'
+    assert splitter.long == []

@@ -211,8 +211,8 @@ class Engine:
         conversation = self.conversation
         conversation.agent = structs.replace(conversation.agent, pid=None, alive=False)
         conversation.error = error
-        if conversation.lifecycle != "closed":
-            conversation.lifecycle = "dead"
+        # Who closes a session is not told that its agent has died.
+        conversation.lifecycle = "closed" if self.ended else "dead"
 
     # --- turns
 

@@ -64,8 +64,7 @@ class Lines:
             self.oversized.append(self._skipped)
             self._skipped = 0
         if self._long is not None:
-            self.long.append(self._long)
-            self._long = None
+            self._end_long(self._long)
         lines, self._partial = self._partial, bytearray()
         return lines
 
@@ -78,9 +77,13 @@ class Lines:
             return data
         line.feed(piece)
         if ended:
-            self.long.append(line)
-            self._long = None
+            self._end_long(line)
         return behind
+
+    def _end_long(self, line: LongLine) -> None:
+        self._long = None
+        if not line.blank:
+            self.long.append(line)
 
     def _feed_carefully(self, data: bytes) -> bytes | bytearray:
         """The same line by line, where one of them may be too long."""

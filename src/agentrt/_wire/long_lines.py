@@ -73,8 +73,15 @@ class LongLine:
                 self._scan(self._escape + data)
             except RemoteProtocolError as error:
                 self._refuse(str(error))
+            if self._rest.isspace():
+                self._rest.clear()  # nothing has come yet
             if len(self._rest) > STRUCTURE:
                 self._refuse(f"not a message: more than {STRUCTURE} bytes of it are no text")
+
+    @property
+    def blank(self) -> bool:
+        """Whether there is nothing in it, so far."""
+        return self._refusal is None and self._string is None and not self._rest
 
     def value(self) -> Any:
         """What the line says, repaired where necessary; to be asked once, at its end.
