@@ -351,6 +351,41 @@ async def test_a_short_read_is_followed_by_a_wait_and_a_full_one_by_a_checkpoint
     assert source.waits == 3
 
 
+async def test_behind_a_reply_more_is_looked_for_before_it_is_waited_for() -> None:
+    seen: list[bytes] = []
+    source = Chunks(b"asks", b"asks", None, b"says", b"")
+    await read_loop(
+        source, seen.append, lambda: seen.append(b""), replied=lambda: seen[-1] == b"asks"
+    )
+    assert seen == [b"asks", b"asks", b"says", b""]
+    assert source.waits == 2
+
+
+async def test_a_dialogue_without_end_leaves_other_tasks_their_turn(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    """Here a reply costs a millisecond."""
+    replies: list[bytes] = []
+
+    def on_data(data: bytes) -> None:
+        replies.append(data)
+        mock_clock.jump(0.001)
+
+    others: list[int] = []
+
+    async def other() -> None:
+        while True:
+            others.append(len(replies))
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(other)
+        await read_loop(Chunks(*[b"asks"] * 50, b""), on_data, lambda: None, replied=lambda: True)
+        nursery.cancel_scope.cancel()
+    assert len(replies) == 50
+    assert max(now - before for before, now in pairwise(others)) <= 2 * (STEP * 1000 + 1)
+
+
 async def test_a_flood_leaves_other_tasks_their_turn() -> None:
     source = Chunks(*[b"x" * READ_SIZE] * 100, b"")
     async with trio.open_nursery() as nursery:

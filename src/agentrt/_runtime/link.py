@@ -57,6 +57,8 @@ class Link:
         self._nursery: trio.Nursery
         self._begun = 0
         """Bytes of the line whose end has not come."""
+        self._replied = False
+        """Something was written since the last bytes came."""
         self._closing = False
         self._over = trio.Event()
 
@@ -82,7 +84,7 @@ class Link:
                 async with trio.open_nursery() as nursery:
                     self._nursery = nursery
                     nursery.start_soon(self._writer.run)
-                    await read_loop(transport, self._data, self._eof)
+                    await read_loop(transport, self._data, self._eof, replied=lambda: self._replied)
                     await transport.wait()
                     nursery.cancel_scope.cancel()
                 # Told before what it left behind is ended, which may take the whole ladder.
@@ -118,6 +120,7 @@ class Link:
 
     def _data(self, data: bytes) -> None:
         self.last_activity = trio.current_time()
+        self._replied = False
         whole = data.rfind(b"\n") + 1
         size = self._begun + whole if whole else 0
         self._begun = len(data) - whole + (0 if whole else self._begun)
@@ -152,6 +155,7 @@ class Link:
         """Queue whole lines. After the end it does nothing: there is nobody to read them."""
         if self._writer is not None and not self.gone:
             self._writer.write(data, urgent=urgent)
+            self._replied = True
 
     def interrupt(self) -> None:
         """Send SIGINT to the agent, for the protocol whose cancel that is."""

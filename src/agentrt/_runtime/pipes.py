@@ -114,12 +114,18 @@ class Transport(Readable, Protocol):
 
 
 async def read_loop(
-    source: Readable, on_data: Callable[[bytes], None], on_eof: Callable[[], None]
+    source: Readable,
+    on_data: Callable[[bytes], None],
+    on_eof: Callable[[], None],
+    *,
+    replied: Callable[[], bool] = lambda: False,
 ) -> None:
     """Hand what comes to `on_data`, a read at a time, until it ends; then call `on_eof`.
 
     Reads first and waits only when the pipe is drained, which a short read says: a wake-up costs
-    as much as decoding a dozen messages. After a full read others get their turn.
+    as much as decoding a dozen messages. After a full read others get their turn. Where `on_data`
+    has written to the agent (`replied`), more is looked for at once: an agent that waited for just
+    that goes on within microseconds. Such a dialogue lets others have their turn every `STEP`.
 
     What takes `on_data` longer than `STEP` is handed over in smaller pieces, others getting their
     turn in between: an agent can write 64 KiB that take a tenth of a second to refuse.
@@ -128,6 +134,7 @@ async def read_loop(
     of no more use and has to be ended. Cancellation stops reading between two pieces.
     """
     size = FIRST
+    resumed = trio.current_time()
     while True:
         data = source.read_nowait()
         if data is not None:
@@ -140,10 +147,14 @@ async def read_loop(
                 size = next_size(size, on_data, piece)
                 await trio.lowlevel.checkpoint()
             size = next_size(size, on_data, data)
-            if full:
+            at_once = replied()
+            if full or (at_once and trio.current_time() - resumed > STEP):
                 await trio.lowlevel.checkpoint()
+                resumed = trio.current_time()
+            if full or at_once:
                 continue
         await source.wait_readable()
+        resumed = trio.current_time()
 
 
 def next_size(size: int, on_data: Callable[[bytes], None], piece: bytes) -> int:
