@@ -361,6 +361,9 @@ async def test_the_environment_is_the_one_given_and_what_the_agent_adds(tmp_path
         *("RUBYOPT", "LUA_INIT", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "MAVEN_OPTS", "CLASSPATH"),
         *("GIT_SSH_COMMAND", "GIT_CONFIG_COUNT", "GIT_EXTERNAL_DIFF", "GIT_DIR", "SSH_ASKPASS"),
         *("EDITOR", "GIT_EDITOR", "PAGER", "GIT_PAGER", "LESSOPEN", "VIMINIT", "HOSTALIASES"),
+        *("SHELL", "CC", "JAVA_HOME", "CARGO_HOME", "OPENSSL_CONF", "OPENSSL_MODULES", "INPUTRC"),
+        *("GTK_MODULES", "QT_PLUGIN_PATH", "GCC_EXEC_PREFIX_PATH", "CFLAGS", "PYTEST_ADDOPTS"),
+        *("DOCKER_HOST", "KUBECONFIG", "ANSIBLE_CONFIG", "PROMPT_COMMAND", "TERMINFO", "CPATH"),
         *("npm_config_script_shell", "MAKEFLAGS", "RUSTC_WRAPPER", "HTTPS_PROXY", "AGENTRT_GUARD"),
         *("", "A=B", "A\0B"),
     ],
@@ -387,6 +390,10 @@ async def test_a_variable_that_makes_a_command_something_else_is_refused(
         ("GIT_TERMINAL_PROMPT", "0"),
         ("CLAUDECODE", "1"),
         ("ENVIRONMENT", "x"),
+        ("SRC", "x"),
+        ("RUST_LOG", "debug"),
+        ("DATABASE_URL", "x"),
+        ("PORT", "8080"),
     ],
 )
 def test_what_agents_set_to_keep_programs_quiet_may_be_set(name: str, value: str) -> None:

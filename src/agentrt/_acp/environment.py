@@ -1,7 +1,8 @@
 """The environment of a terminal's program: what an agent may not put into it.
 
 A person allows a command by what it says. A variable that makes the same words do something else
-would make that a lie, so these are refused. It is no sandbox: no list of such variables is whole.
+would make that a lie, so these are refused; in front of the command they can be seen, and are
+allowed with it. It is no sandbox: no list of such variables is whole.
 """
 
 from __future__ import annotations
@@ -14,29 +15,33 @@ from .messages import NameValue
 
 REFUSED: Final[dict[str, tuple[str, ...]]] = {
     "it is agentrt's own": ("AGENTRT_*",),
-    "it decides which program a name means": ("PATH", "PATHEXT"),
-    "programs find the settings there that make them run others": ("HOME", "XDG_CONFIG_*"),
-    "the loader, or the C library, takes code from it into every program": (
-        *("LD_*", "DYLD_*", "GCONV_PATH", "GLIBC_TUNABLES"),
+    "it decides which program, or which of its parts, a name means": ("*PATH", "PATHEXT"),
+    "programs find the settings there that make them run others": (
+        *("*HOME", "*_RC", "INPUTRC", "NETRC", "SCREENRC", "WGETRC", "*_CONF", "*CONFIG"),
+        *("XDG_CONFIG_*", "XDG_DATA_*"),
+    ),
+    "programs take it for arguments of their own": ("*OPTS", "*_OPTIONS", "*FLAGS"),
+    "programs run what it names": (
+        *("*_COMMAND", "*_CMD", "*SHELL", "*PAGER", "*EDITOR", "VISUAL", "BROWSER", "*_ASKPASS"),
+        *("*INIT", "*_STARTUP", "CC", "CXX", "CPP", "LD", "AR", "MAKE", "TAR_OPTIONS", "LESS*"),
+        *("GIT_*", "SSH_*", "CVS_*", "RSYNC_*", "MAKEFILES", "RUSTC*", "CARGO_*", "GRADLE_*"),
+        *("MAVEN_*", "NPM_*", "YARN_*", "PNPM_*", "ANSIBLE_*"),
+    ),
+    "the loader, a library or an interpreter takes code from it": (
+        *("LD_*", "DYLD_*", "GLIBC_TUNABLES", "OPENSSL_*", "*_MODULES", "*_PLUGINS", "*_PRELOAD"),
+        *("PYTHON*", "NODE_*", "DENO_*", "BUN_*", "PERL*", "RUBY*", "GEM_*", "BUNDLE_*", "LUA_*"),
+        *("PHP*", "DOTNET_*", "CORECLR_*", "TERMINFO*", "TERMCAP"),
     ),
     "shells run it, or read every command by it": (
-        *("ENV", "BASH_ENV", "BASH_FUNC_*", "BASHOPTS", "SHELLOPTS", "IFS", "PS4", "ZDOTDIR"),
-        "PROMPT_COMMAND",
-    ),
-    "an interpreter loads or runs what it names": (
-        *("PYTHON*", "NODE_*", "DENO_*", "BUN_*", "PERL*", "RUBY*", "GEM_*", "BUNDLE_*", "LUA_*"),
-        *("PHP*", "*JAVA_*OPTIONS", "*_OPTS", "CLASSPATH", "DOTNET_*", "CORECLR_*"),
-    ),
-    "programs run what it names": (
-        *("*PAGER", "*EDITOR", "VISUAL", "BROWSER", "*_ASKPASS", "VIMINIT", "GVIMINIT", "EXINIT"),
-        *("GIT_*", "SSH_*", "CVS_*", "RSYNC_*", "TAR_OPTIONS", "LESS*", "MAKEFLAGS", "MAKEFILES"),
-        *("GNUMAKEFLAGS", "RUSTC*", "CARGO_*", "GOFLAGS", "NPM_*", "YARN_*", "PNPM_*"),
+        *("ENV", "BASH_*", "BASHOPTS", "IFS", "PS4", "ZDOTDIR"),
     ),
     "programs load from, or send to, where it says": (
         *("PIP_*", "UV_*", "*_PROXY", "CURL_*", "SSL_CERT_*", "*_CA_BUNDLE", "HOSTALIASES"),
+        *("LOCALDOMAIN", "DOCKER_*", "KUBE*"),
     ),
 }
-"""Names in upper case, with `*` for any characters, by the reason to refuse them."""
+"""Names in upper case, with `*` for any characters, by the reason to refuse them. Families rather
+than single names: every list of single names has turned out to lack some."""
 
 HARMLESS: Final = {
     *("NODE_ENV", "NODE_NO_WARNINGS", "NODE_DISABLE_COLORS", "GIT_TERMINAL_PROMPT"),
