@@ -44,8 +44,15 @@ function App() {
     </main>
     <${Notes} />
     <${Announcer} seat=${here} session=${session} />
-    ${creating && html`<${Dialog} label="New session" onClose=${() => setUi({ creating: false })}><${NewSession} first=${false} /><//>`}
-    ${panel === "settings" && html`<${Dialog} label="Settings" kind="small" onClose=${() => setUi({ panel: null })}><h2>Settings</h2><${Settings} seat=${here} offline=${offline} reading=${reading} /><//>`}
+    ${creating &&
+    html`<${Dialog} label="New session" onClose=${() => setUi({ creating: false })}>
+      <${NewSession} first=${false} />
+    <//>`}
+    ${panel === "settings" &&
+    html`<${Dialog} label="Settings" kind="small" onClose=${() => setUi({ panel: null })}>
+      <h2>Settings</h2>
+      <${Settings} seat=${here} offline=${offline} reading=${reading} />
+    <//>`}
     ${panel === "frames" && html`<${Frames} />`}
   `;
 }

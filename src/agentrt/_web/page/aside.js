@@ -4,7 +4,7 @@
 import { queue, say, stopTask } from "./actions.js";
 import { setDraft } from "./composer.js";
 import { wordsOf } from "./content.js";
-import { html, icon } from "./html.js";
+import { html, icon, iconButton } from "./html.js";
 import { oneLine, running } from "./safe.js";
 import { field, fold, isOpen, setUi, ui } from "./store.js";
 
@@ -29,7 +29,10 @@ function Plan({ plan }) {
   const current = plan.find(({ status }) => status === "in_progress");
   const open = isOpen("plan") ?? false;
   return html`<details class="plan tray" ...${fold("plan", open)}>
-    <summary><strong>Plan</strong> <span>${done} of ${plan.length}</span>${!open && current && html`<span class="peek">${oneLine(current.content, 100)}</span>`}</summary>
+    <summary>
+      <strong>Plan</strong> <span>${done} of ${plan.length}</span>
+      ${!open && current && html`<span class="peek">${oneLine(current.content, 100)}</span>`}
+    </summary>
     <ol>${plan.map((entry, index) => {
       const status = /** @type {keyof typeof MARKS} */ (entry.status ?? "pending");
       return html`<li key=${index} class=${status}>
@@ -72,14 +75,16 @@ function Queue({ waiting, paused, off }) {
   };
   return html`<section class="queue tray" aria-label="waiting prompts">
     <header><strong>${waiting.length === 1 ? "1 prompt waits" : `${waiting.length} prompts wait`}</strong>
-      ${paused && html`<span>held back, because you stopped</span><button disabled=${off} onClick=${() => queue("resume")}>Resume</button>`}
+      ${paused &&
+      html`<span>held back, because you stopped</span>
+        <button disabled=${off} onClick=${() => queue("resume")}>Resume</button>`}
     </header>
     <ol>${waiting.map((entry, index) => html`<li key=${entry.id} class=${ui().editing === entry.id ? "editing" : ""}>
       <span class="words" dir="auto">${oneLine(wordsOf(entry.content), 160) || "files"}</span>
       <span class="tools">
         ${index > 0 && html`<button disabled=${off} onClick=${() => queue("promote", entry.id)}>First</button>`}
         <button disabled=${off} onClick=${() => edit(entry)}>Edit</button>
-        <button class="quiet round" aria-label="Remove" title="Remove" disabled=${off} onClick=${() => queue("remove", entry.id)}>${icon("close")}</button>
+        ${iconButton("close", "Remove", () => queue("remove", entry.id), off)}
       </span>
     </li>`)}</ol>
   </section>`;

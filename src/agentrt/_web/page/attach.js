@@ -2,7 +2,7 @@
 
 import { say } from "./actions.js";
 import { size } from "./format.js";
-import { html, icon } from "./html.js";
+import { html, iconButton } from "./html.js";
 import { oneLine } from "./safe.js";
 import { model, setUi, ui } from "./store.js";
 
@@ -70,7 +70,7 @@ export function Attached({ files }) {
       (file) => html`<li>
         ${file.block.type === "image" && html`<img src=${`data:${file.block.mimeType};base64,${file.block.data}`} alt="" />`}
         <span>${oneLine(file.name, 60)}</span> <small>${size(file.size)}</small>
-        <button type="button" class="quiet round" aria-label=${`Remove ${oneLine(file.name, 60)}`} onClick=${() => remove(file)}>${icon("close")}</button>
+        ${iconButton("close", `Remove ${oneLine(file.name, 60)}`, () => remove(file))}
       </li>`,
     )}
   </ul>`;

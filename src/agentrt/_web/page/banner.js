@@ -11,18 +11,28 @@ export function Banner({ seat }) {
   const { link } = ui();
   const ago = duration(ui().now - link.heard);
   if (link.status === "refused") {
-    return html`<div class="banner bad"><p><strong>This server does not let this browser in.</strong> Open the newest link that “agentrt serve” printed, in any tab: then this page goes on by itself. <small>${plain(link.reason)}</small></p></div>`;
+    return html`<div class="banner bad"><p>
+      <strong>This server does not let this browser in.</strong> Open the newest link that “agentrt serve”
+      printed, in any tab: then this page goes on by itself. <small>${plain(link.reason)}</small>
+    </p></div>`;
   }
   if (link.status === "lost") {
-    return html`<div class="banner"><p><strong>Reconnecting…</strong> What you see is ${ago} old.${link.reason ? html` <small>${plain(link.reason)}</small>` : ""}</p>
-      <button onClick=${() => connection.probe()}>Try now</button></div>`;
+    return html`<div class="banner">
+      <p><strong>Reconnecting…</strong> What you see is ${ago} old. <small>${plain(link.reason)}</small></p>
+      <button onClick=${() => connection.probe()}>Try now</button>
+    </div>`;
   }
   if (seat?.gone) {
-    return html`<div class="banner"><p><strong>This session is not there any more.</strong> What was said stays here until you leave.</p></div>`;
+    return html`<div class="banner"><p>
+      <strong>This session is not there any more.</strong> What was said stays here until you leave.
+    </p></div>`;
   }
   const state = seat?.view.state;
   if (state?.phase === "dead") {
-    return html`<div class="banner bad"><p><strong>The agent's process has ended.</strong> Your next message starts it again and goes on with this conversation.${state.error ? html` <small>${oneLine(state.error.message, 600)}</small>` : ""}</p></div>`;
+    return html`<div class="banner bad"><p>
+      <strong>The agent's process has ended.</strong> Your next message starts it again and goes on with
+      this conversation. <small>${oneLine(state.error?.message, 600)}</small>
+    </p></div>`;
   }
   if (state?.phase === "closed") return html`<div class="banner"><p>This session is closed.</p></div>`;
   return null;
@@ -47,5 +57,7 @@ export function Elsewhere({ seat }) {
   if (!answered || here(answered.request) === ui().answering || seat.view.permissions.size) return null;
   if (answered.by === "policy" || answered.by === "turn") return null;
   const by = answered.by === "user" ? "Answered elsewhere" : answered.by === "timeout" ? "Expired" : "Withdrawn by the agent";
-  return html`<p class="elsewhere" role="status"><strong>${by}:</strong> “${oneLine(answered.title, 80)}” ${oneLine(answered.words, 60)}</p>`;
+  return html`<p class="elsewhere" role="status">
+    <strong>${by}:</strong> “${oneLine(answered.title, 80)}” ${oneLine(answered.words, 60)}
+  </p>`;
 }

@@ -100,6 +100,14 @@ function recall(event, text) {
   setDraft(asked[next] ?? "");
 }
 
+const HINT = "Ask, or type / for commands and @ for files";
+
+/** @type {Handler} */
+async function picked({ target }) {
+  await addFiles([...target.files]);
+  target.value = ""; // the same file may be chosen again
+}
+
 /** @param {{ seat: Seat | undefined, offline: boolean, reading: boolean }} props */
 export function Composer({ seat, offline, reading }) {
   const text = ui().drafts.get(key()) ?? "";
@@ -122,7 +130,7 @@ export function Composer({ seat, offline, reading }) {
     <textarea id="prompt" rows=${Math.min(12, text.split("\n").length)} value=${text} dir="auto" enterkeyhint="send"
       aria-autocomplete="list" aria-controls=${completion ? "completions" : null}
       aria-activedescendant=${completion && (ui().completing?.at ?? 0) >= 0 ? `completion-${ui().completing?.at ?? 0}` : null}
-      placeholder=${editing ? "Edit the waiting prompt" : busy ? "Say what comes next" : "Ask, or type / for commands and @ for files"}
+      placeholder=${editing ? "Edit the waiting prompt" : busy ? "Say what comes next" : HINT}
       onInput=${valued((words) => (setDraft(words), setUi({ completing: null })))}
       onKeyDown=${(/** @type {KeyboardEvent} */ event) => onKey(event, busy)}
       onSelect=${() => setUi({})}
@@ -132,11 +140,17 @@ export function Composer({ seat, offline, reading }) {
       }}></textarea>
     <div class="buttons">
       <label class="quiet round button" title="Attach files">${icon("clip")}<span class="unseen">Attach files</span>
-        <input class="unseen" type="file" multiple onChange=${(/** @type {any} */ { target }) => addFiles([...target.files]).then(() => (target.value = ""))} /></label>
+        <input class="unseen" type="file" multiple onChange=${picked} /></label>
       <span class="space"></span>
-      ${busy && !editing && !empty && html`<button type="button" class="second" disabled=${offline} onClick=${() => submit("interrupt")} title="Ctrl+Enter">Interrupt</button>`}
-      ${busy && html`<button type="button" class="stop" disabled=${offline || stopping} onClick=${stop}>${icon("stop")}${stopping ? "Stopping…" : "Stop"}</button>`}
-      <button class="send" disabled=${offline || empty} title=${offline ? "not connected" : label}>${icon("send")}<span>${label}</span></button>
+      ${busy && !editing && !empty &&
+      html`<button type="button" disabled=${offline} onClick=${() => submit("interrupt")} title="Ctrl+Enter">Interrupt</button>`}
+      ${busy &&
+      html`<button type="button" class="stop" disabled=${offline || stopping} onClick=${stop}>
+        ${icon("stop")}${stopping ? "Stopping…" : "Stop"}
+      </button>`}
+      <button class="send" disabled=${offline || empty} title=${offline ? "not connected" : label}>
+        ${icon("send")}<span>${label}</span>
+      </button>
     </div>
   </form>`;
 }

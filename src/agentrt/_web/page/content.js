@@ -30,11 +30,11 @@ export const Terminal = memo(
   },
 );
 
-/** @type {(props: { uri: string, name?: string | null, about?: string | null }) => unknown} */
-export const FileLink = ({ uri, name, about }) => {
-  const words = oneLine(name || baseName(uri)) || "file";
-  return html`<span class="file">${anchor(uri, [words])}${about && html`<small>${about}</small>`}</span>`;
-};
+/** @type {(uri: string, name?: string | null, bytes?: number | null) => Shown} */
+const FileLink = (uri, name, bytes) =>
+  html`<span class="file">
+    ${anchor(uri, [oneLine(name || baseName(uri)) || "file"])} ${bytes ? html`<small>${size(bytes)}</small>` : ""}
+  </span>`;
 
 export const BlockView = memo(
   /** @param {{ block: w.Block, verbatim?: boolean }} props */
@@ -57,11 +57,14 @@ export const BlockView = memo(
           : html`<p class="hint">A sound (${oneLine(block.mimeType)}) that cannot be played here.</p>`;
       }
       case "resource_link":
-        return html`<${FileLink} uri=${block.uri} name=${block.title || block.name} about=${block.size ? size(block.size) : null} />`;
+        return FileLink(block.uri, block.title || block.name, block.size);
       case "resource": {
         const { uri = "", text, blob } = block.resource;
-        if (text == null) return html`<${FileLink} uri=${uri} about=${blob ? size((blob.length * 3) / 4) : null} />`;
-        return html`<details class="resource"><summary>${oneLine(baseName(uri)) || "file"} <small>${size(text.length)}</small></summary>${code(text)}</details>`;
+        if (text == null) return FileLink(uri, null, ((blob?.length ?? 0) * 3) / 4);
+        return html`<details class="resource">
+          <summary>${oneLine(baseName(uri)) || "file"} <small>${size(text.length)}</small></summary>
+          ${code(text)}
+        </details>`;
       }
       default:
         return html`<p class="hint">Something of a kind that this page does not know.</p>`;

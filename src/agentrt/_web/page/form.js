@@ -64,21 +64,24 @@ function Field(name, schema, required) {
   const words = html`<span>${label}${required && html`<span class="needed" aria-hidden="true"> *</span>`}</span>`;
   if (schema.type === "boolean") {
     return html`<div class="field" key=${name}>
-      <label class="switch"><input type="checkbox" name=${name} defaultChecked=${schema.default === true} aria-describedby=${described} />${words}</label>${about}
+      ${Check(name, "on", schema.default === true, words, described)}${about}
     </div>`;
   }
   const choices = choicesOf(schema.type === "array" ? (schema.items ?? {}) : schema);
   if (schema.type === "array") {
     const chosen = new Set(Array.isArray(schema.default) ? schema.default : []);
     return html`<fieldset class="field" key=${name} aria-describedby=${described}><legend>${words}</legend>${about}
-      ${choices.map((choice, index) => html`<label class="switch"><input type="checkbox" name=${name} value=${index} defaultChecked=${chosen.has(choice.value)} /><span>${oneLine(choice.label)}</span></label>`)}
+      ${choices.map(({ value, label }, index) => Check(name, String(index), chosen.has(value), oneLine(label)))}
     </fieldset>`;
   }
   if (choices.length) {
     return html`<div class="field" key=${name}><label for=${id}>${words}</label>${about}
       <select id=${id} name=${name} required=${required} aria-describedby=${described}>
         <option value="">${required ? "Choose…" : "–"}</option>
-        ${choices.map((choice, index) => html`<option value=${index} selected=${choice.value === schema.default}>${oneLine(choice.label)}</option>`)}
+        ${choices.map(
+          ({ value, label }, index) =>
+            html`<option value=${index} selected=${value === schema.default}>${oneLine(label)}</option>`,
+        )}
       </select>
     </div>`;
   }
@@ -91,3 +94,10 @@ function Field(name, schema, required) {
       defaultValue=${schema.default == null ? "" : String(schema.default)} />
   </div>`;
 }
+
+/** @type {(name: string, value: string, on: boolean, words: Shown, described?: string | null) => Shown} */
+const Check = (name, value, on, words, described) =>
+  html`<label class="switch">
+    <input type="checkbox" name=${name} value=${value} defaultChecked=${on} aria-describedby=${described} />
+    <span>${words}</span>
+  </label>`;

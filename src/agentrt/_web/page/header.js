@@ -2,7 +2,7 @@
 
 import { setMode, setModelOf, setOption } from "./actions.js";
 import { count, duration, money } from "./format.js";
-import { html, icon, valued } from "./html.js";
+import { html, icon, iconButton, valued } from "./html.js";
 import { oneLine } from "./safe.js";
 import { setUi, ui } from "./store.js";
 
@@ -27,17 +27,25 @@ export function Header({ summary, seat, offline }) {
   const turn = state?.turn;
   const time = turn ? ` ${duration(ui().now - turn.since)}` : "";
   const limit = phase === "cancelling" && turn?.cancel_deadline;
+  const rest = limit ? `, at most ${duration(limit - ui().now)} more` : "";
   return html`<header class="bar">
     <button class="quiet round menu" aria-label="Sessions" aria-expanded=${ui().panel === "sessions"}
       onClick=${() => setUi({ panel: ui().panel === "sessions" ? null : "sessions" })}>${icon("menu")}</button>
     <div class="what">
       <h1 dir="auto">${summary ? nameOf(summary) : "agentrt"}</h1>
-      ${state && html`<p class="agent">${oneLine(state.agent.name)} ${oneLine(state.agent.version)}${summary ? html` <span class="cwd" title=${oneLine(summary.cwd, 1000)}>${oneLine(summary.cwd, 60)}</span>` : ""}</p>`}
+      ${state &&
+      html`<p class="agent">
+        ${oneLine(`${state.agent.name} ${state.agent.version ?? ""}`)}
+        ${summary && html`<span class="cwd" title=${oneLine(summary.cwd, 1000)}>${oneLine(summary.cwd, 60)}</span>`}
+      </p>`}
     </div>
     ${seat?.view.usage && html`<${Meter} usage=${seat.view.usage} />`}
-    ${phase && html`<span class=${`phase ${phase} ${offline ? "stale" : ""}`}><span class="dot" aria-hidden="true"></span><span>${PHASES[phase]}<span class="time" aria-hidden="true">${time}${limit ? `, at most ${duration(limit - ui().now)} more` : ""}</span></span></span>`}
-    <button class="quiet round" aria-label="Settings" aria-expanded=${ui().panel === "settings"}
-      onClick=${() => setUi({ panel: ui().panel === "settings" ? null : "settings" })}>${icon("gear")}</button>
+    ${phase &&
+    html`<span class=${`phase ${phase} ${offline ? "stale" : ""}`}>
+      <span class="dot" aria-hidden="true"></span>
+      <span>${PHASES[phase]}<span class="time" aria-hidden="true">${time}${rest}</span></span>
+    </span>`}
+    ${iconButton("gear", "Settings", () => setUi({ panel: "settings" }))}
   </header>`;
 }
 
@@ -50,7 +58,8 @@ function Meter({ usage }) {
   ].filter(Boolean);
   if (!words.length) return null;
   return html`<span class="usage" title="tokens in the agent's context">
-    ${used != null && size && html`<meter min="0" max=${size} high=${size * 0.8} value=${Math.min(used, size)} aria-label="context used"></meter>`}
+    ${used != null && size &&
+    html`<meter max=${size} high=${size * 0.8} value=${Math.min(used, size)} aria-label="context used"></meter>`}
     <span>${words.join(" · ")}</span>
   </span>`;
 }
@@ -64,14 +73,17 @@ export function Settings({ seat, offline, reading }) {
     ${modes && Choice("model", "Model", modes.models, modes.model, off, setModelOf)}
     ${(modes?.options ?? []).map((option) =>
       option.choices?.length
-        ? Choice(`option-${option.id}`, option.name, option.choices, String(option.value), off, (value) => setOption(option.id, value), option.description)
+        ? Choice(option.id, option.name, option.choices, String(option.value), off, (value) => setOption(option.id, value), option.description)
         : typeof option.value === "boolean" &&
           html`<label class="switch" key=${option.id}><input type="checkbox" checked=${option.value} disabled=${off}
               onChange=${() => setOption(option.id, !option.value)} /><span>${oneLine(option.name)}</span></label>`,
     )}
     ${!modes && html`<p class="hint">This agent has no settings.</p>`}
     <hr />
-    ${"Notification" in window && Notification.permission === "default" && html`<button onClick=${() => Notification.requestPermission().then(() => setUi({}))}>Tell me when an agent waits for me</button>`}
+    ${"Notification" in window && Notification.permission === "default" &&
+    html`<button onClick=${() => Notification.requestPermission().then(() => setUi({}))}>
+      Tell me when an agent waits for me
+    </button>`}
     <button onClick=${() => setUi({ panel: "frames" })}>${icon("wire")}Show what goes over the wire</button>
   </div>`;
 }

@@ -54,6 +54,18 @@ export const instead = (act) => (event) => {
 export const icon = (name) =>
   html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true" focusable="false"><path d=${ICONS[name]} /></svg>`;
 
+/**
+ * A button with nothing but a picture on it.
+ * @param {keyof typeof ICONS} name
+ * @param {string} label
+ * @param {() => void} onClick
+ * @param {boolean} [off]
+ */
+export const iconButton = (name, label, onClick, off = false) =>
+  html`<button type="button" class="quiet round" aria-label=${label} title=${label} disabled=${off} onClick=${onClick}>
+    ${icon(name)}
+  </button>`;
+
 const ICONS = {
   read: "M14 3H6v18h12V7zM14 3v4h4M9 12h6M9 16h6",
   edit: "M4 20h4L19 9l-4-4L4 16zM13 7l4 4",

@@ -158,7 +158,9 @@ class Scanner {
   open(image) {
     const length = image ? 2 : 1;
     const start = this.at + length;
-    if (this.brackets.length < MOST) this.brackets.push({ at: this.spans.length, start, image, runs: this.runs.length, live: true });
+    if (this.brackets.length < MOST) {
+      this.brackets.push({ at: this.spans.length, start, image, runs: this.runs.length, live: true });
+    }
     this.plain(length);
   }
 
@@ -184,7 +186,9 @@ class Scanner {
   bare(rest) {
     const before = this.text[this.at - 1];
     let address = rest.match(BARE)?.[0] ?? "";
-    if (!address || (before && /[\w]/.test(before)) || this.brackets.some(({ live, image }) => live && !image && this.text.indexOf("](", this.at) > 0)) return this.plain(4);
+    const inLink = () =>
+      this.brackets.some(({ live, image }) => live && !image) && this.text.includes("](", this.at);
+    if (!address || (before && /\w/.test(before)) || inLink()) return this.plain(4);
     address = address.replace(/(?:[?!.,:*_~'"]|&[a-z]+;)+$/i, "");
     while (address.endsWith(")") && count(address, ")") > count(address, "(")) address = address.slice(0, -1);
     const href = address.startsWith("www.") ? `http://${address}` : address;

@@ -106,10 +106,14 @@ function draw(block, key, references) {
     case "list": {
       const items = block.items.map(({ checked, blocks }, index) => {
         const parts = blocks.map((each, at) =>
-          each.type === "paragraph" && !block.loose ? html`<span key=${at}>${inline(each.text)}</span>` : draw(each, at, references),
+          each.type === "paragraph" && !block.loose
+            ? html`<span key=${at}>${inline(each.text)}</span>`
+            : draw(each, at, references),
         );
-        const box = checked === null ? null : html`<span class="check" role="img" aria-label=${checked ? "done" : "not done"}>${checked ? "☑" : "☐"}</span> `;
-        return html`<li key=${index} class=${box && "task"}>${box}${parts}</li>`;
+        const box =
+          checked !== null &&
+          html`<span role="img" aria-label=${checked ? "done" : "not done"}>${checked ? "☑" : "☐"}</span> `;
+        return html`<li key=${index} class=${box ? "task" : null}>${box}${parts}</li>`;
       });
       return block.start === null
         ? html`<ul key=${key}>${items}</ul>`

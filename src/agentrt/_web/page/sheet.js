@@ -79,7 +79,8 @@ class Question extends Component {
       field()?.focus();
     } else if (event.key === "Tab" && this.box) {
       keepInside(event, this.box);
-    } else if (/^[1-9]$/.test(event.key) && !/^(INPUT|TEXTAREA|SELECT)$/.test(tagName) && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    } else if (/^[1-9]$/.test(event.key) && !/^(INPUT|TEXTAREA|SELECT)$/.test(tagName)) {
+      if (event.ctrlKey || event.metaKey || event.altKey) return; // the browser's own
       const option = this.options()[Number(event.key) - 1];
       if (option) this.give({ option: option.id });
     }
@@ -88,7 +89,6 @@ class Question extends Component {
   /** @param {any} props */
   render({ ask, item, count, cwd }) {
     const blocked = this.blocked();
-    const isForm = ask.form || ask.url;
     return html`<section ref=${(/** @type {any} */ box) => (this.box = box)} class="sheet" role="alertdialog" aria-labelledby="ask-title"
         aria-describedby="ask-detail" tabindex="-1" onKeyDown=${this.pressed}>
       <header>
@@ -104,14 +104,17 @@ class Question extends Component {
       </div>
       ${ask.form && html`<${FormFields} form=${ask.form} give=${this.give} />`}
       <div class="options">
-        ${isForm && html`<button type=${ask.form ? "submit" : "button"} form=${ask.form ? "elicitation" : null} class="allow_once"
-            aria-disabled=${blocked || !isComplete(ask)} onClick=${ask.form ? null : () => this.give({ option: "accept" })}>${ask.form ? "Send" : "Done"}</button>`}
+        ${ask.form && html`<button form="elicitation" class="allow_once" aria-disabled=${blocked || !isComplete(ask)}>Send</button>`}
+        ${ask.url && html`<button class="allow_once" aria-disabled=${blocked} onClick=${() => this.give({ option: "accept" })}>Done</button>`}
         ${this.options().map(
-          (option, index) => html`<button key=${option.id} class=${option.kind} aria-disabled=${blocked} onClick=${() => this.give({ option: option.id })}>
+          (option, index) => html`<button key=${option.id} class=${option.kind} aria-disabled=${blocked}
+              onClick=${() => this.give({ option: option.id })}>
             <kbd aria-hidden="true">${index + 1}</kbd>${oneLine(option.name, 80)}
           </button>`,
         )}
-        <button class="quiet" aria-disabled=${blocked} onClick=${() => this.give({ cancel: true })}>${icon("close")}Dismiss</button>
+        <button class="quiet" aria-disabled=${blocked} onClick=${() => this.give({ cancel: true })}>
+          ${icon("close")}Dismiss
+        </button>
       </div>
       ${ui().answering === here(ask.request) && html`<p class="hint" role="status">Your answer is on its way…</p>`}
     </section>`;
@@ -159,7 +162,11 @@ function Reasons(detail) {
   const rest = entries.filter((entry) => !said.includes(entry));
   return html`
     ${said.map(([name, value]) => html`<p class="verbatim" key=${name}>${plain(String(value))}</p>`)}
-    ${rest.length > 0 && html`<details class="fold"><summary>What else was told</summary>${code(plain(asJson(Object.fromEntries(rest)) ?? ""), "json")}</details>`}
+    ${rest.length > 0 &&
+    html`<details class="fold">
+      <summary>What else was told</summary>
+      ${code(plain(asJson(Object.fromEntries(rest)) ?? ""), "json")}
+    </details>`}
   `;
 }
 

@@ -3,7 +3,7 @@
 import { choose, closeSession, newSession, rename, stopAll } from "./actions.js";
 import { baseName, moment } from "./format.js";
 import { nameOf, PHASES } from "./header.js";
-import { html, icon, instead } from "./html.js";
+import { html, icon, iconButton, instead } from "./html.js";
 import { oneLine } from "./safe.js";
 import { field, model, setUi, ui } from "./store.js";
 
@@ -19,9 +19,13 @@ export function Sidebar({ offline, reading }) {
       <span class="brand">agentrt</span>
       <button class="quiet round close" aria-label="Close the list" onClick=${() => setUi({ panel: null })}>${icon("close")}</button>
     </div>
-    ${!reading && html`<button class="new" disabled=${offline} onClick=${() => setUi({ creating: true, panel: null })}>${icon("plus")}New session</button>`}
+    ${!reading &&
+    html`<button class="new" disabled=${offline} onClick=${() => setUi({ creating: true, panel: null })}>
+      ${icon("plus")}New session
+    </button>`}
     <ul>${[...sessions].reverse().map((summary) => Entry(summary, offline || reading))}</ul>
-    ${!reading && working > 0 && html`<button class="stop-all" disabled=${offline} onClick=${stopAll}>${icon("stop")}Stop all (${working})</button>`}
+    ${!reading && working > 0 &&
+    html`<button class="stop-all" disabled=${offline} onClick=${stopAll}>${icon("stop")}Stop all (${working})</button>`}
   </nav>`;
 }
 
@@ -35,11 +39,14 @@ function Entry(summary, off) {
     <button class="entry" aria-current=${here ? "page" : null} onClick=${() => choose(session)}>
       <span class=${`dot ${phase}`} aria-hidden="true"></span>
       <span class="name" dir="auto">${nameOf(summary)}</span>
-      <small>${phase === "waiting" ? html`<b>waits for you</b>` : PHASES[phase]}${unread ? html` · <b>new</b>` : ""} · ${oneLine(baseName(summary.cwd), 40)} · ${moment(summary.created)}</small>
+      <small>
+        ${phase === "waiting" ? html`<b>waits for you</b>` : PHASES[phase]}${unread && html` · <b>new</b>`}
+        ${` · ${oneLine(baseName(summary.cwd), 40)} · ${moment(summary.created)}`}
+      </small>
     </button>
     ${!off && html`<span class="tools">
-      <button class="quiet round" aria-label=${`Rename ${nameOf(summary)}`} title="Rename" onClick=${() => setUi({ renaming: session })}>${icon("edit")}</button>
-      <button class="quiet round" aria-label=${`Close ${nameOf(summary)}`} title="Close" onClick=${() => close(summary)}>${icon("close")}</button>
+      ${iconButton("edit", `Rename ${nameOf(summary)}`, () => setUi({ renaming: session }))}
+      ${iconButton("close", `Close ${nameOf(summary)}`, () => close(summary))}
     </span>`}
   </li>`;
 }
@@ -49,6 +56,9 @@ function close(summary) {
   const busy = WORKING.has(summary.phase);
   if (!busy || confirm(`${nameOf(summary)} is still working. Stop and close it?`)) closeSession(summary.session);
 }
+
+/** @type {(element: HTMLElement | null) => void} */
+const focused = (element) => element?.focus();
 
 /** @param {{ summary: w.Summary }} props */
 function Renaming({ summary }) {
@@ -60,7 +70,7 @@ function Renaming({ summary }) {
   return html`<form class="renaming" onSubmit=${done} onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
     if (event.key === "Escape") (event.stopPropagation(), setUi({ renaming: null }));
   }}>
-    <input name="title" aria-label="New name" maxlength="200" defaultValue=${summary.title ?? ""} ref=${(/** @type {HTMLElement | null} */ input) => input?.focus()} />
+    <input name="title" aria-label="New name" maxlength="200" defaultValue=${summary.title ?? ""} ref=${focused} />
     <button>Rename</button>
   </form>`;
 }
@@ -69,6 +79,7 @@ function Renaming({ summary }) {
 export function NewSession({ first }) {
   const agents = model().agents;
   const available = agents.filter((agent) => agent.available);
+  const missing = agents.filter((agent) => !agent.available).map((agent) => oneLine(agent.title || agent.name)).join(", ");
   const last = model().sessions.find(({ session }) => session === ui().session);
   const create = instead(async (event) => {
     const form = new FormData(event.target);
@@ -86,20 +97,30 @@ export function NewSession({ first }) {
     <h2 id="new-title">${first ? "Start a session" : "New session"}</h2>
     <fieldset class="agents"><legend>Agent</legend>
       ${available.map(
-        (agent, index) => html`<label key=${agent.name}><input type="radio" name="agent" value=${agent.name} defaultChecked=${last ? last.agent === agent.name : index === 0} required />
+        (agent, index) => html`<label key=${agent.name}>
+          <input type="radio" name="agent" value=${agent.name} required
+            defaultChecked=${last ? last.agent === agent.name : index === 0} />
           <span><strong>${oneLine(agent.title || agent.name)}</strong><small>${oneLine(agent.name)}</small></span></label>`,
       )}
       ${available.length === 0 && html`<p class="hint">No agent is installed here. “agentrt agents” says how to get one.</p>`}
     </fieldset>
-    <div class="field"><label for="new-cwd">Folder</label><input id="new-cwd" name="cwd" autocomplete="off" spellcheck=${false} placeholder="the server's own" defaultValue=${last?.cwd ?? ""} /></div>
-    <div class="field"><label for="new-name">Name</label><input id="new-name" name="title" autocomplete="off" maxlength="200" placeholder="may be left to the agent" /></div>
+    ${Field("cwd", "Folder", "the server's own", last?.cwd)}
+    ${Field("title", "Name", "may be left to the agent")}
     <details class="fold"><summary>Go on with an earlier conversation</summary>
-      <div class="field"><label for="new-load">The agent's id of it</label><input id="new-load" name="agent_session" autocomplete="off" spellcheck=${false} /></div>
+      ${Field("agent_session", "The agent's id of it")}
     </details>
     <div class="buttons">
       ${!first && html`<button type="button" onClick=${() => setUi({ creating: false })}>Cancel</button>`}
       <button type="submit" class="send" disabled=${!available.length}>Start</button>
     </div>
-    ${agents.length > available.length && html`<p class="hint">Known, but not installed: ${agents.filter((agent) => !agent.available).map((agent) => oneLine(agent.title || agent.name)).join(", ")}.</p>`}
+    ${missing && html`<p class="hint">Known, but not installed: ${missing}.</p>`}
   </form>`;
 }
+
+/** @type {(name: string, label: string, hint?: string, value?: string) => Shown} */
+const Field = (name, label, hint, value = "") =>
+  html`<div class="field">
+    <label for=${`new-${name}`}>${label}</label>
+    <input id=${`new-${name}`} name=${name} autocomplete="off" spellcheck=${false} maxlength="1000"
+      placeholder=${hint} defaultValue=${value} />
+  </div>`;

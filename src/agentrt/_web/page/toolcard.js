@@ -76,7 +76,12 @@ export const ToolCard = memo(
 /** @type {(locations: readonly w.Location[], cwd: string) => Shown} */
 const Locations = (locations, cwd) =>
   locations.length > 0 &&
-  html`<p class="locations">${locations.slice(0, 20).map(({ path, line }) => html`<code>${oneLine(within(path, cwd))}${line != null ? `:${line}` : ""}</code> `)}</p>`;
+  html`<p class="locations">
+    ${locations.slice(0, 20).map(({ path, line }) => {
+      const at = line == null ? "" : `:${line}`;
+      return html`<code>${oneLine(within(path, cwd))}${at}</code> `;
+    })}
+  </p>`;
 
 /** @type {(item: w.Item, content: readonly w.ToolContent[], cwd: string) => Shown} */
 function Parts(item, content, cwd) {

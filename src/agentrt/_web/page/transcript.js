@@ -8,6 +8,9 @@ import { oneLine } from "./safe.js";
 import { fold, isOpen, setUi, ui } from "./store.js";
 import { isOver, ToolCard } from "./toolcard.js";
 
+const ASK = "Ask for something.";
+const ASK_OR_LOOK = "Ask for something, or type / to see what this agent can do.";
+
 /** How many more items "earlier" shows. */
 const MORE = 300;
 
@@ -54,9 +57,12 @@ export class Transcript extends Component {
           tabindex="0" role="log" aria-live="off" aria-label="conversation">
         <div class="column">
           <h2 class="unseen">Conversation</h2>
-          ${earlier > 0 && html`<button class="earlier" onClick=${() => setUi({ shown: shown + MORE, atEnd: false })}>Show ${Math.min(MORE, earlier)} earlier of ${earlier}</button>`}
+          ${earlier > 0 &&
+          html`<button class="earlier" onClick=${() => setUi({ shown: shown + MORE, atEnd: false })}>
+            Show ${Math.min(MORE, earlier)} earlier of ${earlier}
+          </button>`}
           ${rows(seat, roots.slice(earlier), children, cwd)}
-          ${roots.length === 0 && html`<p class="empty">Ask for something${seat.view.commands.length ? ", or type / to see what this agent can do" : ""}.</p>`}
+          ${roots.length === 0 && html`<p class="empty">${seat.view.commands.length ? ASK_OR_LOOK : ASK}</p>`}
         </div>
       </section>
       ${!atEnd && html`<button class="to-end" onClick=${() => setUi({ atEnd: true })}>${icon("down")} Latest</button>`}
@@ -124,9 +130,11 @@ function Row(seat, item, children, cwd) {
     case "tool":
     case "task": {
       const inner = children.get(item.id)?.map((child) => Row(seat, child, children, cwd));
-      return html`<article class="item" key=${item.id}><${ToolCard} item=${item} times=${times} now=${now} open=${open} cwd=${cwd}>
-        ${inner && html`<div class="nested">${inner}</div>`}
-      <//></article>`;
+      return html`<article class="item" key=${item.id}>
+        <${ToolCard} item=${item} times=${times} now=${now} open=${open} cwd=${cwd}>
+          ${inner && html`<div class="nested">${inner}</div>`}
+        <//>
+      </article>`;
     }
     case "thought":
       return html`<${Thought} key=${item.id} item=${item} times=${times} now=${now} open=${open} />`;
