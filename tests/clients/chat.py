@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import trio
+
 from agentrt._runtime.runtime import Runtime
 from agentrt._web.site import Site
-from clients.kit import TOKEN, Node, node, served
+from clients.kit import TOKEN, Node, node, served, served_script, worker
 
 
 class Chat:
@@ -59,6 +61,10 @@ class Chat:
         part: dict[str, Any] = await self.led.until(found)
         return part
 
+    def finishes(self) -> list[dict[str, Any]]:
+        """How each of its streams has ended."""
+        return [m for m in self.led.heard("finished") if m["finished"] == self.name]
+
     async def is_valid(self) -> None:
         """By the SDK's own validation of a whole conversation."""
         assert await self.do("validate") is True
@@ -83,3 +89,11 @@ class Tabs:
 async def tabs(**agents: Any) -> AsyncIterator[tuple[Tabs, Runtime]]:
     async with served(**agents) as (site, runtime), node("ai_client.mjs") as led:
         yield Tabs(led, site), runtime
+
+
+@asynccontextmanager
+async def tabs_at_work() -> AsyncIterator[tuple[Tabs, Runtime, trio.Event]]:
+    """With an agent whose tool runs until the gate opens."""
+    gate = trio.Event()
+    async with served_script(worker(gate)) as (site, runtime), node("ai_client.mjs") as led:
+        yield Tabs(led, site), runtime, gate

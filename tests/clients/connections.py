@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import trio
+
 from agentrt._runtime.runtime import Runtime
 from agentrt._web.site import Site
-from clients.kit import TOKEN, Node, node, served
+from clients.kit import TOKEN, Node, node, served, served_script, worker
 
 
 class Client:
@@ -111,8 +113,21 @@ class Clients:
 async def clients(**agents: Any) -> AsyncIterator[tuple[Clients, Runtime]]:
     async with served(**agents) as (site, runtime), node("acp_client.mjs") as led:
         yield Clients(led, site), runtime
-        # What the SDK does not take it drops.
-        await led.until(lambda: len(led.heard("update")) == len(arrived(led)))
+        await everything_came_out(led)
+
+
+@asynccontextmanager
+async def clients_at_work() -> AsyncIterator[tuple[Clients, Runtime, trio.Event]]:
+    """With an agent whose tool runs until the gate opens."""
+    gate = trio.Event()
+    async with served_script(worker(gate)) as (site, runtime), node("acp_client.mjs") as led:
+        yield Clients(led, site), runtime, gate
+        await everything_came_out(led)
+
+
+async def everything_came_out(led: Node) -> None:
+    """What the SDK does not take, it drops."""
+    await led.until(lambda: len(led.heard("update")) == len(arrived(led)))
 
 
 def arrived(led: Node) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
@@ -24,7 +24,7 @@ from agentrt._runtime.runtime import Runtime, open_runtime
 from agentrt._web.security import Security
 from agentrt._web.server import serve
 from agentrt._web.site import Site
-from agentrt.testing import open_fake_runtime
+from agentrt.testing import FakeAcpAgent, open_fake_runtime
 from clients.install import root
 from runtime.fakes import Incarnations, Script
 
@@ -70,6 +70,35 @@ async def served_script(
             site = await nursery.start(partial(serve, runtime, roots=roots, security=rules))
             yield site, runtime
             nursery.cancel_scope.cancel()
+
+
+def worker(gate: trio.Event) -> Script:
+    """An agent that, asked to `work`, has a tool run until the gate opens; it repeats all else."""
+
+    async def script(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            if prompt.text == "work":
+                agent.update("tool_call", toolCallId="c", title="Work", status="in_progress")
+                await first_of(gate.wait, prompt.cancelled.wait)
+                if prompt.cancelled.is_set():
+                    prompt.end("cancelled")
+                    continue
+                agent.update("tool_call_update", toolCallId="c", status="completed")
+            agent.say(f"Done: {prompt.text}")
+            prompt.end()
+
+    return script
+
+
+async def first_of(*waits: Callable[[], Awaitable[object]]) -> None:
+    async with trio.open_nursery() as nursery:
+
+        async def wait(awaited: Callable[[], Awaitable[object]]) -> None:
+            await awaited()
+            nursery.cancel_scope.cancel()
+
+        for awaited in waits:
+            nursery.start_soon(wait, awaited)
 
 
 class Node:
@@ -127,7 +156,8 @@ class Node:
         """Wait until that is something, and return it."""
         with trio.move_on_after(PATIENCE):
             while not (value := found()):
-                await self._news.wait()
+                with trio.move_on_after(0.1):  # the site may have news of which the script has none
+                    await self._news.wait()
             return value
         raise AssertionError(f"not within {PATIENCE:g} s; last told: {self.told[-3:]}")
 

@@ -12,7 +12,7 @@ import trio
 
 from agentrt import allow_all
 from agentrt.testing import FakeAcpAgent
-from clients.chat import Chat, Tabs, tabs
+from clients.chat import Chat, Tabs, tabs, tabs_at_work
 from clients.kit import TOKEN, WATCH, fake_claude, node, served_script
 
 pytestmark = pytest.mark.usefixtures("npm_packages")
@@ -34,29 +34,33 @@ async def test_a_turn_shows_thoughts_tools_and_text_and_ends_ready() -> None:
 
 
 async def test_a_chat_that_is_cut_off_resumes_and_shows_the_message_once() -> None:
-    async with tabs() as (site, _):
+    async with tabs_at_work() as (site, _, gate):
         chat = await site.open("one")
-        sending = await chat.start("send", text="/slow 2")
+        sending = await chat.start("send", text="work")
         await chat.until_tool("input-available")
         await chat.do("cut")
         await chat.until("error")
-        assert chat.led.heard("finished")[-1]["isDisconnect"]
+        assert chat.finishes()[-1]["isDisconnect"]
         await chat.led.result(sending)
-        await chat.do("resume")
+        resuming = await chat.start("resume")
+        await chat.until("streaming")
+        gate.set()
+        await chat.led.result(resuming)
         assert chat.now()["status"] == "ready"
         assert [m["role"] for m in chat.now()["messages"]] == ["user", "assistant"]
-        assert chat.tools() == [("execute", "output-available")]
-        assert "says nothing while it runs" in chat.text()
+        assert chat.tools() == [("other", "output-available")]
+        assert "Done: work" in chat.text()
         await chat.is_valid()
 
 
 async def test_an_empty_second_tab_resumes_the_running_turn_and_both_show_the_same() -> None:
-    async with tabs() as (site, _):
+    async with tabs_at_work() as (site, _, gate):
         one, two = await site.open("one"), await site.open("two")
-        sending = await one.start("send", text="/slow 2")
+        sending = await one.start("send", text="work")
         await one.until_tool("input-available")
         resuming = await two.start("resume")
         await two.until_tool("input-available")
+        gate.set()
         await one.led.result(sending)
         await two.led.result(resuming)
         assert one.now()["messages"][-1] == two.now()["messages"][-1]
@@ -64,48 +68,49 @@ async def test_an_empty_second_tab_resumes_the_running_turn_and_both_show_the_sa
 
 
 async def test_a_message_into_a_running_turn_is_refused_and_the_turn_unharmed() -> None:
-    async with tabs() as (site, _):
+    async with tabs_at_work() as (site, _, gate):
         one, two = await site.open("one"), await site.open("two")
-        sending = await one.start("send", text="/slow 2")
+        sending = await one.start("send", text="work")
         await one.until_tool("input-available")
         await two.do("send", text="me too")
         assert two.now()["status"] == "error"
         assert "(busy)" in two.now()["error"]
+        gate.set()
         await one.led.result(sending)
         assert one.now()["status"] == "ready"
-        assert "says nothing while it runs" in one.text()
+        assert "Done: work" in one.text()
 
 
 async def test_a_stop_in_another_tab_cancels_the_turn_and_its_tool_for_both() -> None:
-    async with tabs() as (site, _):
+    async with tabs_at_work() as (site, _, _):
         one, two = await site.open("one"), await site.open("two")
-        sending = await one.start("send", text="/slow 600")
+        sending = await one.start("send", text="work")
         await one.until_tool("input-available")
         resuming = await two.start("resume")
         await two.until_tool("input-available")
         await two.do("stop")
         await one.led.result(sending)
         await two.led.result(resuming)
-        assert one.tools() == [("execute", "output-error")]
-        assert one.led.heard("finished")[-1]["finishReason"] == "interrupted"
+        assert one.tools() == [("other", "output-error")]
+        assert one.finishes()[-1]["finishReason"] == "interrupted"
         assert one.now()["status"] == two.now()["status"] == "ready"
-        assert two.tools() == [("execute", "input-available")]  # the SDK listens no more
+        assert two.tools() == [("other", "input-available")]  # the SDK listens no more
         await two.do("resume")
-        assert two.tools() == [("execute", "output-error")]
+        assert two.tools() == [("other", "output-error")]
         await one.say("hello")
         assert one.now()["status"] == "ready"
 
 
 async def test_after_a_stop_of_its_own_a_tab_is_ready_and_a_resume_closes_its_tool() -> None:
-    async with tabs() as (site, runtime):
+    async with tabs_at_work() as (site, runtime, _):
         chat = await site.open("one")
-        sending = await chat.start("send", text="/slow 600")
+        sending = await chat.start("send", text="work")
         await chat.until_tool("input-available")
         await chat.do("stop")
         await chat.led.result(sending)
         assert chat.now()["status"] == "ready"
         await chat.do("resume")
-        assert chat.tools() == [("execute", "output-error")]
+        assert chat.tools() == [("other", "output-error")]
         assert runtime.list()[0].phase == "idle"
         await chat.say("hello")
         assert chat.now()["status"] == "ready"
@@ -144,7 +149,7 @@ async def test_an_answer_goes_on_with_the_same_message(
         part = await chat.until_tool("approval-requested")
         await chat.do("answer", id=part["approval"]["id"], approved=approved)
         await chat.until_tool(state)
-        await chat.led.until(lambda: len(chat.led.heard("finished")) == 2)
+        await chat.led.until(lambda: len(chat.finishes()) == 2)
         await chat.until("ready")
         assert words in chat.text()
         assert [m["role"] for m in chat.now()["messages"]] == ["user", "assistant"]
@@ -228,7 +233,7 @@ async def test_a_form_is_filled_in_with_the_answer() -> None:
         id = part["approval"]["id"]
         body = {"answers": {id: {"content": {"city": "Reykjavík"}}}}
         await chat.do("answer", id=id, approved=True, options={"body": body})
-        await chat.led.until(lambda: len(chat.led.heard("finished")) == 2)
+        await chat.led.until(lambda: len(chat.finishes()) == 2)
         await chat.until("ready")
         assert "Reykjavík" in chat.text()
         assert chat.tools() == [("question", "output-available")]
@@ -254,7 +259,7 @@ async def test_a_tool_of_the_application_is_run_by_it_and_the_turn_goes_on() -> 
         assert own[0]["state"] == "output-available"
         assert [m["role"] for m in chat.now()["messages"]] == ["user", "assistant"]
         await chat.is_valid()
-        assert len(chat.led.heard("finished")) == 2, "it must not be sent again and again"
+        assert len(chat.finishes()) == 2, "it must not be sent again and again"
 
 
 def chat_text(chat: Chat) -> str:
@@ -305,7 +310,7 @@ async def test_an_outcome_is_a_finish_reason(command: str, reason: str) -> None:
         chat = await site.open("one")
         await chat.say(command)
         assert chat.now()["status"] == "ready"
-        assert chat.led.heard("finished")[-1]["finishReason"] == reason
+        assert chat.finishes()[-1]["finishReason"] == reason
 
 
 @pytest.mark.parametrize(
@@ -376,31 +381,32 @@ async def test_a_chat_that_never_was_has_nothing_to_resume() -> None:
 
 
 async def test_a_message_may_wait_or_interrupt_if_the_application_says_so() -> None:
-    async with tabs() as (site, _):
+    async with tabs_at_work() as (site, _, _):
         one, two = await site.open("one"), await site.open("two")
-        first = await one.start("send", text="/slow 600")
+        first = await one.start("send", text="work")
         await one.until_tool("input-available")
         waiting = await two.start("send", text="hello", body={"when": "queue"})
         third = await site.open("three")
-        urgent = await third.start("send", text="/think", body={"when": "interrupt"})
+        urgent = await third.start("send", text="more", body={"when": "interrupt"})
         await one.led.result(first)
-        assert one.led.heard("finished")[0]["finishReason"] == "interrupted"
+        assert one.finishes()[0]["finishReason"] == "interrupted"
         await third.led.result(urgent)
         await two.led.result(waiting)
-        assert third.parts()[0]["type"] == "reasoning"
+        assert (third.text(), two.text()) == ("Done: more", "Done: hello")
         assert two.now()["status"] == "ready"
 
 
 async def test_a_stop_may_be_only_the_client_s_own() -> None:
-    async with tabs() as (site, runtime):
+    async with tabs_at_work() as (site, runtime, gate):
         chat = await site.open("one", body={"abort": "detach"})
-        sending = await chat.start("send", text="/slow 2")
+        sending = await chat.start("send", text="work")
         await chat.until_tool("input-available")
         await chat.do("stop")
         await chat.led.result(sending)
         assert runtime.list()[0].phase == "running"
+        gate.set()
         await chat.do("resume")
-        assert chat.tools() == [("execute", "output-available")]
+        assert chat.tools() == [("other", "output-available")]
 
 
 async def test_an_answer_is_made_again_by_the_same_words() -> None:
@@ -431,20 +437,21 @@ async def test_the_agent_is_the_application_s_to_choose() -> None:
 
 
 async def test_a_viewer_sees_turns_and_stops_and_says_nothing() -> None:
-    async with tabs() as (site, runtime):
+    async with tabs_at_work() as (site, runtime, gate):
         one, two = await site.open("one"), await site.open("two", token=WATCH)
         await two.do("send", text="hello")
         assert "(forbidden)" in two.now()["error"]
         assert not runtime.list()
-        sending = await one.start("send", text="/slow 3")
+        sending = await one.start("send", text="work")
         await one.until_tool("input-available")
         await two.start("resume")
         await two.until_tool("input-available")
         await two.do("stop")
         await two.do("send", text="hello")
         assert "(forbidden)" in two.now()["error"]
+        gate.set()
         await one.led.result(sending)
-        assert one.tools() == [("execute", "output-available")]
+        assert one.tools() == [("other", "output-available")]
 
 
 async def test_without_a_token_there_is_no_chat() -> None:
