@@ -79,6 +79,7 @@ function tick() {
 /** @param {KeyboardEvent} event */
 function onKey(event) {
   if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+  if (ui().panel) return setUi({ panel: null });
   const state = seat()?.view.state;
   if (!state?.turn || state.phase === "cancelling") return;
   const asks = seat()?.view.permissions.size;

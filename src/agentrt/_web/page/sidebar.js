@@ -17,7 +17,10 @@ export function Sidebar({ offline, reading }) {
   return html`<nav class=${`sidebar ${shown ? "shown" : ""}`} aria-label="sessions">
     <div class="top">
       <span class="brand">agentrt</span>
-      <button class="quiet round close" aria-label="Close the list" onClick=${() => setUi({ panel: null })}>${icon("close")}</button>
+      ${shown &&
+      html`<button class="quiet round" aria-label="Close the list" ref=${focused} onClick=${() => setUi({ panel: null })}>
+        ${icon("close")}
+      </button>`}
     </div>
     ${!reading &&
     html`<button class="new" disabled=${offline} onClick=${() => setUi({ creating: true, panel: null })}>
