@@ -1,12 +1,8 @@
 // What a session looks like, as the fold of its events: the same fold as the Python one, held to it
-// by the same traces (tests/model/golden). It imports nothing and changes nothing that it was given,
-// so it can be used in any client of `agentrt.v1`, in a browser or out of it:
+// by the same traces. It imports nothing, for any client of `agentrt.v1` to use (docs/page.md).
 //
-//     let view = fromSnapshot(snapshot);          // a frame of type `snapshot`
-//     view = reduce(view, [frame.event, …]);      // the events after it, in order
-//
-// A view is never changed. What differs between two of them is another object, so `===` says
-// whether there is anything new to be shown. Many events at once cost one copy, not one each.
+// A view is never changed: `===` says whether there is anything new to be shown. Many events at once
+// cost one copy, not one each.
 
 /** @import * as w from "./wire.js" */
 
