@@ -97,7 +97,7 @@ export function NewSession({ first }) {
     if (made) (setUi({ creating: false }), setTimeout(() => field()?.focus(), 50));
   });
   return html`<form class="new-session" onSubmit=${create}>
-    <h2 id="new-title">${first ? "Start a session" : "New session"}</h2>
+    <h2>${first ? "Start a session" : "New session"}</h2>
     <fieldset class="agents"><legend>Agent</legend>
       ${available.map(
         (agent, index) => html`<label key=${agent.name}>
