@@ -140,15 +140,17 @@ class RealLife(Life):
 
 
 def carriers(mark: str) -> list[psutil.Process]:
-    """The processes that have this in their environment, beside this one."""
+    """The processes that have this in their environment, or in what they were called with."""
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
+            if process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
+                marked = process.environ().get(MARK) == mark
+                if marked or any(mark in word for word in process.cmdline()):
+                    found.append(process)
         except psutil.Error:
             continue  # gone meanwhile, or somebody else's
-    return [process for process in found if process.pid != os.getpid()]
+    return found
 
 
 def wait_until_none(mark: str, *, seconds: float = 2) -> None:

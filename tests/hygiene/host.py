@@ -17,7 +17,7 @@ async def main(file: str) -> None:
     from hostile.kit import bad_agent
     from hygiene.kit import LIMITS, ignore_signals, plant, stay
 
-    agent = bad_agent(start=ignore_signals, eof=stay, misbehave=plant, arg=file)
+    agent = bad_agent(start=ignore_signals, eof=stay, misbehave=plant, arg=[file, True])
     print("ready", flush=True)
     async with agentrt.open_session(agent, limits=LIMITS) as session:
         print("open", flush=True)

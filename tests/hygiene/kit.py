@@ -45,14 +45,18 @@ def stay(self: Agent) -> None:
 
 
 def plant(self: Agent, prompt: Message) -> None:
-    """Start a child in a session of its own that does not care for signals and, some seconds
-    later, writes the file of `arg`; then go on for ever."""
-    script = f"trap '' TERM HUP INT; echo > {self.arg}.begun; sleep 30; echo > {self.arg}"
+    """Start a child in a session of its own that does not care for signals and, some time later,
+    writes a file; perhaps another one without an environment; then go on for ever. `arg`: the
+    file, and whether."""
+    file, bare = self.arg
+    if bare:
+        script = f"sleep 31; : {file}"
+        self.spawn(script, start_new_session=True, env={}, stdin=-3, stdout=-3, stderr=-3)
+    script = f"trap '' TERM HUP INT; echo > {file}.begun; sleep 30; echo > {file}"
     self.spawn(script, start_new_session=True, stdin=-3, stdout=-3, stderr=-3)
-    while not os.path.exists(f"{self.arg}.begun"):
+    while not os.path.exists(f"{file}.begun"):
         self.pending(0.01)
     self.say("planted")
-    self.mark("planted")
     while True:
         self.pending(60)
 

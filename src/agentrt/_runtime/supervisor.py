@@ -5,7 +5,9 @@ nothing open but standard input, the reading end of a pipe whose writing end onl
 sleeps until the host is gone. A host that ends in order kills it first.
 
 Then it gives the agents, whose standard input ended at the same moment, time to leave by
-themselves; what is left and carries the token in its environment gets SIGTERM, then SIGKILL.
+themselves; what is left gets SIGTERM, then SIGKILL. What belongs to an agent is known by the token
+in its environment, or by having been started by such a process: some start their shells with an
+environment of their own.
 
 Only the standard library, and as little of that as will do: the program must stay small, and
 `agentrt` is not importable from here.
@@ -18,7 +20,6 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator
 
 LADDER: tuple[tuple[signal.Signals | None, float], ...] = (
     (None, 2.0),  # the agents read the end of their input
@@ -38,12 +39,14 @@ def main() -> None:
         signal.signal(ignored, signal.SIG_IGN)  # its end is the host's end, nothing else
     token, host = sys.argv[1].encode(), int(sys.argv[2])
     wait_for_the_end_of(host)
+    known: dict[int, bytes] = {}
     seen = until = time.monotonic()
     for signum, seconds in LADDER:
         until += seconds
         told: set[int] = set()  # nobody gets the same signal twice: some take that as an order
         while (now := time.monotonic()) < until:
-            for pid in carriers(token):
+            look(token, known)
+            for pid in known:
                 seen = now
                 if signum is not None and pid not in told:
                     send(pid, signum)
@@ -68,17 +71,33 @@ def wait_for_the_end_of(host: int) -> None:
         poll.poll()
 
 
-def carriers(token: bytes) -> Iterator[int]:
-    """Every process whose environment carries the token, but this one; each as it is looked at."""
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != os.getpid():
-            try:
-                with open(f"/proc/{name}/environ", "rb") as file:
-                    found = token in file.read()
-            except OSError:
-                continue  # gone, or somebody else's
-            if found:
-                yield int(name)
+def look(token: bytes, known: dict[int, bytes]) -> None:
+    """Bring up to date who belongs to the agents: by number, with the time of the start, by which a
+    number that is used again is told from the one before."""
+    starts: dict[int, bytes] = {}
+    parents: dict[int, int] = {}
+    found = set()
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        # The second field is the program's name in parentheses and may contain anything.
+        fields = read(pid, "stat").rpartition(b")")[2].split(None, 20)
+        if pid == os.getpid() or len(fields) < 20 or fields[0] in (b"Z", b"X"):
+            continue
+        parents[pid], starts[pid] = int(fields[1]), fields[19]
+        if known.get(pid) == starts[pid] or token in read(pid, "environ"):
+            found.add(pid)
+    while below := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= below
+    known.clear()
+    known.update({pid: starts[pid] for pid in found})
+
+
+def read(pid: int, file: str) -> bytes:
+    """A file of `/proc`; nothing if the process is gone, or somebody else's."""
+    try:
+        with open(f"/proc/{pid}/{file}", "rb") as opened:
+            return opened.read()
+    except OSError:
+        return b""
 
 
 def send(pid: int, signum: signal.Signals) -> None:
