@@ -5,13 +5,12 @@ A CLI that cannot start does not answer: it writes a `result` with its reasons, 
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import replace
 
 from .._model.content import JsonObject
 from .._model.driver import Effect, Opening, Started, StartFailed
 from .._model.events import Error
+from . import loose
 from . import messages as wire
 from .options import ClaudeOptions
 
@@ -51,7 +50,7 @@ class Handshake:
         self.started = Started(
             session=session or "",
             agent_name="Claude Code",
-            agent_version=_str(reply.get("claude_code_version")),
+            agent_version=loose.text(reply.get("claude_code_version")),
             resumed=opening.resume is not None,
             capabilities={
                 "resume": resumes and options.persist,
@@ -66,11 +65,11 @@ class Handshake:
 
     def session_is(self, init: JsonObject, options: ClaudeOptions, out: list[Effect]) -> None:
         """A turn's `init` tells the session's id. From now on there is something to resume."""
-        known, session = self.started, _str(init.get("session_id"))
+        known, session = self.started, loose.text(init.get("session_id"))
         if known is None or session is None:
             return
         capabilities = {**known.capabilities, "resume": options.persist}
-        version = _str(init.get("claude_code_version")) or known.agent_version
+        version = loose.text(init.get("claude_code_version")) or known.agent_version
         new = replace(known, session=session, agent_version=version, capabilities=capabilities)
         if new != known:
             self.started = new
@@ -79,7 +78,7 @@ class Handshake:
     def refused(self, m: wire.Result, out: list[Effect]) -> None:
         """A result before the reply: Claude says why it does not start."""
         said = m.errors if isinstance(m.errors, list) else [m.result]
-        text = "\n".join(e for e in said if isinstance(e, str)) or "the agent refused to start"
+        text = "\n".join(loose.texts(said)) or "the agent refused to start"
         code = REFUSALS.get(str(m.startup_failure_reason), "rejected")
         if any(words in text for words in UNKNOWN_SESSION):
             code = "session_not_found"
@@ -89,7 +88,3 @@ class Handshake:
         if not self.over:
             self._failed = True
             out.append(StartFailed(Error(code, message)))
-
-
-def _str(value: Any) -> str | None:
-    return value if isinstance(value, str) else None

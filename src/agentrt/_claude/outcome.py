@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from .._model.events import Error, Outcome, Usage
+from .loose import number, text, texts, whole
 from .messages import Result
 from .speech import ApiError
 
@@ -43,8 +44,8 @@ def judge(
     `interrupted`: we asked to stop. `structured`: a structured answer was asked for. `blocked`:
     what a hook said when it stopped the prompt.
     """
-    reason, stop = _str(result.terminal_reason), _str(result.stop_reason)
-    subtype = _str(result.subtype)
+    reason, stop = text(result.terminal_reason), text(result.stop_reason)
+    subtype = text(result.subtype)
     said = stop if reason in (None, "completed") else reason
     if reason in ABORTED or (reason is None and interrupted and result.is_error):
         return Verdict("cancelled", said)
@@ -66,12 +67,12 @@ def judge(
 
 def _error(result: Result, reason: str | None, api_error: ApiError | None) -> Error:
     """What went wrong, as far as the CLI told: never its internal diagnostics."""
-    said = [e for e in _texts(result.errors) if not e.startswith(DIAGNOSTIC)]
+    said = [e for e in texts(result.errors) if not e.startswith(DIAGNOSTIC)]
     if not said:
-        said = _texts([result.result])
+        said = texts([result.result])
     if not said and api_error is not None:
         said = [api_error.message]
-    code = reason or (_str(result.subtype) if result.subtype != "success" else None) or "failed"
+    code = reason or (text(result.subtype) if result.subtype != "success" else None) or "failed"
     data: dict[str, Any] = {"reason": reason} if reason is not None else {}
     status = result.api_error_status
     if api_error is not None:
@@ -96,10 +97,10 @@ def turn_usage(result: Result, cost_before: float | None) -> Usage | None:
     if not isinstance(usage, dict):
         return Usage(cost=cost, currency="USD") if cost is not None else None
     return _usage(
-        _int(usage.get("input_tokens")),
-        _int(usage.get("output_tokens")),
-        _int(usage.get("cache_read_input_tokens")),
-        _int(usage.get("cache_creation_input_tokens")),
+        whole(usage.get("input_tokens")),
+        whole(usage.get("output_tokens")),
+        whole(usage.get("cache_read_input_tokens")),
+        whole(usage.get("cache_creation_input_tokens")),
         cost,
     )
 
@@ -114,7 +115,7 @@ def session_usage(result: Result, context: dict[str, int], model: str | None) ->
     usage.currency = "USD" if usage.cost is not None else None
     models = _models(result.modelUsage)
     main = result.modelUsage.get(model) if isinstance(result.modelUsage, dict) else None
-    sizes = [_int(m.get("contextWindow")) for m in ([main] if isinstance(main, dict) else models)]
+    sizes = [whole(m.get("contextWindow")) for m in ([main] if isinstance(main, dict) else models)]
     usage.size = max((size for size in sizes if size), default=None)
     usage.used = sum(context.values()) or None
     return usage
@@ -125,9 +126,9 @@ def _total(usage: Any) -> Usage:
     models = _models(usage)
 
     def total(name: str) -> int | None:
-        return sum(_int(m.get(name)) or 0 for m in models) if models else None
+        return sum(whole(m.get(name)) or 0 for m in models) if models else None
 
-    costs = [c for m in models if (c := _float(m.get("costUSD"))) is not None]
+    costs = [c for m in models if (c := number(m.get("costUSD"))) is not None]
     return _usage(
         total("inputTokens"),
         total("outputTokens"),
@@ -154,23 +155,7 @@ def _usage(
 
 def total_cost(result: Result) -> float | None:
     """The session's cost so far, in USD."""
-    return _float(result.total_cost_usd)
-
-
-def _str(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _float(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _int(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _texts(values: Any) -> list[str]:
-    return [v for v in values if isinstance(v, str) and v] if isinstance(values, list) else []
+    return number(result.total_cost_usd)
 
 
 def _models(usage: Any) -> list[dict[str, Any]]:

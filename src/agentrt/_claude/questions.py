@@ -11,6 +11,7 @@ from typing import Any
 from .._model.content import JsonObject
 from .._model.driver import Answer, Asked
 from .._model.events import PermissionOption
+from .loose import objects, text
 from .toolkit import kind_of, title_of
 
 ALLOW_ONCE, ALLOW_ALWAYS, REJECT = "allow_once", "allow_always", "reject_once"
@@ -74,8 +75,7 @@ def _options(name: str, request: JsonObject) -> list[PermissionOption]:
 
 
 def _suggestions(request: JsonObject) -> list[JsonObject]:
-    given = request.get("permission_suggestions")
-    return [s for s in given if isinstance(s, dict)] if isinstance(given, list) else []
+    return objects(request.get("permission_suggestions"))
 
 
 def _in_words(update: JsonObject) -> str:
@@ -137,24 +137,18 @@ def _questionnaire(arguments: Any) -> JsonObject:
     """The form of `AskUserQuestion`: one field per question, called by the question's text, which
     is what the CLI wants the answers to be called by."""
     questions = arguments.get("questions") if isinstance(arguments, dict) else None
-    fields = {
-        _str(q.get("question")): _question(q)
-        for q in (questions if isinstance(questions, list) else [])
-        if isinstance(q, dict)
-    }
+    fields = {_str(q.get("question")): _question(q) for q in objects(questions)}
     return {"type": "object", "properties": fields, "required": list(fields)}
 
 
 def _question(question: JsonObject) -> JsonObject:
-    given = question.get("options")
     choices: list[JsonObject] = []
-    for option in given if isinstance(given, list) else []:
-        if isinstance(option, dict):
-            label = _str(option.get("label"))
-            choice = {"const": label, "title": label}
-            if option.get("description"):
-                choice["description"] = _str(option["description"])
-            choices.append(choice)
+    for option in objects(question.get("options")):
+        label = _str(option.get("label"))
+        choice = {"const": label, "title": label}
+        if option.get("description"):
+            choice["description"] = _str(option["description"])
+        choices.append(choice)
     named = {"title": _str(question.get("header")), "description": _str(question.get("question"))}
     if question.get("multiSelect"):
         return {**named, "type": "array", "items": {"type": "string", "anyOf": choices}}
@@ -188,4 +182,4 @@ def elicitation_response(answer: Answer) -> JsonObject:
 
 
 def _str(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    return text(value) or ""

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from .._model.content import JsonObject
 from .._model.driver import CommandsSet, Effect, ModesSet
 from .._model.events import Choice, Command, Modes
+from .loose import objects, text
 from .options import ClaudeOptions
 
 MODES = {
@@ -34,7 +35,7 @@ class Settings:
 
     def initialized(self, reply: JsonObject, options: ClaudeOptions, out: list[Effect]) -> None:
         """The reply to `initialize`."""
-        rows = [m for m in _list(reply.get("models")) if isinstance(m.get("value"), str)]
+        rows = [m for m in objects(reply.get("models")) if isinstance(m.get("value"), str)]
         self._resolved = {
             m["value"]: m["resolvedModel"] for m in rows if isinstance(m.get("resolvedModel"), str)
         }
@@ -47,7 +48,9 @@ class Settings:
             modes=[choice for id, choice in MODES.items() if not hidden.get(id)],
             model=options.model or (rows[0]["value"] if rows else None),
             models=[
-                Choice(m["value"], str(m.get("displayName") or m["value"]), _text(m, "description"))
+                Choice(
+                    m["value"], str(m.get("displayName") or m["value"]), text(m.get("description"))
+                )
                 for m in rows
             ],
         )
@@ -57,8 +60,10 @@ class Settings:
     def commands(self, commands: Any, out: list[Effect]) -> None:
         """The slash commands, with their descriptions."""
         new = [
-            Command(c["name"], _text(c, "description") or "", _text(c, "argumentHint") or None)
-            for c in _list(commands)
+            Command(
+                c["name"], text(c.get("description")) or "", text(c.get("argumentHint")) or None
+            )
+            for c in objects(commands)
             if isinstance(c.get("name"), str)
         ]
         if new and new != self._commands:
@@ -101,12 +106,3 @@ class Settings:
         if new != self.modes:
             self.modes = new
             out.append(ModesSet(new))
-
-
-def _list(value: Any) -> list[JsonObject]:
-    return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
-
-
-def _text(m: JsonObject, name: str) -> str | None:
-    value = m.get(name)
-    return value if isinstance(value, str) else None

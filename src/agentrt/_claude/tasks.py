@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from .._model.content import JsonObject
 from .._model.driver import Effect, TaskSet
 from .._model.events import Task
+from .loose import text
 
 STATUS = {
     "pending": "pending",
@@ -101,7 +102,7 @@ class Tasks:
             id=id,
             title=str(m.get("description") or m.get("workflow_name") or ""),
             turn=known.task.turn if known is not None else turn,
-            kind=_kind(m),
+            kind=text(m.get("task_type")),
         )
         quiet = bool(m.get("ambient") or m.get("skip_transcript"))
         background = m.get("is_backgrounded") is not False and not quiet
@@ -158,8 +159,3 @@ def tells_end(effects: Iterable[Effect]) -> bool:
 
 def _id(m: JsonObject) -> bool:
     return isinstance(m.get("task_id"), str)
-
-
-def _kind(m: JsonObject) -> str | None:
-    kind = m.get("task_type")
-    return kind if isinstance(kind, str) else None
