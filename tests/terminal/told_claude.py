@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "claude"))
-import fakecli
+import fakestart
 from fakewire import Cli
 
 
@@ -18,7 +18,7 @@ def main() -> None:
     asked = cli.inbox.get()
     if asked is None:
         cli.bye(0)
-    cli.success(asked["request_id"], fakecli.REPLY)
+    cli.success(asked["request_id"], fakestart.REPLY)
     told = {name: asked["request"].get(name) for name in ("systemPrompt", "appendSystemPrompt")}
     while True:
         prompt = cli.prompt()
