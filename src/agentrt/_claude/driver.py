@@ -36,6 +36,7 @@ from .blocks import to_claude
 from .command import initialize_request
 from .control import Calls, Requests, Sent, error_of
 from .handshake import Handshake
+from .loose import objects
 from .options import ClaudeOptions, effective
 from .outcome import judge, session_usage, total_cost, turn_usage
 from .settings import Settings
@@ -235,9 +236,7 @@ class ClaudeDriver:
         self._lines.long.clear()
 
     def _oversized(self, out: Out) -> None:
-        for size in self._lines.oversized:
-            text = f"a line of {size} bytes was skipped; the limit is {self._lines.limit}"
-            out.append(Notice("error", "line_too_long", text, {"size": size}))
+        out += [notices.too_long(size, self._lines.limit) for size in self._lines.oversized]
         self._lines.oversized.clear()
 
     def _read(self, lines: bytes | bytearray | LongLine, out: Out) -> None:
@@ -409,8 +408,7 @@ class ClaudeDriver:
             return
         self._handshake.accepted(reply, self._opening, self.options, out)
         self._settings.initialized(reply, self.options, out)
-        pending = result.pending_permission_requests
-        for request in pending if isinstance(pending, list) else []:
+        for request in objects(result.pending_permission_requests):
             match request:
                 case {"request_id": str(id), "request": dict(body)}:
                     self._requests.received(wire.ControlRequest(id, body), out)

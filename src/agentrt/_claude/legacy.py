@@ -158,9 +158,7 @@ class LegacyDriver:
                     out += filter(None, [notices.of_system(fields)])
                 case _:
                     out += filter(None, [notices.of_message(m)])
-        for size in self._lines.oversized:
-            text = f"a line of {size} bytes was skipped; the limit is {self._lines.limit}"
-            out.append(Notice("error", "line_too_long", text, {"size": size}))
+        out += [notices.too_long(size, self._lines.limit) for size in self._lines.oversized]
         self._lines.oversized.clear()
         return out
 

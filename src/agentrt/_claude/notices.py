@@ -41,6 +41,12 @@ def of_message(m: wire.Message) -> Notice | None:
             return None
 
 
+def too_long(size: int, limit: int) -> Notice:
+    """The notice of a line of so many bytes."""
+    text = f"a line of {size} bytes was skipped; the limit is {limit}"
+    return Notice("error", "line_too_long", text, {"size": size})
+
+
 def _api_retry(m: JsonObject) -> Notice:
     status, cause = m.get("error_status"), m.get("error") or "unknown"
     told = f"{cause} ({status})" if status is not None else str(cause)
