@@ -21,6 +21,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from socket import SO_LINGER, SOL_SOCKET
+from typing import Any
 
 import trio
 
@@ -39,7 +40,7 @@ PROMPTS = (
     "create {n}.txt with more",
     "run date",
     "read 0.txt",
-    "/slow 60",
+    "/slow 0.3",
     "/flood 300",
     "/error",
     "/refuse",
@@ -62,12 +63,12 @@ class Rounds:
     async def run(self, rounds: int) -> None:
         for n in range(1, rounds + 1):
             with trio.fail_after(60):
-                await self.once()
+                await self.connect()
             if n % PEACE == 0 or n == rounds:
                 with trio.fail_after(120):
                     await self.rest()
 
-    async def once(self) -> None:
+    async def connect(self) -> None:
         """One connection, until it is cut off at a random frame or byte."""
         async with websocket(self.site.port) as socket:
             page = Tab(self.client, socket)
@@ -91,9 +92,7 @@ class Rounds:
         view, dice = page.view(self.session), self.dice
         for request, asked in view.shown["permissions"].items():
             if dice.random() < 0.6:
-                # An answer for always would be the last one.
-                once = [o["id"] for o in asked["options"] if o["kind"].endswith("once")]
-                option = dice.choice(once)
+                option = self.once(asked)
                 page.wire.send("permission", session=self.session, request=request, option=option)
                 self.did["answered"] += 1
         match dice.randrange(9):
@@ -111,17 +110,22 @@ class Rounds:
             case _:
                 pass
 
+    def once(self, asked: dict[str, Any]) -> str:
+        """Yes or no, but for this time: an answer for always would be the last one."""
+        options = [o["id"] for o in asked["options"] if o["kind"].endswith("once")]
+        return str(self.dice.choice(options))
+
     async def rest(self) -> None:
         """A connection that holds: everything asked is answered, every turn ends."""
         async with tab(self.site, self.client, self.session) as page:
             view = page.view(self.session)
             while view.busy or view.shown["queue"] or self.client.unanswered:
-                for request in list(view.shown["permissions"]):
-                    await page.ask("permission", session=self.session, request=request, cancel=True)
+                for request, asked in list(view.shown["permissions"].items()):
+                    fields = {"session": self.session, "request": request}
+                    await page.ask("permission", **fields, option=self.once(asked))
+                    self.did["answered"] += 1
                 if view.shown["paused"]:
                     await page.ok("queue", session=self.session, op="resume")
-                if view.busy:
-                    await page.ok("cancel", session=self.session)
                 await moved(page, lambda: view.seq)
             assert view.phase in ("idle", "dead")
             ended = outcomes(page, self.session)

@@ -194,8 +194,9 @@ class Viewer:
         return now - since >= hold or now - feed.changed_at >= _pause(hold)
 
     def _hold(self, feed: Feed) -> float:
-        """For how long it is right to wait rather than to send a snapshot to every viewer."""
-        return min(HOLD, feed.weight * WEIGHT * len(self._hub.viewers))
+        """For how long it is right to wait rather than to send a snapshot to every viewer. (One
+        viewer alone takes as long to understand it as ten take to be sent it.)"""
+        return min(HOLD, feed.weight * WEIGHT * max(10, len(self._hub.viewers)))
 
     async def _sleep(self) -> None:
         """Until something is due, or may be."""
