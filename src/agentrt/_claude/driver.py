@@ -157,8 +157,8 @@ class ClaudeDriver:
             return []  # Claude would answer, and no result would ever come
         self._speech.interrupted = True
         interrupt = self._calls.send(INTERRUPT)
-        # Ahead of its own prompt it would find nothing to interrupt, or something else; right behind
-        # it, it works.
+        # Ahead of its own prompt it would find nothing to interrupt, or something else; right
+        # behind it, it works.
         interrupt.urgent = False
         return [interrupt]
 
