@@ -392,6 +392,27 @@ def test_what_is_no_conversation_does_not_import_its_libraries(
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        ("from agentrt._cli import main; main(['--version'])", ("trio", "msgspec", *LIBRARIES)),
+        ("import agentrt", ("trio", "msgspec", *LIBRARIES)),
+        ("import agentrt; agentrt.open_session", LIBRARIES[:-1]),
+    ],
+)
+def test_what_is_imported_is_needed(program: Program, code: str, absent: tuple[str, ...]) -> None:
+    script = f"import sys; {code}; print([name for name in {absent!r} if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=program.env,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_without_its_libraries_the_conversation_goes_line_by_line(program: Program) -> None:
     hidden = program.folder.parent / "hidden"
     hidden.mkdir()
