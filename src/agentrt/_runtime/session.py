@@ -248,8 +248,9 @@ class Session:
         return await self._engine.calls.call(method, params)
 
     async def drained(self) -> None:
-        """Wait until no turn runs or waits and, by its own word, the agent has nothing left to do
-        in the background. Without a limit of its own. Cancelling it changes nothing."""
+        """Wait until no turn runs or waits, the agent has by its own word nothing left to do in the
+        background, and no hook runs that it did not wait for. Without a limit of its own.
+        Cancelling it changes nothing."""
         await self._engine.drained()
 
     # --- the log
