@@ -57,7 +57,7 @@ def narrow(client: Client) -> None:
 
 
 async def test_a_head_that_drips_is_cut_off() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site(ws_handshake=0.2) as running, connect(running.port) as client:
 
             async def drip() -> None:
@@ -72,7 +72,7 @@ async def test_a_head_that_drips_is_cut_off() -> None:
 
 
 async def test_a_silent_connection_is_cut_off() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site(ws_handshake=0.1) as running, connect(running.port) as client:
             assert await client.read_rest() == b""
             await until(lambda: running.statistics().strangers == 0)
@@ -81,7 +81,7 @@ async def test_a_silent_connection_is_cut_off() -> None:
 
 
 async def test_a_refused_client_that_does_not_leave_is_cut_off() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with (
             site(ws_close=0.1) as running,
             websocket(running.port, origin="null") as client,
@@ -93,7 +93,7 @@ async def test_a_refused_client_that_does_not_leave_is_cut_off() -> None:
 
 
 async def test_a_thousand_connections_without_a_token_keep_nobody_out() -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with site(ws_strangers=20) as running:
             streams = []
             try:
@@ -114,7 +114,7 @@ async def test_a_thousand_connections_without_a_token_keep_nobody_out() -> None:
 
 
 async def test_no_more_clients_are_let_in_than_allowed() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site(ws_clients=2) as running:
             async with websocket(running.port), websocket(running.port):
                 async with websocket(running.port) as third:
@@ -129,7 +129,7 @@ async def test_no_more_clients_are_let_in_than_allowed() -> None:
 
 async def test_a_flood_of_messages_is_refused_and_nobody_else_notices() -> None:
     hub = Echoes()
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async with (
             site(hub, ws_frames=100) as running,
             websocket(running.port) as other,
@@ -144,14 +144,14 @@ async def test_a_flood_of_messages_is_refused_and_nobody_else_notices() -> None:
 
 
 async def test_a_thousand_messages_in_one_piece_all_arrive() -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async with site() as running, websocket(running.port) as client:
             await client.send(*[frame(str(n)) for n in range(1000)])
             assert [await client.text() for _ in range(1000)] == [str(n) for n in range(1000)]
 
 
 async def test_fragments_of_one_byte_are_refused_before_they_cost_anything() -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async with site() as running, websocket(running.port) as client:
             pieces = frame("x", CONTINUATION, fin=False) * 300_000
             with trio.move_on_after(5):
@@ -161,7 +161,7 @@ async def test_fragments_of_one_byte_are_refused_before_they_cost_anything() -> 
 
 
 async def test_a_flood_of_pings_from_a_client_that_never_reads_is_refused() -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async with site(ws_close=0.2) as running, websocket(running.port) as client:
             narrow(client)
 
@@ -176,7 +176,7 @@ async def test_a_flood_of_pings_from_a_client_that_never_reads_is_refused() -> N
 
 @pytest.mark.parametrize("fragments", [1, 10])
 async def test_a_message_above_the_limit_is_refused(fragments: int) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site(frame=10_000) as running, websocket(running.port) as client:
             part = "ä" * (5_001 // fragments + 1)  # characters are not bytes
             await client.send(
@@ -187,7 +187,7 @@ async def test_a_message_above_the_limit_is_refused(fragments: int) -> None:
 
 
 async def test_a_message_of_just_the_limit_is_heard() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site(frame=10_000) as running, websocket(running.port) as client:
             for _ in range(3):
                 await client.send(frame("x" * 4_000, fin=False), frame("x" * 6_000, CONTINUATION))
@@ -195,7 +195,7 @@ async def test_a_message_of_just_the_limit_is_heard() -> None:
 
 
 async def test_a_frame_that_claims_2_to_the_62_bytes_is_refused_at_its_head() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running, websocket(running.port) as client:
             await client.send(struct.pack("!BBQ", 0x81, 0xFF, 1 << 62) + b"mask")
             assert (await client.refusal())[0] == 1009
@@ -206,7 +206,7 @@ async def test_a_frame_that_claims_2_to_the_62_bytes_is_refused_at_its_head() ->
 
 async def test_a_stop_arrives_though_nothing_is_read_and_the_client_pings() -> None:
     hub = Echoes()
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async with site(hub) as running, websocket(running.port) as client:
             for _ in range(20):
                 hub.last.send.send_nowait(BIG)
@@ -220,7 +220,7 @@ async def test_a_stop_arrives_though_nothing_is_read_and_the_client_pings() -> N
 
 async def test_what_waits_for_a_slow_client_waits_where_it_can_be_merged() -> None:
     hub = Echoes()
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async with site(hub) as running, websocket(running.port) as client:
             for _ in range(50):
                 hub.last.send.send_nowait(BIG)
@@ -252,7 +252,7 @@ def resident() -> int:
 
 async def test_a_client_that_never_reads_is_dropped_and_no_other_is() -> None:
     hub = Echoes()
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async with site(hub, ws_write=0.3) as running, websocket(running.port) as client:
             narrow(client)
             for _ in range(20):
@@ -267,7 +267,7 @@ async def test_a_client_that_never_reads_is_dropped_and_no_other_is() -> None:
 
 async def test_a_client_that_reads_slowly_is_kept() -> None:
     hub = Echoes()
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with site(hub, ws_write=0.4) as running, websocket(running.port) as client:
             for _ in range(5):
                 hub.last.send.send_nowait(BIG)
@@ -282,7 +282,7 @@ async def test_a_client_that_reads_slowly_is_kept() -> None:
 
 async def test_a_client_that_answers_no_ping_is_dropped() -> None:
     hub = Echoes()
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site(hub, ping=0.1) as running, websocket(running.port) as client:
             assert (await client.frame())[0] == PING
             await until(lambda: hub.last.closed)
@@ -291,7 +291,7 @@ async def test_a_client_that_answers_no_ping_is_dropped() -> None:
 
 async def test_a_client_that_answers_pings_is_kept() -> None:
     hub = Echoes()
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site(hub, ping=0.05) as running, websocket(running.port) as client:
             for _ in range(5):
                 opcode, payload = await client.frame()
@@ -302,7 +302,7 @@ async def test_a_client_that_answers_pings_is_kept() -> None:
 
 async def test_a_half_closed_connection_ends() -> None:
     hub = Echoes()
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site(hub) as running, websocket(running.port) as client:
             assert isinstance(client.stream, trio.SocketStream)
             await client.stream.send_eof()
@@ -312,7 +312,7 @@ async def test_a_half_closed_connection_ends() -> None:
 
 async def test_a_reset_ends_one_connection() -> None:
     hub = Echoes()
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site(hub) as running:
             async with websocket(running.port) as client:
                 assert isinstance(client.stream, trio.SocketStream)
@@ -330,7 +330,7 @@ async def test_a_reset_ends_one_connection() -> None:
 async def test_a_mistake_in_a_viewer_ends_its_connection_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with (
             site() as running,
             websocket(running.port) as other,
@@ -347,7 +347,7 @@ async def test_a_mistake_in_a_frame_to_be_sent_ends_its_connection_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     hub = Echoes()
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site(hub) as running, websocket(running.port) as client:
             hub.last.send.send_nowait(RuntimeError("no frame"))
             assert (await client.refusal())[0] == 4450
@@ -362,7 +362,7 @@ async def test_a_hub_that_takes_no_viewer_ends_one_connection(
         def attach_viewer(self, *, role: str, dialect: object) -> object:
             raise RuntimeError("the hub is closed")
 
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site(Closed()) as running:
             async with websocket(running.port) as client:
                 assert (await client.refusal())[0] == 4450
@@ -373,7 +373,7 @@ async def test_a_hub_that_takes_no_viewer_ends_one_connection(
 
 async def test_what_a_viewer_ends_with_is_told_behind_its_last_frame() -> None:
     hub = Echoes()
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site(hub) as running, websocket(running.port) as client:
             hub.last.send.send_nowait(b'"last"')
             hub.last.send.send_nowait(Refusal(Code.REPLACED, "connected again"))
@@ -390,7 +390,7 @@ async def test_at_the_servers_end_every_client_is_told() -> None:
     async def listen(client: Client) -> None:
         told.append(await client.refusal())
 
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with (
             AsyncExitStack() as outside,
             trio.open_nursery() as nursery,
@@ -415,7 +415,7 @@ async def test_no_client_delays_the_servers_end(kind: str) -> None:
         except trio.BrokenResourceError:
             pass
 
-    with trio.fail_after(5):  # a tenth of the bounds below
+    with trio.fail_after(30):  # the bounds below are longer
         async with (
             AsyncExitStack() as outside,
             trio.open_nursery() as nursery,
@@ -440,7 +440,7 @@ async def test_no_client_delays_the_servers_end(kind: str) -> None:
 
 
 async def test_the_end_leaves_no_port_behind() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             pass
         with pytest.raises(OSError, match="all attempts to connect"):

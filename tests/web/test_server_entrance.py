@@ -69,20 +69,20 @@ async def cookie(running: Site, link: str | None = None) -> str:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
 async def test_the_servers_own_pages_may_connect(host: str) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             await works(running.port, origin=f"http://{host}:{running.port}")
 
 
 async def test_a_program_without_an_origin_needs_the_token() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             await works(running.port)
             await refused(running.port, 4401, sec_websocket_protocol="agentrt.v1")
 
 
 async def test_a_missing_origin_is_not_trusted_with_a_cookie() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             kept = await cookie(running)
             own = f"http://localhost:{running.port}"
@@ -105,7 +105,7 @@ async def test_a_missing_origin_is_not_trusted_with_a_cookie() -> None:
     ],
 )
 async def test_a_foreign_origin_is_refused_even_with_the_token(origin: str) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             foreign = origin.format(port=running.port)
             reason = await refused(running.port, 4403, origin=foreign)
@@ -113,14 +113,14 @@ async def test_a_foreign_origin_is_refused_even_with_the_token(origin: str) -> N
 
 
 async def test_two_origins_are_refused() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             own = f"http://localhost:{running.port}"
             await refused(running.port, 4403, origin=f"{own}\r\norigin: {own}")
 
 
 async def test_an_allowed_origin_may_connect() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         rules = Security(token=TOKEN, allow_origins=["https://pages.example"])
         async with site(security=rules) as running:
             await works(running.port, origin="https://pages.example")
@@ -140,7 +140,7 @@ async def test_an_allowed_origin_may_connect() -> None:
     ],
 )
 async def test_another_host_is_refused_even_if_the_origin_equals_it(host: str) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             name = host.format(port=running.port)
             await refused(running.port, 4403, host=name, origin=f"http://{name}")
@@ -149,13 +149,13 @@ async def test_another_host_is_refused_even_if_the_origin_equals_it(host: str) -
 
 
 async def test_an_ipv6_literal_of_this_machine_is_let_in() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             await works(running.port, host=f"[::1]:{running.port}")
 
 
 async def test_an_empty_missing_or_second_host_is_a_bad_request() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             for host in (None, f"127.0.0.1:{running.port}\r\nhost: evil"):
                 async with connect(running.port) as client:
@@ -165,7 +165,7 @@ async def test_an_empty_missing_or_second_host_is_a_bad_request() -> None:
 
 
 async def test_the_loopback_address_of_a_proxy_is_not_trusted() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             fields = {"x_forwarded_for": "127.0.0.1", "forwarded": "for=127.0.0.1;host=localhost"}
             await refused(running.port, 4401, sec_websocket_protocol="agentrt.v1", **fields)
@@ -189,13 +189,13 @@ async def test_the_loopback_address_of_a_proxy_is_not_trusted() -> None:
     ids=["missing", "empty", "a prefix", "a short prefix", "longer", "upper case", "not coded"],
 )
 async def test_a_wrong_token_is_refused(protocols: str) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             await refused(running.port, 4401, sec_websocket_protocol=protocols)
 
 
 async def test_a_token_is_taken_from_the_authorization_too() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             plain = "agentrt.v1"
             bearer = f"Bearer {TOKEN}"
@@ -205,7 +205,7 @@ async def test_a_token_is_taken_from_the_authorization_too() -> None:
 
 
 async def test_a_wrong_token_is_not_made_good_by_a_cookie() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             kept, own = await cookie(running), f"http://localhost:{running.port}"
             await refused(
@@ -214,7 +214,7 @@ async def test_a_wrong_token_is_not_made_good_by_a_cookie() -> None:
 
 
 async def test_a_token_in_the_query_is_refused_also_a_right_one() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             for name in ("t", "token", "anything"):
                 async with websocket(running.port, target=f"/ws?{name}={TOKEN}") as client:
@@ -225,7 +225,7 @@ async def test_a_token_in_the_query_is_refused_also_a_right_one() -> None:
 
 async def test_the_server_decides_about_the_role() -> None:
     hub = Echoes()
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site(hub) as running:
             await works(running.port, sec_websocket_protocol=offer(WATCH) + ", controller")
             await works(running.port, sec_websocket_protocol=offer(TOKEN) + ", viewer")
@@ -236,7 +236,7 @@ async def test_the_server_decides_about_the_role() -> None:
 
 async def test_a_token_that_is_revoked_closes_live_sockets_and_no_others() -> None:
     hub, rules = Echoes(), Security(token=TOKEN, viewer_token=WATCH)
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with (
             site(hub, security=rules) as running,
             websocket(running.port, sec_websocket_protocol=offer(WATCH)) as watching,
@@ -264,7 +264,7 @@ async def test_a_hundred_wrong_tokens_at_once_keep_nobody_out() -> None:
             except trio.BrokenResourceError:
                 pass  # cut off
 
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async with site() as running, trio.open_nursery() as nursery:
             for _ in range(100):
                 nursery.start_soon(guess, running)
@@ -279,7 +279,7 @@ async def test_a_hundred_wrong_tokens_at_once_keep_nobody_out() -> None:
 
 @pytest.mark.parametrize("target", ["/", "/x", "/ws/", "/wss", "/page/ws", "/..//ws", "/WS"])
 async def test_an_upgrade_on_another_path_is_refused(target: str) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running, websocket(running.port, target=target) as client:
             assert await client.refusal() == (4400, "WebSockets are at /ws, /ai, /acp")
 
@@ -300,14 +300,14 @@ async def test_an_upgrade_on_another_path_is_refused(target: str) -> None:
 async def test_what_is_no_handshake_is_a_bad_request(
     headers: dict[str, str | None], expected: int
 ) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running, connect(running.port) as client:
             await client.send(handshake(running.port, **headers))
             assert await client.read_head() == expected
 
 
 async def test_the_subprotocol_is_named_and_the_token_never() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             async with websocket(running.port) as client:
                 assert header(client, "sec-websocket-protocol") == "agentrt.v1"
@@ -330,7 +330,7 @@ async def test_the_subprotocol_is_named_and_the_token_never() -> None:
     ids=["HTTP/0.9", "TLS", "another server", "no path", "300 KB of headers", "a body"],
 )
 async def test_a_bad_request_is_answered_and_closed(request_: bytes, expected: int) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running, connect(running.port) as client:
             await client.send(request_)
             assert await client.read_head() == expected
@@ -341,7 +341,7 @@ async def test_a_bad_request_is_answered_and_closed(request_: bytes, expected: i
 
 
 async def test_a_link_is_exchanged_for_a_cookie_and_leaves_the_address_bar() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             link = running.link()
             assert re.fullmatch(rf"http://127\.0\.0\.1:{running.port}/\?t=[\w-]{{43}}", link)
@@ -363,7 +363,7 @@ async def test_a_link_is_exchanged_for_a_cookie_and_leaves_the_address_bar() -> 
 
 
 async def test_a_link_is_good_once_and_a_used_one_tells_nothing() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             target = "/" + running.link().removeprefix(running.url)
             assert header(await get(running.port, target, "HEAD"), "set-cookie") is None
@@ -374,7 +374,7 @@ async def test_a_link_is_good_once_and_a_used_one_tells_nothing() -> None:
 
 
 async def test_the_use_of_a_link_is_told() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running, trio.open_nursery() as nursery:
             nursery.start_soon(running.link_used)
             await trio.testing.wait_all_tasks_blocked()
@@ -385,7 +385,7 @@ async def test_the_use_of_a_link_is_told() -> None:
     "target", ["/", "/page/main.js", "/page/../server.py", "/etc/passwd", "/page/%2e%2e/x", "/ws"]
 )
 async def test_without_a_cookie_there_is_no_page(target: str) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             answer = await get(running.port, target)
             assert status(answer) == 401
@@ -399,13 +399,13 @@ async def test_without_a_cookie_there_is_no_page(target: str) -> None:
     "target", ["/page/../server.py", "/page/", "/x", "/ws", "/page//index.html"]
 )
 async def test_there_is_nothing_but_the_files_of_the_page(target: str) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             assert status(await get(running.port, target, cookie=await cookie(running))) == 404
 
 
 async def test_health_tells_nothing_but_that() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             answer = await get(running.port, "/healthz")
             assert status(answer) == 200
@@ -413,7 +413,7 @@ async def test_health_tells_nothing_but_that() -> None:
 
 
 async def test_every_answer_has_the_security_headers() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             kept = await cookie(running)
             link = "/" + running.link().removeprefix(running.url)
@@ -440,7 +440,7 @@ async def test_every_answer_has_the_security_headers() -> None:
 
 
 async def test_a_file_that_the_browser_has_is_not_sent_again() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             kept = await cookie(running)
             first = await get(running.port, "/page/main.js", cookie=kept)
@@ -465,21 +465,21 @@ def test_the_page_needs_nothing_that_its_policy_forbids() -> None:
 
 async def test_other_machines_are_not_served_without_a_token_and_a_name() -> None:
     for rules in (Security(), Security(token=TOKEN), Security(allow_hosts=["agents.example"])):
-        with pytest.raises(ValueError, match="--allow-host"), trio.fail_after(5):
+        with pytest.raises(ValueError, match="--allow-host"), trio.fail_after(30):
             async with open_site(Echoes(), Limits(), "0.0.0.0", 0, rules):
                 pass
 
 
 async def test_other_machines_are_served_under_the_allowed_name() -> None:
     rules = Security(token=TOKEN, allow_hosts=["agents.example"])
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with open_site(Echoes(), Limits(), "0.0.0.0", 0, rules) as running:
             await works(running.port, host="agents.example")
             await refused(running.port, 4403, host=f"0.0.0.0:{running.port}")
 
 
 async def test_a_port_that_is_taken_is_an_error() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with site() as running:
             with pytest.raises(OSError, match="in use"):
                 async with site(port=running.port):
@@ -511,7 +511,7 @@ async def test_over_tls_all_is_the_same(certificate: tuple[Path, Path]) -> None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(cert, key)
     trusting = ssl.create_default_context(cafile=str(cert))
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async with site(tls=context) as running:
             assert running.link().startswith(f"https://127.0.0.1:{running.port}/?t=")
 
@@ -554,7 +554,7 @@ async def test_over_tls_all_is_the_same(certificate: tuple[Path, Path]) -> None:
 
 
 async def test_what_was_sent_with_the_handshake_is_not_lost() -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with (
             site() as running,
             websocket(running.port, more=frame("one") + frame("two") + frame("th")[:3]) as client,

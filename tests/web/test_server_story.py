@@ -29,7 +29,7 @@ async def served(**bounds: float) -> AsyncIterator[Site]:
     """`bounds` change the limits."""
     rules = Security(token=TOKEN, viewer_token=WATCH)
     limits = agentrt.Limits(**bounds) if bounds else None
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with open_runtime(limits=limits) as runtime, trio.open_nursery() as nursery:
             site = await nursery.start(partial(serve, runtime, security=rules))
             yield site

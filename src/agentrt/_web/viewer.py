@@ -63,6 +63,7 @@ class Viewer:
         self._lot = trio.lowlevel.ParkingLot()
         self._overtaken: dict[Feed, float] = {}  # since when each has been
         self._rested = 0.0
+        self._hasty = False  # whether the last frame was there without a wait
         self._beat_at = trio.current_time() + hub.limits.beat
 
     # --- what arrives
@@ -153,12 +154,14 @@ class Viewer:
         Raises `Refusal` behind the last frame, and `trio.ClosedResourceError` after `close`.
         Cancelling it loses nothing.
         """
-        if self._due():
+        if self._hasty:  # the others' turn
             await trio.lowlevel.checkpoint()
         else:
             await trio.lowlevel.checkpoint_if_cancelled()
+        self._hasty = True
         while not self._due():
             await self._sleep()
+            self._hasty = False
         if self._closed:
             raise trio.ClosedResourceError("the viewer is closed")
         if self._ended is not None and not self._replies:
