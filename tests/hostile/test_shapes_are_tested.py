@@ -30,7 +30,7 @@ SHAPES = {
         *(f"H{number}" for number in range(1, 17)),
         *(f"F{number}" for number in range(1, 11)),
         *(f"C{number}" for number in range(1, 10)),
-        *(f"A{number}" for number in range(1, 27)),
+        *(f"A{number}" for number in range(1, 28)),
     ],
 }
 """Every shape, by the page that has it: what clients, brokers and users of agents met."""

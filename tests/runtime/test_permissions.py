@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -471,6 +472,75 @@ def test_no_path_that_leads_elsewhere_is_covered(segments: list[str]) -> None:
         elif segment not in (".", ""):
             place.append(segment)
     assert covers("Edit(src/**)", edit(path)) is (place[:3] == ["work", "project", "src"])
+
+
+# --- what is too large to be looked at
+
+
+@pytest.mark.parametrize(
+    ("rule", "input"),
+    [
+        ("Bash(git status:*)", {"command": "git status " + "x " * 500_000}),
+        ("Bash(git status:*)", {"command": ["git", "status", *["x"] * 500_000]}),
+        ("Edit(**)", {"files": ["src/a.py"] * 100_000}),
+        ("Edit(**)", {"file": "src/" * 100_000}),
+        ("Edit(**)", {"file": "a/" * 1000}),
+        ("Edit(**)", {"file": "src/a.py", "rest": [[]] * 100_000}),
+        ("Edit(**)", {f"file{number}": f"src/{number}.py" for number in range(1000)}),
+    ],
+)
+def test_what_is_too_large_to_look_through_may_be_anything(rule: str, input: Any) -> None:
+    """It is neither allowed nor known not to be denied; and it is told at once."""
+    asked = request(rule.partition("(")[0], input)
+    assert not covers(rule, asked)
+    assert touches(rule, asked) is None
+    policy = rules(allow=[rule], otherwise=ask)
+    assert policy(asked) == Ask()
+    assert rules(allow=["*"], deny=[rule], otherwise=ask)(asked) == Ask()
+
+
+def test_a_name_that_no_tool_has_is_none_that_a_rule_says() -> None:
+    asked = request("mcp__" + "x" * 100_000, {})
+    assert not covers("mcp__*", asked)
+    assert touches("mcp__*", asked) is None
+
+
+def test_no_pattern_takes_for_ever_on_what_an_agent_makes_up() -> None:
+    assert not covers("a*a*a*a*a*a*a*b", request("a" * 4000, {}))
+    assert not covers("Edit(**/a*a*a*a*a*b/**/c/**/d)", edit("/".join(["a" * 9] * 300)))
+
+
+def reference(pattern: str) -> str:
+    """The same as a regular expression, which is good enough for short ones."""
+    parts = []
+    for part in pattern.split("/"):
+        if part == "**":
+            parts.append("(?:[^/]+/)*")
+        elif part:
+            plain = re.escape(part).replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
+            parts.append(plain + "/")
+    return "".join(parts)
+
+
+glob = st.text("ab*?", min_size=1, max_size=4).filter(lambda part: "**" not in part)
+
+
+@given(
+    st.lists(glob | st.just("**"), min_size=1, max_size=5).filter(lambda parts: parts != ["*"]),
+    st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=5),
+)
+def test_a_pattern_means_what_it_would_mean_as_a_regular_expression(
+    pattern: list[str], path: list[str]
+) -> None:
+    written, given = "/".join(pattern), "/".join(path)
+    expected = re.fullmatch(reference(written), f"{given}/") is not None
+    assert covers(f"Edit({written})", edit(given)) is expected
+
+
+@given(st.text("ab*", min_size=1, max_size=6), st.text("ab", max_size=8))
+def test_a_name_means_what_it_would_mean_as_a_regular_expression(rule: str, name: str) -> None:
+    expected = re.fullmatch(".*".join(rule.split("*")), name) is not None
+    assert covers(rule, request(name, {})) is expected
 
 
 # --- options

@@ -15,7 +15,7 @@ from msgspec import Struct
 from .._model.content import JsonObject
 from .._model.driver import Asked
 from .._model.events import PermissionOption
-from .rules import Rule, find_command, find_paths, resolve
+from .rules import Rule, Seen, find_command, find_paths, resolve
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,8 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     @property
     def paths(self) -> tuple[str, ...]:
         """Every path that the input names, where it leads now: absolute, links followed. What is
-        no path of this machine (a URL, a NUL in it) does not begin with a slash."""
+        no path of this machine (a URL, a NUL in it) does not begin with a slash. Raises ValueError
+        if the input has more than 2,000 parts."""
         return tuple(resolve(path) for path in find_paths(self.input, self.cwd))
 
 
@@ -127,12 +128,13 @@ def rules(
     allowing, denying, asking = ([Rule(text) for text in texts] for texts in (allow, deny, ask))
 
     def decide(request: PermissionRequest) -> Decision | Awaitable[Decision]:
-        denied = {rule.touches(request): rule for rule in denying}
+        seen = Seen(request)
+        denied = {rule.touches(seen): rule for rule in denying}
         if True in denied:
             return Deny(f"Denied by the rule {denied[True]}.")
-        if any(rule.touches(request) is not False for rule in asking):
+        if any(rule.touches(seen) is not False for rule in asking):
             return Ask()
-        if None not in denied and any(rule.covers(request) for rule in allowing):
+        if None not in denied and any(rule.covers(seen) for rule in allowing):
             return Allow()
         return otherwise(request)
 

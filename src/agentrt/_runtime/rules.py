@@ -10,9 +10,24 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
+
+LONGEST: Final = 4096
+"""Characters of a name, of a command or of all paths together that rules look at. More are hard to
+tell: to split a megabyte as a shell does takes seconds, in which nothing else happens."""
+
+DEEPEST: Final = 500
+"""Folders on the way of all paths together: each is looked at, for it may be a link."""
+
+MOST_PARTS: Final = 2000
+"""Parts of an input that are looked through for paths."""
+
+
+class TooLarge(ValueError):
+    """An input has more parts than are looked through."""
 
 
 class Request(Protocol):
@@ -26,6 +41,37 @@ class Request(Protocol):
     def cwd(self) -> str: ...
     @property
     def command(self) -> str | None: ...
+
+
+class Seen:
+    """A request as rules look at it: what is looked up, is looked up once for all of them."""
+
+    def __init__(self, request: Request) -> None:
+        self.tool = request.tool
+        self.input = request.input
+        self.cwd = request.cwd
+        self.command = request.command
+
+    @cached_property
+    def places(self) -> list[tuple[str, str, str]] | None:
+        """Each path of the input: as it is named, where it leads, and where its name leads. None
+        if there is none, or too much of it."""
+        try:
+            paths = find_paths(self.input, self.cwd)
+        except TooLarge:
+            return None
+        if not paths or sum(map(len, paths)) > LONGEST:
+            return None
+        if sum(path.count("/") for path in paths) > DEEPEST:
+            return None
+        named = [os.path.normpath(path) for path in paths]
+        return [
+            (name, resolve(path), resolve(name)) for name, path in zip(named, paths, strict=True)
+        ]
+
+    @cached_property
+    def here(self) -> str:
+        return os.path.realpath(self.cwd)
 
 
 class Rule:
@@ -42,7 +88,8 @@ class Rule:
     any other call without a name is covered by no rule but `*`.
 
     A command with anything in it that a shell would act on (`;`, `&&`, `|`, `$`, backticks,
-    redirections, brackets, newlines, a backslash) begins with nothing. Two things no rule can know:
+    redirections, brackets, newlines, a backslash) begins with nothing, and what is longer than a
+    person would read (`LONGEST`) is not read by rules either. Two things no rule can know:
     what a program does with its arguments (`Bash(git:*)` allows `git -c core.pager=...`), and every
     way to write a command that is denied. So allow what you know; do not deny what you fear.
     """
@@ -53,7 +100,7 @@ class Rule:
             raise ValueError(f"no permission rule: {text!r}; write NAME or NAME(WHAT)")
         self._text = text.strip()
         name, what = parsed.groups()
-        self._name = re.compile(".*".join(map(re.escape, name.split("*"))), re.DOTALL)
+        self._name = name
         self._what = what.strip() if what is not None else "*"
         self._prefix: list[str] | None = None
         if self._what.endswith(":*"):
@@ -63,34 +110,38 @@ class Rule:
         elif ".." in self._what.split("/"):
             raise ValueError(f"no permission rule: {text!r}; a path without .. is wanted")
         self._place = os.path.expanduser(self._what)
-        self._places = re.compile(_path_pattern(self._place), re.DOTALL)
+        self._parts = _parts(self._place + "**" if self._place.endswith("/") else self._place)
 
     def __str__(self) -> str:
         return self._text
 
     def covers(self, request: Request) -> bool:
         """Whether all that the request would do is surely what the rule says."""
-        return self._names(request) is True and all(
-            verdict is True for verdict in self._verdicts(request)
+        seen = request if isinstance(request, Seen) else Seen(request)
+        return self._names(seen) is True and all(
+            verdict is True for verdict in self._verdicts(seen)
         )
 
     def touches(self, request: Request) -> bool | None:
         """Whether some of what the request would do is what the rule says; None: hard to tell."""
-        named = self._names(request)
+        seen = request if isinstance(request, Seen) else Seen(request)
+        named = self._names(seen)
         if named is False:
             return False
-        verdicts = set(self._verdicts(request))
+        verdicts = set(self._verdicts(seen))
         if True in verdicts:
             return named
         return None if None in verdicts else False
 
-    def _names(self, request: Request) -> bool | None:
+    def _names(self, request: Seen) -> bool | None:
         name = request.tool or ("Bash" if request.command is not None else "")
-        if self._name.fullmatch(name):
+        if len(name) > LONGEST:
+            return None
+        if _fits(self._name, name, "*", str.__eq__):
             return True
         return False if name else None
 
-    def _verdicts(self, request: Request) -> Iterator[bool | None]:
+    def _verdicts(self, request: Seen) -> Iterator[bool | None]:
         """For each thing that the request would do, whether it is what the rule says. At least
         one."""
         input, command = request.input, request.command
@@ -105,10 +156,9 @@ class Rule:
         elif command is not None:
             yield self._is(command)
         else:
-            paths = find_paths(input, request.cwd)
-            for path in paths:
-                yield self._leads(path, request.cwd)
-            if not paths:
+            for place in request.places or ():
+                yield self._leads(place, request)
+            if request.places is None:
                 yield None
 
     def _begins(self, command: str, prefix: list[str]) -> bool | None:
@@ -131,11 +181,15 @@ class Rule:
         words = _words(command)
         return None if words is None else words == _words(self._what)
 
-    def _leads(self, path: str, cwd: str) -> bool | None:
+    def _leads(self, place: tuple[str, str, str], request: Seen) -> bool | None:
         # Programs differ in whether `..` behind a link leaves the link or what it leads to, and
         # some do not follow links at all: the rule must hold in every reading, or it is open.
-        named, real, here = os.path.normpath(path), resolve(path), os.path.realpath(cwd)
-        found = {self._fits(named, cwd), self._fits(real, here), self._fits(resolve(named), here)}
+        named, real, resolved = place
+        found = {
+            self._fits(named, request.cwd),
+            self._fits(real, request.here),
+            self._fits(resolved, request.here),
+        }
         return found.pop() if len(found) == 1 else None
 
     def _fits(self, path: str, cwd: str) -> bool | None:
@@ -146,7 +200,7 @@ class Rule:
             if not f"{path}/".startswith(inside):
                 return False
             path = path[len(inside) :]
-        return self._places.fullmatch(f"{path}/" if path else "") is not None
+        return _fits(self._parts, _parts(path), "**", _is_part)
 
 
 _SHELLS: Final = frozenset({"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"})
@@ -161,8 +215,9 @@ _ACTIVE: Final = re.compile(r"[;&|<>$`(){}\\\x00-\x08\x0a-\x1f\x7f]")
 
 
 def _words(command: str) -> list[str] | None:
-    """The words of a command, as a shell splits it; None if it would do more than that."""
-    if _ACTIVE.search(command):
+    """The words of a command, as a shell splits it; None if it would do more than that, or they
+    are too many to tell."""
+    if len(command) > LONGEST or _ACTIVE.search(command):
         return None
     try:
         return shlex.split(command)
@@ -184,7 +239,9 @@ def find_command(input: Any) -> str | None:
             return command
         case [[str(shell), "-c" | "-lc", str(script)]] if os.path.basename(shell) in _SHELLS:
             return script
-        case [list(words)] if words and all(isinstance(word, str) for word in words):
+        case [list(words)] if 0 < len(words) <= LONGEST and all(
+            isinstance(word, str) for word in words
+        ):
             return shlex.join(words)
     return None
 
@@ -197,7 +254,7 @@ _PATH_KEYS: Final = (
 
 def find_paths(input: Any, cwd: str) -> tuple[str, ...]:
     """Every path in a tool's input: the strings under keys that name one, at any depth. Absolute,
-    otherwise as the agent wrote them; a URL stays one."""
+    otherwise as the agent wrote them; a URL stays one. Raises `TooLarge`."""
     return tuple(dict.fromkeys(_absolute(path, cwd) for path in _named_paths(input)))
 
 
@@ -209,18 +266,27 @@ def resolve(path: str) -> str:
         return "?" + path
 
 
-def _named_paths(value: Any) -> Iterator[str]:
-    match value:
-        case dict():
-            for key, inner in value.items():
-                if key == "changes" and isinstance(inner, dict):  # codex: what changes at each path
-                    yield from inner
+def _named_paths(input: Any) -> Iterator[str]:
+    for value in _containers(input):
+        if isinstance(value, dict):
+            for key, named in value.items():
+                if key == "changes" and isinstance(named, dict):  # codex: what changes at each path
+                    yield from named
                 if str(key).lower().replace("_", "").endswith(_PATH_KEYS):
-                    yield from _strings(inner)
-                yield from _named_paths(inner)
-        case list():
-            for inner in value:
-                yield from _named_paths(inner)
+                    yield from _strings(named)
+
+
+def _containers(input: Any) -> list[dict[str, Any] | list[Any]]:
+    """Every object and array in it. Raises `TooLarge`."""
+    found = [input] if isinstance(input, dict | list) else []
+    parts = 0
+    for value in found:  # which grows meanwhile
+        parts += len(value)
+        if parts > MOST_PARTS:
+            raise TooLarge(f"the input has more than {MOST_PARTS} parts")
+        inner = value.values() if isinstance(value, dict) else value
+        found += [each for each in inner if isinstance(each, dict | list)]
+    return found
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -240,13 +306,35 @@ def _absolute(path: str, cwd: str) -> str:
     return re.sub("^//+", "/", os.path.join(cwd, os.path.expanduser(path)))
 
 
-def _path_pattern(pattern: str) -> str:
-    """A regular expression for paths that end in a slash."""
-    parts = []
-    for part in (pattern + "**" if pattern.endswith("/") else pattern).split("/"):
-        if part == "**":
-            parts.append("(?:[^/]+/)*")
-        elif part not in ("", "."):
-            plain = re.escape(part).replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
-            parts.append(plain + "/")
-    return ("/" if pattern.startswith("/") else "") + "".join(parts)
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def _is_part(pattern: str, part: str) -> bool:
+    """Whether one part of a path is what a pattern with `*` and `?` says."""
+    return _fits(pattern, part, "*", lambda wanted, given: wanted in ("?", given))
+
+
+def _fits(
+    pattern: Sequence[str], given: Sequence[str], star: str, same: Callable[[str, str], bool]
+) -> bool:
+    """Whether a sequence is what a pattern says, in which `star` stands for any number of items.
+
+    A regular expression may take for ever on what an agent makes up; this takes at the most one
+    step for each pair of items.
+    """
+    at = here = 0
+    behind, begun = -1, 0  # the last star that was met, and where what it stands for ends so far
+    while here < len(given):
+        if at < len(pattern) and pattern[at] == star:
+            behind, begun = at, here
+            at += 1
+        elif at < len(pattern) and same(pattern[at], given[here]):
+            at += 1
+            here += 1
+        elif behind >= 0:
+            begun += 1
+            at, here = behind + 1, begun
+        else:
+            return False
+    return all(rest == star for rest in pattern[at:])
