@@ -15,17 +15,14 @@ from msgspec import Struct
 from .. import __version__
 from .._errors import RemoteProtocolError
 from .._model.content import JsonObject
-from .._model.events import PermissionOpened
-from .._runtime.session import Session
 from .._runtime.turn import Turn
 from .._wire import jsonrpc as rpc
 from .._wire.json import decode as decode_json
 from .._wire.lenient import lenient
 from . import commands as c
-from .acprequests import (
+from .acpmessages import (
     VERSION,
     CancelRequest,
-    Capabilities,
     ForSession,
     Initialize,
     List,
@@ -35,9 +32,12 @@ from .acprequests import (
     SetMode,
     SetModel,
     SetOption,
+    answered,
+    call,
+    failed,
 )
+from .acpquestions import Questions
 from .acpupdates import Conversation, mode_state, model_state, option_list
-from .answers import pack
 from .commands import Refused
 from .foreign import Changes, ForeignViewer
 from .native import as_refusal
@@ -69,14 +69,6 @@ STOP_REASONS: Final = {
 """Outcomes as stop reasons; the others are errors."""
 
 
-class _Asked(Struct):
-    """A question that the client was asked: `form` if it is to fill one in."""
-
-    session: str
-    request: str
-    form: bool
-
-
 class _Attached(Struct, eq=False):
     """A session as this connection sees it."""
 
@@ -84,8 +76,6 @@ class _Attached(Struct, eq=False):
     told: Conversation
     prompts: dict[rpc.Id, Turn]
     """The client's prompts that are not answered, by its request."""
-    asked: dict[str, int]
-    """The open questions that it was asked, with our requests."""
 
 
 class AcpViewer(ForeignViewer):
@@ -93,9 +83,9 @@ class AcpViewer(ForeignViewer):
 
     def __init__(self, hub: Hub, role: Role) -> None:
         super().__init__(hub, role)
-        self._offers: Capabilities | None = None
+        self._greeted = False
         self._sessions: dict[Feed, _Attached] = {}
-        self._calls: rpc.Calls[_Asked | None] = rpc.Calls()
+        self._questions = Questions(hub)
 
     def receive(self, text: str) -> None:
         if self._ended is not None or self._closed:
@@ -111,10 +101,10 @@ class AcpViewer(ForeignViewer):
             self._refuse(None, rpc.INVALID_REQUEST, str(error))
             return
         first = isinstance(said, rpc.Request) and said.method == "initialize"
-        if self._offers is None and not first:
+        if not self._greeted and not first:
             self.end(Code.OUT_OF_ORDER, "the first message must be `initialize`")
         elif isinstance(said, rpc.Response):
-            self._take_answer(said)
+            self._questions.take(said)
         elif isinstance(said, rpc.Notification):
             self._notified(said)
         else:
@@ -132,18 +122,22 @@ class AcpViewer(ForeignViewer):
             if self.role == "viewer" and not looks:
                 raise Refused("forbidden", "a viewer only looks on")
             params = {} if request.params is None else request.params
+            left_out: list[str] = []
             try:
-                given = lenient(params, wanted, [])
+                given = lenient(params, wanted, left_out)
             except msgspec.ValidationError as error:
                 raise Refused("bad_request", f"{request.method}: wrong: {error}") from error
+            if left_out and wanted is Prompt:  # half of what a person said is not what was meant
+                raise Refused("bad_request", f"{request.method}: wrong: {', '.join(left_out)}")
             act(self, id, given)
         except Exception as error:
             self._fail(id, as_refusal(error))
 
     def _initialize(self, id: rpc.Id, params: Initialize) -> None:
-        if self._offers is not None:
+        if self._greeted:
             raise Refused("bad_request", "`initialize` was said already")
-        self._offers = params.client_capabilities
+        self._greeted = True
+        self._questions.offers = params.client_capabilities
         everything = {"image": True, "audio": True, "embeddedContext": True}
         self._answer(
             id,
@@ -185,8 +179,9 @@ class AcpViewer(ForeignViewer):
         """All that was said, and then the answer; what comes after that is news."""
         feed = self._hub.feed(params.session_id)
         told = self._attach(feed).told
-        self._ready.extend(_update(feed, each) for each in told.look(Changes(feed.log, None)))
-        self._ready.append(_answer(id, **_settings(feed), _meta=_phase(feed)))
+        updates = told.look(Changes(feed.log, None), repeat=True)
+        self._ready.extend(_update(feed, update) for update in updates)
+        self._ready.append(answered(id, **_settings(feed), _meta=_phase(feed)))
 
     def _resume(self, id: rpc.Id, params: ForSession) -> None:
         feed = self._hub.feed(params.session_id)
@@ -195,12 +190,12 @@ class AcpViewer(ForeignViewer):
 
     def _attach(self, feed: Feed) -> _Attached:
         """See a session, from its beginning. Prompts and questions that are open stay so."""
-        notices = self._offers is not None and self._offers.session is not None
+        offers = self._questions.offers.session
+        notices = offers is not None and offers.notices is not None
         known = self._sessions.get(feed)
         prompts = known.prompts if known is not None else {}
         told = Conversation(feed.log, prompts, notices=notices)
-        asked = known.asked if known is not None else {}
-        attached = self._sessions[feed] = _Attached(feed, told, prompts, asked)
+        attached = self._sessions[feed] = _Attached(feed, told, prompts)
         self.follow(feed, None, None)
         return attached
 
@@ -214,11 +209,12 @@ class AcpViewer(ForeignViewer):
 
     def _prompt(self, id: rpc.Id, params: Prompt) -> None:
         attached = self._attached(params.session_id)
+        if not params.prompt:
+            raise Refused("bad_request", "the prompt is empty")
         if id in attached.prompts:
             raise Refused("bad_request", "two requests have the same id")
         session = self._hub.session(params.session_id)
         attached.prompts[id] = session.submit(params.prompt)
-        self.follow(attached.feed, None, None)
 
     def _attached(self, session: str) -> _Attached:
         """A session that the client talks about; from then on it sees it."""
@@ -314,107 +310,33 @@ class AcpViewer(ForeignViewer):
                     self._hub.session(id).cancel()
                 self._withdraw(id, turn)
 
-    # --- questions
-
-    def _ask(self, attached: _Attached, ask: PermissionOpened) -> bytes | None:
-        """The request that puts a question to the client, if it can answer it."""
-        session = attached.feed.log.session
-        form = self._fills(ask)
-        if not form and not ask.options:
-            return None
-        number = self._calls.open(_Asked(session, ask.request, form))
-        attached.asked[ask.request] = number
-        if not form:
-            params = {
-                "sessionId": session,
-                "toolCall": attached.told.asked(ask),
-                "options": [
-                    {"optionId": option.id, "name": option.name, "kind": option.kind}
-                    for option in ask.options
-                ],
-            }
-            return _call(number, "session/request_permission", params)
-        wanted: JsonObject = {"sessionId": session, "message": ask.title}
-        if ask.form is not None:
-            wanted |= {"mode": "form", "requestedSchema": ask.form}
-        else:
-            wanted |= {"mode": "url", "url": ask.url, "elicitationId": ask.request}
-        return _call(number, "elicitation/create", wanted)
-
-    def _fills(self, ask: PermissionOpened) -> bool:
-        """Whether it is a form or a page that this client can show."""
-        offers = self._offers.elicitation if self._offers is not None else None
-        if offers is None:
-            return False
-        return (ask.form is not None and offers.form is not None) or (
-            ask.url is not None and offers.url is not None
-        )
-
-    def _take_answer(self, said: rpc.Response) -> None:
-        """An answer that no option fits, or none at all, is no yes."""
-        asked, _ = self._calls.take(said.id)
-        if asked is None:
-            return  # it was answered by somebody else meanwhile
-        feed = self._hub.feeds.get(asked.session)
-        if feed is None or asked.request not in feed.log.state.permissions:
-            return
-        session = self._hub.session(asked.session)
-        self._sessions[feed].asked.pop(asked.request, None)
-        result = said.result if isinstance(said.result, dict) else {}
-        try:
-            self._settle(session, asked, result)
-        except Exception as error:
-            as_refusal(error)  # a mistake of ours is logged
-        if asked.request in session.permissions:
-            session.dismiss(asked.request)
-
-    def _settle(self, session: Session, asked: _Asked, result: JsonObject) -> None:
-        outcome, content = result.get("outcome"), result.get("content")
-        if asked.form and result.get("action") == "accept":
-            session.fill(asked.request, content if isinstance(content, dict) else {})
-        elif asked.form and result.get("action") == "decline":
-            session.answer(asked.request, "reject_once")
-        elif isinstance(outcome, dict) and outcome.get("outcome") == "selected":
-            session.answer(asked.request, str(outcome.get("optionId")))
-
     # --- what is sent
 
     def unfollow(self, feed: Feed) -> None:
         super().unfollow(feed)
         self._sessions.pop(feed, None)
+        self._questions.forget(feed)
 
     def project(self, feed: Feed, changes: Changes) -> Iterable[bytes]:
         attached = self._sessions[feed]
         for update in attached.told.look(changes):
             yield _update(feed, update)
         if self.role == "controller":
-            yield from self._questions(attached)
+            yield from self._questions.look(feed, attached.told)
         for id, turn in list(attached.prompts.items()):
             answer = self._ended_prompt(feed, id, turn)
             if answer is not None:
                 del attached.prompts[id]
                 yield answer
 
-    def _questions(self, attached: _Attached) -> Iterable[bytes]:
-        open = attached.feed.log.state.permissions
-        for request in [request for request in attached.asked if request not in open]:
-            number = attached.asked.pop(request)
-            self._calls.replace(number, None)
-            yield _call(None, "$/cancel_request", {"requestId": number})
-        for ask in list(open.values()):
-            if ask.request not in attached.asked:
-                message = self._ask(attached, ask)
-                if message is not None:
-                    yield message
-
     def _ended_prompt(self, feed: Feed, id: rpc.Id, turn: Turn) -> bytes | None:
         """The answer to a prompt, once it is over."""
         state = feed.log.state
         if not turn.id:
             if turn._failure is not None:
-                return _error(id, rpc.INTERNAL_ERROR, str(turn._failure))
+                return failed(id, rpc.INTERNAL_ERROR, str(turn._failure))
             waits = any(entry.id == turn.entry for entry in state.queue)
-            return None if waits else _answer(id, stopReason="cancelled")
+            return None if waits else answered(id, stopReason="cancelled")
         record = state.turns.get(turn.id)
         if record is None or record.outcome is None:
             return None
@@ -423,16 +345,16 @@ class AcpViewer(ForeignViewer):
             reason = STOP_REASONS[record.outcome]
             if record.outcome == "limit" and record.stop_reason == "max_turn_requests":
                 reason = record.stop_reason
-            return _answer(id, stopReason=reason, _meta=about)
+            return answered(id, stopReason=reason, _meta=about)
         error = record.error
         message = error.message if error is not None else record.outcome
-        return _error(id, rpc.INTERNAL_ERROR, message, {**about["agentrt"], "error": error})
+        return failed(id, rpc.INTERNAL_ERROR, message, {**about["agentrt"], "error": error})
 
     def _answer(self, id: rpc.Id, **result: Any) -> None:
-        self.reply(_answer(id, **result))
+        self.reply(answered(id, **result))
 
     def _refuse(self, id: rpc.Id, code: int, message: str, data: Any = None) -> None:
-        self.reply(_error(id, code, message, data))
+        self.reply(failed(id, code, message, data))
 
     def _fail(self, id: rpc.Id, error: Refused) -> None:
         code = CODES.get(error.code, rpc.INTERNAL_ERROR)
@@ -472,17 +394,4 @@ def _phase(feed: Feed) -> JsonObject:
 
 
 def _update(feed: Feed, update: JsonObject) -> bytes:
-    return _call(None, "session/update", {"sessionId": feed.log.session, "update": update})
-
-
-def _call(id: int | None, method: str, params: JsonObject) -> bytes:
-    head: JsonObject = {"jsonrpc": "2.0"} if id is None else {"jsonrpc": "2.0", "id": id}
-    return pack(**head, method=method, params=params)
-
-
-def _answer(id: rpc.Id, **result: Any) -> bytes:
-    return pack(jsonrpc="2.0", id=id, result=result)
-
-
-def _error(id: rpc.Id, code: int, message: str, data: Any = None) -> bytes:
-    return pack(jsonrpc="2.0", id=id, error=rpc.RpcError(code, message, data))
+    return call(None, "session/update", {"sessionId": feed.log.session, "update": update})

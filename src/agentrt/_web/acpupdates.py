@@ -52,14 +52,14 @@ class Conversation:
         # What is told as a whole, as it was told; how the modes are at first is said in an answer.
         self._whole: dict[str, object] = {"modes": log.state.modes}
 
-    def look(self, changes: Changes) -> list[JsonObject]:
-        """What is to be told now."""
+    def look(self, changes: Changes, *, repeat: bool = False) -> list[JsonObject]:
+        """What is to be told now; with `repeat`, also what the client itself has said."""
         out: list[JsonObject] = []
         for item in changes.items:
             if item.type == "tool":
                 self._tool(item, out)
             elif item.type in CHUNKS:
-                self._text(item, out)
+                self._text(item, out, repeat)
         state = self._state
         self._tell("plan", state.plan, out)
         self._tell("modes", state.modes, out)
@@ -79,7 +79,7 @@ class Conversation:
         detail = {} if ask.detail is None else {"rawInput": ask.detail}
         return {"toolCallId": ask.request, "title": ask.title, "status": "pending", **detail}
 
-    def _text(self, item: Item, out: list[JsonObject]) -> None:
+    def _text(self, item: Item, out: list[JsonObject], repeat: bool) -> None:
         shown = self._texts.get(item.id)
         text = self._state.text(item.id)
         head: JsonObject = {
@@ -88,7 +88,7 @@ class Conversation:
             **_about(item),
         }
         if shown is None and item.content:
-            if not (item.type == "user" and self._sent(item.turn)):
+            if item.type != "user" or repeat or not self._sent(item.turn):
                 out += [{**head, "content": block} for block in item.content]
         if len(text) > (shown or 0):
             out.append({**head, "content": Text(text[shown or 0 :])})

@@ -7,10 +7,10 @@ client gets the chunks of one turn; they are made in `aichunks`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from .._errors import RemoteProtocolError
 from .._model.content import Audio, Block, Image, JsonObject, Resource, ResourceLink, Text
@@ -43,8 +43,9 @@ class Answer(Struct):
 class Body(Struct):
     """What an application may put into the `body` of its requests; the rest of it is its own.
 
-    - `agent`, `cwd`, `title`, `model`, `mode`, `tools`: of the session that the first message
-      opens.
+    - `agent`, `cwd`, `title`, `model`, `mode`: of the session that the first message opens.
+    - `tools`: those that the application runs; sessions get them when they are opened.
+    - `client`: a random word that the page keeps, so that its tools are its own after a reload.
     - `when`: what to do with a message while a turn runs.
     - `abort`: what the client's Stop does: `cancel` the turn, or only `detach` from it.
     - `answers`: by approval id.
@@ -56,6 +57,7 @@ class Body(Struct):
     model: str | None = None
     mode: str | None = None
     tools: list[ToolOffer] = []
+    client: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     when: Literal["reject", "queue", "interrupt"] = "reject"
     abort: Literal["cancel", "detach"] = "cancel"
     answers: dict[str, Answer] = {}
@@ -117,6 +119,8 @@ class AiViewer(ForeignViewer):
     def __init__(self, hub: Hub, role: Role) -> None:
         super().__init__(hub, role)
         self._streams: dict[str, _Stream] = {}
+        self._tools: dict[str, ToolOffer] = {}
+        self._known = False
 
     def receive(self, text: str) -> None:
         if self._ended is not None or self._closed:
@@ -133,6 +137,8 @@ class AiViewer(ForeignViewer):
         try:
             if request.request_id in self._streams:
                 raise Refused("bad_request", "two requests have the same id")
+            if self.role == "controller":
+                self._introduce(request.body)
             if isinstance(request, Resume):
                 self._resume(request)
             elif self.role == "viewer":
@@ -159,6 +165,15 @@ class AiViewer(ForeignViewer):
 
     # --- chats
 
+    def _introduce(self, body: Body) -> None:
+        """Who it is, and what it runs: all chats of a connection share their tools."""
+        if body.client is not None and not self._known:
+            self._known = True
+            self.client = self._client = self._hub.recognise(self, f"ai:{body.client}")
+        if any(self._tools.get(tool.name) != tool for tool in body.tools):
+            self._tools |= {tool.name: tool for tool in body.tools}
+            self._client.offer(list(self._tools.values()))
+
     def _chat(self, id: str) -> Feed | None:
         """The session that a chat is; one may be known by its own id as well."""
         return self._hub.feeds.get(self._hub.chats.get(id) or id)
@@ -182,8 +197,6 @@ class AiViewer(ForeignViewer):
         chats = self._hub.chats
         if request.id in chats:
             raise Refused("busy", "the session of this chat is just being opened")
-        if body.tools:
-            self._client.offer(body.tools)
         command = c.NewSession(
             id=request.request_id,
             op="new",

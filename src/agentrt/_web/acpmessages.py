@@ -1,4 +1,4 @@
-"""What an ACP client says, as far as it is read: unknown fields are somebody else's business."""
+"""ACP's messages: what a client says, as far as it is read, and how the server's are written."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from .._model.content import Block, JsonObject
+from .._wire import jsonrpc as rpc
+from .answers import pack
 from .commands import Name
 
 VERSION: Final = 1
@@ -78,5 +80,15 @@ class CancelRequest(Struct, rename="camel"):
     request_id: int | str | None = None
 
 
-class Nothing(Struct):
-    """Parameters that do not matter."""
+def call(id: int | None, method: str, params: JsonObject) -> bytes:
+    """A request, or a notification if it has no id."""
+    head: JsonObject = {"jsonrpc": "2.0"} if id is None else {"jsonrpc": "2.0", "id": id}
+    return pack(**head, method=method, params=params)
+
+
+def answered(id: rpc.Id, **result: Any) -> bytes:
+    return pack(jsonrpc="2.0", id=id, result=result)
+
+
+def failed(id: rpc.Id, code: int, message: str, data: Any = None) -> bytes:
+    return pack(jsonrpc="2.0", id=id, error=rpc.RpcError(code, message, data))

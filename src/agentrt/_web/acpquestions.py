@@ -1,0 +1,104 @@
+"""The questions of sessions, put to an ACP client as requests of ours, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from .._model.content import JsonObject
+from .._model.events import PermissionOpened
+from .._runtime.session import Session
+from .._wire import jsonrpc as rpc
+from .acpmessages import Capabilities, call
+from .acpupdates import Conversation
+from .native import as_refusal
+
+if TYPE_CHECKING:
+    from .feed import Feed
+    from .hub import Hub
+
+
+class _Asked(Struct, frozen=True):
+    """A question that the client was asked: `form` if it is to fill one in."""
+
+    feed: Feed
+    request: str
+    form: bool
+
+
+class Questions:
+    """What one client is asked, in all its sessions."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.offers = Capabilities()
+        """What the client can do."""
+        self._hub = hub
+        self._calls: rpc.Calls[_Asked | None] = rpc.Calls()
+        self._open: dict[Feed, dict[str, int]] = {}  # the questions, with our requests
+
+    def look(self, feed: Feed, told: Conversation) -> Iterable[bytes]:
+        """Withdraw what somebody else has answered, and ask what is new."""
+        asked = self._open.setdefault(feed, {})
+        open = feed.log.state.permissions
+        for request in asked.keys() - open.keys():
+            number = asked.pop(request)
+            self._calls.replace(number, None)
+            yield call(None, "$/cancel_request", {"requestId": number})
+        for ask in open.values():
+            if ask.request not in asked and (ask.options or self._fills(ask)):
+                yield self._ask(feed, told, ask)
+
+    def forget(self, feed: Feed) -> None:
+        self._open.pop(feed, None)
+
+    def take(self, said: rpc.Response) -> None:
+        """Take the client's answer. One that no option fits, or none at all, is no yes."""
+        asked, _ = self._calls.take(said.id)
+        if asked is None or asked.request not in asked.feed.log.state.permissions:
+            return  # it was answered by somebody else meanwhile
+        self._open[asked.feed].pop(asked.request)
+        session = self._hub.session(asked.feed.log.session)
+        try:
+            _settle(session, asked, said.result if isinstance(said.result, dict) else {})
+        except Exception as error:
+            as_refusal(error)  # a mistake of ours is logged
+        if asked.request in session.permissions:
+            session.dismiss(asked.request)
+
+    def _ask(self, feed: Feed, told: Conversation, ask: PermissionOpened) -> bytes:
+        session, form = feed.log.session, self._fills(ask)
+        number = self._open[feed][ask.request] = self._calls.open(_Asked(feed, ask.request, form))
+        if not form:
+            options = [
+                {"optionId": option.id, "name": option.name, "kind": option.kind}
+                for option in ask.options
+            ]
+            about = {"sessionId": session, "toolCall": told.asked(ask), "options": options}
+            return call(number, "session/request_permission", about)
+        wanted: JsonObject = {"sessionId": session, "message": ask.title}
+        if ask.form is not None:
+            wanted |= {"mode": "form", "requestedSchema": ask.form}
+        else:
+            wanted |= {"mode": "url", "url": ask.url, "elicitationId": ask.request}
+        return call(number, "elicitation/create", wanted)
+
+    def _fills(self, ask: PermissionOpened) -> bool:
+        """Whether it is a form or a page that this client can show."""
+        offers = self.offers.elicitation
+        if offers is None:
+            return False
+        return (ask.form is not None and offers.form is not None) or (
+            ask.url is not None and offers.url is not None
+        )
+
+
+def _settle(session: Session, asked: _Asked, result: JsonObject) -> None:
+    outcome, content = result.get("outcome"), result.get("content")
+    if asked.form and result.get("action") == "accept":
+        session.fill(asked.request, content if isinstance(content, dict) else {})
+    elif asked.form and result.get("action") == "decline":
+        session.answer(asked.request, "reject_once")
+    elif isinstance(outcome, dict) and outcome.get("outcome") == "selected":
+        session.answer(asked.request, str(outcome.get("optionId")))
