@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import signal
+import termios
 import time
 
 import psutil
 import pytest
-from program import FAST_DEMO, Program, odd
+from program import FAST_DEMO, PATIENCE, Program, odd
 from screen import (
     ALT_ENTER,
     ALT_UP,
@@ -283,3 +284,34 @@ def test_prompts_typed_before_the_agent_is_ready_wait_for_it(program: Program) -
         it.type("read notes.txt:2\r")
         it.until("^  second line$", READY)
         leave(it)
+
+
+@pytest.mark.parametrize("mistake", ["story.Story.prompt", "interface.Interface._prefix"])
+def test_an_error_of_ours_leaves_the_terminal_as_it_was(program: Program, mistake: str) -> None:
+    """Whether it is made on Trio's side or in the terminal's thread."""
+    folder = program.folder.parent / "broken"
+    folder.mkdir()
+    module, _, name = mistake.partition(".")
+    (folder / "sitecustomize.py").write_text(
+        f"from agentrt._terminal.screen import {module}\n"
+        f"def broken(self, *args): raise RuntimeError('a mistake of ours')\n"
+        f"{module}.{name} = broken\n"
+    )
+    program.env["PYTHONPATH"] = str(folder)
+    with on_screen(program, *FAST_DEMO) as it:
+        it.type("hello\r")
+        assert it.ended() == 1
+        assert it.is_restored()
+    assert "RuntimeError: a mistake of ours" in it.everything
+    assert it.everything.count("Traceback") == 1
+
+
+def test_a_terminal_that_takes_nothing_does_not_keep_it_from_ending(program: Program) -> None:
+    with talking(program) as it:
+        it.enter("/flood 1000000")
+        it.until("line 1")
+        agents = psutil.Process(it.process.pid).children(recursive=True)
+        it.process.send_signal(signal.SIGTERM)  # and nobody reads on
+        assert it.process.wait(PATIENCE) == 143
+        assert termios.tcgetattr(it.master) == it.settings
+    assert psutil.wait_procs(agents, timeout=PATIENCE)[1] == []

@@ -16,7 +16,7 @@ from ..._runtime.scopes import bare_errors
 from ..._runtime.session import Session
 from ..asking import Asker
 from ..commands import COMMANDS, agent_commands
-from ..console import quoted
+from ..console import PARTING, quoted
 from ..conversation import HISTORY, TWICE, Conversation
 from ..setup import Setup
 from ..signals import ending_signals
@@ -55,7 +55,8 @@ async def converse(setup: Setup, *, colour: bool) -> int:
                 nursery.start_soon(repl.draw)
                 status = await repl.run(setup)
                 nursery.cancel_scope.cancel(reason="left")
-            await screen.paint(repl.page.take(), Live())
+            with trio.move_on_after(PARTING):
+                await screen.paint(repl.page.take(), Live())
     return status
 
 

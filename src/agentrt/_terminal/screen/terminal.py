@@ -82,7 +82,10 @@ class Screen:
         """Have a function of the interface called, in its thread."""
         loop, context = self._loop, self._app.context
         if loop is not None and context is not None and not self.gone.is_set():
-            loop.call_soon_threadsafe(context.copy().run, partial(function, *args))
+            try:
+                loop.call_soon_threadsafe(context.copy().run, partial(function, *args))
+            except RuntimeError:
+                pass  # the loop has just been closed
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[None]:
@@ -295,6 +298,7 @@ def restore(saved: list[Any]) -> None:
     try:
         if termios.tcgetattr(0) != saved:
             termios.tcsetattr(0, termios.TCSANOW, saved)
-            os.write(1, _RESET)
+            if select.select([], [1], [], 0)[1]:  # a terminal that takes nothing must not hold us
+                os.write(1, _RESET)
     except (OSError, termios.error):
         pass  # it is gone

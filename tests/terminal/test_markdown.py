@@ -1,0 +1,104 @@
+"""The agent's Markdown as text of a terminal: cut into blocks, rendered once, nothing lost."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrt._terminal.screen.markdown import PIECE, Blocks, Renderer
+
+LINES = st.sampled_from(
+    [
+        "",
+        "a",
+        "b b",
+        "- x",
+        "  - y",
+        "  z",
+        "1. n",
+        "```",
+        "```py",
+        "~~~~",
+        "    c",
+        "> q",
+        "| t |",
+        "# h",
+    ]
+)
+TEXTS = st.lists(LINES, max_size=30).map("\n".join)
+LOOK = re.compile(r"\x1b\[[0-9;]*m")
+
+plain = Renderer(colour=False)
+
+
+def blocks(pieces: list[str]) -> list[tuple[str, bool]]:
+    cut = Blocks()
+    found = [block for piece in pieces for block in cut.feed(piece)]
+    return found + cut.end()
+
+
+def shown(text: str, *, width: int = 80) -> str:
+    out = ""
+    for block, apart in blocks([text]):
+        out += ("\n" if apart and out else "") + LOOK.sub("", plain(block, width))
+    return out
+
+
+@given(TEXTS, st.integers(1, 7))
+@settings(deadline=None)
+def test_blocks_do_not_depend_on_how_the_text_comes(text: str, size: int) -> None:
+    pieces = [text[start : start + size] for start in range(0, len(text), size)]
+    assert blocks(pieces) == blocks([text])
+
+
+@given(TEXTS)
+@settings(deadline=None)
+def test_blocks_hold_every_line_in_order(text: str) -> None:
+    lines = [line for block, _ in blocks([text]) for line in block.split("\n") if line.strip()]
+    assert lines == [line for line in text.split("\n") if line.strip()]
+
+
+@given(st.text(max_size=200))
+@settings(deadline=None)
+def test_no_text_has_power_over_the_terminal_or_raises(text: str) -> None:
+    told = shown(text)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", told)
+
+
+@given(st.text(alphabet="abc <>&;#!()/:.\n", max_size=80))
+@settings(deadline=None)
+def test_every_letter_is_shown(text: str) -> None:
+    told = shown(text, width=10_000)
+    assert sorted(re.findall("[abc]", told)) == sorted(re.findall("[abc]", text))
+
+
+@pytest.mark.parametrize(
+    ("markdown", "wanted"),
+    [
+        ("one\ntwo", "one\ntwo\n"),
+        ("one\n\ntwo", "one\n\ntwo\n"),
+        ("# Big\ntext", "Big\n\ntext\n"),
+        ("- a\n- b\n  more\n  - deep\n\nend", " • a\n • b\n   more\n    • deep\n\nend\n"),
+        ("3. c\n4. d", " 3 c\n 4 d\n"),
+        ("```py\nx = 1\n\n\ny\n```\nend", "  x = 1\n\n\n  y\nend\n"),
+        ("List<int> & <b>x</b> &amp; y", "List<int> & <b>x</b> &amp; y\n"),
+        ("![alt](http://x)", "!alt (http://x)\n"),
+        ("[ok](javascript:alert)", "[ok](javascript:alert)\n"),
+        ("**b** `c` ~~d~~", "b c d\n"),
+        ("[r]: http://x", "[r]: http://x\n"),
+    ],
+)
+def test_what_is_shown(markdown: str, wanted: str) -> None:
+    assert shown(markdown) == wanted
+
+
+def test_a_long_block_goes_in_pieces_and_stays_code() -> None:
+    code = "\n".join(f"line_{n} = 1" for n in range(3 * PIECE))
+    cut = Blocks()
+    early = cut.feed(f"```python\n{code}\n")
+    assert len(early) >= 3
+    assert not any(apart for _, apart in early[1:])
+    assert shown(f"```python\n{code}\n```") == "".join(f"  {line}\n" for line in code.split("\n"))
