@@ -67,7 +67,6 @@ class Client:
         calls: dict[str, dict[str, Any]] = {}
         for update in self.updates():
             if update["sessionUpdate"] == "tool_call":
-                assert update["toolCallId"] not in calls
                 calls[update["toolCallId"]] = {}
             if update["sessionUpdate"] in ("tool_call", "tool_call_update"):
                 calls[update["toolCallId"]] |= update

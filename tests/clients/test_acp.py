@@ -162,6 +162,21 @@ async def test_a_client_that_is_cut_off_loads_the_session_and_sees_all_of_the_tu
         assert await again.say(session, "hello") == "end_turn"
 
 
+async def test_a_session_that_is_loaded_again_repeats_the_client_s_own_words() -> None:
+    async with clients_at_work() as (site, _, gate):
+        one = await site.open("one")
+        session = await one.new()
+        prompting = await one.prompt(session, "work")
+        await one.until_tool("in_progress")
+        assert not one.updates("user_message_chunk")
+        await one.request("session/load", sessionId=session, cwd="/", mcpServers=[])
+        assert one.text("user_message_chunk") == "work"
+        gate.set()
+        assert (await one.led.result(prompting))["stopReason"] == "end_turn"
+        error = await one.refused("session/prompt", sessionId=session, prompt=[])
+        assert error["code"] == -32602
+
+
 async def test_a_resumed_session_repeats_nothing() -> None:
     async with clients() as (site, _):
         one, two = await site.open("one"), await site.open("two")

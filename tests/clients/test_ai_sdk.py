@@ -301,6 +301,20 @@ async def test_the_tool_of_an_application_that_has_gone_fails_and_the_turn_ends(
         assert {state for _, state in other.tools()} == {"output-error"}
 
 
+async def test_after_a_reload_the_application_s_tools_are_its_own_again() -> None:
+    async with tabs(permissions=allow_all) as (site, _):
+        body = {"tools": [RECORD], "client": "a word that the page keeps"}
+        chat = await site.open("one", body=body)
+        await chat.say("hello")
+        await chat.do("cut")
+        again = await site.open("two", tools={"record": 7}, body=body)
+        await again.do("resume")
+        await again.start("send", text="/tool record {}")
+        await again.led.until(lambda: "The tool `record` completed" in chat_text(again))
+        await again.until("ready")
+        assert [called["called"] for called in again.led.heard("called")] == ["two"]
+
+
 @pytest.mark.parametrize(
     ("command", "reason"),
     [("/refuse", "content-filter"), ("/limit tokens", "length"), ("/markdown", "stop")],

@@ -177,6 +177,12 @@ async def test_acp_the_first_message_must_be_initialize() -> None:
         ('{"id": 2, "method": "no/such"}', 2, -32601),
         ('{"id": 2, "method": "session/prompt", "params": {}}', 2, -32602),
         ('{"id": 2, "method": "session/prompt", "params": 7}', 2, -32602),
+        (
+            '{"id": 2, "method": "session/prompt",'
+            ' "params": {"sessionId": "x", "prompt": [{"type": "new kind"}]}}',
+            2,
+            -32602,
+        ),
         ('{"id": 2, "method": "session/load", "params": {"sessionId": "x"}}', 2, -32002),
         ('{"id": "two", "method": "session/new", "params": null}', "two", -32602),
     ],
