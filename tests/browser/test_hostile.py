@@ -148,7 +148,8 @@ def test_a_question_shows_every_character_of_what_it_is_about(hostile: Page) -> 
 @pytest.mark.parametrize("what", ["files", "ansi"])
 def test_what_a_tool_shows_is_only_shown(hostile: Page, what: str) -> None:
     ask(hostile, f"show {what}\nsay the end")
-    expect(hostile.locator(".transcript")).to_contain_text("the end")
+    expect(hostile.locator("article.text")).to_contain_text("the end")  # and not the prompt
+    phase(hostile, "ready")
     hostile.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     expect(card(hostile, what).locator(".body")).to_contain_text("<img src=x")
 
