@@ -31,8 +31,8 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     denied_is_cancelled: bool = False
     """It ends a turn as `cancelled` when a permission was merely denied."""
     auth_method: str | None = None
-    """The id of the method by which to log in when the agent wants that, if it has one that needs no
-    person. Without it the start fails, and the error names the methods that there are."""
+    """The id of the method by which to log in where the agent wants that, if it has one that needs
+    nobody. Without it the start fails, and the error names the methods that there are."""
     mode: str | None = None
     """The mode to start in, where the agent's own default never asks for permission."""
 
