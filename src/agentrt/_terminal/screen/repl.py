@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from typing import Final
 
 import trio
 
-from ... import __version__
 from ..._errors import AgentrtError
-from ..._model.content import plain_text
-from ..._model.events import CommandsChanged, Event, Item, ModesChanged, TurnEnded, TurnStarted
+from ..._model.events import CommandsChanged, Event, ModesChanged, TurnEnded, TurnStarted
 from ..._runtime.scopes import bare_errors
 from ..._runtime.session import Session
 from ..asking import Asker
 from ..commands import COMMANDS, agent_commands
 from ..console import PARTING, quoted
-from ..conversation import HISTORY, TWICE, Conversation
+from ..conversation import TWICE, Conversation
 from ..setup import Setup
 from ..signals import ending_signals
 from ..text import one_line, plain
-from ..transcript import tool_title
 from .asking import OnScreen, kept_answer
 from .completion import Words
 from .editor import edit
+from .frame import last_lines, queue_lines
+from .greeting import greet
 from .history import open_history
 from .interface import Interface, Live
 from .shell import Shell
 from .status import status_line
 from .story import Page, Story
-from .style import Fragments, Painter
+from .style import Painter
 from .terminal import Screen, open_screen
 
 FRAME: Final = 0.03
@@ -110,40 +108,8 @@ class ScreenRepl(Conversation):
 
     def opened(self, session: Session, nursery: trio.Nursery) -> None:
         self._asker = Asker(session, OnScreen(self.screen, self.interface, self._story))
-        agent = session.agent
-        name = f"{one_line(agent.name)} {one_line(agent.version or '')}".strip()
-        home = os.path.expanduser("~")
-        folder = os.path.abspath(self.setup.cwd)
-        if folder == home or folder.startswith(home + "/"):
-            folder = "~" + folder[len(home) :]
-        self.page.line(
-            ("bold", f"agentrt {__version__}"),
-            ("dim", " · "),
-            ("you", name),
-            ("dim", f" · {one_line(folder, max(20, self._width() - len(name) - 24))}"),
-            kind="head",
-        )
-        self.page.line(
-            ("dim", "/help says what can be typed · ctrl-c stops the agent · ctrl-d leaves"),
-            kind="head",
-        )
-        if self.setup.note:
-            self.page.line(("warn", self.setup.note), kind="head")
-        self._show_history(session.snapshot().items)
+        greet(self._story, session, self.setup, self._width())
         self._learn_words(session)
-
-    def _show_history(self, items: list[Item]) -> None:
-        """The end of the conversation that is gone on with."""
-        told = [item for item in items if item.replay and item.parent is None]
-        if len(told) > HISTORY:
-            self.page.line(("dim", f"… {len(told) - HISTORY} more before this"), kind="head")
-        for item in told[-HISTORY:]:
-            if item.type == "user":
-                self._story.prompt(plain_text(item.content))
-            elif item.type == "tool":
-                self.page.line(("good", "✓ "), ("dim", tool_title(item)), kind="card")
-            elif item.type == "text":
-                self._story.answer(item.text or plain_text(item.content))
 
     def _learn_words(self, session: Session) -> None:
         """What can be completed now."""
@@ -224,8 +190,8 @@ class ScreenRepl(Conversation):
         if self._shell is not None:
             words = one_line(self._shell.command, size.columns - 30)
             above += [("busy", "$ "), ("", words), ("dim", "   ctrl-c ends it\n")]
-        above += self._queue_lines(size.columns)
-        above = _last(above, size.lines - 8, size.columns)
+        above += queue_lines(self.held, self.waiting, size.columns)
+        above = last_lines(above, size.lines - 8, size.columns)
         running = self.phase not in ("idle", "dead", "closed")
         agent = self.session.agent.name if self.session is not None else self.setup.agent.name
         snapshot = self.session.snapshot() if self.session is not None else None
@@ -252,16 +218,6 @@ class ScreenRepl(Conversation):
         if self._asker is not None and self._asker.asking:
             return "ctrl-d rejects · ctrl-c stops the agent"
         return "esc stops it" if self.phase == "running" else ""
-
-    def _queue_lines(self, width: int) -> Fragments:
-        shown: Fragments = []
-        for typed in (*self.held, *self.waiting):
-            shown += [("you", "⏎ "), ("dim", f"{one_line(typed.text, max(10, width - 4))}\n")]
-        if self.held:
-            shown.append(("dim", "  held back; Enter goes on with them, alt-up takes one back\n"))
-        elif self.waiting:
-            shown.append(("dim", "  sent when it is done; alt-up takes it back\n"))
-        return shown
 
     # --- keys
 
@@ -391,17 +347,3 @@ class ScreenRepl(Conversation):
 
 def _own_commands() -> list[tuple[str, str]]:
     return [(f"/{c.name}", c.description) for c in COMMANDS.values()]
-
-
-def _last(fragments: Fragments, rows: int, width: int) -> Fragments:
-    """The end of it that fits into so many rows, broken into lines at newlines only."""
-    left = max(1, rows)
-    kept: Fragments = []
-    column = 0
-    for look, text in reversed(fragments):
-        left -= text.count("\n") + (column + len(text)) // max(1, width)
-        column = 0 if "\n" in text else column + len(text)
-        if left < 0:
-            break
-        kept.append((look, text))
-    return kept[::-1]

@@ -129,11 +129,6 @@ class Story:
         if seen is not None:
             seen(event)
 
-    def item(self, id: str | None) -> Item | None:
-        """A tool call, as it is now."""
-        card = self.cards.get(id) if id is not None else None
-        return card.item if card is not None else None
-
     # --- what is drawn
 
     def live(self, now: float) -> Fragments:

@@ -1,0 +1,55 @@
+"""What is shown when a session has been opened: with whom, where, and what was said before."""
+
+from __future__ import annotations
+
+import os
+
+from ... import __version__
+from ..._model.content import plain_text
+from ..._model.events import Item
+from ..._runtime.session import Session
+from ..conversation import HISTORY
+from ..setup import Setup
+from ..text import one_line
+from ..transcript import tool_title
+from .story import Story
+
+
+def greet(story: Story, session: Session, setup: Setup, width: int) -> None:
+    """Show it."""
+    page, agent = story.page, session.agent
+    name = f"{one_line(agent.name)} {one_line(agent.version or '')}".strip()
+    folder = one_line(_short(setup.cwd), max(20, width - len(name) - 24))
+    page.line(
+        ("bold", f"agentrt {__version__}"),
+        ("dim", " · "),
+        ("you", name),
+        ("dim", f" · {folder}"),
+        kind="head",
+    )
+    keys = "/help says what can be typed · ctrl-c stops the agent · ctrl-d leaves"
+    page.line(("dim", keys), kind="head")
+    if setup.note:
+        page.line(("warn", setup.note), kind="head")
+    _tell_history(story, session.snapshot().items)
+
+
+def _short(folder: str) -> str:
+    path, home = os.path.abspath(folder), os.path.expanduser("~")
+    if path == home or path.startswith(home + "/"):
+        return "~" + path[len(home) :]
+    return path
+
+
+def _tell_history(story: Story, items: list[Item]) -> None:
+    """The end of the conversation that is gone on with."""
+    told = [item for item in items if item.replay and item.parent is None]
+    if len(told) > HISTORY:
+        story.page.line(("dim", f"… {len(told) - HISTORY} more before this"), kind="head")
+    for item in told[-HISTORY:]:
+        if item.type == "user":
+            story.prompt(plain_text(item.content))
+        elif item.type == "tool":
+            story.page.line(("good", "✓ "), ("dim", tool_title(item)), kind="card")
+        elif item.type == "text":
+            story.answer(item.text or plain_text(item.content))
