@@ -6,6 +6,9 @@ import { html, memo, Still } from "./html.js";
 import { anchor, code, Growing } from "./markdown.js";
 import { dataUrl, oneLine, running } from "./safe.js";
 
+/** Characters of a text that is complete, above which nobody wants it laid out. */
+const LARGE = 200_000;
+
 /** Characters of a terminal's output, from its end, that are shown. */
 const TERMINAL = 40_000;
 
@@ -41,6 +44,7 @@ export const BlockView = memo(
   ({ block, verbatim }) => {
     switch (block.type) {
       case "text":
+        if (block.text.length > LARGE) return code(block.text);
         return verbatim
           ? html`<p class="verbatim" dir="auto">${running(block.text)}</p>`
           : html`<${Markdown} text=${block.text} over=${true} />`;

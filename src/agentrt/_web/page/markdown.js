@@ -168,6 +168,13 @@ function parts(text) {
   return out;
 }
 
+/** @type {(text: string) => Handler} */
+const copy = (text) => async ({ currentTarget }) => {
+  await navigator.clipboard.writeText(text); // where the connection is no secret, there is none
+  currentTarget.classList.add("done");
+  setTimeout(() => currentTarget.classList.remove("done"), 1500);
+};
+
 /**
  * @param {string} text
  * @param {string} [language]
@@ -178,7 +185,7 @@ export function code(text, language, key) {
   return html`<figure class="code" key=${key ?? "code"}>
     <figcaption>
       <span>${running(language || "code")}</span>
-      <button type="button" class="quiet" onClick=${() => navigator.clipboard.writeText(text)}>Copy</button>
+      <button type="button" class="quiet" onClick=${copy(text)}>Copy</button>
     </figcaption>
     <pre tabindex="0"><code>${parts(text)}</code></pre>
     ${left > 0 && html`<p class="hint">${left} more characters are not shown; “Copy” takes all.</p>`}
