@@ -17,7 +17,7 @@ import agentrt
 
 from .lab import Lab
 from .modelserver.scripts import Pause, Script, Shell, Text, prompt_for
-from .story import GATE, GONE, agent_of, open_gate, running
+from .story import GATE, GONE, agent_of, open_gate, running, until
 
 pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
 
@@ -154,10 +154,10 @@ async def test_a_shell_that_was_stopped_owes_nothing(lab: Lab) -> None:
         async with opening as query:
             async for event in query:
                 if isinstance(event, agentrt.TurnEnded):
-                    assert running(lab, "sleep 297")
+                    await until(lambda: running(lab, "sleep 297"))
                     [task] = query.session.tasks
                     await query.session.stop_task(task)
-    assert not running(lab, "sleep 297")
+        await until(lambda: not running(lab, "sleep 297"))
     assert query.session.tasks[task].status == "cancelled"
 
 
