@@ -64,7 +64,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "agentrt", "--agent", "demo", "--model", "instant"]
         terminal = Terminal(command, folder)
-        terminal.until("ready".encode())
+        terminal.until(b"ready")
         begun = time.monotonic()
         terminal.type(f"/flood {lines}\r")
         terminal.until(b"line 1\r")

@@ -175,7 +175,8 @@ def _cut(lines: list[str], most: int, paint: Painter, *, end: bool) -> list[str]
     left = len(lines) - most
     if left <= 0:
         return lines
-    more = paint(("dim", f"  │ … {left} more lines, ctrl-o shows them"))
+    what = "1 more line, ctrl-o shows it" if left == 1 else f"{left} more lines, ctrl-o shows them"
+    more = paint(("dim", f"  │ … {what}"))
     if end:
         return [more, *lines[-most:]]
     return [*lines[:most], more]

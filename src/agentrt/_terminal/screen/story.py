@@ -15,7 +15,6 @@ from ..._model.content import plain_text
 from ..._model.events import (
     TERMINAL,
     Event,
-    Item,
     ItemClosed,
     ItemDelta,
     ItemOpened,
