@@ -15,11 +15,23 @@ import trio
 from msgspec.structs import replace
 
 import agentrt
+from agentrt._agents import Quirks
 from agentrt._model.driver import TurnFinished
 from claude.rig import INIT, Rig, only, result, state
 
 from .bad_agent import Agent, Message, Tools
-from .kit import PATIENT, SHORT, Marks, bad_session, notices, outcomes, until, works
+from .kit import (
+    BOUND,
+    PATIENT,
+    SHORT,
+    Marks,
+    bad_agent,
+    bad_session,
+    notices,
+    outcomes,
+    until,
+    works,
+)
 
 LOADS = {"loadSession": True}
 
@@ -394,11 +406,14 @@ async def test_f60_a_login_that_never_ends_is_a_start_error() -> None:
     def other(agent: Agent, message: Message) -> None:
         agent.mark(message["method"])  # and no answer
 
+    agent = bad_agent(initialize=initialize, new_session=new_session, other=other)
+    agent = replace(agent, quirks=Quirks(auth_method="key"))
     limits = replace(SHORT, handshake=0.5)
-    with pytest.raises(agentrt.AgentStartError, match=r"(?s)not ready.*authenticate"):
-        async with bad_session(
-            initialize=initialize, new_session=new_session, other=other, limits=limits
-        ):
+    with (
+        trio.fail_after(BOUND),
+        pytest.raises(agentrt.AgentStartError, match=r"(?s)not ready.*authenticate"),
+    ):
+        async with agentrt.open_session(agent, limits=limits):
             pass
 
 
