@@ -49,7 +49,8 @@ export const ToolCard = memo(
     const status = item.status ?? "running";
     const content = tool.content ?? [];
     const hasDiff = content.some(({ type }) => type === "diff");
-    const shown = open ?? (hasDiff || !isOver(item) || status === "failed");
+    // While it waits for an answer, the question shows what it is about.
+    const shown = open ?? (status !== "waiting" && (hasDiff || !isOver(item) || status === "failed"));
     const kind = /** @type {any} */ (KINDS.includes(tool.kind ?? "") ? tool.kind : "other");
     const took = times && (times.closed ?? now) - times.opened;
     const silent = !isOver(item) && status === "running" && times && now - times.heard >= SILENT;
