@@ -207,3 +207,16 @@ def test_a_path_is_shown_as_seen_from_the_session(
     call: Call, path: str, folder: str, shown: str
 ) -> None:
     assert call("format", "within", path, folder) == shown
+
+
+@pytest.mark.parametrize(
+    ("uri", "name"),
+    [
+        ("file:///a/b%20c.md", "b c.md"),
+        ("attachment:notes.txt", "notes.txt"),
+        ("demo://note", "note"),
+        ("100%", "100%"),
+    ],
+)
+def test_a_file_is_called_by_the_end_of_its_address(call: Call, uri: str, name: str) -> None:
+    assert call("format", "fileName", uri) == name

@@ -87,7 +87,7 @@ export async function send(type, fields) {
 /** @param {object} fields */
 const ofSession = (fields) => ({ session: ui().session, ...fields });
 
-/** @param {w.Block[]} content @param {"queue" | "interrupt" | "steer"} when */
+/** @param {w.Block[]} content @param {"queue" | "interrupt"} when */
 export const prompt = (content, when) => send("prompt", ofSession({ content, when }));
 
 export function stop() {

@@ -68,6 +68,7 @@ function Tasks({ tasks, off }) {
 function Queue({ waiting, paused, off }) {
   /** @param {w.QueueEntry} entry */
   const edit = (entry) => {
+    if (field()?.value.trim() && !ui().editing) return say("Send what you have written first, or clear it.");
     if (entry.content.some(({ type }) => type !== "text")) say("Its files will be left out when you save it.");
     setDraft(wordsOf(entry.content));
     setUi({ editing: entry.id });

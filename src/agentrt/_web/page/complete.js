@@ -1,6 +1,6 @@
 // What is offered while one writes: the agent's commands behind `/`, files behind `@`.
 
-import { within } from "./format.js";
+import { decoded, within } from "./format.js";
 import { html, instead } from "./html.js";
 import { oneLine } from "./safe.js";
 import { field, model, setUi, ui } from "./store.js";
@@ -61,15 +61,6 @@ function files(seat, part) {
     .filter((path) => path.toLowerCase().includes(part) && !/\s/.test(path))
     .slice(0, OPTIONS)
     .map((path) => ({ insert: `@${path} `, label: oneLine(path, 100), about: "" }));
-}
-
-/** @type {(text: string) => string} */
-function decoded(text) {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
 }
 
 /** @param {Completion} completion @param {number} at */

@@ -16,11 +16,11 @@ export function setDraft(text) {
 }
 
 /** @type {(text: string, cwd: string) => w.Block[]} the blocks of a prompt: `@file` is a link */
-export function blocksOf(text, cwd) {
+function blocksOf(text, cwd) {
   /** @type {w.Block[]} */
   const blocks = text.trim() ? [{ type: "text", text }] : [];
   for (const [, path = ""] of text.matchAll(/(?:^|\s)@([^\s@]*[^\s@.,:;!?)])/g)) {
-    if (!/[./]/.test(path)) continue; // a person, and no file
+    if (!/^\.{0,2}\/|\.[a-z]\w*$/i.test(path)) continue; // a person or a package, and no file
     const whole = path.startsWith("/") ? path : `${cwd.replace(/\/$/, "")}/${path}`;
     const uri = `file://${whole.split("/").map(encodeURIComponent).join("/")}`;
     blocks.push({ type: "resource_link", uri, name: path });
@@ -28,7 +28,7 @@ export function blocksOf(text, cwd) {
   return blocks;
 }
 
-/** @param {"queue" | "interrupt" | "steer"} when */
+/** @param {"queue" | "interrupt"} when */
 async function submit(when) {
   const text = field()?.value ?? "";
   const cwd = model().sessions.find(({ session }) => session === ui().session)?.cwd ?? "/";

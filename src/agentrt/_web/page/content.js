@@ -1,7 +1,7 @@
 // Content blocks: text, pictures, sound, files.
 
 import { pieces } from "./ansi.js";
-import { baseName, size } from "./format.js";
+import { fileName, size } from "./format.js";
 import { html, memo, Still } from "./html.js";
 import { anchor, code, Growing } from "./markdown.js";
 import { dataUrl, oneLine, running } from "./safe.js";
@@ -36,7 +36,7 @@ export const Terminal = memo(
 /** @type {(uri: string, name?: string | null, bytes?: number | null) => Shown} */
 const FileLink = (uri, name, bytes) =>
   html`<span class="file">
-    ${anchor(uri, [oneLine(name || baseName(uri)) || "file"])} ${bytes ? html`<small>${size(bytes)}</small>` : ""}
+    ${anchor(uri, [oneLine(name || fileName(uri)) || "file"])} ${bytes ? html`<small>${size(bytes)}</small>` : ""}
   </span>`;
 
 export const BlockView = memo(
@@ -66,7 +66,7 @@ export const BlockView = memo(
         const { uri = "", text, blob } = block.resource;
         if (text == null) return FileLink(uri, null, ((blob?.length ?? 0) * 3) / 4);
         return html`<details class="resource">
-          <summary>${oneLine(baseName(uri)) || "file"} <small>${size(text.length)}</small></summary>
+          <summary>${oneLine(fileName(uri)) || "file"} <small>${size(text.length)}</small></summary>
           ${code(text)}
         </details>`;
       }

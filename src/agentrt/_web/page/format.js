@@ -48,3 +48,15 @@ export function within(path, folder) {
   const start = folder.endsWith("/") ? folder : `${folder}/`;
   return path.startsWith(start) ? path.slice(start.length) : path;
 }
+
+/** @type {(text: string) => string} without the percent signs of a URI */
+export function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** @type {(uri: string) => string} what the file of a URI is called */
+export const fileName = (uri) => decoded(baseName(uri).split(":").pop() || uri);

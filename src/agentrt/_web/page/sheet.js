@@ -13,7 +13,7 @@ import { field, here, setUi, ui } from "./store.js";
 
 /** Milliseconds for which a question that has just come up takes no answer: whoever was about to
  *  press a key or a button meant something else. */
-export const GUARD = 500;
+const GUARD = 500;
 
 /** @param {{ seat: Seat, cwd: string, offline: boolean }} props */
 export function Sheet({ seat, cwd, offline }) {
