@@ -14,6 +14,7 @@ import pytest
 import trio
 import trio.lowlevel
 
+from agentrt._web.hub import Hub
 from agentrt._web.security import Security
 from agentrt.testing import FakeAcpAgent
 from clients.kit import TOKEN, WATCH, served_script
@@ -236,3 +237,61 @@ async def test_a_client_that_does_not_read_loses_its_connection_and_nobody_else_
             assert len(session.snapshot().items) >= 200
             assert session.snapshot().turns[0].outcome == "completed"
             assert site.statistics().clients == 0
+
+
+# --- what one client may cost
+
+
+async def test_ai_a_connection_has_so_many_streams_and_no_more() -> None:
+    async with served_script(talkative) as (site, runtime):
+        session = await runtime.create("fake")
+        async with websocket(site.port, target="/ai", **BEARER) as client:
+            message = {"id": "m", "role": "user", "parts": [{"type": "text", "text": "go"}]}
+            send = {"type": "send", "id": session.id, "messages": [message]}
+            waits = {**send, "body": {"when": "queue"}}
+            await client.send(frame(json.dumps({**send, "requestId": "first"})))
+            for number in range(32):
+                await client.send(frame(json.dumps({**waits, "requestId": f"r{number}"})))
+            while (answer := await client.message())["type"] != "error":
+                pass
+            assert answer["requestId"] == "r31"
+            assert "(limit)" in answer["errorText"]
+
+
+async def test_acp_sessions_that_are_loaded_again_and_again_are_told_once() -> None:
+    async with served_script(talkative) as (site, runtime):
+        session = await runtime.create("fake")
+        await session.run("go")
+        async with websocket(site.port, target="/acp", **BEARER) as client:
+            load = {"method": "session/load", "params": {"sessionId": session.id}}
+            loads = [frame(json.dumps({"id": number, **load})) for number in range(2, 102)]
+            await client.send(frame('{"id": 1, "method": "initialize"}'), *loads)
+            answers, size = 0, 0
+            while answers < 101:
+                text = await client.text()
+                size += len(text)
+                answers += "result" in json.loads(text)
+            assert size < 5 * 20_000_000, "a history of 20 MB"
+
+
+async def test_a_session_that_is_open_when_the_client_has_gone_keeps_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[Hub] = []
+    attach = Hub.attach_viewer
+
+    def seen(hub: Hub, **options: Any) -> Any:
+        opened.append(hub)
+        return attach(hub, **options)
+
+    monkeypatch.setattr(Hub, "attach_viewer", seen)
+    async with served_script(echo) as (site, runtime):
+        async with websocket(site.port, target="/acp", **BEARER) as client:
+            await client.send(frame('{"id": 1, "method": "initialize"}'))
+            await client.message()
+            new = {"id": 2, "method": "session/new", "params": {"cwd": "/"}}
+            await client.send(frame(json.dumps(new)))
+        while not runtime.list() or site.statistics().clients:  # noqa: ASYNC110 - nobody tells
+            await trio.sleep(0.01)
+        (feed,) = opened[0].feeds.values()
+        assert not feed.viewers

@@ -76,6 +76,8 @@ class _Attached(Struct, eq=False):
     told: Conversation
     prompts: dict[rpc.Id, Turn]
     """The client's prompts that are not answered, by its request."""
+    loads: list[rpc.Id]
+    """Its requests to repeat all of it."""
 
 
 class AcpViewer(ForeignViewer):
@@ -177,11 +179,7 @@ class AcpViewer(ForeignViewer):
 
     def _load(self, id: rpc.Id, params: ForSession) -> None:
         """All that was said, and then the answer; what comes after that is news."""
-        feed = self._hub.feed(params.session_id)
-        told = self._attach(feed).told
-        updates = told.look(Changes(feed.log, None), repeat=True)
-        self._ready.extend(_update(feed, update) for update in updates)
-        self._ready.append(answered(id, **_settings(feed), _meta=_phase(feed)))
+        self._attach(self._hub.feed(params.session_id)).loads.append(id)
 
     def _resume(self, id: rpc.Id, params: ForSession) -> None:
         feed = self._hub.feed(params.session_id)
@@ -194,9 +192,10 @@ class AcpViewer(ForeignViewer):
         notices = offers is not None and offers.notices is not None
         known = self._sessions.get(feed)
         prompts = known.prompts if known is not None else {}
+        loads = known.loads if known is not None else []
         told = Conversation(feed.log, prompts, notices=notices)
-        attached = self._sessions[feed] = _Attached(feed, told, prompts)
-        self.follow(feed, None, None)
+        attached = self._sessions[feed] = _Attached(feed, told, prompts, loads)
+        self.follow(feed)
         return attached
 
     def _list(self, id: rpc.Id, params: List) -> None:
@@ -319,8 +318,11 @@ class AcpViewer(ForeignViewer):
 
     def project(self, feed: Feed, changes: Changes) -> Iterable[bytes]:
         attached = self._sessions[feed]
-        for update in attached.told.look(changes):
+        for update in attached.told.look(changes, repeat=bool(attached.loads)):
             yield _update(feed, update)
+        for id in attached.loads:
+            yield answered(id, **_settings(feed), _meta=_phase(feed))
+        attached.loads.clear()
         if self.role == "controller":
             yield from self._questions.look(feed, attached.told)
         for id, turn in list(attached.prompts.items()):

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from .security import Role
 
 
+STREAMS: Final = 32
+"""Requests of one connection that are answered at once: each may have to tell a whole turn."""
+
+
 class Answer(Struct):
     """What an approval says beyond yes and no: an option by its id or kind, the fields of a form,
     or words for the agent."""
@@ -137,6 +141,8 @@ class AiViewer(ForeignViewer):
         try:
             if request.request_id in self._streams:
                 raise Refused("bad_request", "two requests have the same id")
+            if len(self._streams) >= STREAMS:
+                raise Refused("limit", f"{STREAMS} requests of yours are answered already")
             if self.role == "controller":
                 self._introduce(request.body)
             if isinstance(request, Resume):
@@ -303,7 +309,7 @@ class AiViewer(ForeignViewer):
         if parts is not None:
             stream.message = self._message(stream, parts)
         self.reply(pack(type="start", requestId=request.request_id))
-        self.follow(feed, None, None)
+        self.follow(feed)
 
     def _message(self, stream: _Stream, parts: Iterable[JsonObject] | None = None) -> Message:
         log, calls = stream.feed.log, self._client.calls

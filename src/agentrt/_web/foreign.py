@@ -83,17 +83,18 @@ class ForeignViewer(Viewer):
         """As in the native protocol, for a client that may do it."""
         carry_out(self._hub, self._client, command, tell)
 
-    def catch_up(self, feed: Feed) -> None:
-        """Put what is new of a session behind what waits already."""
-        after = self._places[feed]
-        self._places[feed] = feed.log.seq
-        self._ready.extend(self.project(feed, Changes(feed.log, after)))
+    def follow(self, feed: Feed, epoch: str | None = None, seq: int | None = None) -> bool:
+        """Look at a session, and that again from its beginning; unless the connection is gone, as
+        it may be when a session is open at last."""
+        if self._closed or self._ended is not None:
+            return False
+        return super().follow(feed, epoch, seq)
 
     def list_changed(self) -> None:
         """It is not told."""
 
     async def next_frame(self) -> bytes:
-        await trio.lowlevel.checkpoint_if_cancelled()
+        await trio.lowlevel.checkpoint()  # a long history is many messages
         while True:
             if self._closed:
                 raise trio.ClosedResourceError("the viewer is closed")
@@ -113,7 +114,8 @@ class ForeignViewer(Viewer):
     def _look(self) -> None:
         for feed, seq in list(self._places.items()):
             if seq != feed.log.seq:
-                self.catch_up(feed)
+                self._places[feed] = feed.log.seq
+                self._ready.extend(self.project(feed, Changes(feed.log, seq)))
             elif feed.over:
                 self.unfollow(feed)
         rest = min(REST, PACE * len(self._hub.viewers))
