@@ -45,6 +45,8 @@ async def acp(process: MemoryAgent) -> None:
                 case "stream":
                     agent.say("on ")
                     agent.say("and on")
+                    if "cancel" in process.ignores:
+                        await trio.sleep_forever()
                     await prompt.cancelled.wait()
                     prompt.end("cancelled")
                 case "die":
@@ -126,6 +128,8 @@ async def claude(process: MemoryAgent) -> None:
                     cli.end(uuid)
                 case "stream":
                     cli.stream("on and on", open=True)
+                    if "cancel" in process.ignores:
+                        await trio.sleep_forever()
                     await cli.interrupted.wait()
                     cli.end(uuid)
                 case "die":

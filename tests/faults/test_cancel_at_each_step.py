@@ -64,7 +64,11 @@ def at_every_step(attempt: Callable[[int], bool], *, least: int) -> None:
 
 @by_protocol
 @at
-@pytest.mark.parametrize("ignores", [[], ["eof", "terminate"]], ids=["obedient", "stubborn"])
+@pytest.mark.parametrize(
+    "ignores",
+    [[], ["eof", "terminate"], ["cancel", "eof"]],
+    ids=["obedient", "stubborn", "deaf"],
+)
 def test_a_life_cancelled_at_any_step_ends_there(
     protocol: Protocol, moment: Moment, ignores: list[str]
 ) -> None:

@@ -31,8 +31,10 @@ from hygiene.kit import LIMITS, Holdings
 
 EVERY = 2.0
 """Seconds between two samples."""
-WARM = 0.25
-"""The part of the time that is not looked at: caches fill, the allocator finds its size."""
+WARM = 2000
+"""Turns that are not looked at: caches fill, the allocator finds its size."""
+LEAST = 1000
+"""Turns behind them by which slopes can be judged."""
 
 BOUNDS = {
     "rss": 1.0,
@@ -136,9 +138,12 @@ async def main(minutes: float, sessions: int, seed: int) -> int:
 
 def report(samples: list[tuple[float, int, Holdings]]) -> bool:
     """Print the slopes; whether one is beyond its bound."""
-    samples = samples[int(WARM * len(samples)) :]
-    if len(samples) < 8:
-        print("too short for slopes")
+    warm = [sample for sample in samples if sample[1] >= WARM]
+    short = len(warm) < 8 or warm[-1][1] - warm[0][1] < LEAST
+    if short:
+        print(f"fewer than {LEAST} turns behind the first {WARM}: too short to judge")
+    samples = samples[len(samples) // 4 :] if short else warm
+    if len(samples) < 3:
         return False
     began = samples[0][0]
     minutes = [(when - began) / 60 for when, _, _ in samples]
@@ -149,7 +154,7 @@ def report(samples: list[tuple[float, int, Holdings]]) -> bool:
     for field, values in zip(fields(Holdings), zip(*rows, strict=True), strict=True):
         slope, error = fit(turns, values)
         bound = BOUNDS[field.name]
-        beyond = slope - 2 * error > bound
+        beyond = not short and slope - 2 * error > bound
         failed |= beyond
         print(
             f"{field.name:12} {statistics.fmean(values):9.2f} {fit(minutes, values)[0]:10.3f} "
