@@ -59,3 +59,25 @@ def test_the_shell_gets_its_terminal_back(tmux: Tmux) -> None:
     text = tmux.until("^exit status 0$")
     assert "❯ list the files" in text
     assert READY not in text
+
+
+def test_it_can_be_suspended_and_gone_on_with(program: Program, tmp_path: Path) -> None:
+    env = {k: v for k, v in program.env.items() if k != "AGENTRT_TERMINAL_PLAIN"}
+    env |= {"TERM": "tmux-256color", "LANG": "C.UTF-8", "PS1": "shell> "}
+    shell = ["bash", "--norc", "-i"]
+    with in_tmux(tmp_path, shell, cwd=program.folder, env=env) as tmux:
+        tmux.until("^shell>$")
+        tmux.enter(" ".join([*COMMAND, *FAST_DEMO]))
+        tmux.until(READY)
+        tmux.type("a draft")
+        tmux.until("^❯ a draft$")
+        tmux.key("C-z")
+        tmux.until("Stopped", "^shell>$", gone=READY)
+        tmux.enter("echo $((6 * 7))")
+        tmux.until("^42$")
+        tmux.enter("fg")
+        tmux.until("^❯ a draft$", READY)
+        tmux.type(" goes on")
+        tmux.until("^❯ a draft goes on$")
+        tmux.key("C-c", "C-c")
+        tmux.until("^shell>$", gone=READY)

@@ -78,6 +78,8 @@ class Listener(Protocol):
 
     def edit_key(self, draft: str) -> None: ...
 
+    def suspend_key(self) -> None: ...
+
 
 class Interface:
     """The prompt, and what is around it."""

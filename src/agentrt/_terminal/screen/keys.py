@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prompt_toolkit.application import get_app
 from prompt_toolkit.filters import Condition, has_completions, has_focus, is_searching
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
@@ -97,6 +96,6 @@ def bindings(interface: Interface) -> KeyBindings:
 
     @keys.add("c-z")
     def _suspend(event: KeyPressEvent) -> None:
-        get_app().suspend_to_background()
+        interface.post(listener.suspend_key)
 
     return keys

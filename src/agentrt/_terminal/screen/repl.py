@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import Final
 
@@ -311,7 +312,15 @@ class ScreenRepl(Conversation):
     def edit_key(self, draft: str) -> None:
         self.nursery.start_soon(self._edit, draft)
 
+    def suspend_key(self) -> None:
+        self.nursery.start_soon(self._suspend)
+
     # --- other programs
+
+    async def _suspend(self) -> None:
+        """Stop, as a shell's job, until the shell lets us go on."""
+        async with self.screen.lent():
+            os.kill(0, signal.SIGTSTP)  # from the main thread: it is stopped right here
 
     async def _run_shell(self, command: str) -> None:
         if self._shell is not None:
