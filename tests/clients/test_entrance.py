@@ -239,6 +239,25 @@ async def test_a_client_that_does_not_read_loses_its_connection_and_nobody_else_
             assert site.statistics().clients == 0
 
 
+async def test_ai_a_stop_is_heeded_also_while_the_session_opens() -> None:
+    async with served_script(echo) as (site, runtime):
+        async with websocket(site.port, target="/ai", **BEARER) as client:
+            message = {"id": "m", "role": "user", "parts": [{"type": "text", "text": "go"}]}
+            send = {"type": "send", "requestId": "r1", "id": "chat", "messages": [message]}
+            abort = {"type": "abort", "requestId": "r1"}
+            await client.send(frame(json.dumps(send)), frame(json.dumps(abort)))
+            while not runtime.list():  # noqa: ASYNC110 - nobody tells
+                await trio.sleep(0.01)
+            answer = {"type": "error"}  # as long as the session is just being opened
+            while answer["type"] == "error":
+                await client.send(frame(json.dumps({**send, "requestId": "r2"})))
+                answer = await client.message()
+            while answer["type"] != "end":
+                answer = await client.message()
+        session = runtime.get(runtime.list()[0].session)
+        assert len(session.snapshot().turns) == 1
+
+
 # --- what one client may cost
 
 

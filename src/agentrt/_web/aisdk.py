@@ -123,6 +123,9 @@ class AiViewer(ForeignViewer):
     def __init__(self, hub: Hub, role: Role) -> None:
         super().__init__(hub, role)
         self._streams: dict[str, _Stream] = {}
+        self._opening: set[str] = (
+            set()
+        )  # requests that wait for their session, and were not stopped
         self._tools: dict[str, ToolOffer] = {}
         self._known = False
 
@@ -213,14 +216,18 @@ class AiViewer(ForeignViewer):
             mode=body.mode,
         )
         chats[request.id] = None
+        self._opening.add(request.request_id)
 
         def opened(outcome: Fields | Refused) -> None:
             del chats[request.id]
+            stopped = request.request_id not in self._opening
+            self._opening.discard(request.request_id)
             try:
                 if isinstance(outcome, Refused):
                     raise outcome
                 chats[request.id] = outcome["session"]
-                self._prompt(request, self._hub.feed(outcome["session"]), content)
+                if not stopped or body.abort == "detach":
+                    self._prompt(request, self._hub.feed(outcome["session"]), content)
             except Exception as error:
                 self._fail(request.request_id, as_refusal(error))
 
@@ -280,6 +287,7 @@ class AiViewer(ForeignViewer):
         self._stream(request, feed, turn)
 
     def _abort(self, request: str) -> None:
+        self._opening.discard(request)
         stream = self._streams.pop(request, None)
         if stream is None:
             return
