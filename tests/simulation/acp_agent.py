@@ -144,7 +144,7 @@ class AcpAgent(Agent):
         chatty = temper.chatty
         acts: list[tuple[float, Act]] = [(0.3, self.noise), (0.3, self.tell), (0.1, self.stray)]
         if self.asks:
-            acts.append((0.3, self.take_back))
+            acts.append((0.5, self.take_back))
         if self.prompt is None:
             if temper.own_work and self.last is not None:
                 acts += [(0.3, self.say), (0.15, self.tool), (0.1, self.permission)]
@@ -228,7 +228,7 @@ class AcpAgent(Agent):
                 self.update("subagent_update", sessionId="child", state=state)
             case 2:
                 session, self.session = self.session, "child"
-                self.say(rng)
+                self.chunk("agent_message_chunk", f"{self.mark(self.prompt)}child ")
                 self.session = session
 
     def tool(self, rng: Random) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 
-from agentrt import Limits
+from agentrt import Limits, TurnResult
 from agentrt._model import events as e
 from agentrt._model.log import Cursor
 
@@ -55,6 +55,7 @@ class Item:
     type: str
     turn: str | None
     status: str
+    parent: str | None = None
     text: str = ""
 
 
@@ -242,6 +243,25 @@ class Checker:
         began = self.turn.began if self.turn is not None else 0.0
         return max(began, self.last_answer, self.world.processes[-1].read_at)
 
+    def judge_result(self, token: str, result: TurnResult) -> None:
+        """What the caller gets is what the log tells."""
+        self.catch_up()
+        turn = self.by_token[token]
+        texts = [
+            item.text
+            for item in self.items.values()
+            if item.turn == turn.id
+            and item.type == "text"
+            and item.parent is None
+            and item.text
+            # A session below this one has no item that its own could belong to.
+            and "child" not in item.text
+        ]
+        if result.outcome != turn.outcome or result.turn != turn.id:
+            self.fail("L1", f"{turn.id} ended as {turn.outcome}, its result is {result}")
+        elif result.text.replace("\n\n", "") != "".join(texts):
+            self.fail("L1", f"the text of {turn.id} is {texts}, its result says {result.text!r}")
+
     # --- items
 
     def _opened(self, event: e.ItemOpened) -> None:
@@ -251,7 +271,7 @@ class Checker:
         running = self.turn.id if self.turn is not None else None
         if item.turn is not None and item.turn != running:
             self.fail("W3", f"{item.id} was opened for {item.turn} while {running} runs")
-        known = self.items[item.id] = Item(item.type, item.turn, item.status)
+        known = self.items[item.id] = Item(item.type, item.turn, item.status, item.parent)
         if item.status not in TERMINAL:
             self.open[item.id] = known
             if item.turn is not None and self.turn is not None and self.turn.cancelling is not None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from .agent import OWN, Act, Agent, Json
-from .book import Ask, Prompt
+from .agent import OWN, Act, Json
+from .book import Prompt
+from .claude_wire import ClaudeWire
 
 REASONS: tuple[tuple[Json, str, int], ...] = (
     ({}, "completed", 12),
@@ -26,13 +27,11 @@ ABORTED: Json = {
 }
 
 
-class ClaudeAgent(Agent):
+class ClaudeAgent(ClaudeWire):
     """The far end of `ClaudeDriver`."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.session = f"5e551011-0000-4000-8000-{self.process.number:012}"
-        self.state = "idle"
         self.own = False
         """A turn of its own runs."""
         self.expected = False
@@ -41,7 +40,6 @@ class ClaudeAgent(Agent):
         """Prompts that it has not begun."""
         self.block: str | None = None
         """The kind of block that streams now."""
-        self.messages = 0
         self.calls = 0
         self.results = 0
         self.folded: list[str] = []
@@ -52,8 +50,7 @@ class ClaudeAgent(Agent):
         self.kinds: dict[str, str] = {}
         self.done_tasks = 0
         """Background work that has ended and that it has said nothing about."""
-        self.owes_idle = False
-        self.initialized: list[str] = []
+        self.hook_ids: list[str] = []
         """The hooks' callback ids."""
         self.greeted = False
 
@@ -99,9 +96,7 @@ class ClaudeAgent(Agent):
                 self.send({"type": "control_response", "response": body})
             case "initialize":
                 hooks = request.get("hooks") or {}
-                self.initialized = [
-                    c for h in hooks.values() for m in h for c in m["hookCallbackIds"]
-                ]
+                self.hook_ids = [c for h in hooks.values() for m in h for c in m["hookCallbackIds"]]
                 reply = {"commands": [], "models": [], "claude_code_version": "2.1.0"}
                 self.success(id, reply)
                 self.ready = True
@@ -134,38 +129,6 @@ class ClaudeAgent(Agent):
                 allows, answer = body["action"] == "accept", body["action"]
         self.answered(response["request_id"], answer, allows)
 
-    # --- writing
-
-    def success(self, id: str, response: Any) -> None:
-        body = {"subtype": "success", "request_id": id, "response": response}
-        self.send({"type": "control_response", "response": body})
-
-    def system(self, subtype: str, **fields: Any) -> None:
-        self.send({"type": "system", "subtype": subtype, "session_id": self.session, **fields})
-
-    def go(self, state: str) -> None:
-        if state != self.state:
-            self.state = state
-            if self.temper.states:
-                self.system("session_state_changed", state=state)
-        if state == "idle":
-            self.owes_idle = False
-
-    def fate(self, uuid: str, state: str) -> None:
-        if self.temper.fates:
-            self.send({"type": "command_lifecycle", "command_uuid": uuid, "state": state})
-
-    def event(self, kind: str, **fields: Any) -> None:
-        event = {"type": kind, **fields}
-        self.send({"type": "stream_event", "event": event, "parent_tool_use_id": None})
-
-    def assistant(self, block: Json) -> None:
-        message = {"id": f"m{self.messages}", "role": "assistant", "content": [block]}
-        self.send({"type": "assistant", "message": message, "parent_tool_use_id": None})
-
-    def init(self) -> None:
-        self.system("init", model="sim", permissionMode="default", slash_commands=[])
-
     # --- turns
 
     def steered(self, prompt: Prompt) -> None:
@@ -191,6 +154,7 @@ class ClaudeAgent(Agent):
         if not self.waiting:
             return
         uuid = self.waiting.pop(0)["uuid"]
+        self.done_tasks = 0  # their news are taken into this turn
         self.owes_idle = False
         self.go("running")
         self.fate(uuid, "started")
@@ -229,7 +193,9 @@ class ClaudeAgent(Agent):
         self.folded.clear()
         listed = {"user_message_uuid": prompt.id, "user_message_uuids": uuids}
         told = listed if self.temper.lists_uuids else {}
-        rests_first = rng.random() < 0.1 and self.temper.states and not self.tasks
+        # An old CLI, whose results say not what they are of, is not seen to do this.
+        known = self.temper.states and self.temper.lists_uuids
+        rests_first = rng.random() < 0.1 and known and not self.tasks
         if rests_first:
             self.go("idle")
         self.results += 1
@@ -284,7 +250,7 @@ class ClaudeAgent(Agent):
         if self.owes_idle and not self.tasks and not self.in_turn:
             acts.append((3.0, lambda rng: self.go("idle")))
         if any(not a.withdrawn for a in self.asks.values()):
-            acts.append((0.3, self.take_back))
+            acts.append((0.5, self.take_back))
         if self.tasks:
             acts += [(0.6, self.task_ends), (0.2, self.task_asks)]
         if not self.in_turn:
@@ -298,7 +264,7 @@ class ClaudeAgent(Agent):
             acts.append((1.0, self.tool_ends))
         if len(self.asks) < 3:
             acts += [(0.8, self.permission), (0.2, self.elicit), (0.4, self.mcp)]
-            if self.initialized:
+            if self.hook_ids:
                 acts.append((0.4, self.hook))
         cancelled = self.prompt is not None and self.prompt.cancels > 0
         if not self.blocked and not (cancelled and temper.on_cancel == "never"):
@@ -365,12 +331,6 @@ class ClaudeAgent(Agent):
         self.tools.remove(call)
         self.tool_result(call, error=rng.random() < 0.2)
 
-    def tool_result(self, call: str, *, error: bool = False, kind: str | None = None) -> None:
-        block = {"type": "tool_result", "tool_use_id": call, "content": "ok", "is_error": error}
-        line: Json = {"type": "user", "message": {"role": "user", "content": [block]}}
-        line["tool_result_meta"] = [{"id": call, "non_execution_kind": kind}] if kind else []
-        self.send(line)
-
     def end_tools(self, kind: str) -> None:
         for call in self.tools:
             self.tool_result(call, error=True, kind=kind)
@@ -408,15 +368,6 @@ class ClaudeAgent(Agent):
     def told(self, task: str) -> Json:
         return {"task_id": task, "task_type": self.kinds[task], "description": "dig"}
 
-    def control(self, ask: Ask, subtype: str, **fields: Any) -> None:
-        body = {"subtype": subtype, **fields}
-        line = {"type": "control_request", "request_id": ask.id, "request": body}
-        self.send(line, self.is_read(ask))
-
-    def new_id(self) -> str:
-        self.requests += 1
-        return f"cli-{self.process.number}-{self.requests}"
-
     def permission(self, rng: Random) -> None:
         if not self.tools:
             self.tool(rng)
@@ -440,7 +391,7 @@ class ClaudeAgent(Agent):
     def hook(self, rng: Random) -> None:
         ask = self.ask("hook", self.new_id(), own=self.own)
         given = {"hook_event_name": "PreToolUse", "tag": ask.tag}
-        id = rng.choice(self.initialized)
+        id = rng.choice(self.hook_ids)
         self.control(ask, "hook_callback", callback_id=id, input=given, tool_use_id="c1")
 
     def mcp(self, rng: Random) -> None:
@@ -457,10 +408,6 @@ class ClaudeAgent(Agent):
         ask = self.ask("tool", self.new_id(), own=self.own)
         message = {"jsonrpc": "2.0", "id": self.requests, "method": method, "params": params}
         self.control(ask, "mcp_message", server_name="agentrt", message=message)
-
-    def withdraw(self, ask: Ask) -> None:
-        ask.withdrawn = True
-        self.send({"type": "control_cancel_request", "request_id": ask.id})
 
     def take_back(self, rng: Random) -> None:
         self.withdraw(rng.choice([a for a in self.asks.values() if not a.withdrawn]))

@@ -176,17 +176,17 @@ DEFECTS = (
         (
             Change(
                 "_runtime.link:Link.run",
-                "await read_loop(transport, self._data, self._eof)",
-                "async def read():\n"
+                "nursery.start_soon(self._writer.run)",
+                "nursery.start_soon(self._writer.run)\n"
+                "                async def read_loop(transport, on_data, on_eof, **more):\n"
                 "                    while (data := transport.read_nowait()) != b'':\n"
                 "                        if data is None:\n"
                 "                            await transport.wait_readable()\n"
                 "                            continue\n"
-                "                        self._data(data)\n"
+                "                        on_data(data)\n"
                 "                        while self._writer.statistics().bytes_waiting:\n"
                 "                            await trio.sleep(0.01)\n"
-                "                    self._eof()\n"
-                "                await read()",
+                "                    on_eof()",
             ),
         ),
     ),

@@ -183,6 +183,8 @@ class Actor:
         except (agentrt.AgentrtError, Boom) as error:
             self.failure = type(error).__name__
         finally:
+            if self.turn is not None and self.turn.ended:
+                self.world.checker.judge_result(self.token, self.turn.result)
             self.done = True
             self.world.note("actor", self.token, self.failure)
 

@@ -183,6 +183,7 @@ class Process:
         data = bytes(self._stdout[:size])
         del self._stdout[:size]
         self._visible -= size
+        self.note_step("read", self.number, data)
         self.read += size
         self.read_at = trio.current_time()
         self._tell_read()

@@ -176,6 +176,8 @@ async def final(world: World) -> None:
     for viewer in world.log_viewers:
         if not viewer.over:
             world.fail("L1", f"{viewer.reader.name} waits for ever at {viewer.reader.seq}")
+    for tab in world.tabs:
+        tab.check_end()
     checker.same_as_snapshot()
     _restart(world)
 

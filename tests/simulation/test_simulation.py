@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import trio
@@ -54,6 +55,15 @@ def test_a_seed_decides_everything_also_in_another_process(driver: Driver) -> No
     assert one.stdout == other.stdout
     here = run(driver, seed, keep_trace=True)
     assert one.stdout.startswith("\n".join(here.trace))
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_no_run_uses_a_thread(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: object, **options: object) -> NoReturn:
+        raise AssertionError("what a thread does is decided by no seed")
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", refuse)
+    assert not [seed for seed in range(30) if run(driver, seed).violation is not None]
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

@@ -10,7 +10,7 @@ import msgspec
 import trio
 
 from agentrt._model import events as e
-from agentrt._web.refusal import Refusal
+from agentrt._web.refusal import Code, Refusal
 
 from .fold import Fold
 
@@ -115,6 +115,7 @@ class HubViewer:
         self.go.set()
         self.scope = trio.CancelScope()
         self.over = False
+        self.refusal: Refusal | None = None
         self.attached = False
 
     @property
@@ -148,7 +149,9 @@ class HubViewer:
                 while True:
                     await self.go.wait()
                     self.take(msgspec.json.decode(await self.viewer.next_frame()))
-            except (Refusal, trio.ClosedResourceError):
+            except Refusal as refusal:
+                self.refusal = refusal
+            except trio.ClosedResourceError:
                 pass
         self.over = True
         self.viewer.close()
@@ -204,6 +207,7 @@ class HubViewer:
         self.acks[id] = message
 
     def check_end(self) -> None:
-        """When all is over and it has read what there was."""
-        if self.attached and self.view is not None and self.view.seq != self.world.checker.seq:
-            self.world.fail("W4", f"{self.name} is at {self.view.seq} of {self.world.checker.seq}")
+        """W7: what was sent before the server's end is answered."""
+        told_all = self.refusal is not None and self.refusal.code is Code.SHUTDOWN
+        if told_all and self.sent:
+            self.world.fail("W7", f"{self.name} has no answer to {list(self.sent)}")

@@ -22,7 +22,7 @@ from agentrt._runtime.runtime import Runtime, Source, serve_runtime
 from agentrt._runtime.wings import Offer, make_wing
 from agentrt._web.hub import Hub
 
-from . import quiet, rules
+from . import quiet, rules, rules_of_viewers
 from .acp_agent import AcpAgent
 from .agent import Agent, Temper
 from .book import Book
@@ -31,6 +31,8 @@ from .claude_agent import ClaudeAgent
 from .host import POLICIES, Actor, Boom, Handlers, draw_limits
 from .process import Process
 from .viewers import HubViewer, LogViewer, Reader
+
+assert rules_of_viewers  # adds its own to `rules.RULES`
 
 Driver: TypeAlias = Literal["acp", "claude"]
 Step: TypeAlias = tuple[str, int]
@@ -63,6 +65,8 @@ class World:
         self.violation: Violation | None = None
         self.turns = self.own_turns = 0
         self.step_number = 0
+        self.pause = 0.0
+        """How long to wait behind this step, at least."""
         self.processes: list[Process] = []
         self.agents: list[Agent] = []
         self.actors: list[Actor] = []
@@ -244,10 +248,11 @@ class World:
         source = Source(self._open_for_runtime, list)
         async with serve_runtime(source, self.limits) as runtime:
             self.hub = Hub(runtime)
-            session = await runtime.create("sim", cwd="/")
-            await self._inside(session)
-            await self._close_runtime(runtime)
-            self.hub.close()
+            try:
+                await self._inside(await runtime.create("sim", cwd="/"))
+                await self._close_runtime(runtime)
+            finally:
+                self.hub.close()
 
     def _open_for_runtime(
         self, agent: object, **settings: object
@@ -317,13 +322,14 @@ class World:
 
     async def _settle(self, rng: Random) -> None:
         pace = rng.random()
-        if pace < 0.3:
+        if pace < 0.3 and not self.pause:
             for _ in range(rng.randint(0, 3)):
                 await trio.lowlevel.checkpoint()
             self.checker.step()
             return
-        if pace > 0.8:
-            await trio.sleep(rng.choice((0.01, 0.05, 0.3, 1.0, 2.1, 6.0)))
+        if pace > 0.8 or self.pause:
+            await trio.sleep(self.pause or rng.choice((0.01, 0.05, 0.3, 1.0, 2.1, 6.0)))
+            self.pause = 0.0
         await wait_all_tasks_blocked()
         self.checker.step()
         quiet.check(self)
