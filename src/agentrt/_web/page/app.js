@@ -99,9 +99,19 @@ function notify() {
   }
 }
 
+/** Milliseconds for which a note that is no error is shown. */
+const NOTED = 12_000;
+let noted = 0;
+
+function fade() {
+  const newest = model().noted;
+  if (newest === noted) return;
+  noted = newest;
+  setTimeout(() => setUi({ faded: newest }), NOTED);
+}
+
 export function start() {
-  listen(draw);
-  listen(notify);
+  [draw, notify, fade].forEach(listen);
   addEventListener("keydown", onKey);
   addEventListener("hashchange", () => {
     if (model().sessions.some((each) => each.session === hashed())) choose(hashed());

@@ -12,7 +12,7 @@ const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"])
 const ROOM = 4_096;
 
 /** @type {() => number} what the server takes at once */
-const largest = () => (model().server?.largest ?? 8 << 20) - ROOM;
+const largest = () => (model().server?.limits.frame ?? 0) - ROOM;
 
 /** @type {(content: readonly w.Block[]) => boolean} whether it goes into one frame */
 export const fits = (content) =>

@@ -18,7 +18,7 @@ export function Banner({ seat }) {
   }
   if (link.status === "lost") {
     return html`<div class="banner">
-      <p><strong>Reconnecting…</strong> What you see is ${ago} old. <small>${plain(link.reason)}</small></p>
+      <p><strong>Reconnecting…</strong> <span aria-hidden="true">What you see is ${ago} old.</span> <small>${plain(link.reason)}</small></p>
       <button onClick=${() => connection.probe()}>Try now</button>
     </div>`;
   }
@@ -38,9 +38,10 @@ export function Banner({ seat }) {
   return null;
 }
 
-/** Notes of the last moments, and those that are errors until they are dismissed. */
+/** Notes of the last moments; those that are errors stay until they are dismissed. */
 export function Notes() {
-  const notes = model().notes.filter(({ id }) => id > ui().told).slice(-3);
+  const { told, faded } = ui();
+  const notes = model().notes.filter(({ id, level }) => id > told && (level === "error" || id > faded)).slice(-3);
   return html`<div class="notes">
     ${notes.map(
       (note) => html`<div key=${note.id} class=${`note ${note.level}`} role=${note.level === "error" ? "alert" : "status"}>

@@ -8,6 +8,9 @@ const LONGEST = 5_000;
 /** Milliseconds to wait for the answer of a server that may have gone while the machine slept. */
 const PROBE = 4_000;
 
+/** Seconds for a connection to come about. */
+const PATIENCE = 15;
+
 const REFUSED = new Set([4400, 4401, 4403]);
 const REPLACED = 4409;
 
@@ -23,6 +26,7 @@ export class Connection {
     this.socket = null;
     this.delay = DELAY;
     this.timer = 0;
+    this.tried = now();
     this.client = sessionStorage.getItem("client") ?? newName();
     this.load = newName();
     this.greeting = "";
@@ -59,6 +63,7 @@ export class Connection {
   connect() {
     clearTimeout(this.timer);
     this.timer = 0;
+    this.tried = now();
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     const socket = new WebSocket(`${scheme}://${location.host}/ws`, ["agentrt.v1"]);
     this.socket = socket;
@@ -133,9 +138,11 @@ export class Connection {
     this.connect();
   }
 
-  /** The server beats while it has nothing to say. */
+  /** The server beats while it has nothing to say, and a network may swallow what is said to it. */
   watch() {
-    if (this.link.status === "open" && now() - this.link.heard > 2.5 * this.beat) this.reconnect();
+    const open = this.link.status === "open";
+    const late = open ? now() - this.link.heard > 2.5 * this.beat : now() - this.tried > PATIENCE;
+    if (this.socket && late) this.reconnect();
   }
 
   /** The machine may have slept, or the network have changed: is the server still there? */

@@ -53,15 +53,8 @@ export function take(model, frames, now) {
  */
 function takeOther(model, frame) {
   switch (frame.type) {
-    case "ready": {
-      const server = {
-        name: frame.server,
-        role: frame.role,
-        beat: frame.beat_s,
-        largest: frame.limits.frame,
-      };
-      return listed({ ...model, server, agents: frame.agents }, frame.sessions);
-    }
+    case "ready":
+      return listed({ ...model, server: frame, agents: frame.agents }, frame.sessions);
     case "sessions":
       return listed(model, frame.sessions);
     case "snapshot": {

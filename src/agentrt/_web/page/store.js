@@ -19,6 +19,7 @@ const store = {
     renaming: null,
     shown: 150,
     told: 0,
+    faded: 0,
     asked: null,
     answering: null,
     completing: null,

@@ -37,7 +37,7 @@ interface Note { id: number; level: "info" | "warning" | "error"; text: string }
 
 /** All that the server has said. */
 interface Model {
-  server: { name: string; role: "controller" | "viewer"; beat: number; largest: number } | null;
+  server: Extract<w.Frame, { type: "ready" }> | null;
   agents: readonly w.AgentInfo[];
   sessions: readonly w.Summary[];
   seats: ReadonlyMap<string, Seat>;
@@ -103,6 +103,8 @@ interface Ui {
   shown: number;
   /** The number of the newest note that was dismissed. */
   told: number;
+  /** The number of the newest note that has been there for a while. */
+  faded: number;
   /** Since when a question is in sight, in milliseconds of `performance.now`. */
   asked: { request: string; since: number } | null;
   /** The question that was answered here, until it is closed. */
