@@ -13,10 +13,11 @@ import trio
 from msgspec import structs
 
 from .._agents import resolve_agent
-from .._errors import AgentrtError, SessionNotFound
+from .._errors import AgentrtError
 from .._model.content import plain_text
 from .._model.events import TurnEnded, TurnStarted
 from .sessions import Stored, listed, stored_sessions
+from .setup import UsageError
 from .state import remember, remembered
 from .text import one_line
 
@@ -87,7 +88,7 @@ async def resume(repl: Conversation, argument: str) -> None:
         matches = [each for each in known if each.id == argument]
         stored = matches[0] if matches else Stored(agent=repl.setup.agent.name, id=argument)
     if repl.busy:
-        raise SessionNotFound("the agent is working; stop it first")
+        raise UsageError("the agent is working; stop it first")
     agent = resolve_agent(stored.agent, repl.setup.config)
     if agent.name == repl.setup.agent.name:
         agent = repl.setup.agent

@@ -9,7 +9,15 @@ from typing import Final
 import trio
 
 from ..._errors import AgentrtError
-from ..._model.events import CommandsChanged, Event, ModesChanged, TurnEnded, TurnStarted
+from ..._model.events import (
+    CommandsChanged,
+    Event,
+    ModesChanged,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+    UsageChanged,
+)
 from ..._runtime.scopes import bare_errors
 from ..._runtime.session import Session
 from ..asking import Asker
@@ -71,6 +79,7 @@ class ScreenRepl(Conversation):
         self.interface = Interface(self, open_history(setup.cwd), self._words)
         self._story = Story(self.page, self._width)
         self._asker: Asker | None = None
+        self._usage: Usage | None = None
         self._shell: Shell | None = None
         self._dirty = trio.Event()
         self._taken = trio.Event()
@@ -101,7 +110,7 @@ class ScreenRepl(Conversation):
         self._dirty.set()
 
     def began(self, setup: Setup) -> None:
-        self._asker = None
+        self._asker, self._usage = None, None
         self._story = Story(self.page, self._width)
         self._since = trio.current_time()
         self._words.commands = _own_commands()
@@ -130,6 +139,8 @@ class ScreenRepl(Conversation):
         if self._asker is not None:
             self._asker.take(event)
         match event:
+            case UsageChanged(usage=usage):
+                self._usage = usage
             case TurnStarted() | TurnEnded():
                 self._since = trio.current_time()
             case CommandsChanged() | ModesChanged() if self.session is not None:
@@ -195,13 +206,12 @@ class ScreenRepl(Conversation):
         above = last_lines(above, size.lines - 8, size.columns)
         running = self.phase not in ("idle", "dead", "closed")
         agent = self.session.agent.name if self.session is not None else self.setup.agent.name
-        snapshot = self.session.snapshot() if self.session is not None else None
         status = status_line(
             self.phase,
             now - self._since if running else None,
             agent=agent,
-            modes=snapshot.modes if snapshot is not None else None,
-            usage=snapshot.usage if snapshot is not None else None,
+            modes=self.session.modes if self.session is not None else None,
+            usage=self._usage,
             queue=len(self.waiting),
             hint=self._hint if now < self._hint_until else self._standing_hint(),
             now=now,

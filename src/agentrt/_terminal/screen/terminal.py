@@ -51,6 +51,7 @@ class Screen:
         self._scope = trio.CancelScope(shield=True)
         self.is_lent = False
         """Another program has the terminal, and gets its keys' signals."""
+        self._lending = trio.Lock()
         self._closing = False
         self._back = asyncio.Event()
         self._away = False
@@ -89,16 +90,17 @@ class Screen:
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[None]:
-        """Let another program have the terminal in the block."""
-        lent = trio.Event()
-        self.do(self._lend, lent)
-        try:
-            await lent.wait()
-            self.is_lent = True
-            yield
-        finally:
-            self.is_lent = False
-            self.do(self._take_back)
+        """Let another program have the terminal in the block; one at a time."""
+        async with self._lending:
+            lent = trio.Event()
+            self.do(self._lend, lent)
+            try:
+                await lent.wait()
+                self.is_lent = True
+                yield
+            finally:
+                self.is_lent = False
+                self.do(self._take_back)
 
     async def serve(self) -> None:
         """Call what the interface posts, one after the other. Runs until it is cancelled."""
@@ -186,7 +188,8 @@ class Screen:
 
     def _paint(self, text: str, live: Live) -> None:
         if self._away:
-            self._frame = text, live
+            before = self._frame[0] if self._frame is not None else ""
+            self._frame = before + text, live
             return
         self.interface.live = live
         with self._output.in_one():
@@ -202,9 +205,10 @@ class Screen:
                 self._app._on_resize()
 
     def _lend(self, lent: trio.Event) -> None:
+        self._back = asyncio.Event()
+        self._away = True
+
         async def lend() -> None:
-            self._back = asyncio.Event()
-            self._away = True
             try:
                 async with in_terminal():
                     self._token.run_sync_soon(lent.set)
