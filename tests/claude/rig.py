@@ -15,6 +15,10 @@ from agentrt._model.driver import Answer, Effect, Opening, Write
 T = TypeVar("T")
 Json = dict[str, Any]
 
+SPOKEN = {"user", "control_request", "control_response", "control_cancel_request"}
+"""All that the CLI is ever sent. It ignores `approve`, `deny` and `tool_result`, of which the
+reverse-engineered protocol is made, and exits at some of what it does not understand."""
+
 
 class Rig:
     """Feeds messages to a driver and keeps what it tells and what it writes."""
@@ -44,7 +48,10 @@ class Rig:
         for effect in effects:
             if isinstance(effect, Write):
                 assert effect.data.endswith(b"\n")
-                self.written += [json.loads(line) for line in effect.data.splitlines()]
+                lines = [json.loads(line) for line in effect.data.splitlines()]
+                if isinstance(self.driver, ClaudeDriver):
+                    assert {line["type"] for line in lines} <= SPOKEN
+                self.written += lines
             else:
                 told.append(effect)
         self.effects += told
