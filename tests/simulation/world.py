@@ -363,7 +363,7 @@ class World:
 
 def _told(value: Any) -> str:
     if isinstance(value, bytes):
-        return value.decode("utf-8", "replace").rstrip("\n")
+        return value.decode("utf-8", "replace").replace("\r", "\\r").replace("\n", "\\n")
     if isinstance(value, msgspec.Struct):
         return msgspec.json.encode(value).decode()
     return str(value)
