@@ -208,6 +208,24 @@ def test_a_shell_command_s_group_ends_with_the_conversation(program: Program) ->
         assert time.monotonic() < deadline
 
 
+def test_a_shell_command_without_end_is_shown_as_fast_as_it_is_read_and_can_be_ended(
+    program: Program,
+) -> None:
+    with on_screen(program, *FAST_DEMO, kind=Terminal) as it:
+        it.expect("ready")
+        it.type("!yes and so on" + ENTER)
+        it.expect("and so on\r")
+        before = psutil.Process(it.process.pid).memory_info().rss
+        for _ in range(1000):
+            it.expect("and so on\r")
+        grown = psutil.Process(it.process.pid).memory_info().rss - before
+        it.ctrl("c")
+        it.expect("exit status (-2|130)", regex=True)
+        it.ctrl("d")
+        assert it.ended() == 0
+    assert grown < 50_000_000
+
+
 def test_the_draft_can_be_edited_in_an_editor(program: Program) -> None:
     editor = program.folder / "editor"
     editor.write_text('#!/bin/sh\nread answer </dev/tty\nprintf "%s" "$answer" >> "$1"\n')

@@ -337,7 +337,7 @@ class ScreenRepl(Conversation):
             self.hint("a command is running; ctrl-c ends it")
             return
         self.page.line(("you", f"! {one_line(command)}"), kind="shell")
-        shell = self._shell = Shell(command, self.setup.cwd, self._show_output)
+        shell = self._shell = Shell(command, self.setup.cwd, self._show_output, self.room)
         try:
             status = await shell.run()
         except OSError as error:

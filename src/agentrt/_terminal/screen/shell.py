@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
@@ -17,12 +17,20 @@ END: Final = 1.0
 
 
 class Shell:
-    """One command, in a process group of its own."""
+    """One command, in a process group of its own. `show` takes each line of its output, and `room`
+    waits until they have been seen."""
 
-    def __init__(self, command: str, cwd: str, show: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        command: str,
+        cwd: str,
+        show: Callable[[str], None],
+        room: Callable[[], Awaitable[None]],
+    ) -> None:
         self.command = command
         self._cwd = cwd
         self._show = show
+        self._room = room
         self._process: trio.Process | None = None
         self._stops = 0
 
@@ -66,6 +74,7 @@ class Shell:
                 *lines, line = (line + data).split(b"\n")
                 for each in lines:
                     self._show(each.decode(errors="replace"))
+                await self._room()
         finally:
             if line:
                 self._show(line.decode(errors="replace"))
