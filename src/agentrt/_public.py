@@ -3,6 +3,7 @@ is used."""
 
 from ._agents import Agent as Agent
 from ._agents import Found as Found
+from ._agents import Quirks as Quirks
 from ._agents import acp as acp
 from ._agents import agent_version as agent_version
 from ._agents import claude as claude
