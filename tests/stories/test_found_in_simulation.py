@@ -284,3 +284,29 @@ async def test_an_agent_that_cannot_be_started_again_costs_the_prompt_and_not_th
             await session.run("hello")
         assert session.state.phase == "dead"
         assert (await session.run("hello again")).text == "hello again"
+
+
+async def test_an_agent_that_even_a_kill_does_not_end_is_not_heard_any_more(
+    autojump_clock: Clock,
+) -> None:
+    class Unkillable(MemoryAgent):
+        async def kill_tree(self) -> None:
+            await trio.sleep_forever()
+
+    async def undead(process: MemoryAgent) -> None:
+        async with FakeAcpAgent.serving(process) as agent:
+            async for _prompt in agent.prompts:
+                agent.say("…")
+                await trio.sleep(60)
+                agent.say("still here")
+
+    limits = Limits(cancel_grace=1, stdin_close=0.5, terminate=0.5, kill=0.5)
+    start = lambda: Unkillable(undead, ignores=frozenset({"eof", "terminate"}))  # noqa: E731
+    async with open_fake_session(start, limits=limits) as session:
+        session.submit("go")
+        session.cancel()
+        await trio.sleep(10)
+        assert session.state.phase == "dead"
+        await trio.sleep(100)
+        assert len(session.snapshot().turns) == 1
+        assert session.state.turn is None

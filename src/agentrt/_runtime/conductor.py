@@ -238,7 +238,8 @@ class Conductor:
                 else:
                     await self._sleep()
         finally:
-            for turn, start in self._wanted:  # begun only to be cancelled with the rest
+            while self._wanted:  # begun only to be cancelled with the rest
+                turn, start = self._wanted.popleft()
                 turn._context.run(start, self._engine.nursery)
 
     async def _sleep(self) -> None:

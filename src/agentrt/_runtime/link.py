@@ -119,6 +119,8 @@ class Link:
             self._owner.closing(self, reason)
 
     def _data(self, data: bytes) -> None:
+        if self.gone:
+            return  # not even SIGKILL has ended it, and nobody listens any more
         self.last_activity = trio.current_time()
         self._replied = False
         whole = data.rfind(b"\n") + 1
