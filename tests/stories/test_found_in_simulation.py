@@ -295,16 +295,16 @@ async def test_an_agent_that_even_a_kill_does_not_end_is_not_heard_any_more(
 
     async def undead(process: MemoryAgent) -> None:
         async with FakeAcpAgent.serving(process) as agent:
-            async for _prompt in agent.prompts:
-                agent.say("…")
+            async for prompt in agent.prompts:
+                prompt.end()
                 await trio.sleep(60)
                 agent.say("still here")
 
-    limits = Limits(cancel_grace=1, stdin_close=0.5, terminate=0.5, kill=0.5)
+    limits = Limits(stdin_close=0.5, terminate=0.5, kill=0.5)
     start = lambda: Unkillable(undead, ignores=frozenset({"eof", "terminate"}))  # noqa: E731
     async with open_fake_session(start, limits=limits) as session:
-        session.submit("go")
-        session.cancel()
+        await session.run("go")
+        assert session._engine.conductor.retire()  # as a session that rests for long
         await trio.sleep(10)
         assert session.state.phase == "dead"
         await trio.sleep(100)
