@@ -54,8 +54,11 @@ class Handshake:
             resumed=opening.resume is not None,
             capabilities={
                 "resume": resumes and options.persist,
+                "fork": options.persist,
                 "steer": True,
-                "prompt": {"image": True, "embeddedContext": True, "audio": False},
+                "image": True,
+                "audio": False,
+                "embedded_context": True,
                 "account": reply.get("account"),
                 "agents": reply.get("agents"),
                 "output_styles": reply.get("available_output_styles"),
