@@ -417,7 +417,7 @@ class ClaudeAgent(ClaudeWire):
         match rng.randrange(3):
             case 0:
                 self.success(rng.choice(("agentrt-999", "x")), {})
-            case 1 if self.last is not None and self.prompt is None and not self.own:
+            case 1 if self.last and not (self.prompt or self.own or self.done_tasks):
                 uuids = {"user_message_uuid": "nobody", "user_message_uuids": ["nobody"]}
                 line = {"type": "result", "subtype": "success", "is_error": False, **uuids}
                 self.send(line)
