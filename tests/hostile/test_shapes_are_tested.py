@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,8 @@ def test_every_row_says_what_one_sees_and_names_a_test(page: str) -> None:
 
 @pytest.mark.slow
 def test_every_test_that_a_page_names_is_run() -> None:
-    """At least pytest would: those of agents that are not installed here are skipped."""
+    """At least pytest would: those of agents that are not installed here are skipped, and those in
+    a browser are not even collected without what drives it."""
     wanted = set().union(*(named(page.read_text()) for page in DOCS.glob("*.md")))
     assert wanted
     files = {}
@@ -76,4 +78,7 @@ def test_every_test_that_a_page_names_is_run() -> None:
     )
     assert told.returncode == 0, told.stdout[-2000:] + told.stderr[-2000:]
     collected = set(re.findall(r"::(test_\w+)", told.stdout))
-    assert {name for name in wanted if name in files} - collected == set()
+    missing = {name for name in wanted if name in files} - collected
+    if find_spec("playwright") is None:
+        missing -= {name for name in missing if files[name].parent.name == "browser"}
+    assert missing == set()
