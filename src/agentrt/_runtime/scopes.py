@@ -32,7 +32,7 @@ class ServiceNursery:
     async def start(self, service: Callable[..., Awaitable[object]], *args: object) -> Any:
         """As `trio.Nursery.start`: an error before the start is the caller's."""
 
-        async def serve(task_status: trio.TaskStatus[Any]) -> None:
+        async def serve(task_status: trio.TaskStatus[Any]) -> None:  # noqa: ASYNC128 - the service does
             status = _Status(task_status)
             try:
                 await service(*args, task_status=status)
