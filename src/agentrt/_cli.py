@@ -16,8 +16,20 @@ if TYPE_CHECKING:
     from ._agents import Agent
     from ._config import Config
     from ._model.content import JsonObject
+    from ._terminal.setup import Setup
 
 Work = Callable[[], Awaitable[int]]
+
+_OF_A_CONVERSATION = {
+    "prompt": "-p",
+    "output_format": "--output-format",
+    "last_message": "--last-message",
+    "json_schema": "--json-schema",
+    "max_turns": "--max-turns",
+    "system": "--system",
+    "append_system": "--append-system",
+}
+"""What a command would ignore."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,6 +98,9 @@ def _work(options: argparse.Namespace) -> Work:
         raise UsageError("--agent and --command exclude each other")
     if options.protocol is not None and options.command is None:
         raise UsageError("--protocol says what --command speaks, and there is no --command")
+    for name, flag in _OF_A_CONVERSATION.items():
+        if options.subcommand is not None and getattr(options, name) is not None:
+            raise UsageError(f"{flag} has no meaning for `agentrt {options.subcommand}`")
     if not os.path.isdir(options.cwd):
         raise UsageError(f"--cwd: there is no folder {options.cwd!r}")
     config = load_config(options.cwd, flags=_flags(options))
@@ -123,20 +138,9 @@ def _conversation(options: argparse.Namespace, config: Config) -> Work:
     """One prompt, or many."""
     from functools import partial
 
-    from ._terminal.setup import Setup, UsageError, choose_agent
+    from ._terminal.setup import UsageError
 
-    agent, note = choose_agent(config, options.agent, options.command, options.protocol)
-    setup = Setup(
-        agent=agent,
-        note=note,
-        config=config,
-        cwd=options.cwd,
-        resume=options.resume,
-        model=options.model,
-        mode=options.mode,
-        options=_wishes(options, agent),
-    )
-    setup.policy("deny")  # raises what is wrong with the rules
+    setup = _setup(options, config)
     if options.prompt is not None or not os.isatty(0):
         from ._terminal.oneshot import one_shot
 
@@ -155,6 +159,13 @@ def _serve(options: argparse.Namespace, config: Config) -> Work:
     from functools import partial
 
     from ._terminal.serve import make_security, serve_pages
+
+    setup = _setup(options, config)
+    start = options.agent is not None or options.command is not None
+    return partial(serve_pages, setup, make_security(setup), start=start)
+
+
+def _setup(options: argparse.Namespace, config: Config) -> Setup:
     from ._terminal.setup import Setup, choose_agent
 
     agent, note = choose_agent(config, options.agent, options.command, options.protocol)
@@ -166,10 +177,10 @@ def _serve(options: argparse.Namespace, config: Config) -> Work:
         resume=options.resume,
         model=options.model,
         mode=options.mode,
+        options=_wishes(options, agent),
     )
-    setup.policy("deny")
-    start = options.agent is not None or options.command is not None
-    return partial(serve_pages, setup, make_security(setup), start=start)
+    setup.policy("deny")  # raises what is wrong with the rules
+    return setup
 
 
 def _sessions(options: argparse.Namespace, config: Config) -> Work:

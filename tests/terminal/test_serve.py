@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import re
 import signal
 import socket
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
-from program import PATIENCE, Program, read_some
+from program import FAST_DEMO, PATIENCE, Program, read_some
 
 
 class Served:
@@ -153,3 +154,27 @@ def test_a_port_that_is_taken_is_said(program: Program) -> None:
         port = taken.getsockname()[1]
         done = program.run("serve", "--port", str(port), status=1)
     assert f"cannot serve on 127.0.0.1 port {port}" in done.stderr
+
+
+def test_a_conversation_is_taken_up_again(program: Program) -> None:
+    done = program.run(*FAST_DEMO, "-p", "read notes.txt", "--output-format", "json")
+    session = json.loads(done.stdout)["session"]
+    with serving(program, "--agent", "demo", "--resume", session) as served:
+        served.link()
+        agent = the_agent(served.process.pid)
+        assert agent.is_running()
+        assert served.end(signal.SIGTERM) == (143, "")
+    with serving(program, "--agent", "demo", "--resume", "no-such-session") as served:
+        _, err = served.process.communicate(timeout=PATIENCE)
+        assert served.process.returncode == 4, err
+
+
+@pytest.mark.parametrize(
+    "said", [("-p", "x"), ("--json-schema", "{}"), ("--last-message", "x"), ("--system", "x")]
+)
+def test_what_is_for_a_conversation_of_ones_own_is_not_taken_in_silence(
+    program: Program, said: tuple[str, str]
+) -> None:
+    for command in ("serve", "agents"):
+        done = program.run(*said, command, status=2)
+        assert f"{said[0]} has no meaning for `agentrt {command}`" in done.stderr

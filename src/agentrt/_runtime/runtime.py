@@ -140,9 +140,12 @@ class Runtime:
         *,
         cwd: str | os.PathLike[str] = ".",
         tools: Iterable[Tool] = (),
+        model: str | None = None,
+        mode: str | None = None,
     ) -> Session:
         """Resume a conversation by the agent's own id of it. If a session here has it already, that
-        one is returned: two processes on one conversation would overwrite each other's words.
+        one is returned as it is: two processes on one conversation would overwrite each other's
+        words.
 
         As `create`; also raises `SessionNotFound`.
         """
@@ -154,7 +157,13 @@ class Runtime:
                 return host.session
         self._loading[key] = trio.Event()
         try:
-            settings = {"cwd": cwd, "tools": tuple(tools), "resume": agent_session}
+            settings = {
+                "cwd": cwd,
+                "tools": tuple(tools),
+                "model": model,
+                "mode": mode,
+                "resume": agent_session,
+            }
             return await self._open(agent, settings)
         finally:
             self._loading.pop(key).set()
