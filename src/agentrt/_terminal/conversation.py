@@ -7,6 +7,7 @@ wait for their turn, stopping and leaving.
 from __future__ import annotations
 
 import signal
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable
 from typing import Final, Literal, NamedTuple
@@ -41,7 +42,7 @@ class Typed(NamedTuple):
     ahead: bool
 
 
-class Conversation:
+class Conversation(ABC):
     """What all ways to show a conversation share. Theirs are the methods of the first part."""
 
     def __init__(self) -> None:
@@ -69,29 +70,31 @@ class Conversation:
 
     # --- how it is shown
 
+    @abstractmethod
     def say(self, text: str) -> None:
         """A line of ours."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tell(self, text: str, stderr: str = "") -> None:
         """Something that went wrong, with the end of what an agent wrote to its stderr."""
-        raise NotImplementedError
 
+    @abstractmethod
     def began(self, setup: Setup) -> None:
         """An agent is being started."""
-        raise NotImplementedError
 
+    @abstractmethod
     def opened(self, session: Session, nursery: trio.Nursery) -> None:
         """It has started; tasks that live as long as the session go into the nursery."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take(self, event: Event) -> None:
         """Something happened in the session."""
-        raise NotImplementedError
 
+    @abstractmethod
     def settled(self) -> None:
         """Something came to its end: it may be the person's turn now."""
 
+    @abstractmethod
     def closed(self) -> None:
         """The session is over, and everything that was in it was given to `take`."""
 
@@ -99,7 +102,7 @@ class Conversation:
         """Wait until what was given to `take` has been shown, more or less."""
         await trio.lowlevel.checkpoint()
 
-    def restore(self) -> None:
+    def restore(self) -> None:  # noqa: B027 - nothing, unless it matters to the form
         """Leave the terminal as it was: the next signal ends the process."""
 
     def choose(self, command: str, rows: list[tuple[str, str]], current: str | None = None) -> None:

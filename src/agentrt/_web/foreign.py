@@ -9,6 +9,7 @@ ones, and one that fell behind what the log keeps misses nothing but what was to
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -66,7 +67,7 @@ def _item(event: Event) -> str:
     return ""
 
 
-class ForeignViewer(Viewer):
+class ForeignViewer(Viewer, ABC):
     """What such viewers share. `receive` and `project` are the protocol's."""
 
     def __init__(self, hub: Hub, role: Role) -> None:
@@ -75,9 +76,9 @@ class ForeignViewer(Viewer):
         self._ready: deque[bytes] = deque()
         self._beat_at = math.inf  # these protocols have no such message; there are pings
 
+    @abstractmethod
     def project(self, feed: Feed, changes: Changes) -> Iterable[bytes]:
         """The messages that tell a change."""
-        raise NotImplementedError
 
     def carry_out(self, command: Command, tell: Callable[[Fields | Refused], None]) -> None:
         """As in the native protocol, for a client that may do it."""
