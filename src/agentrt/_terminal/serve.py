@@ -63,11 +63,11 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                 )
             )
             nursery.start_soon(_print_links, site, said.viewer_token is not None)
-            agent, cwd, model, mode = setup.agent, setup.cwd, setup.model, setup.mode
+            agent, cwd, model = setup.agent, setup.cwd, setup.model
             if setup.resume is not None:
-                await runtime.load(agent, setup.resume, cwd=cwd, model=model, mode=mode)
+                await runtime.load(agent, setup.resume, cwd=cwd, model=model, mode=setup.mode)
             elif start:
-                await runtime.create(agent, cwd=cwd, model=model, mode=mode)
+                await runtime.create(agent, cwd=cwd, model=model, mode=setup.mode)
     except AgentrtError as error:
         return _failed(str(error), exit_code(error))
     except ValueError as error:  # an address that may not be listened on
