@@ -99,22 +99,33 @@ class ProcessTree:
 
     async def kill(self, exited: trio.Event) -> None:
         """SIGKILL to all of it, until all is gone."""
-        self.kill_known()
+        self._signal_known(signal.SIGSTOP)
+        try:
+            with trio.move_on_after(WALK):
+                await self.note()  # while nobody starts another one and no tie is cut
+        finally:  # also if there is no time to look
+            self.kill_known()
         await self.note()
         known: frozenset[Found] = frozenset()
         while self._below or self._blind or not exited.is_set():
-            self.kill_known()
             if self._below <= known:  # else they may be faster at starting others
                 await trio.sleep(LOOK)
             known = self._below
+            self.kill_known()
             await self.note()
         self._gone = True
 
     def kill_known(self) -> None:
         """SIGKILL to the group and to everything noted outside of it."""
-        self._signal_group(signal.SIGKILL)
-        for found in self._below:
-            found.send(signal.SIGKILL)
+        self._signal_known(signal.SIGSTOP)
+        self._signal_known(signal.SIGKILL)
+
+    def _signal_known(self, signum: signal.Signals) -> None:
+        # Stopped before killed, and the oldest first: else a shell whose child was killed before it
+        # goes on with its next command.
+        self._signal_group(signum)
+        for found in sorted(self._below, key=lambda found: found.start):
+            found.send(signum)
 
     def _signal_group(self, signum: signal.Signals) -> None:
         if self._group is not None:

@@ -56,7 +56,10 @@ def plant(self: Agent, prompt: Message) -> None:
     self.spawn(script, start_new_session=True, stdin=-3, stdout=-3, stderr=-3)
     while not os.path.exists(f"{file}.begun"):
         self.pending(0.01)
-    self.say("planted")
+    try:
+        self.say("planted")
+    except BrokenPipeError:
+        pass  # the host is dead, and this agent does not care
     while True:
         self.pending(60)
 

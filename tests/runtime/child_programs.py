@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
 import psutil
 import trio
@@ -19,6 +20,21 @@ QUICK = Limits(stdin_close=0.1, terminate=0.1, kill=2.0, stdout_drain=0.1)
 
 PATIENT = Limits(stdin_close=4.0, terminate=1.0, kill=2.0)
 """For agents that are to do something within a step, on a machine that may be busy."""
+
+WRITE_BEHIND_A_CHILD = """
+for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19; do
+    setsid sh -c "trap '' TERM; echo > {0}/begun$i; sleep 60; echo > {0}/late$i" &
+done
+while [ $(ls {0} | wc -l) -lt 20 ]; do sleep 0.01; done
+echo planted
+"""
+"""Twenty that are deaf to SIGTERM, and each would write a file if only its child were killed."""
+
+
+def check_none_went_on(folder: Path) -> None:
+    """Of those twenty."""
+    names = [file.name.rstrip("0123456789") for file in folder.iterdir()]
+    assert names == ["begun"] * 20
 
 
 def python(code: str) -> list[str]:

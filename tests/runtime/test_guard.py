@@ -8,14 +8,21 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import psutil
 import pytest
 import trio
 import trio.testing
-from child_programs import running, started, until, until_gone
+from child_programs import (
+    WRITE_BEHIND_A_CHILD,
+    check_none_went_on,
+    running,
+    started,
+    until,
+    until_gone,
+)
 
 from agentrt._descendants import MARKER
 from agentrt._errors import AgentStartError
@@ -43,8 +50,11 @@ async def loaded() -> psutil.Process:
 
 
 def files_of(program: psutil.Process) -> list[str]:
-    folder = Path(f"/proc/{program.pid}/fd")
-    return sorted(os.readlink(file) for file in folder.iterdir())
+    files = []
+    for file in Path(f"/proc/{program.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # one that it read as it was loaded
+            files.append(os.readlink(file))
+    return sorted(files)
 
 
 async def test_it_starts_before_the_agent_and_ends_with_it() -> None:
@@ -214,6 +224,13 @@ async def test_when_the_host_is_killed_its_agents_and_what_they_started_end(
             await until_gone(pid)
     assert log.read_text() == "terminated\n"
     assert agent_of_another_host.poll() is None
+
+
+async def test_nobody_goes_on_because_its_child_was_killed_first(tmp_path: Path) -> None:
+    script = WRITE_BEHIND_A_CHILD.format(tmp_path).replace("echo planted", "echo $$") + "wait"
+    async with host("plain", script) as (process, _):
+        process.kill()
+    check_none_went_on(tmp_path)
 
 
 async def test_a_forked_copy_of_the_host_does_not_keep_its_agents_alive() -> None:

@@ -12,7 +12,18 @@ from pathlib import Path
 import psutil
 import pytest
 import trio
-from child_programs import PATIENT, QUICK, Lines, python, running, sh, started, until
+from child_programs import (
+    PATIENT,
+    QUICK,
+    WRITE_BEHIND_A_CHILD,
+    Lines,
+    check_none_went_on,
+    python,
+    running,
+    sh,
+    started,
+    until,
+)
 
 from agentrt._descendants import Found, find, identify
 from agentrt._limits import Limits
@@ -82,9 +93,12 @@ async def test_a_grandchild_that_cut_every_tie_was_noted_before_the_agent_left()
         assert not running(grandchild)
 
 
-async def test_what_starts_others_when_it_is_terminated_is_ended_with_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("environment", ["", "env -i"], ids=["with the marker", "without"])
+async def test_what_starts_others_when_it_is_terminated_is_ended_with_them(
+    tmp_path: Path, environment: str
+) -> None:
     log = tmp_path / "pids"
-    heir = f"setsid sh -c 'echo $$ >> {log}; exec sleep 60' &"
+    heir = f"{environment} setsid sh -c 'echo \\$\\$ >> {log}; exec sleep 60' &"
     script = f'trap "{heir}" TERM; echo; while :; do sleep 0.05; done'
     with trio.fail_after(5):
         async with started(sh(script), limits=Limits(stdin_close=0.1, terminate=1.0)) as agent:
@@ -101,6 +115,12 @@ async def test_what_is_in_a_session_of_its_own_gets_sigterm_too(tmp_path: Path) 
         async with started(["setsid", "-f", *sh(child)], limits=limits) as agent:
             await Lines(agent).next()
     assert log.read_text() == "terminated\n"
+
+
+async def test_nobody_goes_on_because_its_child_was_killed_first(tmp_path: Path) -> None:
+    async with started(sh(f"{WRITE_BEHIND_A_CHILD.format(tmp_path)}\nread line")) as agent:
+        assert await Lines(agent).next() == "planted"
+    check_none_went_on(tmp_path)
 
 
 async def test_an_orphan_may_end_by_itself_before_it_is_signalled(tmp_path: Path) -> None:

@@ -24,10 +24,11 @@ import time
 LADDER: tuple[tuple[signal.Signals | None, float], ...] = (
     (None, 2.0),  # the agents read the end of their input
     (signal.SIGTERM, 1.0),
+    (signal.SIGSTOP, 0.1),  # nobody starts another one, or goes on because its child was killed
     (signal.SIGKILL, 10.0),  # repeated; what survives that is beyond a signal's reach
 )
 """What is sent, and the seconds for which the agents then may leave."""
-LOOK = 0.1
+LOOK = 0.05
 """Seconds between two looks at the process table."""
 SETTLE = 0.5
 """Seconds without a carrier before it is believed that none is left: a process whose program is
@@ -46,7 +47,7 @@ def main() -> None:
         told: set[int] = set()  # nobody gets the same signal twice: some take that as an order
         while (now := time.monotonic()) < until:
             look(token, known)
-            for pid in known:
+            for pid in sorted(known, key=lambda pid: int(known[pid])):  # the oldest first
                 seen = now
                 if signum is not None and pid not in told:
                     send(pid, signum)
