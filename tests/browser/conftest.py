@@ -22,8 +22,9 @@ SHOTS = Path(os.environ.get("AGENTRT_SHOTS") or f"{tempfile.gettempdir()}/agentr
 """Where screenshots are written."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """It ends with the module: other tests look whether this process has children."""
     sync_api = pytest.importorskip(
         "playwright.sync_api", reason="needs Playwright (pip install playwright)"
     )
@@ -38,7 +39,7 @@ def browser() -> Iterator[Browser]:
 
 
 def _started() -> set[psutil.Process]:
-    """What the tests have started; not the browser, which outlives each of them."""
+    """What the tests have started; not the browser, which outlives most of them."""
     found = set()
     for process in psutil.process_iter():
         try:

@@ -24,9 +24,10 @@ def test_twenty_thousand_pieces_are_all_there_and_one_can_type_meanwhile(
     page: Page, shoot: Shoot
 ) -> None:
     phase(page, "ready")
+    box = page.get_by_label("Message to the agent")
+    box.wait_for()
     page.evaluate(PROBE)
     ask(page, "flood 20000\nwait 0.2\ntool sleep 60")
-    box = page.get_by_label("Message to the agent")
     box.press_sequentially("typed while it comes", delay=20)
     expect(box).to_have_value("typed while it comes")
     transcript = page.locator(".transcript")
