@@ -149,7 +149,7 @@ def _conversation(options: argparse.Namespace, config: Config) -> Work:
         )
     for name in ("output_format", "last_message", "json_schema"):
         if getattr(options, name) is not None:
-            raise UsageError(f"--{name.replace('_', '-')} is for one prompt: say -p TEXT")
+            raise UsageError(f"{_OF_A_CONVERSATION[name]} is for one prompt: say -p TEXT")
     from ._terminal.repl import converse
 
     return partial(converse, setup)
