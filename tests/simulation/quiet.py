@@ -137,7 +137,7 @@ def _turn(world: World) -> None:
     prompt = world.book.prompts.get(turn.token or "") if turn is not None else None
     if turn is None or prompt is None or not prompt.end_read:
         return
-    silence = trio.current_time() - world.processes[-1].read_at
+    silence = trio.current_time() - world.checker.silent_since  # an answer starts the clock again
     if world.driver == "acp" or silence > world.limits.settle + SLACK:
         world.fail("T2", f"the agent has ended {prompt.token} as {set(prompt.ended)}; it runs on")
 
