@@ -7,6 +7,7 @@ from typing import Any
 
 from .agent import OWN, Act, Json
 from .book import Prompt
+from .checker import SLACK
 from .claude_wire import ClaudeWire
 
 REASONS: tuple[tuple[Json, str, int], ...] = (
@@ -63,7 +64,7 @@ class ClaudeAgent(ClaudeWire):
     def owes_turn(self) -> bool:
         """Background work has ended, and it will speak of that at any moment."""
         silence = self.now() - self.process.read_at
-        return self.done_tasks > 0 and silence < self.world.limits.settle
+        return self.done_tasks > 0 and silence < self.world.limits.settle - SLACK
 
     # --- what the host says
 
