@@ -109,6 +109,7 @@ class Agent:
         """Up to where the host must have read to know that no turn runs."""
         self.own_since = False
         """It did something of its own since the last prompt's end."""
+        self.told_to_leave = False
 
     # --- to be filled in
 
@@ -146,8 +147,9 @@ class Agent:
     def said_goodbye(self) -> None:
         """T9: the session's end comes when there is nothing left to do."""
         world = self.world
-        if self.process.signals:
-            return  # it is told, and may still begin something
+        if self.process.signals or self.told_to_leave:
+            return  # it may still begin something
+        self.told_to_leave = True
         waits = world.leaving == "normally" and not world.with_hub
         known = self.process.read == self.process.written and self.process.can_write
         if waits and known and self.at_work and not world.gave_up(self.process):
