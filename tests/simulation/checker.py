@@ -254,7 +254,8 @@ class Checker:
             and item.type == "text"
             and item.parent is None
             and item.text
-            # A session below this one has no item that its own could belong to.
+            # A sub-agent whose call nobody has seen, because it came behind a cancel or is one of
+            # another session, has no item that its own could belong to.
             and "child" not in item.text
         ]
         if result.outcome != turn.outcome or result.turn != turn.id:

@@ -362,7 +362,8 @@ class ClaudeAgent(ClaudeWire):
         """A step of a sub-agent, in the foreground or in the background."""
         parents = [*self.tools, *self.tasks.values()]
         if parents:
-            message = {"id": "mc", "content": [{"type": "text", "text": self.mark(self.prompt)}]}
+            text = f"{self.mark(self.prompt)}child "
+            message = {"id": "mc", "content": [{"type": "text", "text": text}]}
             parent = rng.choice(parents)
             self.send({"type": "assistant", "message": message, "parent_tool_use_id": parent})
 
