@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -109,6 +110,8 @@ class Agent:
         """Up to where the host must have read to know that no turn runs."""
         self.own_since = False
         """It did something of its own since the last prompt's end."""
+        self.own_began = -math.inf
+        """When it last began something of its own."""
         self.told_to_leave = False
 
     # --- to be filled in
@@ -150,6 +153,8 @@ class Agent:
         if self.process.signals or self.told_to_leave:
             return  # it may still begin something
         self.told_to_leave = True
+        if self.own_began == self.now():
+            return  # the host could not know when it decided
         waits = world.leaving == "normally" and not world.with_hub
         known = self.process.read == self.process.written and self.process.can_write
         if waits and known and self.at_work and not world.gave_up(self.process):

@@ -275,6 +275,7 @@ class ClaudeAgent(ClaudeWire):
     def begin_own(self, rng: Random) -> None:
         """A turn that no prompt began."""
         self.expected = self.owes_turn
+        self.own_began = self.now()
         self.done_tasks = 0
         self.own = self.own_since = True
         self.owes_idle = False
