@@ -98,7 +98,7 @@ class ProcessTree:
         self._gone = True
 
     async def kill(self, exited: trio.Event) -> None:
-        """SIGKILL to all of it, until all is gone."""
+        """SIGKILL to all of it, stopped first, until all is gone."""
         self._signal_known(signal.SIGSTOP)
         try:
             with trio.move_on_after(WALK):
@@ -116,13 +116,13 @@ class ProcessTree:
         self._gone = True
 
     def kill_known(self) -> None:
-        """SIGKILL to the group and to everything noted outside of it."""
+        """SIGKILL to the group and to everything noted outside of it. Stopped first: else a shell
+        whose child was killed before it goes on with its next command."""
         self._signal_known(signal.SIGSTOP)
         self._signal_known(signal.SIGKILL)
 
     def _signal_known(self, signum: signal.Signals) -> None:
-        # Stopped before killed, and the oldest first: else a shell whose child was killed before it
-        # goes on with its next command.
+        """To the group, and to the others, the oldest first: parents before their children."""
         self._signal_group(signum)
         for found in sorted(self._below, key=lambda found: found.start):
             found.send(signum)

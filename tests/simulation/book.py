@@ -19,6 +19,8 @@ class Prompt:
     """The outcomes that the agent's word for its end may mean; empty while it works."""
     end_read: bool = False
     """The host has read that word."""
+    rest_read: bool = False
+    """Claude: the host has read that it rests, which it said before that word."""
     said: int = 0
 
 

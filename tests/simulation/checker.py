@@ -417,8 +417,8 @@ class Checker:
         elif turn is not None and turn.origin == "user":
             hard, idle = turn.limits.hard, turn.limits.idle
             prompt = self.world.book.prompts.get(turn.token or "")
-            if idle is not None and prompt is not None and prompt.end_read:
-                idle = max(idle, turn.limits.settle)  # Claude has only to say that it rests
+            if idle is not None and prompt is not None and (prompt.end_read or prompt.rest_read):
+                idle = max(idle, turn.limits.settle)  # one of Claude's two last words has come
             if hard is not None and now > turn.began + hard + SLACK:
                 self.fail("T4", f"{turn.id} runs for {now - turn.began:g} s, its limit is {hard}")
             if idle is not None and not any(q.turn for q in self.questions.values()):

@@ -198,7 +198,7 @@ class ClaudeAgent(ClaudeWire):
         known = self.temper.states and self.temper.lists_uuids
         rests_first = rng.random() < 0.1 and known and not self.tasks
         if rests_first:
-            self.go("idle")
+            self.go("idle", lambda: setattr(prompt, "rest_read", True))
         self.results += 1
         good: Json = {
             "type": "result",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .agent import Agent, Json
@@ -23,14 +24,17 @@ class ClaudeWire(Agent):
         body = {"subtype": "success", "request_id": id, "response": response}
         self.send({"type": "control_response", "response": body})
 
-    def system(self, subtype: str, **fields: Any) -> None:
-        self.send({"type": "system", "subtype": subtype, "session_id": self.session, **fields})
+    def system(
+        self, subtype: str, *, when_read: Callable[[], None] | None = None, **fields: Any
+    ) -> None:
+        line = {"type": "system", "subtype": subtype, "session_id": self.session, **fields}
+        self.send(line, when_read)
 
-    def go(self, state: str) -> None:
+    def go(self, state: str, when_read: Callable[[], None] | None = None) -> None:
         if state != self.state:
             self.state = state
             if self.temper.states:
-                self.system("session_state_changed", state=state)
+                self.system("session_state_changed", state=state, when_read=when_read)
         if state == "idle":
             self.owes_idle = False
 
