@@ -126,6 +126,7 @@ class _AgentEntry(Struct, kw_only=True, forbid_unknown_fields=True):
     protocol: ProtocolName | None = None
     env: dict[str, str] = {}
     unset_env: tuple[str, ...] | None = None
+    terminal_env: tuple[str, ...] | None = None
     install: str | None = None
     docs: str | None = None
     note: str | None = None

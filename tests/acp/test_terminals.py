@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._acp.environment import RefusedVariable, merge_environment
+from agentrt._acp.environment import merge_environment
 from agentrt._acp.messages import NameValue
 from agentrt._acp.roots import Roots
 from agentrt._acp.terminals import Terminals, _Tail, open_terminals
@@ -85,7 +85,13 @@ class Agent:
 
 @asynccontextmanager
 async def terminals_in(
-    root: Path, *, env: dict[str, str] | None = None, live: Any = None, **limits: Any
+    root: Path,
+    *,
+    env: dict[str, str] | None = None,
+    live: Any = None,
+    variables: tuple[str, ...] = (),
+    on_left_out: Callable[[str], None] = lambda name: None,
+    **limits: Any,
 ) -> AsyncIterator[Agent]:
     live = live or Live()
     with trio.fail_after(20):
@@ -95,6 +101,8 @@ async def terminals_in(
             env=dict(os.environ) if env is None else env,
             limits=Limits(**limits),
             on_output=live,
+            variables=variables,
+            on_left_out=on_left_out,
         ) as terminals:
             yield Agent(terminals, live)
 
@@ -343,7 +351,8 @@ async def test_what_cannot_run_is_an_error_with_its_reason(
 
 
 async def test_the_environment_is_the_one_given_and_what_the_agent_adds(tmp_path: Path) -> None:
-    async with terminals_in(tmp_path, env={"PATH": os.environ["PATH"], "A": "1"}) as agent:
+    env = {"PATH": os.environ["PATH"], "A": "1"}
+    async with terminals_in(tmp_path, env=env, variables=("A", "B")) as agent:
         id = await agent.create(
             "env", env=[{"name": "A", "value": "2"}, {"name": "B", "value": "x=y"}]
         )
@@ -352,59 +361,114 @@ async def test_the_environment_is_the_one_given_and_what_the_agent_adds(tmp_path
         assert not any(line.startswith("HOME=") for line in lines)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "GCONV_PATH"),
-        *("PATH", "HOME", "XDG_CONFIG_HOME", "IFS", "ENV", "BASH_ENV", "BASH_FUNC_ls%%", "PS4"),
-        *("PYTHONSTARTUP", "PYTHONPATH", "PYTHONHOME", "NODE_OPTIONS", "NODE_PATH", "PERL5OPT"),
-        *("RUBYOPT", "LUA_INIT", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "MAVEN_OPTS", "CLASSPATH"),
-        *("GIT_SSH_COMMAND", "GIT_CONFIG_COUNT", "GIT_EXTERNAL_DIFF", "GIT_DIR", "SSH_ASKPASS"),
-        *("EDITOR", "GIT_EDITOR", "PAGER", "GIT_PAGER", "LESSOPEN", "VIMINIT", "HOSTALIASES"),
-        *("SHELL", "CC", "JAVA_HOME", "CARGO_HOME", "OPENSSL_CONF", "OPENSSL_MODULES", "INPUTRC"),
-        *("GTK_MODULES", "QT_PLUGIN_PATH", "GCC_EXEC_PREFIX_PATH", "CFLAGS", "PYTEST_ADDOPTS"),
-        *("DOCKER_HOST", "KUBECONFIG", "ANSIBLE_CONFIG", "PROMPT_COMMAND", "TERMINFO", "CPATH"),
-        *("npm_config_script_shell", "MAKEFLAGS", "RUSTC_WRAPPER", "HTTPS_PROXY", "AGENTRT_GUARD"),
-        *("", "A=B", "A\0B"),
-    ],
-)
-async def test_a_variable_that_makes_a_command_something_else_is_refused(
+REFUSED = [
+    *("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "GCONV_PATH"),
+    *("PATH", "HOME", "XDG_CONFIG_HOME", "IFS", "ENV", "BASH_ENV", "BASH_FUNC_ls%%", "PS4"),
+    *("PYTHONSTARTUP", "PYTHONPATH", "PYTHONHOME", "NODE_OPTIONS", "NODE_PATH", "PERL5OPT"),
+    *("RUBYOPT", "LUA_INIT", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "MAVEN_OPTS", "CLASSPATH"),
+    *("GIT_SSH_COMMAND", "GIT_CONFIG_COUNT", "GIT_EXTERNAL_DIFF", "GIT_DIR", "SSH_ASKPASS"),
+    *("EDITOR", "GIT_EDITOR", "PAGER", "GIT_PAGER", "LESSOPEN", "VIMINIT", "HOSTALIASES"),
+    *("SHELL", "CC", "JAVA_HOME", "CARGO_HOME", "OPENSSL_CONF", "OPENSSL_MODULES", "INPUTRC"),
+    *("GTK_MODULES", "QT_PLUGIN_PATH", "GCC_EXEC_PREFIX", "CFLAGS", "PYTEST_ADDOPTS"),
+    *("DOCKER_HOST", "KUBECONFIG", "ANSIBLE_CONFIG", "PROMPT_COMMAND", "TERMINFO", "CPATH"),
+    *("npm_config_script_shell", "MAKEFLAGS", "RUSTC_WRAPPER", "HTTPS_PROXY", "AGENTRT_GUARD"),
+    *("ZIPOPT", "VIMRUNTIME", "AWS_CONFIG_FILE", "PSQLRC", "GOROOT", "HGMERGE", "NLSPATH"),
+    *("DATABASE_URL", "NODE_ENV", "anything", "lang", "TERMCAP", "LC", "LANGUAGE", "LOCPATH"),
+    *("", "A=B", "A\0B"),
+]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_a_variable_that_may_not_be_set_is_left_out_and_the_command_runs(
     tmp_path: Path, name: str
 ) -> None:
-    async with terminals_in(tmp_path) as agent:
-        with pytest.raises(RequestError, match="the agent may not set") as error:
-            await agent.create("true", env=[{"name": name, "value": "x"}])
-        assert error.value.code == INVALID
+    left_out: list[str] = []
+    async with terminals_in(tmp_path, on_left_out=left_out.append) as agent:
+        id = await agent.create("env", env=[{"name": name, "value": "./evil"}])
+        assert "./evil" not in await agent.result(id)
+        await agent.create("true", env=[{"name": name, "value": "./other"}])
+    assert left_out == [name], "told once"
+
+
+async def test_an_agent_that_makes_up_variables_is_not_reported_without_end(
+    tmp_path: Path,
+) -> None:
+    left_out: list[str] = []
+    async with terminals_in(tmp_path, on_left_out=left_out.append) as agent:
+        env = [{"name": f"X{number}", "value": "x"} for number in range(1000)]
+        assert await agent.result(await agent.create("echo", "ran", env=env)) == "ran\n"
+    assert len(left_out) < 100
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("SHELL", "/bin/bash"),
+        ("SHELL", "/usr/bin/zsh"),
+        ("LANG", "C.UTF-8"),
+        ("LC_ALL", "de_DE.UTF-8@euro"),
+        ("TZ", "America/Argentina/Buenos_Aires"),
+        ("TZ", "UTC"),
+        ("COLUMNS", "80"),
+        ("NO_COLOR", "1"),
         ("PAGER", "cat"),
         ("GIT_PAGER", ""),
         ("GIT_EDITOR", "true"),
         ("CI", "1"),
-        ("TERM", "dumb"),
-        ("NODE_ENV", "test"),
+        ("TERM", "xterm-256color"),
         ("PYTHONUNBUFFERED", "1"),
         ("GIT_TERMINAL_PROMPT", "0"),
+        ("npm_config_loglevel", "error"),
         ("CLAUDECODE", "1"),
-        ("ENVIRONMENT", "x"),
-        ("SRC", "x"),
-        ("RUST_LOG", "debug"),
-        ("DATABASE_URL", "x"),
-        ("PORT", "8080"),
     ],
 )
-def test_what_agents_set_to_keep_programs_quiet_may_be_set(name: str, value: str) -> None:
-    assert merge_environment({}, [NameValue(name=name, value=value)]) == {name: value}
+def test_harmless_variables_may_be_set(name: str, value: str) -> None:
+    assert merged({name: value}) == ({name: value}, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[
+            ("SHELL", value)
+            for value in ("bash", "./bash", "/tmp/bash", "/bin/bash -x", "/bin/evil")
+        ],
+        *[("SHELL", value) for value in ("/bin/../tmp/bash", "/bin/bash\n", "")],
+        *[("LC_ALL", value) for value in ("../../tmp/x", "/tmp/x", "x" * 1000, "C\n")],
+        *[("TERM", value) for value in ("../x", "/tmp/x", "a b")],
+        *[("TZ", value) for value in (":/etc/shadow", "/etc/shadow", "../x", "a/../../x", "a//b")],
+        *[("PAGER", value) for value in ("less", "cat\n", "./cat", "cat; evil")],
+        *[("CI", value) for value in ("$(x)", "a b", "()  { :; }; x")],
+    ],
+)
+def test_a_harmless_variable_may_not_have_any_value(name: str, value: str) -> None:
+    assert merged({name: value}) == ({}, [name])
 
 
 def test_a_quiet_value_does_not_excuse_another_variable() -> None:
     for name in ("PATH", "BASH_ENV", "ENV", "HOME"):
         for value in ("", ":", "true", "cat"):
-            with pytest.raises(RefusedVariable):
-                merge_environment({}, [NameValue(name=name, value=value)])
+            assert merged({name: value}) == ({}, [name])
+
+
+def test_what_is_set_already_is_not_left_out() -> None:
+    assert merged({"PATH": "/bin"}, base={"PATH": "/bin"}) == ({"PATH": "/bin"}, [])
+
+
+def test_a_user_may_allow_more_but_none_of_our_own() -> None:
+    more = ("MY_*", "PORT")
+    assert merged({"MY_URL": "a b/c", "PORT": "80"}, more=more)[1] == []
+    assert merged({"OTHER": "x", "MY\0": "x", "my_url": "x"}, more=more)[1] == [
+        *("OTHER", "MY\0", "my_url")
+    ]
+    assert merged({"AGENTRT_GUARD": "x", "agentrt_guard": "x"}, more=("*",))[0] == {}
+
+
+def merged(
+    wanted: dict[str, str], *, base: dict[str, str] | None = None, more: tuple[str, ...] = ()
+) -> tuple[dict[str, str], list[str]]:
+    variables = [NameValue(name=name, value=value) for name, value in wanted.items()]
+    return merge_environment(base or {}, variables, more)
 
 
 # --- the end

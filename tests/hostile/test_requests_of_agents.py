@@ -13,7 +13,7 @@ import pytest
 import agentrt
 
 from .bad_agent import Agent, Message
-from .kit import PATIENT, SHORT, Marks, bad_agent, bad_session, works
+from .kit import PATIENT, SHORT, Marks, bad_agent, bad_session, notices, works
 
 SECRET = "what is nobody's business"
 
@@ -313,11 +313,25 @@ INJECTIONS = {
 
 async def test_no_variable_makes_a_command_mean_something_else(project: Path) -> None:
     commands = [
-        {"command": "env", "args": [], "env": [{"name": name, "value": value}]}
+        {"command": "printenv", "args": [name], "env": [{"name": name, "value": value}]}
         for name, value in INJECTIONS.items()
     ]
-    told = await outputs(project, *commands)
-    assert [line.split(": ")[0] for line in told] == ["refused"] * len(INJECTIONS)
+    async with bad_session(
+        misbehave=runs, arg=commands, cwd=project, limits=PATIENT, bound=60
+    ) as session:
+        lines = (await session.run("misbehave")).text.splitlines()
+        assert len(lines) == len(INJECTIONS), "every command runs"
+        told = [line.split(" ", 2)[2] for line in lines]
+        assert not set(INJECTIONS.values()) & set(told)
+        assert (await notices(session)).count("variable_left_out") == len(INJECTIONS)
+        await works(session)
+
+
+async def test_a_shell_that_an_agent_names_out_of_habit_costs_it_no_command(project: Path) -> None:
+    env = [{"name": "SHELL", "value": "/bin/bash"}, {"name": "HOME", "value": "./evil"}]
+    [line] = await outputs(project, {"command": "echo $SHELL $HOME", "env": env})
+    assert line.split()[2] == "/bin/bash"
+    assert line.split()[3:] == [os.environ["HOME"]]
 
 
 async def test_harmless_variables_reach_the_program(project: Path) -> None:

@@ -1,86 +1,80 @@
-"""The environment of a terminal's program: what an agent may not put into it.
+"""The environment of a terminal's program: what an agent may put into it.
 
-A person allows a command by what it says. A variable that makes the same words do something else
-would make that a lie, so these are refused; in front of the command they can be seen, and are
-allowed with it. It is no sandbox: no list of such variables is whole.
+A person allows a command by what it says, and many variables make the same words do something else:
+they name programs to run, files to read settings from, servers to send to. No list of those is
+whole, so an agent may set what is on a list of harmless ones, and what its user adds to that (see
+`Agent.terminal_env`). The rest is left out, and the command runs: agents set variables out of
+habit. In front of a command they can be seen, and are allowed with it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Final
 
 from .messages import NameValue
 
-REFUSED: Final[dict[str, tuple[str, ...]]] = {
-    "it is agentrt's own": ("AGENTRT_*",),
-    "it decides which program, or which of its parts, a name means": ("*PATH", "PATHEXT"),
-    "programs find the settings there that make them run others": (
-        *("*HOME", "*_RC", "INPUTRC", "NETRC", "SCREENRC", "WGETRC", "*_CONF", "*CONFIG"),
-        *("XDG_CONFIG_*", "XDG_DATA_*"),
-    ),
-    "programs take it for arguments of their own": ("*OPTS", "*_OPTIONS", "*FLAGS"),
-    "programs run what it names": (
-        *("*_COMMAND", "*_CMD", "*SHELL", "*PAGER", "*EDITOR", "VISUAL", "BROWSER", "*_ASKPASS"),
-        *("*INIT", "*_STARTUP", "CC", "CXX", "CPP", "LD", "AR", "MAKE", "TAR_OPTIONS", "LESS*"),
-        *("GIT_*", "SSH_*", "CVS_*", "RSYNC_*", "MAKEFILES", "RUSTC*", "CARGO_*", "GRADLE_*"),
-        *("MAVEN_*", "NPM_*", "YARN_*", "PNPM_*", "ANSIBLE_*"),
-    ),
-    "the loader, a library or an interpreter takes code from it": (
-        *("LD_*", "DYLD_*", "GLIBC_TUNABLES", "OPENSSL_*", "*_MODULES", "*_PLUGINS", "*_PRELOAD"),
-        *("PYTHON*", "NODE_*", "DENO_*", "BUN_*", "PERL*", "RUBY*", "GEM_*", "BUNDLE_*", "LUA_*"),
-        *("PHP*", "DOTNET_*", "CORECLR_*", "TERMINFO*", "TERMCAP"),
-    ),
-    "shells run it, or read every command by it": (
-        *("ENV", "BASH_*", "BASHOPTS", "IFS", "PS4", "ZDOTDIR"),
-    ),
-    "programs load from, or send to, where it says": (
-        *("PIP_*", "UV_*", "*_PROXY", "CURL_*", "SSL_CERT_*", "*_CA_BUNDLE", "HOSTALIASES"),
-        *("LOCALDOMAIN", "DOCKER_*", "KUBE*"),
-    ),
-}
-"""Names in upper case, with `*` for any characters, by the reason to refuse them. Families rather
-than single names: every list of single names has turned out to lack some."""
+_WORD: Final = re.compile(r"[\w.@:+,-]{0,100}", re.ASCII)
+"""No path, above all: a locale or a terminal's type that is one is read from there."""
 
-HARMLESS: Final = {
-    *("NODE_ENV", "NODE_NO_WARNINGS", "NODE_DISABLE_COLORS", "GIT_TERMINAL_PROMPT"),
-    *("PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONDONTWRITEBYTECODE"),
-    *("GIT_OPTIONAL_LOCKS", "NPM_CONFIG_LOGLEVEL", "NPM_CONFIG_COLOR", "NPM_CONFIG_FUND"),
-    *("PIP_NO_INPUT", "PIP_DISABLE_PIP_VERSION_CHECK", "CARGO_TERM_COLOR"),
-}
-"""Of the names above, what agents set so that programs neither ask nor colour."""
+ALLOWED: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
+    (
+        _WORD,
+        (
+            *("LANG", "LC_*", "TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION"),
+            *("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"),
+            *("CLAUDECODE", "GEMINI_CLI", "QWEN_CODE", "OPENCODE", "AI_AGENT"),  # "I am an agent"
+            *("DEBIAN_FRONTEND", "GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS", "CARGO_TERM_COLOR"),
+            *("PYTHONUNBUFFERED", "PYTHONUTF8", "PYTHONDONTWRITEBYTECODE", "NODE_NO_WARNINGS"),
+            *("NODE_DISABLE_COLORS", "npm_config_color", "npm_config_fund", "npm_config_loglevel"),
+            *("PIP_NO_INPUT", "PIP_DISABLE_PIP_VERSION_CHECK"),
+        ),
+    ),
+    (re.compile(r"[A-Za-z]\w*(?:[/+-]\w+){0,4}", re.ASCII), ("TZ",)),
+    (
+        re.compile(r"(?:/usr/local|/usr|/opt/homebrew)?/bin/(?:ba|da|z|k|fi)?sh"),
+        ("SHELL",),
+    ),
+    (
+        re.compile(r"|:|cat|false|true"),  # do not page, do not ask
+        (
+            *("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER", "GH_PAGER", "BROWSER", "VISUAL"),
+            *("EDITOR", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_ASKPASS", "SSH_ASKPASS"),
+        ),
+    ),
+)
+"""The values that are harmless, and the variables that may have one; `*` stands for anything."""
 
-SILENCED: Final = ("*PAGER", "*EDITOR", "VISUAL", "BROWSER", "*_ASKPASS")
-"""For the same reason agents set these, to one of `SILENT`."""
-SILENT: Final = {"", ":", "cat", "false", "true"}
-
-
-class RefusedVariable(ValueError):
-    """The agent may not set it; the message says why."""
+OURS: Final = "AGENTRT_"
 
 
 def merge_environment(
-    base: Mapping[str, str], wanted: Iterable[NameValue] | None
-) -> dict[str, str]:
-    """`base` with what the agent wants to add or change. Raises `RefusedVariable`."""
-    merged = dict(base)
+    base: Mapping[str, str], wanted: Iterable[NameValue] | None, more: Iterable[str] = ()
+) -> tuple[dict[str, str], list[str]]:
+    """`base` with what the agent may add or change, and the names of what was left out. `more`:
+    names of variables, with `*` for any characters, that it may also set, to any value."""
+    merged, left_out = dict(base), []
+    more = tuple(more)
     for variable in wanted or ():
-        reason = _objection(variable.name, variable.value)
-        if reason is not None:
-            raise RefusedVariable(f"the agent may not set {variable.name!r:.100}: {reason}")
-        merged[variable.name] = variable.value
-    return merged
+        name, value = variable.name, variable.value
+        if base.get(name) == value:
+            continue  # many send on what they were given
+        if _possible(name, value) and (_harmless(name, value) or _named(name, more)):
+            merged[name] = value
+        else:
+            left_out.append(name)
+    return merged, left_out
 
 
-def _objection(name: str, value: str) -> str | None:
-    if not name or "=" in name or "\0" in name + value:
-        return "no program can have it"
-    upper = name.upper()
-    if upper in HARMLESS or (value in SILENT and _is_one_of(upper, SILENCED)):
-        return None
-    return next((why for why, names in REFUSED.items() if _is_one_of(upper, names)), None)
+def _possible(name: str, value: str) -> bool:
+    return bool(name) and "=" not in name and "\0" not in name + value
 
 
-def _is_one_of(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+def _harmless(name: str, value: str) -> bool:
+    return any(_named(name, names) and values.fullmatch(value) for values, names in ALLOWED)
+
+
+def _named(name: str, patterns: Iterable[str]) -> bool:
+    return not name.upper().startswith(OURS) and any(fnmatchcase(name, each) for each in patterns)

@@ -14,7 +14,7 @@ import re
 import secrets
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -26,7 +26,7 @@ from .._limits import Limits
 from .._model.content import JsonObject
 from .._tree import WALK, ProcessTree
 from .._wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
-from .environment import RefusedVariable, merge_environment
+from .environment import merge_environment
 from .host import parse, reported
 from .messages import NOT_FOUND
 from .roots import Roots
@@ -35,8 +35,11 @@ from .services import CreateTerminalRequest, TerminalRequest
 logger = logging.getLogger(__name__)
 
 OnOutput = Callable[[str, str], None]
+OnLeftOut = Callable[[str], None]
 
 _READ: Final = 65536
+_NAMES: Final = 64
+"""Variables left out that a session is told of: an agent may make up any number."""
 _LINE: Final = re.compile(r"[\s;&|<>$`(){}*?\[\]'\"\\#~]")
 """What makes a command without arguments a line for a shell: agents send both kinds."""
 
@@ -49,19 +52,24 @@ async def open_terminals(
     env: Mapping[str, str],
     limits: Limits | None = None,
     on_output: OnOutput = lambda terminal, text: None,
+    variables: Sequence[str] = (),
+    on_left_out: OnLeftOut = lambda name: None,
 ) -> AsyncIterator[Terminals]:
     """The terminals of one session. Tasks that use them belong into the block.
 
-    `env` is the programs' environment, to which the agent may add (see `merge_environment`); `cwd`
-    is where they start if the agent does not say. `on_output(terminal, text)` sees the output as it
-    comes.
+    `env` is the programs' environment, to which the agent may add harmless variables and those that
+    `variables` names (see `merge_environment`); others are left out, and `on_left_out(name)` is
+    called once for each. `cwd` is where they start if the agent does not say.
+    `on_output(terminal, text)` sees the output as it comes.
 
     Leaving the block, in whatever way, kills them all, with everything that they started, within
     `limits.terminate` and `limits.kill` seconds.
     """
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
-        terminals = Terminals(nursery, roots, cwd, env, limits or Limits(), on_output)
+        terminals = Terminals(
+            nursery, roots, cwd, env, limits or Limits(), on_output, variables, on_left_out
+        )
         try:
             yield terminals
         except Exception as error:
@@ -86,6 +94,8 @@ class Terminals:
         env: Mapping[str, str],
         limits: Limits,
         on_output: OnOutput,
+        variables: Sequence[str],
+        on_left_out: OnLeftOut,
     ) -> None:
         self._nursery = nursery
         self._roots = roots
@@ -93,6 +103,10 @@ class Terminals:
         self._env = dict(env)
         self._limits = limits
         self._on_output = on_output
+        self._variables = tuple(variables)
+        self._on_left_out = on_left_out
+        self._left_out: set[str] = set()
+        """The names of which the session has been told."""
         self._terminals: dict[str, _Terminal] = {}
         self._last = 0
         self._starting = trio.Lock()
@@ -128,10 +142,11 @@ class Terminals:
             self._terminals.popitem()[1].release()
 
     async def _create(self, request: CreateTerminalRequest) -> str:
-        try:
-            environment = merge_environment(self._env, request.env)
-        except RefusedVariable as error:
-            raise RequestError(INVALID_PARAMS, str(error)) from error
+        environment, left_out = merge_environment(self._env, request.env, self._variables)
+        for name in left_out:
+            if name not in self._left_out and len(self._left_out) < _NAMES:
+                self._left_out.add(name)
+                self._on_left_out(name)
         wanted, most = request.output_byte_limit, self._limits.terminal_output
         limit = most if wanted is None else max(0, min(wanted, most))
         argv = [request.command, *(request.args or ())]

@@ -54,6 +54,10 @@ class Agent(Struct, frozen=True, kw_only=True):
     """Added to the environment."""
     unset_env: tuple[str, ...] = ()
     """Removed from it."""
+    terminal_env: tuple[str, ...] = ()
+    """Names of further variables, with `*` for any characters, that an ACP agent may set for the
+    programs that it runs in terminals of ours. A few harmless ones (`LANG`, `TERM`, `CI`, …) it may
+    set anyway; others are left out, because they could make an allowed command something else."""
     install: str = ""
     """How to get it."""
     docs: str = ""
@@ -73,10 +77,12 @@ def acp(
     title: str = "",
     env: Mapping[str, str] | None = None,
     unset_env: Sequence[str] = (),
+    terminal_env: Sequence[str] = (),
     quirks: Quirks | None = None,
 ) -> Agent:
     """An agent that speaks ACP. `command`: its words, or one string in the shell's notation;
-    `name`: what to call it, by default its program's name. Raises ValueError for an empty one."""
+    `name`: what to call it, by default its program's name; the others as in `Agent`. Raises
+    ValueError for an empty command."""
     words = _words(command)
     return Agent(
         name=name or os.path.basename(words[0]),
@@ -84,6 +90,7 @@ def acp(
         command=words,
         env=dict(env or {}),
         unset_env=tuple(unset_env),
+        terminal_env=tuple(terminal_env),
         quirks=quirks or Quirks(),
     )
 

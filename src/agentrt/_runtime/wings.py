@@ -28,6 +28,7 @@ from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.driver import Driver, Opening, Requested
+from .._model.events import Notice
 from .._version import __version__
 from .claude_sessions import stored_history
 from .guard import guard
@@ -173,6 +174,8 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
                         env=marked,
                         limits=offer.limits,
                         on_output=engine.services.terminal_output,
+                        variables=agent.terminal_env,
+                        on_left_out=partial(_left_out, engine),
                     )
                 )
                 engine.services.when_gone.append(terminals.release_all)
@@ -190,6 +193,15 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
             yield structs.replace(opening, mcp_servers=opening.mcp_servers + servers)
 
     return Wing(opening, make_driver, offer.connect or connect, attach)
+
+
+def _left_out(engine: Engine, variable: str) -> None:
+    message = (
+        f"a command runs without {variable!r:.100}, which the agent may not set: it could make the"
+        " command something else (see `terminal_env` of the agent)"
+    )
+    engine.log.append(Notice("info", "variable_left_out", message, {"variable": variable[:100]}))
+    engine.publish()
 
 
 def _tool_server(engine: Engine, session: Session, offer: Offer) -> ToolServer:
