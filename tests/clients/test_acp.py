@@ -127,8 +127,23 @@ async def test_a_cancel_takes_back_what_the_client_has_waiting() -> None:
         await one.notify("session/cancel", sessionId=session)
         assert (await one.led.result(running))["stopReason"] == "cancelled"
         assert (await one.led.result(waiting))["stopReason"] == "cancelled"
-        runtime.get(session).resume_queue()
         assert (await two.led.result(others))["stopReason"] == "end_turn"
+
+
+async def test_a_prompt_that_waits_is_answered_although_somebody_else_stops_the_turn() -> None:
+    """Nobody at this client could resume the queue."""
+    async with clients_at_work() as (site, runtime, _):
+        one = await site.open("one")
+        session = await one.new()
+        running = await one.prompt(session, "work")
+        await one.until_tool("in_progress")
+        waiting = await one.prompt(session, "hello")
+        await one.led.until(lambda: runtime.get(session).queue)
+        held = runtime.get(session).submit("another client's")
+        runtime.get(session).cancel()
+        assert (await one.led.result(running))["stopReason"] == "cancelled"
+        assert (await one.led.result(waiting))["stopReason"] == "end_turn"
+        assert [entry.id for entry in runtime.get(session).queue] == [held.entry]
 
 
 async def test_a_prompt_can_be_cancelled_by_its_request() -> None:

@@ -129,6 +129,44 @@ async def test_a_stop_before_the_prompt_is_on_its_way_holds_it_back(
         assert said(agents) == ["two"]
 
 
+async def test_a_prompt_that_is_not_held_runs_behind_a_stop_and_before_those_that_are(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    async with session_with(obedient) as (session, agents):
+        session.submit("one")
+        session.submit("two")
+        session.submit("three", held=False)
+        session.cancel()
+        await trio.sleep(1)
+        assert said(agents) == ["one", "three"]
+        assert session.snapshot().paused
+        session.submit("four", held=False)
+        session.cancel()
+        await trio.sleep(60)
+        assert said(agents) == ["one", "three", "four"]
+        session.cancel()
+        session.resume_queue()
+        await trio.sleep(1)
+        assert said(agents) == ["one", "three", "four", "two"]
+
+
+async def test_a_queue_of_prompts_that_are_not_held_is_never_paused(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    async def dies(agent: FakeAcpAgent) -> None:
+        async for _ in agent.prompts:
+            agent.process.exit(1)
+
+    async with session_with(dies, echo) as (session, _):
+        session.submit("one")
+        await settled(session)
+        turn = session.submit("two", held=False)  # while the process is started again
+        session.cancel()
+        await settled(session)
+        assert turn.result.text == "two"
+        assert not session.snapshot().paused
+
+
 async def test_a_submitted_prompt_that_cannot_be_sent_later_is_told_in_the_log(
     autojump_clock: trio.abc.Clock,
 ) -> None:

@@ -98,13 +98,17 @@ class Conductor:
     @property
     def waiting(self) -> bool:
         """True while a prompt waits that will be sent by itself."""
-        return bool(self._queue) and not self._paused
+        return self._upcoming() is not None
+
+    def _upcoming(self) -> Turn | None:
+        """The prompt that is sent next, unless all that wait are held back."""
+        return next((turn for turn in self._queue if not (self._paused and turn._held)), None)
 
     def _enqueue(self, turn: Turn) -> None:
         engine = self._engine
         if len(self._queue) >= engine.limits.queue:
             raise LimitExceeded(f"{len(self._queue)} prompts wait already (limits.queue)")
-        self._paused = False
+        self._paused = self._paused and not turn._held
         turn._entry = engine.conversation.new_id("q")
         if turn._when == "interrupt":
             self._queue.appendleft(turn)
@@ -166,7 +170,7 @@ class Conductor:
 
     def pause(self) -> None:
         """Hold the waiting prompts back until the next one comes, or `resume`."""
-        if self._queue:
+        if any(turn._held for turn in self._queue):
             self._paused = True
             self._changed()
 
@@ -261,7 +265,8 @@ class Conductor:
         """Bring the next prompt on its way, on a new process if the old one is gone."""
         engine = self._engine
         if not engine.ready:
-            turn = self._queue[0]
+            turn = self._upcoming()
+            assert turn is not None
             try:
                 await engine.revival.run()
             except AgentrtError as error:
@@ -270,8 +275,8 @@ class Conductor:
                     turn._fail(error)
                     self._changed()
                 return
-        if self.free and self.waiting:
-            turn = self._queue.popleft()
+        if self.free and (turn := self._upcoming()) is not None:
+            self._queue.remove(turn)
             self._changed()
             try:
                 engine.begin(turn)

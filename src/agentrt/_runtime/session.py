@@ -145,17 +145,26 @@ class Session:
         return turn.result
 
     def submit(
-        self, content: Prompt, *, when: When = "queue", limits: Limits | None = None
+        self,
+        content: Prompt,
+        *,
+        when: When = "queue",
+        limits: Limits | None = None,
+        held: bool = True,
     ) -> Turn:
         """Prompt without staying: the session itself sees to the turn. The arguments are those of
         `prompt`; the `Turn` tells its `id`, its `entry` in the queue and, once it has `ended`, its
         `result`. Nobody reads it: what the agent asks is for the session's policy and its viewers.
+
+        `held`: while it waits, a `cancel` holds it back as all others. False is for those who could
+        not resume the queue: it goes on.
 
         Raises `Busy`, `LimitExceeded`, `SessionClosed` or `LocalProtocolError`; then nothing
         happened. What keeps the agent from starting later is told as a `Notice` (`prompt_dropped`).
         """
         turn = self.prompt(content, when=when, limits=limits, check=False)
         turn._attended = False
+        turn._held = held
         self._engine.conductor.place(turn)
         return turn
 
@@ -173,8 +182,9 @@ class Session:
         server.set_tools(tools)
 
     def cancel(self) -> None:
-        """Cancel the running turn, as a user's Stop: the agent is told, waiting prompts stay
-        where they are until the next prompt or `resume_queue`. Returns at once; idempotent."""
+        """Cancel the running turn, as a user's Stop: the agent is told, waiting prompts that are
+        `held` stay where they are until the next such prompt or `resume_queue`. Returns at once;
+        idempotent."""
         self._engine.cancel_current("user")
 
     def resume_queue(self) -> None:

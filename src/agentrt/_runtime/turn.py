@@ -73,6 +73,7 @@ class Turn:
         self._when = when
         self._context = contextvars.copy_context()
         self._attended = True
+        self._held = True
         # --- set by the session
         self._machine: TurnMachine | None = None
         self._cursor: Cursor | None = None

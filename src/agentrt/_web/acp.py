@@ -213,7 +213,7 @@ class AcpViewer(ForeignViewer):
         if id in attached.prompts:
             raise Refused("bad_request", "two requests have the same id")
         session = self._hub.session(params.session_id)
-        attached.prompts[id] = session.submit(params.prompt)
+        attached.prompts[id] = session.submit(params.prompt, held=False)
 
     def _attached(self, session: str) -> _Attached:
         """A session that the client talks about; from then on it sees it."""

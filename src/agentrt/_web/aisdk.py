@@ -235,7 +235,7 @@ class AiViewer(ForeignViewer):
 
     def _prompt(self, request: Send, feed: Feed, content: list[Block]) -> None:
         session = self._hub.session(feed.log.session)
-        turn = session.submit(content, when=request.body.when)
+        turn = session.submit(content, when=request.body.when, held=False)
         self._stream(request, feed, turn)
 
     def _go_on(self, request: Send, feed: Feed, message: UIMessage) -> None:
