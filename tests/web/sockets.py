@@ -42,6 +42,9 @@ class Echo:
         if not text.startswith("quiet"):
             self.send.send_nowait(text.encode())
 
+    async def caught_up(self) -> None:
+        await trio.lowlevel.checkpoint()
+
     async def next_frame(self) -> bytes:
         frame = await self.frames.receive()
         if isinstance(frame, Exception):

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from .._errors import LocalProtocolError
+from .bounds import cut, cut_commands, cut_modes, cut_task
 from .content import Block
 from .driver import (
     Asked,
@@ -122,10 +123,10 @@ class Conversation:
             ToolCalled: self.items.tool_called,
             PlanSet: lambda e: self._append(PlanChanged(e.entries)),
             UsageSet: self._used,
-            ModesSet: lambda e: self._append(ModesChanged(e.modes)),
-            CommandsSet: lambda e: self._append(CommandsChanged(e.commands)),
+            ModesSet: lambda e: self._append(ModesChanged(cut_modes(e.modes))),
+            CommandsSet: lambda e: self._append(CommandsChanged(cut_commands(e.commands))),
             TitleSet: self._titled,
-            TaskSet: lambda e: self._append(TaskChanged(e.task)),
+            TaskSet: lambda e: self._append(TaskChanged(cut_task(e.task))),
             Notice: self._append,
         }
 
@@ -279,12 +280,12 @@ class Conversation:
 
     def _titled(self, effect: TitleSet) -> None:
         if not self._named:
-            self._append(TitleChanged(effect.title))
+            self._append(TitleChanged(effect.title and cut(effect.title)))
 
     def rename(self, title: str) -> None:
         """A person's title stays whatever the agent calls the session later."""
         self._named = True
-        self._append(TitleChanged(title))
+        self._append(TitleChanged(cut(title)))
 
     def queue(self, entries: list[QueueEntry], *, paused: bool) -> None:
         """The waiting prompts are these."""

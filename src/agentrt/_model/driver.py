@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import UNSET, Struct, UnsetType
 
+from .bounds import cut
 from .content import Block, JsonObject, ToolContent
 from .events import (
     Command,
@@ -74,6 +75,10 @@ class Started(Struct, kw_only=True):
     agent_version: str | None = None
     resumed: bool = False
     capabilities: JsonObject = {}
+
+    def __post_init__(self) -> None:
+        if self.agent_version is not None:  # every change of the state repeats it
+            self.agent_version = cut(self.agent_version)
 
 
 class StartFailed(Struct):

@@ -35,6 +35,9 @@ class Viewer(Protocol):
     def receive(self, text: str) -> None:
         """Take a message of the client's. Must not wait."""
 
+    async def caught_up(self) -> None:
+        """Wait until the client has taken enough of its answers for another message of its."""
+
     async def next_frame(self) -> bytes:
         """What waits for the client, as one message. Raises the `Refusal` that ends the
         connection, which the client has not been told of yet."""
@@ -144,6 +147,7 @@ class Connection:
                 self.refuse(Refusal(Code.UNSUPPORTED, "messages are text, not binary"))
                 return
             viewer.receive(message)
+            await viewer.caught_up()
 
     async def _write(self, _: WebSocketConnection, viewer: Viewer) -> None:
         """Take the next frame only when the last one is out, so that what waits for a slow client

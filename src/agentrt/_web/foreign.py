@@ -102,9 +102,7 @@ class ForeignViewer(Viewer, ABC):
             if self._ready:
                 return self._ready.popleft()
             if self._replies:
-                reply = self._replies.popleft()
-                self._unsent -= len(reply)
-                return reply
+                return self.next_reply()
             if self._ended is not None:
                 raise self._ended
             if self._behind() and trio.current_time() >= self._rested:

@@ -79,15 +79,19 @@ def _detach(hub: Hub, viewer: Viewer, command: c.Detach) -> Fields:
     return {"session": command.session}
 
 
+def _list(hub: Hub, viewer: Viewer, command: c.ListSessions) -> Fields:
+    return {"sessions": hub.runtime.list()}
+
+
 def perform(hub: Hub, viewer: Viewer, client: Client, command: c.Command) -> None:
     """Carry out a command of a client that has said hello, unless it has been, and answer it."""
     id = command.id
     look = _LOOKS.get(type(command))
     try:
-        if look is not None:  # it is about this connection, and done again on another one
+        if look is not None:  # of no other connection's concern: done again on another one
             viewer.reply(ack(id, **look(hub, viewer, command)))
             return
-        if viewer.role == "viewer" and not isinstance(command, c.ListSessions):
+        if viewer.role == "viewer":
             raise Refused("forbidden", "a viewer only looks on")
     except Refused as error:
         viewer.reply(refusal(id, error))
@@ -198,10 +202,6 @@ def _stop_all(hub: Hub, client: Client, command: c.StopAll) -> Fields:
 # --- sessions
 
 
-def _list(hub: Hub, client: Client, command: c.ListSessions) -> Fields:
-    return {"sessions": hub.runtime.list()}
-
-
 def _rename(hub: Hub, client: Client, command: c.RenameSession) -> Fields:
     hub.session(command.session).rename(command.title)
     return {}
@@ -273,6 +273,7 @@ def _ask_agent(
 _LOOKS: Final[dict[type[c.Command], Callable[[Hub, Viewer, Any], Fields]]] = {
     c.Attach: _attach,
     c.Detach: _detach,
+    c.ListSessions: _list,
 }
 
 _ACTS: Final[dict[type[c.Command], Callable[[Hub, Client, Any], Fields]]] = {
@@ -286,7 +287,6 @@ _ACTS: Final[dict[type[c.Command], Callable[[Hub, Client, Any], Fields]]] = {
     ),
     c.QueuePromote: _queue(lambda session, command: session.promote(command.entry)),
     c.QueueResume: _queue(lambda session, command: session.resume_queue()),
-    c.ListSessions: _list,
     c.RenameSession: _rename,
     c.StopAll: _stop_all,
 }

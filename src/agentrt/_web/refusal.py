@@ -17,8 +17,6 @@ class Code(IntEnum):
     """No token, a wrong one, or one that was revoked."""
     FORBIDDEN = 4403
     """A host or an origin that is not on the list."""
-    STALLED = 4408
-    """The client does not read its answers."""
     REPLACED = 4409
     """The same client has connected again."""
     SHUTDOWN = 4410

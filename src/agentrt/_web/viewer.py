@@ -57,6 +57,7 @@ class Viewer:
         self._places: dict[Feed, int | None] = {}  # up to where each session is known
         self._replies: deque[bytes] = deque()
         self._unsent = 0
+        self._sent = trio.lowlevel.ParkingLot()
         self._list_changed = False
         self._ended: Refusal | None = None
         self._closed = False
@@ -95,10 +96,20 @@ class Viewer:
             return
         self._replies.append(frame)
         self._unsent += len(frame)
-        if self._unsent > self._limits.viewer_outbox:
-            self._replies.clear()
-            self.end(Code.STALLED, "the answers are not read")
         self._wake()
+
+    async def caught_up(self) -> None:
+        """Wait while more answers are unsent than `limits.viewer_outbox`, before the next frame of
+        the client is taken. A client that reads none at all loses its connection meanwhile."""
+        while self._unsent > self._limits.viewer_outbox:
+            await self._sent.park()
+
+    def next_reply(self) -> bytes:
+        """Take the oldest answer that is unsent; there must be one."""
+        frame = self._replies.popleft()
+        self._unsent -= len(frame)
+        self._sent.unpark_all()
+        return frame
 
     def follow(self, feed: Feed, epoch: str | None, seq: int | None) -> bool:
         """Send a session from now on; True if the client gets just what it has missed, False if a
@@ -232,8 +243,7 @@ class Viewer:
     def _frame(self) -> bytes:
         parts: list[bytes] = []
         while self._replies and len(parts) < COUNT:
-            parts.append(self._replies.popleft())
-            self._unsent -= len(parts[-1])
+            parts.append(self.next_reply())
         if self._list_changed and not self._replies:
             self._list_changed = False
             parts.append(self._hub.list_frame())
