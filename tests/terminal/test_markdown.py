@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -73,6 +74,50 @@ def test_no_text_has_power_over_the_terminal_or_raises(text: str) -> None:
 def test_every_letter_is_shown(text: str) -> None:
     told = shown(text, width=10_000)
     assert sorted(re.findall("[abc]", told)) == sorted(re.findall("[abc]", text))
+
+
+WIDTHS = st.sampled_from([20, 40, 80])
+CODE = st.text(st.characters(exclude_categories=("C", "Z", "M"), include_characters=" \n"))
+CELLS = st.text(st.characters(categories=("L", "N"), include_characters="*`_ "), max_size=60)
+
+
+def signs(text: str) -> Counter[str]:
+    return Counter(character for character in text if not character.isspace())
+
+
+@given(CODE, WIDTHS, st.booleans(), st.sampled_from(["", "> ", "- ", "1. - > "]))
+def test_all_of_a_code_block_is_shown_at_any_width(
+    code: str, width: int, colour: bool, within: str
+) -> None:
+    lines = ["~~~python", *code.replace("~", "-").split("\n"), "~~~"]
+    first, rest = within, within if within == "> " else " " * len(within)
+    text = "\n".join([first + lines[0], *(rest + line for line in lines[1:])])
+    told = "".join(Renderer(colour=colour)(block, width) for block, _ in blocks([text]))
+    assert not signs(code.replace("~", "-")) - signs(LOOK.sub("", told))
+
+
+@given(CODE, WIDTHS, st.booleans())
+def test_code_keeps_its_spaces_where_it_is_broken(code: str, width: int, colour: bool) -> None:
+    line = "".join(code.replace("~", "-").split("\n")).rstrip() or "x"
+    told = LOOK.sub("", Renderer(colour=colour)(f"~~~\n{line}\n~~~", width))
+    rows = [row.removeprefix("  ") for row in told.removesuffix("\n").split("\n")]
+    assert "".join(rows).replace(" ", "") == line.replace(" ", "")
+    if line.isascii():
+        assert "".join(row.ljust(width - 2) for row in rows).rstrip() == line
+
+
+@given(st.lists(st.lists(CELLS, min_size=1, max_size=9), min_size=1, max_size=5), WIDTHS)
+def test_all_of_a_table_is_shown_at_any_width(rows: list[list[str]], width: int) -> None:
+    head, *body = [f"| {' | '.join(row)} |" for row in rows]
+    text = "\n".join([head, "|" + "---|" * len(rows[0]), *body])
+    told = "".join(LOOK.sub("", plain(block, width)) for block, _ in blocks([text]))
+    letters = [Counter(re.findall(r"[^\W_]", part)) for part in ("".join(sum(rows, [])), told)]
+    assert not letters[0] - letters[1]
+
+
+@given(TEXTS, WIDTHS)
+def test_no_line_is_wider_than_the_terminal(text: str, width: int) -> None:
+    assert all(len(line) <= width for line in shown(text, width=width).split("\n"))
 
 
 @pytest.mark.parametrize(

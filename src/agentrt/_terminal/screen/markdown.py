@@ -2,21 +2,27 @@
 
 A block ends at an empty line, at the next item of a list, with its fence. Long ones go in pieces,
 so that nothing waits for the end of ten thousand lines. Line ends stay where the agent put them;
-HTML, entities and images are text, so nothing of what it said gets lost.
+HTML, entities and images are text, and what is too wide is wrapped, so nothing of what it said gets
+lost: a block that cannot be laid out whole is shown as it was written.
 """
 
 from __future__ import annotations
 
 import io
 import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rich.cells import chop_cells
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
 from rich.padding import Padding
 from rich.style import Style
 from rich.syntax import Syntax
+from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
@@ -24,6 +30,9 @@ from ..text import safe
 
 PIECE: Final = 60
 """Lines after which a block goes on in the next piece."""
+NARROW: Final = 20
+"""Columns that are laid out for at least; a terminal with fewer breaks the lines by itself."""
+TAB: Final = 4
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})[^`]*$")
 _ITEM: Final = re.compile(r"( {0,3})([-*+]|\d{1,9}[.)])( |$)")
@@ -149,17 +158,24 @@ class Renderer:
         block = safe(block)
         if not _MARKUP.search(block) and all(len(line) < width for line in block.split("\n")):
             return block + "\n"
-        self._console.width = max(20, width)
-        self._console.print(_Markdown(block), soft_wrap=False)
-        text = self._file.getvalue()
-        self._file.seek(0)
-        self._file.truncate()
+        self._console.width = max(NARROW, width)
+        markdown = _Markdown(block)
+        text = self._printed(markdown)
+        if markdown.signs - Counter(_LOOK.sub("", text)):
+            text = self._printed(Text(block, overflow="fold"))
         lines = [_BLANK_END.sub(r"\1", line) for line in text.split("\n")]
         while lines and not _LOOK.sub("", lines[0]):
             del lines[0]
         while lines and not _LOOK.sub("", lines[-1]):
             del lines[-1]
         return "".join(f"{line}\n" for line in lines)
+
+    def _printed(self, block: Markdown | Text) -> str:
+        self._console.print(block, soft_wrap=False)
+        text = self._file.getvalue()
+        self._file.seek(0)
+        self._file.truncate()
+        return text
 
 
 _LOOK: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -181,8 +197,8 @@ class _Heading(Heading):
 
 
 class _Code(CodeBlock):
-    """Code in the terminal's own colours, indented; lines that are too long are the terminal's to
-    break, so that they can be copied whole."""
+    """Code in the terminal's own colours, indented; lines that are too long are broken where the
+    width ends, not at words: every space of code counts."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).removesuffix("\n")
@@ -191,7 +207,33 @@ class _Code(CodeBlock):
         else:
             text = Syntax(code, self.lexer_name, theme="ansi_dark").highlight(code)
             text.rstrip()
-        yield Padding(text, (0, 0, 0, 2), expand=False)
+        text.expand_tabs(TAB)
+        width = max(2, options.max_width - 2)
+        rows = [
+            row
+            for line in text.split("\n", allow_blank=True)
+            for row in line.divide(_cuts(line.plain, width))
+        ]
+        yield Padding(Text("\n", no_wrap=True).join(rows), (0, 0, 0, 2), expand=False)
+
+
+def _cuts(line: str, width: int) -> Iterator[int]:
+    """Where a line is broken to fit into so many columns."""
+    at = 0
+    for row in chop_cells(line, width)[:-1]:
+        at += len(row)
+        yield at
+
+
+class _Table(TableElement):
+    """What does not fit into a cell goes on below."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for table in super().__rich_console__(console, options):
+            if isinstance(table, Table):
+                for column in table.columns:
+                    column.overflow = "fold"
+            yield table
 
 
 class _Markdown(Markdown):
@@ -200,15 +242,39 @@ class _Markdown(Markdown):
         "heading_open": _Heading,
         "fence": _Code,
         "code_block": _Code,
+        "table_open": _Table,
     }
 
     def __init__(self, markup: str) -> None:
         super().__init__("", hyperlinks=False)
         self.parsed = _PARSER.parse(markup)
+        self.signs = _signs(self.parsed, markup)
+        """What must be seen of it: the characters that are no markup."""
         for token in self.parsed:
             for child in token.children or ():
                 if child.type == "softbreak":
                     child.type = "hardbreak"
+
+
+def _signs(tokens: Iterable[Token], markup: str) -> Counter[str]:
+    lines = markup.split("\n")
+    signs: Counter[str] = Counter()
+    in_table = False
+    for token in tokens:
+        if token.type in ("fence", "code_block"):
+            signs.update(c for c in token.content if not c.isspace())
+        elif token.type == "table_open" and token.map is not None:
+            in_table = True  # cells that a row has too many are in no token
+            signs.update(_words("".join(lines[slice(*token.map)])))
+        elif token.type == "table_close":
+            in_table = False
+        elif token.type == "inline" and not in_table:
+            signs.update(_words(token.content))
+    return signs
+
+
+def _words(text: str) -> Iterator[str]:
+    return (c for c in text if c.isalnum() or (ord(c) > 0x7F and not c.isspace()))
 
 
 _THEME: Final = Theme(
