@@ -90,3 +90,6 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model, the end of a task)."""
     client_tool: float = 600.0
     """How long a call of a viewer's own tool waits for its result."""
+    client_return: float = 30.0
+    """How long it waits for a viewer that has gone to come back: a page that is reloaded takes some
+    seconds, a phone that changes its network some ten."""

@@ -315,6 +315,32 @@ async def test_after_a_reload_the_application_s_tools_are_its_own_again() -> Non
         assert [called["called"] for called in again.led.heard("called")] == ["two"]
 
 
+async def test_a_call_of_the_application_s_tool_waits_for_the_page_that_is_reloaded() -> None:
+    async with tabs(permissions=allow_all) as (site, _):
+        body = {"tools": [RECORD], "client": "a word that the page keeps"}
+        chat = await site.open("one", body=body)
+        await chat.say("/tool record {}")
+        assert chat.tools()[-1] == ("record", "input-available")
+        await chat.do("cut")
+        again = await site.open("two", tools={"record": 7}, body=body)
+        await again.start("resume")
+        await again.led.until(lambda: "The tool `record` completed" in chat_text(again))
+        await again.until("ready")
+        assert again.tools()[-1] == ("record", "output-available")
+        await again.is_valid()
+
+
+async def test_a_reloaded_page_that_names_its_tools_only_later_keeps_its_calls() -> None:
+    async with tabs(permissions=allow_all) as (site, _):
+        me = {"client": "a word that the page keeps"}
+        chat = await site.open("one", body={"tools": [RECORD], **me})
+        await chat.say("/tool record {}")
+        await chat.do("cut")
+        again = await site.open("two", tools={"record": 7}, body=me)
+        await again.start("resume")
+        await again.led.until(lambda: "The tool `record` completed" in chat_text(again))
+
+
 @pytest.mark.parametrize(
     ("command", "reason"),
     [("/refuse", "content-filter"), ("/limit tokens", "length"), ("/markdown", "stop")],

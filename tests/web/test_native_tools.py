@@ -172,7 +172,7 @@ async def test_only_the_client_that_declared_a_tool_answers_its_calls(
         await tab.ok("tool_result", **result)
 
 
-async def test_a_call_ends_with_its_client_s_connection_and_the_turn_goes_on(
+async def test_a_call_ends_when_its_client_does_not_come_back_and_the_turn_goes_on(
     autojump_clock: MockClock,
 ) -> None:
     async with stage_with(obedient) as stage:
@@ -181,13 +181,97 @@ async def test_a_call_ends_with_its_client_s_connection_and_the_turn_goes_on(
         call = calls.call("pick")
         await trio.sleep(1)
         tab.cut()
-        await trio.sleep(1)
+        await trio.sleep(stage.hub.limits.client_return - 1)
+        assert watcher.view(id).tools() == [("waiting", "client")]
+        await trio.sleep(2)
         assert "disconnected" in calls.text(call)
         assert watcher.view(id).tools() == [("failed", "client")]
         assert watcher.view(id).phase == "running"
         gone = calls.call("pick")
         await trio.sleep(1)
         assert "not connected" in calls.text(gone)
+
+
+async def test_a_client_that_comes_back_at_once_takes_its_calls_over(
+    autojump_clock: MockClock,
+) -> None:
+    """Also one that was made while it was away."""
+    async with stage_with(obedient) as stage:
+        tab, id, calls = await picking(stage)
+        first = calls.call("pick", n=1)
+        await trio.sleep(1)
+        tab.cut()
+        await trio.sleep(5)
+        second = calls.call("pick", n=2)
+        await trio.sleep(5)
+        again = stage.connect(id, client=tab.client)
+        await trio.sleep(stage.hub.limits.client_return + 1)
+        items = again.view(id).shown["items"].values()
+        waits = {
+            item["tool"]["input"]["n"]: item["id"] for item in items if item["status"] == "waiting"
+        }
+        for n in (1, 2):
+            await again.ok("tool_result", session=id, item=waits[n], content=RESULT)
+        await trio.sleep(1)
+        assert calls.text(first) == calls.text(second) == "the red one"
+
+
+async def test_a_client_that_connects_again_before_its_old_connection_is_gone_keeps_its_calls(
+    autojump_clock: MockClock,
+) -> None:
+    async with stage_with(obedient) as stage:
+        tab, id, calls = await picking(stage)
+        call = calls.call("pick")
+        await trio.sleep(1)
+        again = stage.connect(id, client=tab.client)
+        await trio.sleep(stage.hub.limits.client_return + 1)
+        assert tab.ended is not None
+        item = waiting(again, id)["id"]
+        await again.ok("tool_result", session=id, item=item, content=RESULT)
+        await trio.sleep(1)
+        assert calls.text(call) == "the red one"
+
+
+async def test_calls_of_a_tool_that_a_client_comes_back_without_end_at_once(
+    autojump_clock: MockClock,
+) -> None:
+    async with stage_with(obedient) as stage:
+        tab, id, calls = await picking(stage)
+        call = calls.call("pick")
+        await trio.sleep(1)
+        tab.cut()
+        stage.connect(id, client=WireClient("a-random-name"))
+        await trio.sleep(1)
+        assert "any more" in calls.text(call)
+
+
+async def test_the_calls_of_a_client_without_a_name_end_with_its_connection(
+    autojump_clock: MockClock,
+) -> None:
+    """Nobody can come back as it."""
+    async with stage_with(obedient) as stage:
+        tab = stage.connect(client=WireClient(None, tools=[PICK]))
+        id = (await tab.ok("session", op="new", agent="fake"))["session"]
+        await tab.prompt(id, "work")
+        await trio.sleep(1)
+        calls = Calls(stage.runtime.get(id))
+        call = calls.call("pick")
+        await trio.sleep(1)
+        tab.cut()
+        await trio.sleep(1)
+        assert "disconnected" in calls.text(call)
+
+
+async def test_a_call_s_own_deadline_stands_while_its_client_is_away(
+    autojump_clock: MockClock,
+) -> None:
+    async with stage_with(obedient, limits=agentrt.Limits(client_tool=10)) as stage:
+        tab, _, calls = await picking(stage)
+        call = calls.call("pick")
+        await trio.sleep(5)
+        tab.cut()
+        await trio.sleep(6)
+        assert "within 10 s" in calls.text(call)
 
 
 async def test_a_client_that_comes_back_runs_its_tools_again(autojump_clock: MockClock) -> None:

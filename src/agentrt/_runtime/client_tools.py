@@ -1,12 +1,14 @@
 """Tools that a client runs: something only a person's browser can do, say.
 
 To the agent they are in-process tools like any other. A call of one is shown as a tool item with
-the owner `client` and waits for that client's result; the turn's cancel, a deadline and the
-client's disconnect each end it, too.
+the owner `client` and waits for that client's result; the turn's cancel, a deadline and a client
+that has gone and does not come back each end it, too.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from functools import partial
 
 import trio
@@ -23,9 +25,19 @@ class ClientTools:
     """The tools of one client, in all sessions, and the calls that wait for its results."""
 
     def __init__(self) -> None:
-        self.offered: frozenset[str] = frozenset()
-        """The tools that the client runs now, by name; the others fail at once."""
+        self._offered: frozenset[str] = frozenset()
         self._calls: dict[tuple[str, str], _Call] = {}
+        self._expected_until = math.inf
+        """When a client that has gone counts as one that does not come back."""
+
+    def offer(self, names: Iterable[str]) -> None:
+        """The client is there and runs these tools; calls of others fail at once."""
+        self._offered = frozenset(names)
+        self._expected_until = math.inf
+        for call in self._calls.values():
+            call.scope.deadline = call.deadline
+            if call.name not in self._offered and call.outcome is None:
+                call.end(ToolOutcome.error("the client does not run this tool any more"))
 
     def make(
         self, name: str, description: str, input_schema: JsonObject, *, deadline: float
@@ -46,28 +58,30 @@ class ClientTools:
         call = self._calls.get((session, item))
         return call is not None and call.outcome is None
 
-    def disconnect(self) -> None:
-        """The client is gone: nobody will answer its calls."""
-        self.offered = frozenset()
+    def disconnect(self, grace: float) -> None:
+        """The client is gone: its calls wait `grace` seconds for it to come back."""
+        self._expected_until = trio.current_time() + grace
         for call in self._calls.values():
-            if call.outcome is None:
-                call.end(ToolOutcome.error("the client that runs this tool has disconnected"))
+            call.scope.deadline = min(call.deadline, self._expected_until)
 
     async def _run(
-        self, name: str, deadline: float, arguments: JsonObject, context: ToolContext
+        self, name: str, limit: float, arguments: JsonObject, context: ToolContext
     ) -> ToolOutcome:
-        if name not in self.offered:
+        now = trio.current_time()
+        if name not in self._offered or now >= self._expected_until:
             raise ToolError("the client that runs this tool is not connected")
         assert context.session is not None
-        engine = context.session._engine
-        call = _Call(engine, name, arguments, context.tool_call)
+        call = _Call(context.session._engine, name, arguments, context.tool_call, now + limit)
         key = (context.session.id, call.item)
         self._calls[key] = call
         try:
-            with trio.move_on_after(deadline):
+            with call.scope:
+                call.scope.deadline = min(call.deadline, self._expected_until)
                 await call.done.wait()
             outcome = call.outcome or ToolOutcome.error(
-                f"the client gave no result within {deadline:g} s"
+                f"the client gave no result within {limit:g} s"
+                if trio.current_time() >= call.deadline
+                else "the client that runs this tool has disconnected"
             )
             call.close("failed" if outcome.is_error else "completed", outcome.content)
             return outcome
@@ -80,9 +94,17 @@ class _Call:
     """One call, from its item's opening to its end. Raises `ToolError` if its turn is over."""
 
     def __init__(
-        self, engine: Engine, name: str, arguments: JsonObject, agent_call: str | None
+        self,
+        engine: Engine,
+        name: str,
+        arguments: JsonObject,
+        agent_call: str | None,
+        deadline: float,
     ) -> None:
         conversation = engine.conversation
+        self.name = name
+        self.deadline = deadline
+        self.scope = trio.CancelScope()
         self._engine = engine
         # Some agents say which call of theirs this is; else it gets an item beside the agent's.
         known = agent_call is not None and conversation.items.open_call(agent_call) is not None

@@ -126,7 +126,6 @@ class AiViewer(ForeignViewer):
         self._opening: set[str] = (
             set()
         )  # requests that wait for their session, and were not stopped
-        self._tools: dict[str, ToolOffer] = {}
         self._known = False
 
     def receive(self, text: str) -> None:
@@ -176,12 +175,15 @@ class AiViewer(ForeignViewer):
 
     def _introduce(self, body: Body) -> None:
         """Who it is, and what it runs: all chats of a connection share their tools."""
-        if body.client is not None and not self._known:
+        offers = self._client.offers
+        back = body.client is not None and not self._known
+        if back:
             self._known = True
+            self._client.leave()
             self.client = self._client = self._hub.recognise(self, f"ai:{body.client}")
-        if any(self._tools.get(tool.name) != tool for tool in body.tools):
-            self._tools |= {tool.name: tool for tool in body.tools}
-            self._client.offer(list(self._tools.values()))
+            offers = self._client.offers | offers
+        if back or any(offers.get(tool.name) != tool for tool in body.tools):
+            self._client.offer((offers | {tool.name: tool for tool in body.tools}).values())
 
     def _chat(self, id: str) -> Feed | None:
         """The session that a chat is; one may be known by its own id as well."""

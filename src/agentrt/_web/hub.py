@@ -7,7 +7,7 @@ it tells the viewers; none of that waits for anybody.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import trio
@@ -171,7 +171,7 @@ class Hub:
         """The client that a viewer is. The newest connection of a client is the one that counts."""
         client = None if token is None else self._clients.get((viewer.role, token))
         if client is None:
-            client = Client(self)
+            client = Client(self, may_return=token is not None)
         if token is not None:
             self._clients[viewer.role, token] = client
             self._clients.move_to_end((viewer.role, token))
@@ -203,29 +203,33 @@ class _Answer(Struct):
 
 
 class Client:
-    """What is remembered of a client: the answers to its commands, and its tools."""
+    """What is remembered of a client: the answers to its commands, and its tools. `may_return`:
+    another connection can say that it is this one."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, *, may_return: bool) -> None:
         self.viewer: Viewer | None = None
+        self.offers: dict[str, ToolOffer] = {}
         self.tools: tuple[Tool, ...] = ()
         self.calls = ClientTools()
         self._hub = hub
+        self._grace = hub.limits.client_return if may_return else 0.0
         self._answers: OrderedDict[str, _Answer] = OrderedDict()
         self._jobs = 0
 
-    def offer(self, tools: list[ToolOffer]) -> None:
-        """It runs these tools; the sessions that it opens get them."""
+    def offer(self, tools: Iterable[ToolOffer]) -> None:
+        """It runs these tools, and no others; the sessions that it opens get them."""
         deadline = self._hub.limits.client_tool
+        self.offers = {tool.name: tool for tool in tools}
         self.tools = tuple(
             self.calls.make(tool.name, tool.description, tool.input_schema, deadline=deadline)
-            for tool in tools
+            for tool in self.offers.values()
         )
-        self.calls.offered = frozenset(tool.name for tool in tools)
+        self.calls.offer(self.offers)
 
     def leave(self) -> None:
         """Its connection is gone; what it asked for goes on."""
         self.viewer = None
-        self.calls.disconnect()
+        self.calls.disconnect(self._grace)
 
     def seen(self, command: Command) -> bool:
         """Whether a command was sent before. If so it is answered as then, or will be."""
