@@ -45,11 +45,16 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stdout_drain: float = 0.25
     """How long stdout is read after the agent's exit: a grandchild may hold it open for ever."""
     outbox: int = 64 * 1024 * 1024
-    """Bytes of answers to the agent that it may leave unread. (A prompt may be of any size.)"""
+    """Bytes of answers to the agent that it may leave unread, beside a last one of any size. At the
+    half of it no more files are read for the agent until it has read. (A prompt may be of any
+    size.)"""
     write: float = 10.0
     """How long the agent may leave its stdin unread while something waits to be written."""
 
     # --- what the agent asks of the host
+    requests: int = 1024
+    """Requests of the agent (for files, terminals, tools, hooks) that may be open at a time; others
+    are refused. Each costs 10 KB while it is open, and other sessions wait while it is begun."""
     tool: float | None = None
     """How long an in-process tool may run; each tool may have its own."""
     file: int = 16 * 1024 * 1024

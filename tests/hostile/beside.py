@@ -126,6 +126,20 @@ def asks_for_large_files(agent: Agent, prompt: Message) -> None:
     agent.end(prompt)
 
 
+def asks_for_files_without_end(agent: Agent, prompt: Message) -> None:
+    path = os.path.join(os.getcwd(), "small")
+    with open(path, "w") as file:
+        file.write("x")
+    while True:
+        agent.begin_request("fs/read_text_file", {"path": path})
+
+
+def waits_for_an_exit_without_end(agent: Agent, prompt: Message) -> None:
+    created = agent.request("terminal/create", {"command": "sleep", "args": ["60"]})
+    while True:
+        agent.begin_request("terminal/wait_for_exit", created["result"])
+
+
 def closes_stdout(agent: Agent, prompt: Message) -> None:
     os.close(1)
     while True:
@@ -177,6 +191,8 @@ SHAPES: tuple[Shape, ...] = (
     floods_its_tools,
     floods_from_a_terminal,
     asks_for_large_files,
+    asks_for_files_without_end,
+    waits_for_an_exit_without_end,
     closes_stdout,
     is_silent,
     reads_nothing,

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import agentrt
 
@@ -345,6 +347,54 @@ async def test_a_flood_keeps_its_end_and_costs_no_more_memory(project: Path) -> 
     flood = "head -c 100000000 /dev/zero | tr '\\0' x; echo end"
     [line] = await outputs(project, {"command": flood})
     assert line.split()[:2] == ["0", str(1 << 20)]
+
+
+async def test_of_a_flood_of_requests_so_many_are_served_and_each_is_answered_once(
+    project: Path,
+) -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        created = agent.request("terminal/create", {"command": "sleep", "args": ["60"]})
+        terminal = created["result"]
+        for _ in range(60):
+            agent.begin_request("terminal/wait_for_exit", terminal)
+        refused = [agent.receive() for _ in range(10)]
+        agent.begin_request("terminal/kill", terminal)  # nor is there a place for this one
+        refused.append(agent.receive())
+        first = agent.begin_request("terminal/release", terminal)
+        refused.append(agent.receive())
+        assert first == refused[-1]["id"]
+        told = {message["error"]["message"] for message in refused}
+        agent.say(f"{len({message['id'] for message in refused})} refused: {' '.join(told)}")
+        agent.end(prompt)
+
+    limits = replace(PATIENT, requests=50)
+    async with bad_session(misbehave=misbehave, cwd=project, limits=limits, bound=60) as session:
+        text = (await session.run("misbehave")).text
+        assert text == "12 refused: 50 requests are open: wait for their answers"
+        await works(session)
+
+
+async def test_files_are_not_read_for_an_agent_that_does_not_take_the_answers(
+    project: Path,
+) -> None:
+    """Forty megabytes are asked for at once, with an outbox of one: nothing is lost, and the agent
+    is not given up on, because it reads in the end."""
+
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        path = os.path.join(os.getcwd(), "large")
+        with open(path, "w") as file:
+            file.write("x" * 2_000_000)
+        asked = {agent.begin_request("fs/read_text_file", {"path": path}) for _ in range(20)}
+        time.sleep(0.3)
+        answers = [agent.receive() for _ in asked]
+        sizes = {len(answer["result"]["content"]) for answer in answers}
+        agent.say(f"{asked == {answer['id'] for answer in answers}} {sizes}")
+        agent.end(prompt)
+
+    limits = replace(PATIENT, outbox=1_000_000)
+    async with bad_session(misbehave=misbehave, cwd=project, limits=limits, bound=60) as session:
+        assert (await session.run("misbehave")).text == "True {2000000}"
+        await works(session)
 
 
 async def test_there_are_only_so_many_terminals(project: Path) -> None:

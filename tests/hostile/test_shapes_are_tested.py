@@ -29,9 +29,9 @@ SHAPES = {
     ],
     "security.md": [
         *(f"H{number}" for number in range(1, 17)),
-        *(f"F{number}" for number in range(1, 11)),
+        *(f"F{number}" for number in range(1, 13)),
         *(f"C{number}" for number in range(1, 10)),
-        *(f"A{number}" for number in range(1, 28)),
+        *(f"A{number}" for number in (*range(1, 23), 28, *range(23, 28))),
     ],
 }
 """Every shape, by the page that has it: what clients, brokers and users of agents met."""

@@ -239,8 +239,56 @@ async def test_replies_without_end_to_an_agent_that_reads_nothing_break_the_pipe
     for _ in range(5):
         writer.write(b"reply\n", urgent=True)
     await trio.testing.wait_all_tasks_blocked()
-    assert told == ["it left 6 bytes of answers unread (limits.outbox)"]
+    assert told == ["it left 12 bytes of answers unread (limits.outbox)"]
     assert writer.statistics().lines_dropped == 5
+
+
+async def test_one_answer_may_be_larger_than_the_outbox(nursery: trio.Nursery) -> None:
+    pipe = Pipe(room=100)
+    writer = a_writer(pipe, outbox=10)
+    nursery.start_soon(writer.run)
+    writer.write(b"an answer of more than ten bytes\n", urgent=True)
+    await trio.testing.wait_all_tasks_blocked()
+    assert writer.broken is None
+    assert pipe.taken.endswith(b"bytes\n")
+
+
+async def test_large_answers_wait_until_the_agent_has_read_and_go_one_after_the_other(
+    nursery: trio.Nursery,
+) -> None:
+    pipe = Pipe()
+    writer = a_writer(pipe, outbox=20)
+    nursery.start_soon(writer.run)
+
+    async def answer() -> None:
+        await writer.wait_read()
+        writer.write(b"fifteen bytes.\n", urgent=True)
+
+    for _ in range(5):
+        nursery.start_soon(answer)
+    waiting = []
+    for _ in range(6):
+        await trio.testing.wait_all_tasks_blocked()
+        waiting.append(writer.statistics().lines_waiting)
+        pipe.drain(15)
+    await trio.testing.wait_all_tasks_blocked()
+    assert writer.broken is None
+    assert pipe.taken == b"fifteen bytes.\n" * 5
+    assert waiting == [1, 1, 1, 1, 1, 0]
+
+
+async def test_who_waits_to_answer_an_agent_that_is_given_up_on_is_woken(
+    nursery: trio.Nursery,
+) -> None:
+    writer = a_writer(Pipe(), outbox=10)
+    nursery.start_soon(writer.run)
+    for _ in range(2):
+        writer.write(b"reply\n", urgent=True)
+    nursery.start_soon(writer.wait_read)
+    await trio.testing.wait_all_tasks_blocked()
+    writer.write(b"reply\n", urgent=True)
+    await trio.testing.wait_all_tasks_blocked()
+    assert len(nursery.child_tasks) == 0
 
 
 async def test_closing_ends_the_input_behind_urgent_lines_and_drops_prompts() -> None:

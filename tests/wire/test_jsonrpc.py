@@ -30,6 +30,11 @@ def test_a_request_keeps_its_id_as_it_came(id: Any) -> None:
     assert parse({"id": id, "method": "m", "params": {"a": 1}}) == Request(id, "m", {"a": 1})
 
 
+def test_an_id_that_is_too_long_to_keep_is_none() -> None:
+    with pytest.raises(_errors.RemoteProtocolError, match="its id has 1001 characters"):
+        parse({"id": "x" * 1001, "method": "m"})
+
+
 def test_a_method_without_an_id_is_a_notification() -> None:
     assert parse({"method": "m"}) == Notification("m", None)
 

@@ -6,7 +6,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import BytesIO
@@ -30,13 +30,33 @@ THREADS: Final = 4
 """File operations of one session at a time: more would only wait for the same disk."""
 
 
+LONGEST: Final = 65536
+"""Characters of a path: more than the folders in it may have. Many may wait to be opened."""
+
+
+async def _at_once() -> None:
+    await trio.lowlevel.checkpoint()
+
+
 class Host:
     """Serves an ACP agent's requests for files. Nothing but regular files of UTF-8 text, up to
     `limits.file` bytes, inside the roots, is read or written."""
 
-    def __init__(self, roots: Roots, *, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        roots: Roots,
+        *,
+        limits: Limits | None = None,
+        ready: Callable[[], Awaitable[None]] = _at_once,
+    ) -> None:
+        """`ready` waits until the agent takes an answer of a file's size, so that what was read for
+        it is not heaped up."""
         self._roots = roots
         self._limit = (limits or Limits()).file
+        self._ready = ready
+        self._writing = 0
+        """Characters that wait to be written, or are."""
+        self._places = trio.Semaphore(THREADS)
         self._threads = trio.CapacityLimiter(THREADS)
 
     async def handle(self, method: str, params: JsonObject) -> JsonObject:
@@ -47,16 +67,32 @@ class Host:
         match method:
             case "fs/read_text_file":
                 read = parse(params, ReadTextFileRequest)
-                content = await self._in_thread(
-                    read.path, partial(self._read, read.path, read.line, read.limit)
-                )
+                _check_length(read.path)
+                async with self._places:
+                    content = await self._in_thread(
+                        read.path, partial(self._read, read.path, read.line, read.limit)
+                    )
+                    await self._ready()  # with the place held: nobody else reads meanwhile
                 return {"content": content}
             case "fs/write_text_file":
                 write = parse(params, WriteTextFileRequest)
-                await self._in_thread(write.path, partial(self._write, write.path, write.content))
+                _check_length(write.path)
+                await self._write_in_turn(write.path, write.content)
                 return {}
             case _:
                 raise RequestError(METHOD_NOT_FOUND, f"{method} is not supported")
+
+    async def _write_in_turn(self, path: str, content: str) -> None:
+        most = THREADS * self._limit
+        if self._writing and self._writing + len(content) > most:
+            raise RequestError(
+                INTERNAL_ERROR, f"{self._writing} characters are being written: wait for an answer"
+            )
+        self._writing += len(content)
+        try:
+            await self._in_thread(path, partial(self._write, path, content))
+        finally:
+            self._writing -= len(content)
 
     async def _in_thread(self, path: str, function: Callable[[], T]) -> T:
         with reported(path):
@@ -94,6 +130,11 @@ class Host:
                 _replace(place, data, os.fstat(fd))
             finally:
                 os.close(fd)
+
+
+def _check_length(path: str) -> None:
+    if len(path) > LONGEST:
+        raise RequestError(INVALID_PARAMS, f"{path[:100]!r}…: the path is too long")
 
 
 def _open_regular(place: Place, flags: int) -> int:

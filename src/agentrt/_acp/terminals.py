@@ -38,6 +38,8 @@ OnOutput = Callable[[str, str], None]
 OnLeftOut = Callable[[str], None]
 
 _READ: Final = 65536
+LONGEST: Final = 4 * 1024 * 1024
+"""Characters of a command with its arguments: more than a system takes. Some may wait to start."""
 _NAMES: Final = 64
 """Variables left out that a session is told of: an agent may make up any number."""
 _LINE: Final = re.compile(r"[\s;&|<>$`(){}*?\[\]'\"\\#~]")
@@ -109,7 +111,7 @@ class Terminals:
         """The names of which the session has been told."""
         self._terminals: dict[str, _Terminal] = {}
         self._last = 0
-        self._starting = trio.Lock()
+        self._starting = 0
 
     async def handle(self, method: str, params: JsonObject) -> JsonObject:
         """The result of a request, by ACP's name for it. Raises `RequestError`.
@@ -152,22 +154,27 @@ class Terminals:
         argv = [request.command, *(request.args or ())]
         if len(argv) == 1 and _LINE.search(request.command):
             argv = ["/bin/sh", "-c", request.command]
-        async with self._starting:
-            if len(self._terminals) >= self._limits.terminals:
-                count = self._limits.terminals
-                raise RequestError(INTERNAL_ERROR, f"{count} terminals are open: release some")
-            # Whatever the program starts, in whichever session, inherits the marker.
-            marker = secrets.token_hex(8)
-            outer = environment.get(MARKER)
-            environment[MARKER] = f"{outer},{marker}" if outer else marker
+        if sum(map(len, argv)) > LONGEST:
+            raise RequestError(INVALID_PARAMS, f"{argv[0][:100]!r}…: the command is too long")
+        if len(self._terminals) + self._starting >= self._limits.terminals:
+            count = self._limits.terminals
+            raise RequestError(INTERNAL_ERROR, f"{count} terminals are open: release some")
+        # Whatever the program starts, in whichever session, inherits the marker.
+        marker = secrets.token_hex(8)
+        outer = environment.get(MARKER)
+        environment[MARKER] = f"{outer},{marker}" if outer else marker
+        self._starting += 1
+        try:
             process = await self._spawn(argv, request.cwd or self._cwd, environment)
-            self._last += 1
-            id = f"terminal-{self._last}"
-            tree = ProcessTree(process.pid, marker)
-            terminal = _Terminal(id, process, tree, limit, self._limits, self._on_output)
-            self._terminals[id] = terminal
-            with trio.CancelScope(shield=True):  # it starts at once
-                await self._nursery.start(terminal.serve)
+        finally:
+            self._starting -= 1
+        self._last += 1
+        id = f"terminal-{self._last}"
+        tree = ProcessTree(process.pid, marker)
+        terminal = _Terminal(id, process, tree, limit, self._limits, self._on_output)
+        self._terminals[id] = terminal
+        with trio.CancelScope(shield=True):  # it starts at once
+            await self._nursery.start(terminal.serve)
         return id
 
     async def _spawn(self, argv: list[str], cwd: str, env: Mapping[str, str]) -> trio.Process:

@@ -159,6 +159,11 @@ class Link:
             self._writer.write(data, urgent=urgent)
             self._replied = True
 
+    async def wait_read(self) -> None:
+        """Until the agent has read most of what it has asked for."""
+        if self._writer is not None:
+            await self._writer.wait_read()
+
     def interrupt(self) -> None:
         """Send SIGINT to the agent, for the protocol whose cancel that is."""
         if self._transport is not None and not self.gone:

@@ -269,6 +269,8 @@ class Writer:
         """The size of the urgent queue."""
         self._closing = False
         self._parked = trio.lowlevel.ParkingLot()
+        self._answering = trio.lowlevel.ParkingLot()
+        """Who waits with a large answer parks here."""
         self._lines_written = self._bytes_written = self._lines_dropped = 0
         self.broken: str | None = None
         """Why the pipe is dead, or None."""
@@ -279,9 +281,9 @@ class Writer:
         `urgent` (cancels, replies) goes ahead of every prompt that has not been begun. After the
         end of the pipe the line is dropped and counted: the owner was told of the end.
 
-        More than `outbox` bytes of urgent lines break the pipe: an agent may ask without end and
-        never read an answer, and one that misses an answer waits for it for ever. Prompts are taken
-        at any size: there is one at a time, and whoever made it has it in memory already.
+        An urgent line behind `outbox` bytes of others breaks the pipe: an agent may ask without end
+        and never read an answer, and one that misses an answer waits for it for ever. Prompts are
+        taken at any size: there is one at a time, and whoever made it has it in memory already.
         """
         if not line.endswith(b"\n"):
             raise LocalProtocolError("a message to the agent must end with a newline")
@@ -289,7 +291,7 @@ class Writer:
             self._lines_dropped += 1
             return
         idle = not self._bytes_waiting
-        if urgent and self._urgent_waiting + len(line) > self._outbox:
+        if urgent and self._urgent_waiting >= self._outbox:
             self._lines_dropped += 1
             self._break(f"it left {self._urgent_waiting} bytes of answers unread (limits.outbox)")
         else:
@@ -300,6 +302,13 @@ class Writer:
             self._flush()
             if self._bytes_waiting or self.broken is not None:
                 self._parked.unpark_all()
+
+    async def wait_read(self) -> None:
+        """Until the agent has read so many of its answers that another large one may be made: half
+        of the outbox. Who writes it before the next checkpoint is the only one to do so."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while self._urgent_waiting > self._outbox // 2:
+            await self._answering.park()
 
     def close(self) -> None:
         """Have stdin closed behind the urgent lines. Prompts that were not begun are dropped."""
@@ -368,6 +377,8 @@ class Writer:
             self._lines_written += not self._rest
             self._bytes_written += taken
             self._bytes_waiting -= taken
+        if self._urgent_waiting <= self._outbox // 2:
+            self._answering.unpark_all()  # each looks again: the first may fill it
 
     def _break(self, reason: str) -> None:
         if self.broken is None:
@@ -383,3 +394,6 @@ class Writer:
         self._lines_dropped += len(queue)
         self._bytes_waiting -= sum(map(len, queue))
         queue.clear()
+        if queue is self._urgent:
+            self._urgent_waiting = 0
+            self._answering.unpark_all()

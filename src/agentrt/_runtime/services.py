@@ -16,7 +16,7 @@ from .._errors import RequestError
 from .._model.driver import Requested
 from .._model.events import Notice
 from .._wire.jsonrpc import METHOD_NOT_FOUND
-from .handlers import CANCELLED, Handlers, OnError, Refuse, Reply, Starter, Until
+from .handlers import CANCELLED, INTERNAL, Handlers, OnError, Refuse, Reply, Starter, Until
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -61,6 +61,10 @@ class Services:
         if service is None:
             message = f"{effect.method} is not offered here"
             engine.received(link, driver.refuse(key, METHOD_NOT_FOUND, message))
+            return
+        if len(self.handlers) >= engine.limits.requests:
+            message = f"{engine.limits.requests} requests are open: wait for their answers"
+            engine.received(link, driver.refuse(key, INTERNAL, message))
             return
         if effect.method in _EFFECTS and self.stopped:
             engine.received(link, driver.refuse(key, CANCELLED, _STOPPED))

@@ -18,7 +18,7 @@ from .._acp.driver import AcpDriver
 from .._acp.host import Host as Files
 from .._acp.messages import Implementation, client_capabilities
 from .._acp.roots import Roots
-from .._acp.terminals import open_terminals
+from .._acp.terminals import Terminals, open_terminals
 from .._agents import Agent
 from .._claude.command import build_command
 from .._claude.legacy import driver_for
@@ -158,7 +158,7 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
         async with AsyncExitStack() as stack:
             roots = Roots((opening.cwd, *opening.roots))
             if offer.files:
-                files = Files(roots, limits=offer.limits)
+                files = Files(roots, limits=offer.limits, ready=partial(_wait_read, engine))
                 engine.services.table["fs"] = lambda asked: files.handle(asked.method, asked.params)
             if offer.terminals:
                 marked = environment
@@ -179,9 +179,7 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
                     )
                 )
                 engine.services.when_gone.append(terminals.release_all)
-                engine.services.table["terminal"] = lambda asked: terminals.handle(
-                    asked.method, asked.params
-                )
+                engine.services.table["terminal"] = partial(_serve_terminal, engine, terminals)
             servers: tuple[JsonObject, ...] = ()
             if offer.tools:
                 server = _tool_server(engine, session, offer)
@@ -193,6 +191,18 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
             yield structs.replace(opening, mcp_servers=opening.mcp_servers + servers)
 
     return Wing(opening, make_driver, offer.connect or connect, attach)
+
+
+async def _wait_read(engine: Engine) -> None:
+    """Until the agent takes a large answer."""
+    if engine.link is not None:
+        await engine.link.wait_read()
+
+
+async def _serve_terminal(engine: Engine, terminals: Terminals, asked: Requested) -> JsonObject:
+    if asked.method == "terminal/output":
+        await _wait_read(engine)
+    return await terminals.handle(asked.method, asked.params)
 
 
 def _left_out(engine: Engine, variable: str) -> None:

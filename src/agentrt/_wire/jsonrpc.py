@@ -22,6 +22,9 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
+LONGEST_ID = 1000
+"""Characters of an id: it is kept, and sent back, and many may be open."""
+
 Id: TypeAlias = int | float | str | None
 """A request's id, echoed as it came. Null and fractions are discouraged but legal; a bool is no
 id, though Python takes it for an int."""
@@ -71,6 +74,8 @@ def parse(message: Any) -> Request | Notification | Response:
     id = message.get("id")
     if isinstance(id, bool | list | dict):
         raise RemoteProtocolError(f"not a message: its id is a {type(id).__name__}")
+    if isinstance(id, str) and len(id) > LONGEST_ID:
+        raise RemoteProtocolError(f"not a message: its id has {len(id)} characters")
     method = message.get("method")
     if isinstance(method, str):
         params = message.get("params")
