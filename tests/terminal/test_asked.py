@@ -33,26 +33,52 @@ def test_a_question_shows_what_would_be_done_and_is_answered_by_a_letter(
     assert (program.folder / "notes.txt").read_text() == "first line\n2nd line\n"
 
 
-def test_a_long_question_is_shown_in_full_if_asked_for(program: Program) -> None:
+def test_nothing_is_allowed_before_all_of_it_was_shown(program: Program) -> None:
     with program.terminal(*odd("shows"), "-p", "go") as terminal:
-        shown = terminal.expect(r"The agent asks.*y/2/3/n\? ", regex=True)[0]
+        shown = terminal.expect(r"The agent asks.*Enter/d\? ", regex=True)[0]
         assert "  │ command: line 0\n  │     line 1\n" in shown
-        assert "line 23" in shown
-        assert "line 24" not in shown
-        assert "  … 21 more lines not shown; d shows everything\n" in shown
-        assert "  2  allow once   │ “Sure too”\n  3  another answer   │ “Neither”\n" in shown
+        assert "  │     line 15\n  … 21 more …\n  │     line 37\n" in shown
+        assert "  │ -a\n  │ +b\n  │ why␛ not\n" in shown  # the end of it
+        assert "  Enter  shows more (29 rows left)\n  d  shows all of it\n  n  rejects\n" in shown
         time.sleep(INERT)
-        terminal.line("d")
-        shown = terminal.expect(r"line 39\n.*y/2/3/n\? ", regex=True)[0]
-        assert "  │ change of /x.py\n  │ @@ -1 +1 @@\n  │ -a\n  │ +b\n  │ why␛ not\n" in shown
+        for answer in ("y", "2", "yes"):
+            terminal.line(answer)
+            terminal.expect("Nothing is allowed yet: not all of it has been shown.")
+            terminal.expect("Enter/d? ")
+        terminal.line("")
+        assert "line 39" in terminal.expect(r"line 16\n.*Enter/d\? ", regex=True)[0]
+        terminal.line("")
+        shown = terminal.expect(r"  │ why␛ not\n.*y/2/3/n\? ", regex=True)[0]
+        assert "  2  allow once   │ “Sure too”\n  3  another answer   │ “Neither”\n" in shown
         terminal.line("2")
         terminal.expect("chosen: fine")
         assert terminal.ended() == 0
 
 
+def test_what_is_not_shown_yet_can_be_rejected(program: Program) -> None:
+    with program.terminal(*odd("shows"), "-p", "go") as terminal:
+        terminal.expect("Enter/d? ")
+        time.sleep(INERT)
+        terminal.line("n")
+        terminal.expect("chosen: no")
+        assert terminal.ended() == 0
+
+
+def test_all_of_a_long_question_is_shown_if_asked_for(program: Program) -> None:
+    with program.terminal(*odd("shows"), "-p", "go") as terminal:
+        terminal.expect("Enter/d? ")
+        time.sleep(INERT)
+        terminal.line("d")
+        shown = terminal.expect(r"line 0\n.*line 39\n.*y/2/3/n\? ", regex=True)[0]
+        assert "  │ change of /x.py\n  │ @@ -1 +1 @@\n  │ -a\n  │ +b\n  │ why␛ not\n" in shown
+        terminal.line("y")
+        terminal.expect("chosen: ok")
+        assert terminal.ended() == 0
+
+
 def test_anything_else_is_asked_again(program: Program) -> None:
     with asked(program, "create new.txt with text") as terminal:
-        for line in ("", "yes", "Y", "y y", " y", "ok", "1"):
+        for line in ("", "yess", "y y", "ok", "7", "-1"):
             terminal.line(line)
             terminal.expect("Not an answer, so nothing is allowed yet. Type y/a/n/x and Enter.")
             terminal.expect("y/a/n/x? ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 
 import pytest
 from program import FAST_DEMO, Program, fake_claude, odd
@@ -76,19 +77,44 @@ def leave_with_draft(it: Screen) -> None:
     leave(it)
 
 
-def test_only_the_exact_letter_allows(program: Program) -> None:
+def test_only_an_answer_allows(program: Program) -> None:
     with talking(program) as it:
         it.enter("create new.txt with text")
         it.until(ASKS)
-        for text in ("yes", "Y", "y y", "allow"):
+        for text in ("y y", "allow it"):
             it.enter(text)
             it.until(f"“{text}” is no answer", ASKS)
+        for text in ("ok", "9"):
+            it.enter(text)
+            it.until("^Not an answer, so nothing is allowed yet", ASKS, gone=f"❯.*{text}$")
         it.type("\r")
         it.until(ASKS)
         assert not (program.folder / "new.txt").exists()
-        it.enter("n")
+        it.enter("no")
         it.until("denied", READY)
         leave_with_draft(it)
+
+
+@pytest.mark.parametrize("answer", ["Y", "yes", "YES ", "1"])
+def test_a_plain_yes_allows_and_is_not_left_in_the_prompt(program: Program, answer: str) -> None:
+    with talking(program) as it:
+        it.enter("create new.txt with text")
+        it.until(ASKS)
+        it.enter(answer)
+        it.until("^  → allow once$", "^❯$", READY)
+        leave(it)
+    assert (program.folder / "new.txt").read_text() == "text\n"
+
+
+def test_an_answer_that_is_half_typed_when_the_question_is_over_is_gone(program: Program) -> None:
+    with talking(program) as it:
+        it.enter("create new.txt with text")
+        it.until(ASKS)
+        it.type("ye")
+        it.until(ASKS + " ye$")
+        it.process.send_signal(signal.SIGINT)
+        it.until("^— cancelled$", "^❯$", READY)
+        leave(it)
 
 
 def test_an_answer_can_be_remembered_by_the_agent(program: Program) -> None:
@@ -142,10 +168,13 @@ def test_ctrl_c_at_a_question_stops_the_turn(program: Program) -> None:
 def test_details_can_be_seen_in_full(program: Program) -> None:
     with talking(program, *odd("shows")) as it:
         it.enter("go")
-        it.until(r"^y/2/3/n\?", "d shows everything")
+        it.until(r"^Enter/d\?", "  Enter  shows more", "  d  shows all of it", "  │ -a")
+        it.enter("y")
+        it.until("not all of it has been shown", r"^Enter/d\?", "^❯?$")
         it.enter("d")
         it.until_told("line 39")
-        it.enter("n")
+        it.until(r"^y/2/3/n\?")
+        it.enter("no")
         it.until("chosen: no", READY)
         leave(it)
 

@@ -37,6 +37,9 @@ def ask_permission(key: str, request: JsonObject, *, background: bool) -> Asked:
     name = _str(request.get("tool_name"))
     arguments = request.get("input")
     call = request.get("tool_use_id")
+    detail = {name: request[name] for name in DETAILS if name in request}
+    if background:  # there is no call to be seen
+        detail["input"] = arguments
     asked = Asked(
         key=key,
         kind="permission",
@@ -46,7 +49,7 @@ def ask_permission(key: str, request: JsonObject, *, background: bool) -> Asked:
         name=name,
         tool_kind=kind_of(name),
         input=arguments,
-        detail={name: request[name] for name in DETAILS if name in request} or None,
+        detail=detail or None,
         raw=request,
         background=background,
     )

@@ -1,7 +1,8 @@
 """Putting the agent's questions to the person at the terminal, one at a time.
 
-Only an exact answer counts, typed after the question could be read: what was typed ahead for
-something else must not allow anything. The end of the input is a no.
+Only an exact answer counts, typed after the question could be read, and after all that it is about
+has been shown: what was typed ahead for something else must not allow anything, nor what stands
+behind the end of a screen. The end of the input is a no.
 """
 
 from __future__ import annotations
@@ -18,15 +19,23 @@ from .._errors import LocalProtocolError
 from .._model.events import Event, Item, PermissionClosed, PermissionOpened
 from .._runtime.session import Session
 from .lines import LineReader
+from .pages import BAR, Pages
 from .questions import Question, make_question, reject
-from .text import one_line
+from .text import broken, one_line
 
 INERT: Final = 0.5
 """Seconds in which nobody can have read the question yet."""
+AROUND: Final = 6
+"""Rows that a terminal needs for what is drawn around the text of a question."""
 
 
 class Shows(Protocol):
     """Where questions are shown."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows of the terminal."""
+        ...
 
     def line(self, text: str) -> None:
         """Some of what is asked, in a line."""
@@ -63,6 +72,7 @@ class Asker:
         self._can_ask = can_ask
         self._waiting: deque[PermissionOpened] = deque()
         self._current: tuple[PermissionOpened, Question] | None = None
+        self._pages = Pages([], width=80, room=1, page=1)
         self._shown_at = 0.0
         self._news = trio.Event()
         self._reading: trio.CancelScope | None = None
@@ -74,7 +84,9 @@ class Asker:
 
     def expects(self, line: str) -> bool:
         """Whether this could be meant as an answer."""
-        return self._current is not None and self._current[1].expects(line)
+        if self._current is None:
+            return False
+        return self._current[1].expects(line) or bool(self._pages.left and not line.strip())
 
     def take(self, event: Event) -> None:
         """Ask what is asked; take back what was decided elsewhere."""
@@ -99,19 +111,25 @@ class Asker:
         if line is None:
             self._shows.line("Rejected.")
             reject(self._session, request)
-        elif early and not question.expects(line):
+        elif early and not self.expects(line):
             return False
         elif early:
-            self._show(["Typed before the question could be read; please answer now."])
+            self._ask(["Typed before the question could be read; please answer now."], again=True)
+            return True
+        elif (more := self._more(question, line)) is not None:
+            self._ask(more, again=bool(self._pages.left) and len(more) == 1)
             return True
         else:
             try:
-                more = question.take(line)
+                said = question.take(line)
             except LocalProtocolError as error:  # it was decided elsewhere meanwhile
                 self._shows.line(one_line(str(error)))
-                more = None
-            if more is not None:
-                self._show(more)
+                said = None
+            if said is not None:
+                if said:
+                    self._ask([said], again=True)
+                else:
+                    self._show(question)
                 return True
         self._over()
         self._next()
@@ -153,7 +171,9 @@ class Asker:
                 reject(self._session, request)
                 continue
             self._current = request, question
-            self._show(question.lines())
+            for line in question.title.split("\n"):
+                self._title(line)
+            self._show(question)
             self._shown_at = trio.current_time()
             self._news.set()
 
@@ -163,10 +183,53 @@ class Asker:
         if self._reading is not None:
             self._reading.cancel()
 
-    def _show(self, lines: list[str]) -> None:
-        """Some lines, and the question behind them."""
+    def _title(self, line: str) -> None:
+        """Who asks what, with each row of the agent's words behind a bar."""
+        columns = self._shows.size[0]
+        if len(broken(line, columns - 1)) == 1:
+            self._shows.line(line)
+            return
+        ours, _, told = line.partition(" │ ")
+        self._shows.line(ours)
+        for row in broken(told, max(8, columns - len(BAR) - 1)) if told else []:
+            self._shows.line(BAR + row)
+
+    def _show(self, question: Question) -> None:
+        """What is asked now, as far as it is to be seen at once."""
+        self._pages = self._paged(question.subject())
+        self._ask(self._pages.first())
+
+    def _paged(self, lines: list[str]) -> Pages:
         assert self._current is not None
+        columns, rows = self._shows.size
+        room = rows - AROUND - len(self._current[1].offered(columns))
+        return Pages(lines, width=columns, room=room, page=rows - AROUND)
+
+    def _more(self, question: Question, line: str) -> list[str] | None:
+        """What to show for a line that asks to see more, or answers too early; else None."""
+        line, left = line.strip(), self._pages.left
+        if question.declines(line):
+            return None
+        details = question.details() if line == "d" else None
+        if details is not None:
+            self._pages = self._paged(details)
+        if details is not None or (left and line == "d"):
+            return self._pages.rest()
+        if left and not line:
+            return self._pages.more()
+        return ["Nothing is allowed yet: not all of it has been shown."] if left else None
+
+    def _ask(self, lines: list[str], *, again: bool = False) -> None:
+        """Some lines, and the question behind them. `again`: its answers have been shown."""
+        assert self._current is not None
+        question = self._current[1]
         for line in lines:
             self._shows.line(line)
-        question = self._current[1]
-        self._shows.ask(question.prompt, question.offered, again=len(lines) == 1)
+        if left := self._pages.left:
+            offered = [f"  Enter  shows more ({left} rows left)", "  d  shows all of it"]
+            if question.declines("n"):
+                offered.append("  n  rejects")
+            self._shows.ask("Enter/d? ", offered, again=again)
+        else:
+            offered = question.offered(self._shows.size[0])
+            self._shows.ask(question.prompt, offered, again=again)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from .._model.content import JsonObject
-from .text import one_line, plain
+from .text import one_line, plain, whole_line
 
 _YES_NO: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+
+SHORT: Final = 40
+"""Characters of a field's title and default that the prompt shows."""
 
 
 class Unfit(ValueError):
@@ -21,6 +24,7 @@ class Field:
         self.name = name
         self.required = required
         self._schema: JsonObject = schema if isinstance(schema, dict) else {}
+        self._title = str(self._schema.get("title") or name)
         self.default: Any = self._schema.get("default")
         self.type = self._schema.get("type", "string")
         source = self._schema
@@ -36,9 +40,12 @@ class Field:
         return self.type in ("string", "integer", "number", "boolean")
 
     def lines(self) -> list[str]:
-        """What to show above the prompt, in the agent's words."""
-        lines = plain(str(self._schema.get("description") or "")).splitlines()
-        lines += [f"{n}  {one_line(label)}" for n, (_, label) in enumerate(self._choices, 1)]
+        """What to show above the prompt, in the agent's words: all that the prompt cuts, too."""
+        lines = [whole_line(self._title)] if len(self._title) > SHORT else []
+        lines += plain(str(self._schema.get("description") or "")).splitlines()
+        lines += [f"{n}  {whole_line(label)}" for n, (_, label) in enumerate(self._choices, 1)]
+        if len(default := whole_line(str(self.default or ""))) > SHORT:
+            lines.append(f"Enter is for: {default}")
         return lines
 
     @property
@@ -53,10 +60,10 @@ class Field:
             hints.append("a number")
         if self.default is not None:
             default = self.default if not isinstance(self.default, bool) else "ny"[self.default]
-            hints.append(f"Enter for {one_line(str(default))}")
+            hints.append(f"Enter for {one_line(str(default), SHORT)}")
         elif not self.required:
             hints.append("Enter to leave it out")
-        title = one_line(str(self._schema.get("title") or self.name))
+        title = one_line(self._title, SHORT)
         return f"{title} ({'; '.join(hints)}): " if hints else f"{title}: "
 
     def read(self, line: str) -> Any:

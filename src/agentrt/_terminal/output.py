@@ -43,6 +43,11 @@ class Output:
         self._more = trio.Event()
         self._room = trio.Event()
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows of the terminal; of what is none, the usual ones."""
+        return terminal_size(self._fd)
+
     def data(self, data: bytes) -> None:
         """Have bytes written soon; whole lines of them."""
         if data and not self.closed:
@@ -130,6 +135,15 @@ async def open_output(
         nursery.start_soon(output._run, on_closed)
         yield output
         output._end()
+
+
+def terminal_size(fd: int) -> tuple[int, int]:
+    """Columns and rows of the terminal on a descriptor, or the usual ones."""
+    try:
+        columns, rows = os.get_terminal_size(fd)
+    except OSError:
+        columns, rows = 0, 0
+    return columns or 80, rows or 24
 
 
 def encoding_of(stream: object) -> str:

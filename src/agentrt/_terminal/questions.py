@@ -1,11 +1,12 @@
 """The agent's questions as lines of text, and the answers that count: choices, visits, forms.
 
-Each line that the agent had a part in stands behind a bar, so that none can look like a question
-of ours; what an option does is told in our words, its name only beside them.
+What an option does is told in our words, the agent's name for it only beside them. An answer that
+lets something happen counts once all that it is about has been shown (`asking.py` sees to that).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -17,43 +18,56 @@ from .._runtime.permissions import Deny, choose_option
 from .._runtime.session import Session
 from .diffs import show_diff
 from .forms import Field, Unfit, fields_of
-from .text import as_json, one_line, plain
-
-LINES: Final = 24
-WIDTH: Final = 1000
-"""Lines of details, and characters of each, that are shown unless all are asked for."""
+from .text import as_json, one_line, plain, whole_line
 
 _KINDS: Final = {
-    "allow_once": ("y", "allow once"),
-    "allow_always": ("a", "allow always"),
-    "reject_once": ("n", "reject"),
-    "reject_always": ("x", "reject always"),
+    "allow_once": ("y", "allow once", "yes"),
+    "allow_always": ("a", "allow always", "always"),
+    "reject_once": ("n", "reject", "no"),
+    "reject_always": ("x", "reject always", "never"),
 }
+"""For each kind of option its letter, what it does, and its word."""
+
+_WORDS: Final = frozenset(
+    {"y", "yes", "ok", "okay", "sure", "allow", "a", "always", "d"}
+    | {"n", "no", "reject", "deny", "x", "never", "r"}
+)
+"""What nobody types who does not mean an answer."""
 
 
 class Question(Protocol):
     """One question of the agent."""
+
+    title: str
+    """Who asks what; what is the agent's own stands behind a bar."""
 
     @property
     def prompt(self) -> str:
         """What stands before the cursor."""
         ...
 
-    @property
-    def offered(self) -> list[str]:
-        """The answers that there are, if there are a few."""
+    def offered(self, width: int) -> list[str]:
+        """The answers that there are, if there are a few, each in a row of the terminal."""
         ...
 
-    def lines(self) -> list[str]:
-        """What is asked, to be shown above them."""
+    def subject(self) -> list[str]:
+        """What the answer is about: all that must have been seen before one counts."""
+        ...
+
+    def details(self) -> list[str] | None:
+        """The same with everything else that is known, if there may be such a thing."""
         ...
 
     def expects(self, line: str) -> bool:
         """Whether this line could be meant as an answer."""
         ...
 
-    def take(self, line: str) -> list[str] | None:
-        """None: that was the answer. Else what to show before it is asked again."""
+    def declines(self, line: str) -> bool:
+        """Whether this answer lets nothing happen: it counts at once."""
+        ...
+
+    def take(self, line: str) -> str | None:
+        """None: that was the answer. Else what to say before it is asked on."""
         ...
 
 
@@ -81,100 +95,145 @@ def reject(session: Session, request: PermissionOpened) -> None:
         pass
 
 
+def could_be_an_answer(text: str) -> bool:
+    """Whether a text, perhaps unfinished, was meant for a question and for nothing else."""
+    word = text.strip().casefold()
+    return word.isdecimal() or any(each.startswith(word) for each in _WORDS)
+
+
 class Choice:
-    """A permission request: one of its options, by a letter or a number."""
+    """A permission request: one of its options, by its letter, its place or a plain yes or no."""
 
     def __init__(self, session: Session, request: PermissionOpened, item: Item | None) -> None:
         self._session = session
         self._request = request
-        self._details = _details(request, item)
-        self._first = _details(request, item, brief=True)
+        self._item = item
         self._rejects = choose_option(request.options, Deny())
         self._why = False
         """The reason for a rejection is to be typed."""
-        self._options: dict[str, str] = {}
-        self._offered: list[str] = []
+        self._keys: list[str] = []
+        self._answers: dict[str, str] = {}
+        """What may be typed, and which option it is."""
+        self.title = f"The agent asks: │ {one_line(request.title)}"
+        kinds = [option.kind for option in request.options]
         for number, option in enumerate(request.options, 1):
-            key, words = _KINDS.get(option.kind, ("", "another answer"))
-            if not key or key in self._options:
+            key, _, word = _KINDS.get(option.kind, ("", "", ""))
+            if not key or key in self._answers:
                 key = str(number)
-            self._options[key] = option.id
-            name = one_line(option.name, 300)
-            called = "" if name.casefold() == words else f"   │ “{name}”"
-            self._offered.append(f"  {key}  {words}{called}")
-        if self._rejects is not None:
-            self._offered.append("  r  reject, and say why")
+            self._keys.append(key)
+            self._answers |= {key: option.id, str(number): option.id}
+            if word and kinds.count(option.kind) == 1:
+                self._answers[word] = option.id
 
-    @property
-    def offered(self) -> list[str]:
-        return [] if self._why else self._offered
+    def offered(self, width: int) -> list[str]:
+        if self._why:
+            return []
+        rows = []
+        for key, option in zip(self._keys, self._request.options, strict=True):
+            words = _words(option.kind)
+            name = one_line(option.name, max(12, min(_NAME, width - len(words) - 14)))
+            called = "" if name.casefold() == words else f"   │ “{name}”"
+            rows.append(f"  {key}  {words}{called}")
+        return [*rows, "  r  reject, and say why"] if self._rejects is not None else rows
 
     @property
     def prompt(self) -> str:
-        return "what should it know? " if self._why else f"{'/'.join(self._options)}? "
+        return "what should it know? " if self._why else f"{'/'.join(self._keys)}? "
 
-    def lines(self) -> list[str]:
-        shown, more = _shortened(self._first)
-        if not more and self._first != self._details:
-            more = "what the change repeats"
-        return [
-            f"The agent asks: │ {one_line(self._request.title)}",
-            *(f"  │ {line}" for line in shown),
-            *([f"  … {more} not shown; d shows everything"] if more else []),
-        ]
+    def subject(self) -> list[str]:
+        return [] if self._why else self._about(brief=True)
+
+    def details(self) -> list[str]:
+        return self._about(brief=False)
+
+    def _about(self, *, brief: bool) -> list[str]:
+        lines = _details(self._request, self._item, brief=brief)
+        title = plain(self._request.title)
+        if one_line(title) != title:
+            lines = [*title.splitlines(), *lines]
+        for key, option in zip(self._keys, self._request.options, strict=True):
+            if len(option.name) > _NAME // 2:
+                lines.append(f"{key}, {_words(option.kind)}: {whole_line(option.name)}")
+        return lines
 
     def expects(self, line: str) -> bool:
-        return self._why or line in self._options or line in ("d", "r")
+        word = line.strip().casefold()
+        return self._why or word in _WORDS or word in self._answers or word.isdecimal()
 
-    def take(self, line: str) -> list[str] | None:
+    def declines(self, line: str) -> bool:
+        word = line.strip().casefold()
+        chosen = self._answers.get(word)
+        kinds = {option.id: option.kind for option in self._request.options}
+        return self._why or word == "r" or kinds.get(chosen or "", "").startswith("reject")
+
+    def take(self, line: str) -> str | None:
         if self._why and self._rejects is not None:
             self._session.answer(self._request.request, self._rejects.id, note=line.strip())
             return None
-        if line == "r" and self._rejects is not None:
+        word = line.strip().casefold()
+        if word == "r" and self._rejects is not None:
             self._why = True
-            return []
-        if line == "d":
-            return [f"  │ {each}" for each in self._details]
-        option = self._options.get(line)
+            return ""
+        option = self._answers.get(word)
         if option is None:
-            return [f"Not an answer, so nothing is allowed yet. Type {self.prompt[:-2]} and Enter."]
+            return f"Not an answer, so nothing is allowed yet. Type {self.prompt[:-2]} and Enter."
         self._session.answer(self._request.request, option)
         return None
 
 
-def _details(request: PermissionOpened, item: Item | None, *, brief: bool = False) -> list[str]:
-    """What the agent would do, as far as it told; safe, but not shortened. `brief`: without the
-    arguments that are nothing but the text before or after a change that is shown."""
+_NAME: Final = 60
+"""Characters of an option's name that are shown beside its letter."""
+
+
+def _words(kind: str) -> str:
+    return _KINDS[kind][1] if kind in _KINDS else "another answer"
+
+
+def _details(request: PermissionOpened, item: Item | None, *, brief: bool) -> list[str]:
+    """What the agent would do, as far as it told; safe, and not shortened. `brief`: without the
+    arguments that a change repeats which is shown, and without what only programs read."""
     lines: list[str] = []
     tool = item.tool if item is not None else None
     content = _content(request.detail) or (tool.content if tool is not None else [])
+    shown: list[str] = []
+    for part in content:
+        if isinstance(part, Diff):
+            shown += show_diff(part)
+        elif isinstance(part, ToolText):
+            shown += plain(plain_text([part.content])).splitlines()
     if tool is not None:
         if tool.name:
             lines.append(f"tool: {one_line(tool.name)}")
-        lines += _arguments(_unrepeated(tool.input, content) if brief else tool.input)
-    for part in content:
-        if isinstance(part, Diff):
-            lines += show_diff(part)
-        elif isinstance(part, ToolText):
-            lines += plain(plain_text([part.content])).splitlines()
+        lines += _arguments(_unrepeated(tool.input, shown) if brief else tool.input)
+    lines += shown
     if isinstance(request.detail, dict):
         for name, value in request.detail.items():
-            if isinstance(value, str | int | float) and value is not True:
+            if name == "input":
+                lines += _arguments(value)
+            elif not brief or (isinstance(value, str | int | float) and value is not True):
                 lines += _entry(str(name), value)
     return lines
 
 
-def _unrepeated(input: Any, content: list[ToolContent]) -> Any:
-    """The arguments that a change does not show anyway."""
-    texts = [
-        text
-        for part in content
-        if isinstance(part, Diff)
-        for text in (part.old_text, part.new_text)
-    ]
-    if not isinstance(input, dict) or not texts:
+_TEXTS: Final = frozenset(
+    {"content", "file_text", "new", "new_str", "new_string", "new_text", "newString", "newText"}
+    | {"old", "old_str", "old_string", "old_text", "oldString", "oldText", "text"}
+)
+"""Arguments that are the text before or behind a change, where an agent also shows the change."""
+
+
+def _unrepeated(input: Any, shown: Sequence[str]) -> Any:
+    """The arguments without the texts of which a change shows every line."""
+    changed = {line[1:] for line in shown}
+    if not isinstance(input, dict):
         return input
-    return {name: value for name, value in input.items() if value not in texts}
+    return {
+        name: value
+        for name, value in input.items()
+        if name not in _TEXTS
+        or not isinstance(value, str)
+        or not changed.issuperset(plain(value).splitlines())
+    }
 
 
 def _content(detail: Any) -> list[ToolContent]:
@@ -197,40 +256,39 @@ def _entry(name: str, value: Any) -> list[str]:
     return [f"{one_line(name)}: {first}", *(f"    {line}" for line in rest)]
 
 
-def _shortened(lines: list[str]) -> tuple[list[str], str]:
-    """What is shown of them at first, and in words what is not."""
-    shown = [line if len(line) <= WIDTH else f"{line[:WIDTH]} …" for line in lines[:LINES]]
-    if len(lines) > LINES:
-        return shown, f"{len(lines) - LINES} more lines"
-    return shown, "" if shown == lines else "the rest of long lines"
-
-
 class Visit:
     """A page that the person should visit."""
+
+    prompt = "y/n? "
 
     def __init__(self, session: Session, request: PermissionOpened, url: str) -> None:
         self._session = session
         self._request = request
         self._url = url
-        self.prompt = "y/n? "
-        self.offered = ["  y  I have been there", "  n  I will not"]
+        self.title = f"The agent asks you to visit a page: │ {one_line(request.title)}"
 
-    def lines(self) -> list[str]:
-        return [
-            f"The agent asks you to visit a page: │ {one_line(self._request.title)}",
-            f"  │ {one_line(self._url, 2000)}",
-        ]
+    def offered(self, width: int) -> list[str]:
+        return ["  y  I have been there", "  n  I will not"]
+
+    def subject(self) -> list[str]:
+        return [whole_line(self._url)]
+
+    def details(self) -> None:
+        return None
 
     def expects(self, line: str) -> bool:
-        return line in ("y", "n")
+        return could_be_an_answer(line)
 
-    def take(self, line: str) -> list[str] | None:
-        if line == "y":
-            self._session.fill(self._request.request, {})
-        elif line == "n":
+    def declines(self, line: str) -> bool:
+        return line.strip().casefold() in ("n", "no", "2")
+
+    def take(self, line: str) -> str | None:
+        if self.declines(line):
             reject(self._session, self._request)
+        elif line.strip().casefold() in ("y", "yes", "1"):
+            self._session.fill(self._request.request, {})
         else:
-            return ["Type y or n and Enter."]
+            return "Type y or n and Enter."
         return None
 
 
@@ -242,38 +300,39 @@ class Form:
         self._request = request
         self._left = fields
         self._values: JsonObject = {}
+        self.title = f"The agent asks: │ {one_line(request.title)}\n  (Ctrl-D answers nothing)"
 
-    @property
-    def offered(self) -> list[str]:
+    def offered(self, width: int) -> list[str]:
         return []
 
     @property
     def prompt(self) -> str:
         return f"│ {self._left[0].prompt}"
 
-    def lines(self) -> list[str]:
-        return [
-            f"The agent asks: │ {one_line(self._request.title)}",
-            "  (Ctrl-D answers nothing)",
-            *self._field(),
-        ]
+    def subject(self) -> list[str]:
+        title = plain(self._request.title)
+        whole = title.splitlines() if one_line(title) != title and not self._values else []
+        return [*whole, *self._left[0].lines()]
 
-    def _field(self) -> list[str]:
-        return [f"  │ {line}" for line in self._left[0].lines()]
+    def details(self) -> None:
+        return None
 
     def expects(self, line: str) -> bool:
         return True
 
-    def take(self, line: str) -> list[str] | None:
+    def declines(self, line: str) -> bool:
+        return False
+
+    def take(self, line: str) -> str | None:
         field = self._left[0]
         try:
             value = field.read(line)
         except Unfit as error:
-            return [str(error)]
+            return str(error)
         if value is not None:
             self._values[field.name] = value
         self._left = self._left[1:]
         if self._left:
-            return self._field()
+            return ""
         self._session.fill(self._request.request, self._values)
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from typing import Any, Final
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -41,13 +42,47 @@ def plain(text: str) -> str:
     return _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", safe(text)).expandtabs(4)
 
 
+def whole_line(text: str) -> str:
+    """Text on which a decision rests, in one line, however long."""
+    return " ".join(plain(text).split())
+
+
 def one_line(text: str, width: int = 200) -> str:
     """The same in one line, cut off in the middle if it is long: the end of a command counts."""
-    line = " ".join(plain(text).split())
+    line = whole_line(text)
     if len(line) <= width:
         return line
     half = (width - 3) // 2
     return f"{line[:half]} … {line[-half:]}"
+
+
+def broken(line: str, width: int) -> list[str]:
+    """A line in rows of at most so many columns, every character of it kept."""
+    rows, start, columns = [], 0, 0
+    for place, character in enumerate(line):
+        wide = 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        if columns + wide > width and place > start:
+            rows.append(line[start:place])
+            start, columns = place, 0
+        columns += wide
+    return [*rows, line[start:]]
+
+
+def wrapped(text: str, width: int) -> str:
+    """Our own words, broken at spaces to fit into so many columns; a row that goes on is indented
+    as far as its first one, and words that are too long are broken."""
+    if width < 4:
+        return text
+    rows: list[str] = []
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip(" │"))][: width // 2]
+        while len(first := broken(line[: width + 1], width)) > 1:
+            cut = line.rfind(" ", len(indent) + 1, len(first[0]) + 1)
+            end = cut if cut > 0 else len(first[0])
+            rows.append(line[:end])
+            line = indent + line[end:].removeprefix(" ")
+        rows.append(line)
+    return "\n".join(rows)
 
 
 def as_json(value: Any) -> str:

@@ -103,6 +103,11 @@ class Transcript:
         shown = self._open.get(id) if id is not None else None
         return shown.item if shown is not None else None
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows of the terminal."""
+        return self.out.size
+
     def line(self, text: str) -> None:
         """A line that is no part of the answer."""
         if self._text is not None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from ..._model.events import Item
+from ..pages import BAR
 from ..text import one_line
 from .cards import look_of
 from .interface import Interface
 from .story import Story
 from .style import Fragments
 from .terminal import Screen
-
-_BAR: Final = "  │ "
 
 
 class OnScreen:
@@ -24,11 +22,16 @@ class OnScreen:
         self._interface = interface
         self._story = story
 
+    @property
+    def size(self) -> tuple[int, int]:
+        size = self._screen.size
+        return size.columns, size.lines
+
     def line(self, text: str) -> None:
         page = self._story.page
-        if text.startswith(_BAR):
-            look = look_of(text.removeprefix(_BAR))
-            bar = ("dim", _BAR), ("" if look == "dim" else look, text.removeprefix(_BAR))
+        if text.startswith(BAR):
+            look = look_of(text.removeprefix(BAR))
+            bar = ("dim", BAR), ("" if look == "dim" else look, text.removeprefix(BAR))
             page.line(*bar, kind="ask")
         else:
             page.line(("ask", text), kind="ask")

@@ -29,6 +29,7 @@ from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.output import Output
 from prompt_toolkit.widgets import SearchToolbar
 
+from ..questions import could_be_an_answer
 from .style import STYLE, Fragments, colour_depth, styled
 
 PROMPT: Final = "❯ "
@@ -210,8 +211,9 @@ class Interface:
         self._redraw()
 
     def stop_asking(self) -> None:
-        """It is answered, or over. What was typed for it is kept with the draft."""
-        left = self.answer.text
+        """It is answered, or over. What was typed then, and for something else, is kept with the
+        draft."""
+        left = "" if could_be_an_answer(self.answer.text) else self.answer.text
         self.question, self.answering = None, False
         self.answer.reset()
         get_app().layout.focus(self._draft_control)

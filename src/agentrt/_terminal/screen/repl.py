@@ -253,7 +253,7 @@ class ScreenRepl(Conversation):
             return
         if text is not None and not asker.expects(text):
             if not text.strip():
-                return
+                return  # Enter at a question that is shown whole
             self.screen.do(self.interface.add_to_draft, text)
             self.page.line(("warn", kept_answer(text)), kind="ask")
         asker.answer(text)

@@ -28,7 +28,7 @@ from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from ..console import PARTING
-from ..output import encoding_of
+from ..output import encoding_of, terminal_size
 from .interface import Interface, Live
 
 _RESET: Final = b"\x1b[?2004l\x1b[?2026l\x1b[?25h\x1b[0m\r\n"
@@ -236,11 +236,7 @@ class _Terminal(Vt100_Output):
 
     @property
     def size(self) -> os.terminal_size:
-        try:
-            size = os.get_terminal_size(1)
-        except OSError:
-            return os.terminal_size((80, 24))
-        return os.terminal_size((size.columns or 80, size.lines or 24))
+        return os.terminal_size(terminal_size(1))
 
     def _get_size(self) -> Size:
         size = self.size
