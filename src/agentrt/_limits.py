@@ -52,9 +52,10 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long the agent may leave its stdin unread while something waits to be written."""
 
     # --- what the agent asks of the host
-    requests: int = 1024
-    """Requests of the agent (for files, terminals, tools, hooks) that may be open at a time; others
-    are refused. Each costs 10 KB while it is open, and other sessions wait while it is begun."""
+    requests: int = 256
+    """Requests of the agent (for terminals, tools, hooks) that may be open at a time; others are
+    refused. To end them all with their turn takes 20 ms, for which other sessions wait. Requests
+    for files wait for each other instead, as many as take the room of one `line`."""
     tool: float | None = None
     """How long an in-process tool may run; each tool may have its own."""
     file: int = 16 * 1024 * 1024

@@ -8,6 +8,7 @@ import pytest
 from acp_kit import Peer, opened
 
 from agentrt._acp.messages import client_capabilities
+from agentrt._acp.requests import FILES
 from agentrt._errors import LocalProtocolError
 from agentrt._model.driver import Answer, Asked, Requested, ToolCalled, Withdrawn
 
@@ -335,3 +336,96 @@ def test_a_request_whose_reply_cannot_be_encoded_stays_open() -> None:
         peer.driver.reply(key, {"content": object()})
     peer.do(peer.driver.refuse(key, -32603, "broken"))
     assert answered(peer)["error"]["message"] == "broken"
+
+
+# --- many at once
+
+
+def files(peer: Peer, count: int, **params: Any) -> None:
+    for id in range(count):
+        peer.ask("fs/read_text_file", {"sessionId": "s1", "path": f"/{id}", **params}, id)
+
+
+def passed_on(peer: Peer) -> list[Requested]:
+    found = peer.of(Requested)
+    peer.effects.clear()
+    return found
+
+
+def test_requests_for_files_are_passed_on_a_few_at_a_time_in_order() -> None:
+    peer = opened()
+    files(peer, 100)
+    paths, at_once = [], set()
+    while requests := passed_on(peer):
+        at_once.add(len(requests))
+        for requested in requests:
+            paths.append(requested.params["path"])
+            peer.do(peer.driver.reply(requested.key, {"content": ""}))
+    assert paths == [f"/{number}" for number in range(100)]
+    assert [line["id"] for line in peer.sent] == list(range(100))
+    assert max(at_once) == FILES
+
+
+def test_what_waits_to_be_passed_on_may_be_withdrawn() -> None:
+    peer = opened()
+    files(peer, 20)
+    running = passed_on(peer)
+    for id in range(10, 20):
+        peer.say({"method": "$/cancel_request", "params": {"requestId": id}})
+    assert [line["error"]["code"] for line in peer.sent] == [-32800] * 10
+    peer.sent.clear()
+    passed_on(peer)
+    for requested in running:
+        peer.do(peer.driver.reply(requested.key, {"content": ""}))
+    rest = [requested.params["path"] for requested in passed_on(peer)]
+    assert rest == ["/8", "/9"]
+    assert [line["id"] for line in peer.sent] == list(range(8))
+
+
+def test_a_request_for_a_terminal_waits_for_no_file() -> None:
+    peer = opened()
+    files(peer, 100)
+    passed_on(peer)
+    peer.ask("terminal/kill", {"sessionId": "s1", "terminalId": "t"}, 100)
+    assert [requested.method for requested in passed_on(peer)] == ["terminal/kill"]
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("fs/write_text_file", {"path": "/x", "content": "x" * 100_000}),
+        ("fs/read_text_file", {"path": "/" + "x" * 100_000}),
+        ("terminal/create", {"command": "x", "args": ["x" * 1000] * 100}),
+        ("terminal/output", {"terminalId": "x" * 100_000}),
+    ],
+)
+def test_what_is_open_is_bounded_by_its_size(method: str, params: dict[str, Any]) -> None:
+    peer = opened(line_limit=1_000_000)
+    for id in range(20):
+        peer.ask(method, {"sessionId": "s1", **params}, id)
+    assert [line["id"] for line in peer.sent] == list(range(9, 20)), "refused"
+    assert {line["error"]["message"] for line in peer.sent} == {
+        "too much is asked for: wait for some answers"
+    }
+    peer.sent.clear()
+    for _ in range(9):
+        for requested in passed_on(peer):
+            peer.do(peer.driver.refuse(requested.key, -1, "no"))
+    peer.ask(method, {"sessionId": "s1", **params}, 20)
+    assert len(passed_on(peer)) == 1, "there is room again"
+
+
+def test_one_request_of_any_size_is_served() -> None:
+    peer = opened(line_limit=10_000)
+    peer.ask("fs/write_text_file", {"sessionId": "s1", "path": "/x", "content": "x" * 9_000})
+    assert len(passed_on(peer)) == 1
+
+
+def test_a_withdrawal_is_found_among_thousands_by_its_id_alone() -> None:
+    peer = opened()
+    for id in (1, "1", 1.5, None):
+        peer.ask("terminal/output", {"sessionId": "s1", "terminalId": "t"}, id)
+    keys = [requested.key for requested in passed_on(peer)]
+    for id in ("1", [], {}, True, 1.5, 2, "x"):
+        peer.say({"method": "$/cancel_request", "params": {"requestId": id}})
+    assert [withdrawn.key for withdrawn in peer.of(Withdrawn)] == [keys[1], keys[2]]

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import trio
-import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -183,45 +182,6 @@ async def test_no_more_is_read_than_the_agent_takes(root: Path) -> None:
         for _ in range(20):
             nursery.start_soon(host.handle, "fs/read_text_file", params)
     assert (len(held), max(held)) == (20, THREADS)
-
-
-async def test_no_more_waits_to_be_written_than_a_few_files(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    may_write = threading.Event()
-    real = Host._write
-
-    def write(self: Host, path: str, content: str) -> None:
-        may_write.wait(5)
-        real(self, path, content)
-
-    monkeypatch.setattr(Host, "_write", write)
-    host = Host(Roots([str(root)]), limits=Limits(file=1000))
-    told: list[str] = []
-
-    async def ask(number: int) -> None:
-        params = {"sessionId": "s", "path": str(root / f"{number}"), "content": "x" * 1000}
-        try:
-            await host.handle("fs/write_text_file", params)
-        except RequestError as error:
-            told.append(error.message)
-        else:
-            told.append("written")
-
-    async with trio.open_nursery() as nursery:
-        for number in range(10):
-            nursery.start_soon(ask, number)
-        await trio.testing.wait_all_tasks_blocked()
-        assert told == ["4000 characters are being written: wait for an answer"] * 6
-        may_write.set()
-    await ask(10)
-    assert told[6:] == ["written"] * 5
-
-
-async def test_a_path_longer_than_any_is_refused_before_it_waits(root: Path) -> None:
-    with pytest.raises(RequestError, match="too long") as error:
-        await read(root, root / ("x" * 100_000))
-    assert len(error.value.message) < 1000
 
 
 # --- writing

@@ -374,6 +374,28 @@ async def test_of_a_flood_of_requests_so_many_are_served_and_each_is_answered_on
         await works(session)
 
 
+async def test_a_thousand_writes_may_wait_at_a_cancel(project: Path) -> None:
+    def misbehave(agent: Agent, prompt: Message) -> None:
+        for number in range(1000):
+            path = os.path.join(os.getcwd(), f"{number}")
+            agent.begin_request("fs/write_text_file", {"path": path, "content": "x"})
+        agent.mark("asked")
+        agent.wait_for("session/cancel")
+        agent.end(prompt, "cancelled")
+
+    marks = Marks()
+    async with bad_session(
+        misbehave=misbehave, cwd=project, limits=PATIENT, on_stderr=marks, bound=60
+    ) as session:
+        async with session.prompt("misbehave") as turn:
+            await marks.wait("asked")
+            turn.cancel()
+        assert turn.result.outcome == "cancelled"
+        assert "handler_failed" not in await notices(session)
+        await works(session)
+    assert len(os.listdir(project)) < 1000
+
+
 async def test_files_are_not_read_for_an_agent_that_does_not_take_the_answers(
     project: Path,
 ) -> None:

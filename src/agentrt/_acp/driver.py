@@ -101,7 +101,7 @@ class AcpDriver:
         self._lines = Lines(line_limit, long_apart=True)
         self._channel = Channel()
         self._settings = Settings()
-        self._requests = Requests(self._channel, new_key, capabilities)
+        self._requests = Requests(self._channel, new_key, capabilities, held=line_limit)
         self._stream = Stream(self._channel, self._settings)
         self._handshake: Handshake | None = None
         self._ready = False

@@ -30,10 +30,6 @@ THREADS: Final = 4
 """File operations of one session at a time: more would only wait for the same disk."""
 
 
-LONGEST: Final = 65536
-"""Characters of a path: more than the folders in it may have. Many may wait to be opened."""
-
-
 async def _at_once() -> None:
     await trio.lowlevel.checkpoint()
 
@@ -54,8 +50,6 @@ class Host:
         self._roots = roots
         self._limit = (limits or Limits()).file
         self._ready = ready
-        self._writing = 0
-        """Characters that wait to be written, or are."""
         self._places = trio.Semaphore(THREADS)
         self._threads = trio.CapacityLimiter(THREADS)
 
@@ -67,7 +61,6 @@ class Host:
         match method:
             case "fs/read_text_file":
                 read = parse(params, ReadTextFileRequest)
-                _check_length(read.path)
                 async with self._places:
                     content = await self._in_thread(
                         read.path, partial(self._read, read.path, read.line, read.limit)
@@ -76,23 +69,10 @@ class Host:
                 return {"content": content}
             case "fs/write_text_file":
                 write = parse(params, WriteTextFileRequest)
-                _check_length(write.path)
-                await self._write_in_turn(write.path, write.content)
+                await self._in_thread(write.path, partial(self._write, write.path, write.content))
                 return {}
             case _:
                 raise RequestError(METHOD_NOT_FOUND, f"{method} is not supported")
-
-    async def _write_in_turn(self, path: str, content: str) -> None:
-        most = THREADS * self._limit
-        if self._writing and self._writing + len(content) > most:
-            raise RequestError(
-                INTERNAL_ERROR, f"{self._writing} characters are being written: wait for an answer"
-            )
-        self._writing += len(content)
-        try:
-            await self._in_thread(path, partial(self._write, path, content))
-        finally:
-            self._writing -= len(content)
 
     async def _in_thread(self, path: str, function: Callable[[], T]) -> T:
         with reported(path):
@@ -130,11 +110,6 @@ class Host:
                 _replace(place, data, os.fstat(fd))
             finally:
                 os.close(fd)
-
-
-def _check_length(path: str) -> None:
-    if len(path) > LONGEST:
-        raise RequestError(INVALID_PARAMS, f"{path[:100]!r}…: the path is too long")
 
 
 def _open_regular(place: Place, flags: int) -> int:

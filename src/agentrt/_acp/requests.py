@@ -2,11 +2,15 @@
 
 The agent numbers its own requests; towards the runtime each has a key, so that a late, second or
 foreign answer can never meet another request. Every request is answered exactly once.
+
+Requests for files are passed on a few at a time, for an agent may ask for thousands at once; the
+others wait here, where they cost little, up to a bound on the size of all.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections import OrderedDict
+from typing import Any, Final
 
 from msgspec import Struct, ValidationError, to_builtins
 
@@ -15,6 +19,7 @@ from .._model.content import JsonObject
 from .._model.driver import Answer, Asked, NewKey, Requested, Withdrawn
 from .._model.events import PermissionOption
 from .._wire.jsonrpc import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     Id,
@@ -41,6 +46,13 @@ ELICITATION_OPTIONS = [
 ]
 
 
+FILES: Final = 8
+"""Requests for files that are passed on at a time: more would only wait for the same disk."""
+
+_EACH: Final = 4096
+"""Bytes that a request costs beside the text in it, roughly."""
+
+
 class _Open(Struct):
     """A request that waits for our answer."""
 
@@ -48,16 +60,29 @@ class _Open(Struct):
     method: str
     options: frozenset[str] = frozenset()
     """The ids of the options of a permission request."""
+    size: int = 0
+    """What it counts for among those that are held."""
 
 
 class Requests:
     """The agent's open requests."""
 
-    def __init__(self, channel: Channel, new_key: NewKey, offered: ClientCapabilities) -> None:
+    def __init__(
+        self, channel: Channel, new_key: NewKey, offered: ClientCapabilities, held: int
+    ) -> None:
+        """`held`: how large all requests for files and terminals may be that are open."""
         self._channel = channel
         self._new_key = new_key
         self._offered = offered
+        self._most_held = held
+        self._held = 0
         self._open: dict[str, _Open] = {}
+        self._keys: dict[tuple[type, Id], list[str]] = {}
+        """Those of the open requests, by the agent's ids. It may use one twice."""
+        self._waiting: OrderedDict[str, Requested] = OrderedDict()
+        """Requests for files that are not passed on yet."""
+        self._files: set[str] = set()
+        """The keys of those that are."""
 
     def accept(self, request: Request) -> Struct | None:
         """The typed parameters of a request, if it is one that we offered to serve; any other is
@@ -83,9 +108,25 @@ class Requests:
 
     def serve(self, request: Request, params: Struct) -> None:
         """Pass a request for a file or a terminal on to the host."""
-        key = self._add(_Open(request.id, request.method))
         plain: JsonObject = to_builtins(params)
-        self._channel.out.append(Requested(key=key, method=request.method, params=plain))
+        size = _EACH + _length(plain)
+        if self._held and self._held + size > self._most_held:
+            self._refuse(request, INTERNAL_ERROR, "too much is asked for: wait for some answers")
+            return
+        self._held += size
+        key = self._add(_Open(request.id, request.method, size=size))
+        requested = Requested(key=key, method=request.method, params=plain)
+        if request.method.startswith("fs/"):
+            self._waiting[key] = requested
+            self._pass_on()
+        else:
+            self._channel.out.append(requested)
+
+    def _pass_on(self) -> None:
+        while self._waiting and len(self._files) < FILES:
+            key, requested = self._waiting.popitem(last=False)
+            self._files.add(key)
+            self._channel.out.append(requested)
 
     def ask_permission(self, request: Request, params: PermissionRequest, asked: Asked) -> None:
         """Put a permission request before somebody. `asked` says what it is about."""
@@ -123,11 +164,10 @@ class Requests:
 
     def withdraw(self, id: Any) -> None:
         """The agent gave up a request (`$/cancel_request`): answer it, and say so."""
-        for key, request in list(self._open.items()):
-            if request.id == id and type(request.id) is type(id):
-                del self._open[key]
-                self._channel.out.append(Withdrawn(key))
-                self.say_cancelled(request.id, request.method)
+        named = (type(id), id) if isinstance(id, int | float | str | None) else None
+        for key in tuple(self._keys.get(named, ()) if named else ()):
+            self._channel.out.append(Withdrawn(key))
+            self.say_cancelled(id, self._remove(key).method)
 
     def say_cancelled(self, id: Id, method: str) -> None:
         """The answer to a request that nobody will decide or serve any more."""
@@ -173,13 +213,26 @@ class Requests:
 
     def _close(self, key: str, line: bytes) -> None:
         # The line exists by now: a request whose answer cannot be encoded stays open.
-        del self._open[key]
+        self._remove(key)
         self._channel.write(line)
 
     def _add(self, request: _Open) -> str:
         key = self._new_key()
         self._open[key] = request
+        self._keys.setdefault((type(request.id), request.id), []).append(key)
         return key
+
+    def _remove(self, key: str) -> _Open:
+        request = self._open.pop(key)
+        named = type(request.id), request.id
+        self._keys[named].remove(key)
+        if not self._keys[named]:
+            del self._keys[named]
+        self._held -= request.size
+        self._files.discard(key)
+        self._waiting.pop(key, None)
+        self._pass_on()
+        return request
 
     def _refuse(self, request: Request, code: int, message: str) -> None:
         self._channel.write(error_line(request.id, RpcError(code, message)))
@@ -201,3 +254,16 @@ class Requests:
                     and method in CLIENT_METHODS
                     and bool(offered.terminal)
                 )
+
+
+def _length(value: object) -> int:
+    """Characters in what a typed message was made of."""
+    match value:
+        case str():
+            return len(value)
+        case list():
+            return sum(map(_length, value))
+        case dict():
+            return sum(map(_length, value.values()))
+        case _:
+            return 0

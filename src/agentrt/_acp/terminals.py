@@ -38,8 +38,6 @@ OnOutput = Callable[[str, str], None]
 OnLeftOut = Callable[[str], None]
 
 _READ: Final = 65536
-LONGEST: Final = 4 * 1024 * 1024
-"""Characters of a command with its arguments: more than a system takes. Some may wait to start."""
 _NAMES: Final = 64
 """Variables left out that a session is told of: an agent may make up any number."""
 _LINE: Final = re.compile(r"[\s;&|<>$`(){}*?\[\]'\"\\#~]")
@@ -154,8 +152,6 @@ class Terminals:
         argv = [request.command, *(request.args or ())]
         if len(argv) == 1 and _LINE.search(request.command):
             argv = ["/bin/sh", "-c", request.command]
-        if sum(map(len, argv)) > LONGEST:
-            raise RequestError(INVALID_PARAMS, f"{argv[0][:100]!r}…: the command is too long")
         if len(self._terminals) + self._starting >= self._limits.terminals:
             count = self._limits.terminals
             raise RequestError(INTERNAL_ERROR, f"{count} terminals are open: release some")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -46,6 +47,7 @@ class Services:
         self.when_gone: list[Callable[[], None]] = []
         """Called when the agent's process is gone: what it left here is of no use any more."""
         self._engine = engine
+        self._requested: deque[Requested] = deque()
 
     def agent_gone(self) -> None:
         self.handlers.cancel_all()
@@ -54,6 +56,16 @@ class Services:
 
     def requested(self, effect: Requested) -> None:
         """The agent asks for a service; what is not offered is refused at once."""
+        self._requested.append(effect)
+        if len(self._requested) == 1:  # else below: a refusal lets the driver pass on the next one
+            try:
+                while self._requested:
+                    self._take(self._requested[0])
+                    self._requested.popleft()
+            finally:
+                self._requested.clear()
+
+    def _take(self, effect: Requested) -> None:
         engine, link, key = self._engine, self._engine.link, effect.key
         assert link is not None
         driver = link.driver
