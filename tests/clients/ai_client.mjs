@@ -34,7 +34,7 @@ function watch(name, chat) {
 const sockets = {};
 const chats = {};
 
-function open({ chat, id, url, protocols, headers, body, answers, tools }) {
+function open({ chat, id, url, protocols, headers, body, answers, tools, trims }) {
   class Socket extends WebSocket {
     constructor(target, names) {
       super(target, names, { headers });
@@ -48,7 +48,15 @@ function open({ chat, id, url, protocols, headers, body, answers, tools }) {
   ].filter(Boolean);
   const made = new Chat({
     id,
-    transport: new WebSocketChatTransport({ url, protocols, body, webSocket: Socket }),
+    transport: new WebSocketChatTransport({
+      url,
+      protocols,
+      body,
+      webSocket: Socket,
+      ...(trims && {
+        prepareSendMessagesRequest: ({ messages, body }) => ({ messages: messages.slice(-1), body }),
+      }),
+    }),
     sendAutomaticallyWhen: (options) => helpers.some((helper) => helper(options)),
     onToolCall: ({ toolCall }) => {
       tell({ called: chat, tool: toolCall });
@@ -71,7 +79,10 @@ const operations = {
   send: ({ chat, text, files, ...options }) =>
     chats[chat].sendMessage(text === undefined ? undefined : { text, files }, options),
   again: ({ chat }) => chats[chat].regenerate(),
-  resume: ({ chat }) => chats[chat].resumeStream(),
+  resume: ({ chat, options }) => chats[chat].resumeStream(options),
+  clear: ({ chat }) => {
+    chats[chat].messages = [];
+  },
   stop: ({ chat }) => chats[chat].stop(),
   answer: ({ chat, id, approved, reason, options }) =>
     chats[chat].addToolApprovalResponse({ id, approved, reason, options }),

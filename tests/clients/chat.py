@@ -61,6 +61,23 @@ class Chat:
         part: dict[str, Any] = await self.led.until(found)
         return part
 
+    def pending(self) -> list[dict[str, Any]]:
+        """The parts, of all its messages, that are still to end."""
+        return [
+            part
+            for message in self.now()["messages"]
+            for part in message["parts"]
+            if part.get("state") == "streaming"
+            or ("toolCallId" in part and not part["state"].startswith("output-"))
+        ]
+
+    def said(self) -> list[str]:
+        """The text of each of its messages."""
+        return [
+            "".join(part.get("text", "") for part in message["parts"] if part["type"] == "text")
+            for message in self.now()["messages"]
+        ]
+
     def finishes(self) -> list[dict[str, Any]]:
         """How each of its streams has ended."""
         return [m for m in self.led.heard("finished") if m["finished"] == self.name]

@@ -287,6 +287,157 @@ async def test_a_stop_while_a_tool_of_the_application_waits_leaves_nothing_open(
         await chat.led.until(lambda: "The tool `record` completed" in chat_text(chat))
 
 
+# --- messages that come when the chat is ready and the turn is not over
+
+
+@pytest.mark.parametrize("trims", [False, True])
+async def test_a_message_while_a_tool_of_the_application_waits_goes_first(trims: bool) -> None:
+    async with tabs(permissions=allow_all) as (site, runtime):
+        chat = await site.open("one", body={"tools": [RECORD]}, trims=trims)
+        await chat.say("/tool record {}")
+        assert (chat.now()["status"], chat.tools()[-1]) == ("ready", ("record", "input-available"))
+        await chat.say("hello")
+        assert chat.now()["status"] == "ready"
+        assert "built-in demo agent" in chat.text()
+        assert chat.pending() == []
+        assert [m["role"] for m in chat.now()["messages"]] == ["user", "assistant"] * 2
+        session = runtime.get(runtime.list()[0].session)
+        assert [turn.outcome for turn in session.snapshot().turns] == ["cancelled", "completed"]
+        await chat.is_valid()
+
+
+@pytest.mark.parametrize("trims", [False, True])
+async def test_a_message_directly_behind_a_stop_waits_for_its_end(trims: bool) -> None:
+    async with tabs_at_work() as (site, runtime, _):
+        chat = await site.open("one", trims=trims)
+        sending = await chat.start("send", text="work")
+        await chat.until_tool("input-available")
+        stopping = await chat.start("stop")
+        more = await chat.start("send", text="hello")
+        for number in (sending, stopping, more):
+            await chat.led.result(number)
+        assert chat.now()["status"] == "ready"
+        assert chat.text() == "Done: hello"
+        assert chat.pending() == []
+        assert [m["role"] for m in chat.now()["messages"]] == ["user", "assistant"] * 2
+        assert chat.now()["messages"][1]["parts"][0]["state"] == "output-error"
+        assert runtime.list()[0].phase == "idle"
+        await chat.is_valid()
+
+
+async def test_a_message_instead_of_an_answer_takes_the_question_back() -> None:
+    async with tabs() as (site, runtime):
+        chat = await site.open("one")
+        await chat.say("/ask")
+        await chat.until_tool("approval-requested")
+        await chat.say("hello")
+        assert chat.now()["status"] == "ready"
+        assert chat.pending() == []
+        assert runtime.list()[0].phase == "idle"
+        assert "built-in demo agent" in chat.text()
+        await chat.is_valid()
+
+
+async def test_a_message_beside_an_answer_waits_for_the_rest_of_the_turn() -> None:
+    """The application has answered, and sends that only with the next message."""
+    async with tabs(permissions=allow_all) as (site, runtime):
+        chat = await site.open("one", body={"tools": [RECORD]})
+        await chat.say("/tool record {}")
+        call = next(part for part in chat.parts() if part.get("providerExecuted") is False)
+        await chat.do("output", tool="record", toolCallId=call["toolCallId"], output="it is done")
+        await chat.say("hello")
+        assert "built-in demo agent" in chat.text()
+        assert "The tool `record` completed" in chat.said()[1]
+        session = runtime.get(runtime.list()[0].session)
+        assert [turn.outcome for turn in session.snapshot().turns] == ["completed", "completed"]
+        assert chat.pending() == []
+        await chat.is_valid()
+
+
+async def test_a_message_waits_when_the_turn_went_on_without_the_chat() -> None:
+    """It is ready, and was not told so."""
+    async with tabs(permissions=allow_all) as (site, _):
+        chat = await site.open("one", body={"tools": [RECORD]})
+        await chat.say("/tool record {}")
+        await chat.do("cut")  # the tool fails: the turn goes on
+        await chat.led.until(lambda: chat.led.heard("closed"))
+        await chat.say("hello")
+        assert chat.now()["status"] == "ready"
+        assert chat.pending() == []
+        assert "The tool `record` failed" in chat.said()[1]
+
+
+async def test_a_message_that_was_taken_out_of_the_chat_does_not_come_back() -> None:
+    async with tabs_at_work() as (site, _, _):
+        chat = await site.open("one")
+        sending = await chat.start("send", text="work")
+        await chat.until_tool("input-available")
+        await chat.do("stop")
+        await chat.led.result(sending)
+        again = await chat.start("again")
+        await chat.until_tool("input-available")
+        assert [m["role"] for m in chat.now()["messages"]] == ["user", "assistant"]
+        await chat.do("stop")
+        await chat.led.result(again)
+        await chat.do("resume")
+        assert chat.pending() == []
+
+
+async def test_a_message_behind_a_stop_of_the_first_one_waits_for_the_session() -> None:
+    async with tabs() as (site, runtime):
+        chat = await site.open("one")
+        sending = await chat.start("send", text="never mind")
+        stopping = await chat.start("stop")
+        more = await chat.start("send", text="hello")
+        for number in (sending, stopping, more):
+            await chat.led.result(number)
+        assert (chat.now()["status"], len(runtime.list())) == ("ready", 1)
+        assert "built-in demo agent" in chat.text()
+
+
+async def test_what_waits_for_the_client_is_stopped_by_a_resume_that_says_so() -> None:
+    async with tabs(permissions=allow_all) as (site, runtime):
+        chat = await site.open("one", body={"tools": [RECORD]})
+        await chat.say("/tool record {}")
+        await chat.do("stop")  # the SDK is ready: it sends nothing
+        assert runtime.list()[0].phase == "waiting"
+        await chat.do("resume", options={"body": {"stop": True}})
+        assert runtime.list()[0].phase == "idle"
+        assert chat.tools()[-1] == ("record", "output-error")
+        assert (chat.pending(), chat.now()["status"]) == ([], "ready")
+        assert chat.finishes()[-1]["finishReason"] == "interrupted"
+        await chat.is_valid()
+
+
+async def test_a_resume_that_stops_means_the_turn_that_the_chat_has_left() -> None:
+    """Not the one that has begun behind it."""
+    async with tabs_at_work() as (site, _, gate):
+        one, two = await site.open("one"), await site.open("two")
+        sending = await one.start("send", text="work")
+        await one.until_tool("input-available")
+        other = await two.start("send", text="work", body={"when": "queue"})
+        await one.do("stop")
+        await two.until_tool("input-available")
+        resuming = await one.start("resume", options={"body": {"stop": True}})
+        await one.led.until(lambda: len(one.now()["messages"]) == 3)
+        gate.set()
+        for number in (sending, other, resuming):
+            await one.led.result(number)
+        assert (two.text(), one.text()) == ("Done: work", "Done: work")
+        assert one.pending() == two.pending() == []
+        assert one.now()["messages"][1]["parts"][0]["state"] == "output-error"
+
+
+async def test_a_viewer_s_resume_stops_nothing() -> None:
+    async with tabs_at_work() as (site, runtime, _):
+        one, two = await site.open("one"), await site.open("two", token=WATCH)
+        await one.start("send", text="work")
+        await one.until_tool("input-available")
+        await two.do("resume", options={"body": {"stop": True}})
+        assert "(forbidden)" in two.now()["error"]
+        assert runtime.list()[0].phase == "running"
+
+
 async def test_the_tool_of_an_application_that_has_gone_fails_and_the_turn_ends() -> None:
     async with tabs(permissions=allow_all) as (site, runtime):
         chat = await site.open("one", body={"tools": [RECORD]})

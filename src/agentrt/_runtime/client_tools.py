@@ -53,10 +53,12 @@ class ClientTools:
         self._calls[session, item].end(ToolOutcome(content, is_error=error))
         return True
 
-    def waits(self, session: str, item: str) -> bool:
-        """Whether a call waits for this client."""
-        call = self._calls.get((session, item))
-        return call is not None and call.outcome is None
+    def waits(self, session: str, item: str | None = None) -> bool:
+        """Whether a call (any, without an item) waits for this client."""
+        return any(
+            call.outcome is None and of == session and item in (None, id)
+            for (of, id), call in self._calls.items()
+        )
 
     def disconnect(self, grace: float) -> None:
         """The client is gone: its calls wait `grace` seconds for it to come back."""

@@ -66,6 +66,8 @@ class Message:
         self.turn = turn
         self.done = False
         """True when the stream is over: the turn has ended, or a question is to be answered."""
+        self.asks = False
+        """True when it is over by a question, or by a tool that the client is to run."""
         self._names = {"session": session, "turn": turn}
         self._state = state
         self._owns = owns
@@ -76,6 +78,8 @@ class Message:
         self._open: dict[str, str] = {}  # the texts that grow, with their kind
         self._tools: dict[str, _Part] = {}
         self._plan: object = None
+        self.data: list[Chunk] = []
+        """What it shows that is not in the items: the newest plan."""
         for part in parts or ():
             self._remember(part)
 
@@ -95,7 +99,8 @@ class Message:
         if current is not None and current.id == self.turn and state.plan is not self._plan:
             self._plan = state.plan
             if state.plan:
-                out.append({"type": "data-plan", "id": self.turn, "data": state.plan})
+                self.data = [{"type": "data-plan", "id": self.turn, "data": state.plan}]
+                out += self.data
         record = state.turns.get(self.turn)
         if record is None or record.outcome is not None:
             self._finish(record, out)
@@ -227,7 +232,7 @@ class Message:
                 if not part.over and not part.asked and not part.own:
                     self._approve(id, part, f"auto-{id}", out)
                     self._answered(part, True, out)
-        self.done = True
+        self.done = self.asks = True
         # With metadata, or the SDK would not show that a step has begun.
         finish = {"type": "finish", "finishReason": "tool-calls"}
         out.append({**finish, "messageMetadata": self._names})
@@ -315,6 +320,32 @@ class Message:
             text = part.get("text") if kind in ("text", "reasoning") else ""
             shown = len(text) if isinstance(text, str) else 0
             self._texts[item] = self._texts.get(item, 0) + shown
+
+
+def retold(
+    session: str, state: SessionState, turn: str, kept: Iterable[JsonObject]
+) -> Iterable[Chunk]:
+    """A turn that is over, told from its beginning in the stream of a later one. Its message is
+    made anew; `kept` are the parts of it that are not in the state. What follows must begin with
+    `begin_behind`."""
+    start, *chunks = Message(session, state, turn, lambda item: False).look(())
+    yield start
+    yield from kept
+    for chunk in chunks:
+        if chunk["type"] not in ("abort", "error", "finish"):  # those would be the stream's own
+            yield chunk
+
+
+def begin_behind(chunks: list[Chunk]) -> list[Chunk]:
+    """The first chunks of a message, behind one that was retold: the parts of that, which the SDK
+    takes for the beginning of this one, are taken out of it."""
+    return [chunks[0], {"type": "reset-step"}, *chunks[1:]]
+
+
+def is_pending(part: JsonObject) -> bool:
+    """Whether a part, as a client shows it, is one that is still to end."""
+    state = part.get("state")
+    return state == "streaming" or ("toolCallId" in part and not str(state).startswith("output-"))
 
 
 def _about(item: Item) -> JsonObject:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec import Meta, Struct
 
 from .._errors import RemoteProtocolError
 from .._model.content import Audio, Block, Image, JsonObject, Resource, ResourceLink, Text
+from .._runtime.session import Session, When
 from .._runtime.turn import Turn
 from .._wire.json import decode as decode_json
 from . import commands as c
-from .aichunks import Message
+from .aichunks import Chunk, Message, begin_behind, is_pending, retold
 from .answers import pack
 from .commands import Refused, ToolOffer
 from .foreign import Changes, ForeignViewer
@@ -50,8 +52,9 @@ class Body(Struct):
     - `agent`, `cwd`, `title`, `model`, `mode`: of the session that the first message opens.
     - `tools`: those that the application runs; sessions get them when they are opened.
     - `client`: a random word that the page keeps, so that its tools are its own after a reload.
-    - `when`: what to do with a message while a turn runs.
+    - `when`: what to do with a message while a turn runs that the chat knows of.
     - `abort`: what the client's Stop does: `cancel` the turn, or only `detach` from it.
+    - `stop`: cancel the turn that is resumed.
     - `answers`: by approval id.
     """
 
@@ -64,6 +67,7 @@ class Body(Struct):
     client: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     when: Literal["reject", "queue", "interrupt"] = "reject"
     abort: Literal["cancel", "detach"] = "cancel"
+    stop: bool = False
     answers: dict[str, Answer] = {}
 
 
@@ -77,6 +81,8 @@ class Send(Struct, tag_field="type", tag="send", rename="camel"):
     request_id: str
     id: c.Name
     messages: list[UIMessage]
+    trigger: str = "submit-message"
+    message_id: str | None = None
     body: Body = msgspec.field(default_factory=Body)
 
 
@@ -123,9 +129,11 @@ class AiViewer(ForeignViewer):
     def __init__(self, hub: Hub, role: Role) -> None:
         super().__init__(hub, role)
         self._streams: dict[str, _Stream] = {}
-        self._opening: set[str] = (
-            set()
-        )  # requests that wait for their session, and were not stopped
+        # Requests that wait for their session, and were not stopped.
+        self._opening: set[str] = set()
+        # Turns whose end the client was not told when it ended a stream, or a question did, with
+        # the parts of their messages that the state does not have.
+        self._unended: WeakKeyDictionary[Feed, dict[str, list[JsonObject]]] = WeakKeyDictionary()
         self._known = False
 
     def receive(self, text: str) -> None:
@@ -187,7 +195,8 @@ class AiViewer(ForeignViewer):
 
     def _chat(self, id: str) -> Feed | None:
         """The session that a chat is; one may be known by its own id as well."""
-        return self._hub.feeds.get(self._hub.chats.get(id) or id)
+        known = self._hub.chats.get(id, id)
+        return self._hub.feeds.get(known) if isinstance(known, str) else None
 
     def _send(self, request: Send) -> None:
         if not request.messages:
@@ -206,8 +215,24 @@ class AiViewer(ForeignViewer):
     def _open(self, request: Send, body: Body, content: list[Block]) -> None:
         """The chat's first message: a session for it, and then the prompt."""
         chats = self._hub.chats
-        if request.id in chats:
-            raise Refused("busy", "the session of this chat is just being opened")
+        waiting = chats.get(request.id)
+        assert not isinstance(waiting, str)
+        self._opening.add(request.request_id)
+
+        def opened(outcome: Fields | Refused) -> None:
+            stopped = request.request_id not in self._opening
+            self._opening.discard(request.request_id)
+            try:
+                if isinstance(outcome, Refused):
+                    raise outcome
+                if not stopped or body.abort == "detach":
+                    self._prompt(request, self._hub.feed(outcome["session"]), content)
+            except Exception as error:
+                self._fail(request.request_id, as_refusal(error))
+
+        if waiting is not None:  # it is just being opened
+            waiting.append(opened)
+            return
         command = c.NewSession(
             id=request.request_id,
             op="new",
@@ -217,65 +242,78 @@ class AiViewer(ForeignViewer):
             model=body.model,
             mode=body.mode,
         )
-        chats[request.id] = None
-        self._opening.add(request.request_id)
+        first = chats[request.id] = [opened]
 
-        def opened(outcome: Fields | Refused) -> None:
+        def all_opened(outcome: Fields | Refused) -> None:
             del chats[request.id]
-            stopped = request.request_id not in self._opening
-            self._opening.discard(request.request_id)
-            try:
-                if isinstance(outcome, Refused):
-                    raise outcome
+            if not isinstance(outcome, Refused):
                 chats[request.id] = outcome["session"]
-                if not stopped or body.abort == "detach":
-                    self._prompt(request, self._hub.feed(outcome["session"]), content)
-            except Exception as error:
-                self._fail(request.request_id, as_refusal(error))
+            for each in first:
+                each(outcome)
 
-        self.carry_out(command, opened)
+        self.carry_out(command, all_opened)
 
     def _prompt(self, request: Send, feed: Feed, content: list[Block]) -> None:
         session = self._hub.session(feed.log.session)
-        turn = session.submit(content, when=request.body.when, held=False)
-        self._stream(request, feed, turn)
+        unended = self._compare(request, feed)
+        for message in request.messages:
+            if message.id in unended:  # what it answers beside is not to be lost
+                self._settle(session, message, request.body.answers)
+        when = self._when(session, feed, request.body.when)
+        self._stream(request, feed, session.submit(content, when=when, held=False))
+
+    def _when(self, session: Session, feed: Feed, wanted: When) -> When:
+        """What a message does. A chat that is told nothing of the running turn, because it ended
+        the stream or a question did, is ready for a message, and refused none."""
+        state = session.state
+        if wanted != "reject" or state.turn is None or state.phase == "cancelling":
+            return wanted if wanted != "reject" else "queue"
+        turn = state.turn.id
+        told = any(each.feed is feed and each.turn_id == turn for each in self._streams.values())
+        if told or turn not in self._unended[feed]:
+            return "reject"
+        return "interrupt" if self._is_asked(session) else "queue"
+
+    def _is_asked(self, session: Session) -> bool:
+        """Whether the turn waits for the client, in its own view: by a question, or a tool."""
+        return bool(session.permissions) or self._client.calls.waits(session.id)
+
+    def _compare(self, request: Send, feed: Feed) -> dict[str, list[JsonObject]]:
+        """The turns that the client shows as unended ones. It may send all of its messages, or have
+        taken some out of the chat; or it sends only the last one, which tells nothing."""
+        unended = self._unended.setdefault(feed, {})
+        turns = feed.log.state.turns
+        appended = request.trigger == "submit-message" and request.message_id is None
+        if len(request.messages) > 1 or not appended:
+            shown = {message.id for message in request.messages}
+            for turn in unended.keys() - shown:
+                del unended[turn]
+        for message in request.messages:
+            runs = message.id in turns and turns[message.id].outcome is None
+            if runs or (message.id in turns and any(map(is_pending, message.parts))):
+                unended[message.id] = [p for p in message.parts if _is_data(p)]
+        return unended
 
     def _go_on(self, request: Send, feed: Feed, message: UIMessage) -> None:
         """The client has answered what the last step asked it, in its copy of the message."""
         if message.id not in feed.log.state.turns:
             raise Refused("unknown_turn", f"no turn {message.id!r} in this session")
-        for part in message.parts:
-            self._settle(feed.log.session, part, request.body.answers)
+        self._settle(self._hub.session(feed.log.session), message, request.body.answers)
         self._stream(request, feed, message.id, message.parts)
 
-    def _settle(self, session: str, part: JsonObject, answers: dict[str, Answer]) -> None:
-        """Carry out what a tool's part says, if it is news; most parts are old."""
-        known = self._hub.session(session)
-        call, approval = part.get("toolCallId"), part.get("approval")
-        request = approval.get("id") if isinstance(approval, dict) else None
-        if part.get("state") == "approval-responded" and request in known.permissions:
-            assert isinstance(approval, dict)
-            said = answers.get(request, Answer())
-            options = {option.kind: option.id for option in known.permissions[request].options}
-            note = said.note or str(approval.get("reason") or "")
-            yes = approval.get("approved") is True
-            first, second = (
-                ("allow_once", "allow_always") if yes else ("reject_once", "reject_always")
-            )
-            option = said.option or options.get(first) or options.get(second)
-            if said.content is not None:
-                known.fill(request, said.content)
-            elif option is not None:
-                known.answer(request, option, note=note)
-            else:  # it has no such answer
-                known.dismiss(request, note)
-        elif isinstance(call, str) and part.get("state") in ("output-available", "output-error"):
-            failed = part["state"] == "output-error"
-            output = part.get("errorText") if failed else part.get("output")
-            said_by_client: list[Block] = [
-                Text(output if isinstance(output, str) else _json(output))
-            ]
-            self._client.calls.finish(session, call, said_by_client, error=failed)
+    def _settle(self, session: Session, message: UIMessage, answers: dict[str, Answer]) -> None:
+        """Carry out what the parts of tools say, where it is news; most parts are old."""
+        for part in message.parts:
+            state, call, approval = part.get("state"), part.get("toolCallId"), part.get("approval")
+            request = approval.get("id") if isinstance(approval, dict) else None
+            if state == "approval-responded" and request in session.permissions:
+                assert isinstance(approval, dict)
+                _answer(session, request, approval, answers.get(request, Answer()))
+            elif isinstance(call, str) and state in ("output-available", "output-error"):
+                failed = state == "output-error"
+                output = part.get("errorText") if failed else part.get("output")
+                text = output if isinstance(output, str) else _json(output)
+                self._client.calls.finish(session.id, call, [Text(text)], error=failed)
 
     def _resume(self, request: Resume) -> None:
         """The running turn, or the last one: the client may not know how that ended."""
@@ -286,6 +324,12 @@ class AiViewer(ForeignViewer):
             return
         running = state.state.turn
         turn = running.id if running is not None else next(reversed(state.turns))
+        if request.body.stop:
+            if self.role == "viewer":
+                raise Refused("forbidden", "a viewer only looks on")
+            # Not the next one, if that has begun behind the one that is meant.
+            if turn in self._unended.get(feed, (turn,)):
+                self._hub.session(feed.log.session).cancel()
         self._stream(request, feed, turn)
 
     def _abort(self, request: str) -> None:
@@ -293,17 +337,17 @@ class AiViewer(ForeignViewer):
         stream = self._streams.pop(request, None)
         if stream is None:
             return
+        self._remember(stream)
         if stream.stops and self.role == "controller":
             try:
                 session = self._hub.session(stream.feed.log.session)
             except Refused:
                 return
             running = session.state.turn
-            if isinstance(stream.turn, Turn) and not stream.turn.id:
-                if any(entry.id == stream.turn.entry for entry in session.queue):
-                    session.unqueue(stream.turn.entry)
-            elif running is not None and running.id == stream.turn_id:
+            if running is not None and running.id == stream.turn_id:
                 session.cancel()
+            elif isinstance(stream.turn, Turn):
+                stream.turn.cancel()  # it still waits
 
     # --- what is sent
 
@@ -340,6 +384,7 @@ class AiViewer(ForeignViewer):
 
     def _told(self, stream: _Stream, changes: Changes) -> Iterable[bytes]:
         request = stream.request
+        first: list[Chunk] = []
         if stream.message is None:
             if not stream.turn_id:
                 if (why := self._lost(stream)) is not None:
@@ -347,12 +392,35 @@ class AiViewer(ForeignViewer):
                     yield pack(type="error", requestId=request, errorText=why)
                 return
             stream.message = self._message(stream)
-        for chunk in stream.message.look(changes.items):
+            first = self._ended_meanwhile(stream)
+        chunks = stream.message.look(changes.items)
+        for chunk in (*first, *(begin_behind(chunks) if first else chunks)):
             yield pack(type="chunk", requestId=request, sequence=stream.sent, chunk=chunk)
             stream.sent += 1
         if stream.message.done:
             del self._streams[request]
+            self._remember(stream)
             yield pack(type="end", requestId=request)
+
+    def _remember(self, stream: _Stream) -> None:
+        """A stream is over: the client may show a message that does not end by that."""
+        message = stream.message
+        unended = self._unended.setdefault(stream.feed, {})
+        if message is None:
+            return
+        unended.pop(message.turn, None)
+        if not message.done or message.asks:
+            unended[message.turn] = message.data
+
+    def _ended_meanwhile(self, stream: _Stream) -> list[Chunk]:
+        """The client's messages of earlier turns, as they ended: it has left their streams, and
+        asks for another turn."""
+        log = stream.feed.log
+        unended, turns = self._unended.get(stream.feed, {}), log.state.turns
+        over = [id for id in unended if id != stream.turn_id and turns[id].outcome is not None]
+        return [
+            chunk for id in over for chunk in retold(log.session, log.state, id, unended.pop(id))
+        ]
 
     def _lost(self, stream: _Stream) -> str | None:
         """Why a prompt that waits will never be a turn, if it will not."""
@@ -362,6 +430,25 @@ class AiViewer(ForeignViewer):
             return str(turn._failure)
         waits = any(entry.id == turn.entry for entry in stream.feed.log.state.queue)
         return None if waits else "the prompt was taken out of the queue"
+
+
+def _answer(session: Session, request: str, approval: JsonObject, said: Answer) -> None:
+    """Answer a question as the client says: by yes or no, and with what it says beyond them."""
+    options = {option.kind: option.id for option in session.permissions[request].options}
+    note = said.note or str(approval.get("reason") or "")
+    yes = approval.get("approved") is True
+    first, second = ("allow_once", "allow_always") if yes else ("reject_once", "reject_always")
+    option = said.option or options.get(first) or options.get(second)
+    if said.content is not None:
+        session.fill(request, said.content)
+    elif option is not None:
+        session.answer(request, option, note=note)
+    else:  # it has no such answer
+        session.dismiss(request, note)
+
+
+def _is_data(part: JsonObject) -> bool:
+    return str(part.get("type")).startswith("data-")
 
 
 def prompt_of(message: UIMessage) -> list[Block]:

@@ -61,8 +61,9 @@ class Hub:
         self.limits = runtime.limits
         self.viewers: set[Viewer] = set()
         self.feeds: dict[str, Feed] = {}
-        self.chats: dict[str, str | None] = {}
-        """Names that clients of the AI SDK have for their sessions; None while one is opened."""
+        self.chats: dict[str, str | list[Callable[[Fields | Refused], None]]] = {}
+        """Names that clients of the AI SDK have for their sessions; while one is opened, who waits
+        for it."""
         self._agent = agent
         self._clients: OrderedDict[tuple[Role, str], Client] = OrderedDict()
         self._listening = {"": runtime.listen(self._sessions_changed)}  # and by session
@@ -139,7 +140,9 @@ class Hub:
         for id in self.feeds.keys() - now:
             self.feeds.pop(id).over = True
             self._listening.pop(id)()
-        for chat in [chat for chat, id in self.chats.items() if id is not None and id not in now]:
+        for chat in [
+            chat for chat, id in self.chats.items() if isinstance(id, str) and id not in now
+        ]:
             del self.chats[chat]
         for id in now - self.feeds.keys():
             self._add(self.runtime.get(id))
