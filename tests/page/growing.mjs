@@ -1,21 +1,26 @@
-// Shows Markdown as it grows. A line in: the pieces of a text, as an array. A line out: what is shown
-// behind the last piece, and what is shown of the whole text at once.
+// Shows Markdown as it grows. A line in: a text, and the places where it is cut, or null for each
+// place alone and all of them at once. A line out: what is shown of the whole text at once, what
+// else was shown behind the last piece, and where links led meanwhile that lead nowhere at the end.
 
 import { createInterface } from "node:readline";
 import { Growing } from "../../src/agentrt/_web/page/markdown.js";
+import { toHtml } from "./markdown.mjs";
 
-function shown(node) {
-  if (node === null || typeof node !== "object") return String(node ?? "");
-  if (Array.isArray(node)) return node.map(shown);
-  const { children, onClick: _, ...rest } = node.props;
-  return [node.type, rest, shown(children ?? "")];
-}
+const links = (html) => [...html.matchAll(/<a [^>]*href="([^"]*)"/g)].map(([, href]) => href);
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const pieces = JSON.parse(line);
-  const growing = new Growing();
-  let text = "";
-  for (const piece of pieces) growing.show((text += piece), false);
-  const result = [growing.show(text, true), new Growing().show(text, true)].map(shown);
-  process.stdout.write(`${JSON.stringify(result)}\n`);
+  const [text, cuts] = JSON.parse(line);
+  const whole = toHtml(new Growing().show(text, true));
+  const right = new Set(links(whole));
+  const [others, wrong] = [new Set(), new Set()];
+  const all = [...text].map((_, at) => at + 1);
+  for (const places of cuts ? [cuts] : [...all.map((at) => [at]), all]) {
+    const growing = new Growing();
+    for (const at of places) {
+      for (const href of links(toHtml(growing.show(text.slice(0, at), false)))) if (!right.has(href)) wrong.add(href);
+    }
+    const grown = toHtml(growing.show(text, true));
+    if (grown !== whole) others.add(grown);
+  }
+  process.stdout.write(`${JSON.stringify([whole, [...others], [...wrong]])}\n`);
 }

@@ -59,7 +59,8 @@ def build(hook: ModuleType, root: Path) -> tuple[list[str], list[str]]:
 def put(hook: ModuleType, root: Path) -> None:
     """As if it had been built."""
     hook.write(root / hook.LICENCES, "theirs")
-    hook.write(root / hook.BUNDLE, hook.stamp(root) + "export {};\n")
+    for bundle in hook.BUNDLES:
+        hook.write(root / bundle, hook.stamp(root) + "export {};\n")
 
 
 @pytest.fixture
@@ -71,10 +72,9 @@ def nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_what_is_there_already_is_taken(hook: ModuleType, root: Path, nothing: None) -> None:
     put(hook, root)
     files, warnings = build(hook, root)
-    assert files == [
-        "/src/agentrt/_web/page/vendor/libraries.js",
-        "/src/agentrt/_web/page/vendor/LICENSES.txt",
-    ]
+    folder = "/src/agentrt/_web/page/vendor"
+    names = ("highlight.js", "screen.js", "libraries.js", "LICENSES.txt")
+    assert files == [f"{folder}/{name}" for name in names]
     assert not warnings
 
 
@@ -106,7 +106,7 @@ def test_what_was_made_of_other_versions_is_taken_away(
     files, warnings = build(hook, root)
     assert files == []
     assert len(warnings) == 1
-    assert not (root / hook.BUNDLE).exists()
+    assert not any((root / bundle).exists() for bundle in hook.BUNDLES)
 
 
 def test_an_npm_that_fails_is_quoted(

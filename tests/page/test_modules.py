@@ -83,6 +83,106 @@ def test_no_other_escape_is_left(call: Call, hidden: str) -> None:
     assert "".join(text for text, _ in styled(call, f"a{hidden}b")) in ("ab", "a")
 
 
+# --- what a tool gave back
+
+
+def reading(call: Call, text: str, **tool: Any) -> dict[str, Any]:
+    told = call("output", "reading", tool, text)
+    assert isinstance(told, dict)
+    return told
+
+
+INIT = "import os\n\n__all__ = []\n* a\n"
+
+
+@needs_libraries
+def test_a_file_that_was_read_is_code_with_the_numbers_of_its_lines(call: Call) -> None:
+    read = reading(call, INIT, kind="read", locations=[{"path": "/a/__init__.py", "line": 7}])
+    assert read == {"as": "code", "text": INIT.rstrip("\n"), "language": "py", "first": 7}
+
+
+@needs_libraries
+@pytest.mark.parametrize("form", ["{:6}→{}", "{}\t{}", "{:6}\t{}", "{}→{}"])
+def test_the_numbers_that_claude_writes_become_those_beside_the_lines(
+    call: Call, form: str
+) -> None:
+    lines = ["import os", "", "7\t8", "__all__ = []"]
+    text = "\n".join(form.format(number, line) for number, line in enumerate(lines, 20))
+    for behind in ("", "\n\n<system-reminder>\nwords\n</system-reminder>\n"):
+        read = reading(
+            call, text + behind, kind="read", name="Read", locations=[{"path": "/a/b.py"}]
+        )
+        assert (read["text"], read["first"]) == ("\n".join(lines), 20)
+        assert read.get("behind", "") == behind.strip()
+
+
+@needs_libraries
+def test_a_table_that_counts_its_rows_is_not_a_numbered_file(call: Call) -> None:
+    table = "1\ta\n2\tb\n"
+    read = reading(call, table, kind="read", name="read_file", locations=[{"path": "t.tsv"}])
+    assert (read["text"], read["first"]) == (table.rstrip("\n"), 1)
+
+
+@needs_libraries
+@pytest.mark.parametrize(
+    ("tool", "text", "shown"),
+    [
+        ({"kind": "execute"}, "# not a title", "terminal"),
+        ({"kind": "execute"}, "```console\n$ ls\n```", "terminal"),
+        ({"kind": "read"}, "what a task wrote", "terminal"),
+        ({"kind": "search"}, "a.py:1:__init__", "code"),
+        ({"kind": "edit", "locations": [{"path": "a.md"}]}, "# not a title", "code"),
+        ({"kind": "read", "locations": [{"path": "a.md"}]}, "# not a title", "code"),
+        ({"kind": "read", "locations": [{"path": "a"}]}, "```md\n# not a title\n```", "code"),
+        ({"kind": "fetch"}, "# not a title", "words"),
+        ({"kind": "other"}, "# not a title", "words"),
+        ({}, "__init__", "words"),
+        (None, "__init__", "words"),
+        ({"kind": "other"}, "```py\n__init__\n```", "code"),
+        ({"kind": "other"}, "```py\na\n```\nb\n```py\nc\n```", "words"),
+        ({"kind": "other"}, "````\n```\na\n```\n````", "code"),
+        ({"kind": "other"}, "```markdown\n# A title\n```", "markdown"),
+        ({"kind": "think"}, "# A title", "markdown"),
+        ({"kind": "switch_mode"}, "# A plan", "markdown"),
+    ],
+)
+def test_what_a_tool_gave_back_is_shown_as_what_it_is(
+    call: Call, tool: dict[str, Any] | None, text: str, shown: str
+) -> None:
+    assert call("output", "reading", tool, text)["as"] == shown
+
+
+# --- paths
+
+
+@needs_libraries
+@pytest.mark.parametrize(
+    ("words", "good"),
+    [
+        ("src/agentrt/__init__.py", True),
+        ("src/a.py:12", True),
+        ("src/a.py:12:3", True),
+        ("/etc/nginx/nginx.conf", True),
+        ("./run.sh", True),
+        ("README.md", True),
+        ("Makefile", True),
+        ("deploy/Dockerfile", True),
+        ("~/notes.txt", True),
+        ("os.path", False),
+        ("a.b()", False),
+        ("and/or", False),
+        ("https://a.example/b.py", False),
+        ("//a/b.py", False),
+        ("x = y.py", False),
+        ("", False),
+        (".", False),
+        ("1.5", False),
+    ],
+)
+def test_words_that_name_a_file_can_be_pressed(call: Call, words: str, good: bool) -> None:
+    assert call("paths", "namesFile", words) is good
+
+
 # --- diffs
 
 

@@ -1,9 +1,10 @@
 // Content blocks: text, pictures, sound, files.
 
 import { pieces } from "./ansi.js";
+import { code } from "./code.js";
 import { fileName, size } from "./format.js";
 import { html, memo, Still } from "./html.js";
-import { anchor, code, Growing } from "./markdown.js";
+import { anchor, Growing } from "./markdown.js";
 import { dataUrl, oneLine, running } from "./safe.js";
 
 /** Characters of a text that is complete, above which nobody wants it laid out. */
@@ -44,7 +45,7 @@ export const BlockView = memo(
   ({ block, verbatim }) => {
     switch (block.type) {
       case "text":
-        if (block.text.length > LARGE) return code(block.text);
+        if (block.text.length > LARGE) return code({ text: block.text });
         return verbatim
           ? html`<p class="verbatim" dir="auto">${running(block.text)}</p>`
           : html`<${Markdown} text=${block.text} over=${true} />`;
@@ -63,11 +64,13 @@ export const BlockView = memo(
       case "resource_link":
         return FileLink(block.uri, block.title || block.name, block.size);
       case "resource": {
-        const { uri = "", text, blob } = block.resource;
+        const { uri = "", text, blob, mimeType } = block.resource;
         if (text == null) return FileLink(uri, null, ((blob?.length ?? 0) * 3) / 4);
         return html`<details class="resource">
           <summary>${oneLine(fileName(uri)) || "file"} <small>${size(text.length)}</small></summary>
-          ${code(text)}
+          ${mimeType === "text/markdown"
+            ? html`<${Markdown} text=${text} over=${true} />`
+            : code({ text, language: fileName(uri).split(".").pop(), first: 1 })}
         </details>`;
       }
       default:

@@ -1,205 +1,265 @@
-// Markdown as virtual DOM, block by block. No HTML is ever made of what an agent wrote: each block
-// and span becomes an element that is named here, and everything else is text.
+// Markdown as virtual DOM. No HTML is ever made of what an agent wrote: each token of the parser
+// becomes an element that is named here, and everything else is text.
 
-import { linesOf, parse } from "./blocks.js";
+import { code, parts } from "./code.js";
 import { html } from "./html.js";
-import { parseInline } from "./inline.js";
+import { languageOf, lastBlock, normal, parse } from "./parse.js";
+import { mention, namesFile } from "./paths.js";
 import { link, running } from "./safe.js";
 
-/** Characters of a block up to which it is parsed anew for each piece that comes; a larger one when
- *  it has doubled. So the time it takes grows as the text does, and not as its square. */
+/** Characters at the end of a text up to which it is parsed anew for each piece that comes; more of
+ *  them when they have doubled. So the time it takes grows as the text does, and not as its square. */
 const LARGE = 8_000;
 
-/** Characters of a code block or a plain one that are shown. */
-const SHOWN = 200_000;
-const PART = 4_000;
+/** Characters of a text that are read as Markdown; what is behind them is shown as it is. */
+const MOST = 1_000_000;
+
+/** @type {() => ParserEnv} no address and no footnote that a text defines */
+const nothing = () => ({ references: {}, footnotes: { refs: {}, list: [] } });
 
 /**
  * Markdown that grows at its end. The blocks before the last ones are parsed once and stay the
  * objects they are, so that they cost nothing when the text is shown again.
  */
 export class Growing {
-  constructor() {
-    /** The text, what is known of it for good, and where that ends. */
-    this.text = "";
-    /** @type {Shown[]} */
-    this.done = [];
-    this.start = 0;
-    /** What was shown of the rest, and how much of it that was. @type {Shown[]} */
-    this.last = [];
-    this.parsed = 0;
-    /** @type {References} */
-    this.references = new Map();
+  text = "";
+  /** What is shown of the text up to `start`, for good. @type {Shown[]} */
+  done = [];
+  start = 0;
+  /** In how many pieces that was parsed. */
+  pieces = 0;
+  env = nothing();
+  /** What was shown of the rest, and how many characters of it that was. @type {Shown[]} */
+  last = [];
+  parsed = 0;
+
+  reset() {
+    Object.assign(this, { done: [], start: 0, pieces: 0, env: nothing(), last: [], parsed: 0 });
   }
 
   /**
    * The blocks of a text that is, but for what came behind it, the one of the last call.
-   * @param {string} text
+   * @param {string} whole
    * @param {boolean} over whether nothing will come behind it
    * @returns {Shown[]}
    */
-  show(text, over) {
-    if (!text.startsWith(this.text) || (over && this.references.size)) this.reset();
+  show(whole, over) {
+    const all = normal(whole);
+    const cut = all.length > MOST ? all.lastIndexOf("\n", MOST) + 1 || MOST : all.length;
+    const text = all.slice(0, cut);
+    const finished = this.start > 0 && this.start === this.text.length;
+    if (text !== this.text && (finished || !text.startsWith(this.text))) this.reset();
     this.text = text;
-    const rest = text.slice(this.start);
-    if (!over && rest.length > LARGE) {
+    const shown = over || cut < all.length ? this.finish() : this.grow();
+    return cut < all.length ? [...shown, code({ text: all.slice(cut), key: "rest" })] : shown;
+  }
+
+  /** All of the text is there. */
+  finish() {
+    this.settle(this.text.length);
+    const { references = {}, footnotes } = this.env;
+    if (this.pieces > 1 && Object.keys({ ...references, ...footnotes?.refs }).length) {
+      // What was shown before they were known may refer to them.
+      this.reset();
+      this.settle(this.text.length);
+    }
+    return this.done;
+  }
+
+  grow() {
+    const rest = this.text.slice(this.start);
+    if (rest.length > LARGE) {
       const fence = openFence(rest);
-      if (fence !== null) return [...this.done, code(rest.slice(fence))];
+      if (fence) return [...this.done, code({ text: rest.slice(fence.length), language: fence.language, key: this.done.length })];
       if (rest.length < 2 * this.parsed) return [...this.done, ...this.last, raw(rest.slice(this.parsed))];
     }
-    /** @type {number[]} */
-    const ends = [];
-    const lines = linesOf(rest);
-    const blocks = parse(lines, this.references, (end) => ends.push(end));
-    // The last lines may still change what they are, and so does the block that they belong to.
-    const sure = over ? 0 : ends.slice(0, -1).filter((end) => end < lines.length - 2).length;
-    const offset = this.done.length;
-    const shown = blocks.map((each, index) => draw(each, offset + index, this.references));
-    if (sure) this.start += lengthOf(rest, ends[sure - 1] ?? 0);
-    this.done.push(...shown.slice(0, sure));
-    this.last = shown.slice(sure);
-    this.parsed = text.length - this.start;
+    this.settle(this.start + lastBlock(rest));
+    const open = this.text.slice(this.start);
+    // An address that is not complete leads to somebody else: nothing that may go on defines one.
+    const references = new Proxy(this.env.references ?? {}, { set: () => true });
+    const footnotes = { refs: { ...this.env.footnotes?.refs }, list: [] };
+    this.last = draw(parse(open, { references, footnotes }), this.done.length, true);
+    this.parsed = open.length;
     return [...this.done, ...this.last];
   }
 
-  reset() {
-    this.done = [];
-    this.start = this.parsed = 0;
+  /** @param {number} end up to where the text will stay what it is */
+  settle(end) {
+    if (end <= this.start) return;
+    this.done = [...this.done, ...draw(parse(this.text.slice(this.start, end), this.env), this.done.length)];
+    this.start = end;
+    this.pieces++;
   }
 }
 
-/** @type {(text: string, lines: number) => number} the characters of so many lines */
-function lengthOf(text, lines) {
-  let at = 0;
-  for (let line = 0; line < lines; line++) at = text.indexOf("\n", at) + 1;
-  return at;
-}
-
-/** @type {(text: string) => number | null} where the code begins, if the text is all of one block */
+/** @type {(text: string) => { length: number, language: string } | null} where the code begins, if the text is all of one block */
 function openFence(text) {
-  const fence = text.match(/^\s*(`{3,}|~{3,})[^\n]*\n/);
-  return fence && !text.includes(`\n${fence[1]}`, fence[0].length - 1) ? fence[0].length : null;
+  const fence = text.match(/^\s*(`{3,}|~{3,})[ \t]*(\S*)[^\n]*\n/);
+  const open = fence && !text.includes(`\n${fence[1]}`, fence[0].length - 1);
+  return open ? { length: fence[0].length, language: fence[2] } : null;
 }
 
-/**
- * @param {MarkdownBlock} block
- * @param {number} key
- * @param {References} references
- * @returns {Shown}
- */
-function draw(block, key, references) {
-  /** @param {string} text */
-  const inline = (text) => parseInline(text, references).map(span);
-  /** @param {readonly MarkdownBlock[]} blocks */
-  const nested = (blocks) => blocks.map((each, index) => draw(each, index, references));
-  switch (block.type) {
-    case "paragraph":
-      return block.text.length > 50_000 ? raw(block.text) : html`<p key=${key}>${inline(block.text)}</p>`;
-    case "heading": // the page itself has the first two
-      return html`<${`h${Math.min(6, block.depth + 2)}`} key=${key}>${inline(block.text)}<//>`;
-    case "code":
-      return code(block.text, block.language, key);
-    case "rule":
-      return html`<hr key=${key} />`;
-    case "quote":
-      return html`<blockquote key=${key}>${nested(block.blocks)}</blockquote>`;
-    case "list": {
-      const items = block.items.map(({ checked, blocks }, index) => {
-        const parts = blocks.map((each, at) =>
-          each.type === "paragraph" && !block.loose
-            ? html`<span key=${at}>${inline(each.text)}</span>`
-            : draw(each, at, references),
-        );
-        const box =
-          checked !== null &&
-          html`<span role="img" aria-label=${checked ? "done" : "not done"}>${checked ? "☑" : "☐"}</span> `;
-        return html`<li key=${index} class=${box ? "task" : null}>${box}${parts}</li>`;
-      });
-      return block.start === null
-        ? html`<ul key=${key}>${items}</ul>`
-        : html`<ol key=${key} start=${block.start}>${items}</ol>`;
+/** @typedef {import("./vendor/libraries.js").Token} Token */
+
+/** @type {(tokens: readonly Token[], from: number, open?: boolean) => Shown[]} */
+const draw = (tokens, from, open = false) => new Drawing(tokens, open).blocks(from);
+
+const ALERT = /^\[!(note|tip|important|warning|caution)\]$/i;
+const TASK = /^\[([ xX])\][ \t]/;
+
+/** Goes once through the tokens, in their order. */
+class Drawing {
+  at = 0;
+
+  /** @param {readonly Token[]} tokens @param {boolean} open whether the last of them may go on */
+  constructor(tokens, open) {
+    this.tokens = tokens;
+    this.open = open;
+  }
+
+  next() {
+    return this.tokens[this.at++];
+  }
+
+  /** What stands up to the end of the element in which we are. @param {number} [key] */
+  blocks(key = 0) {
+    /** @type {Shown[]} */
+    const out = [];
+    for (let token = this.next(); token && token.nesting >= 0; token = this.next()) out.push(this.block(token, key++));
+    return out;
+  }
+
+  /** @param {Token} token @param {number} key @returns {Shown} */
+  block(token, key) {
+    switch (token.type) {
+      case "paragraph_open": // `hidden` in a list without room between its items
+        return token.hidden ? html`<span key=${key}>${this.blocks()}</span>` : html`<p key=${key}>${this.blocks()}</p>`;
+      case "heading_open": // the page itself has the first two
+        return html`<${`h${Math.min(6, Number(token.tag[1]) + 2)}`} key=${key}>${this.blocks()}<//>`;
+      case "inline":
+        return inline(token.children ?? [], this.open && this.tokens.slice(this.at).every(({ nesting }) => nesting < 0));
+      case "long":
+        return raw(token.content, key);
+      case "fence":
+      case "code_block":
+        return code({ text: token.content.replace(/\n$/, ""), language: languageOf(token.info), key });
+      case "hr":
+        return html`<hr key=${key} />`;
+      case "blockquote_open":
+        return this.quote(key);
+      case "bullet_list_open":
+        return html`<ul key=${key}>${this.blocks()}</ul>`;
+      case "ordered_list_open":
+        return html`<ol key=${key} start=${token.attrGet("start")}>${this.blocks()}</ol>`;
+      case "list_item_open":
+        return this.item(key);
+      case "table_open":
+        return html`<div class="table" key=${key} tabindex="0" role="group" aria-label="table"><table>${this.blocks()}</table></div>`;
+      case "thead_open":
+      case "tbody_open":
+      case "tr_open":
+        return html`<${token.tag} key=${key}>${this.blocks()}<//>`;
+      case "th_open":
+      case "td_open": {
+        const side = String(token.attrGet("style") ?? "").match(/left|center|right/)?.[0];
+        return html`<${token.tag} key=${key} class=${side && `to-${side}`}>${this.blocks()}<//>`;
+      }
+      case "details_open": {
+        const summary = this.block(this.next(), 0);
+        return html`<details class="fold" key=${key}><summary>${/** @type {any[]} */ (summary).length ? summary : "Details"}</summary>
+          <div class="markdown">${this.blocks()}</div></details>`;
+      }
+      case "footnote_reference_open":
+        return html`<aside class="footnote" key=${key} role="note"><sup>${running(String(token.meta?.label))}</sup><div>${this.blocks()}</div></aside>`;
+      default:
+        return token.nesting > 0 ? this.blocks() : running(token.content);
     }
-    case "table": {
-      /** @type {(row: readonly string[], tag: string) => Shown} */
-      const cells = (row, tag) =>
-        row.map((cell, at) => html`<${tag} key=${at} class=${block.align[at] && `to-${block.align[at]}`}>${inline(cell)}<//>`);
-      return html`<div class="table" key=${key} tabindex="0" role="group" aria-label="table"><table>
-        <thead><tr>${cells(block.head, "th")}</tr></thead>
-        <tbody>${block.rows.map((row, index) => html`<tr key=${index}>${cells(row, "td")}</tr>`)}</tbody>
-      </table></div>`;
-    }
+  }
+
+  /** @param {number} key */
+  quote(key) {
+    const first = this.tokens[this.at + 1];
+    const words = first?.type === "inline" && this.tokens[this.at].type === "paragraph_open" ? (first.children ?? []) : [];
+    const kind = words[0]?.content.match(ALERT)?.[1].toLowerCase();
+    const alone = words.length === 1 || words[1]?.type === "softbreak" || words[1]?.type === "hardbreak";
+    if (!kind || !alone) return html`<blockquote key=${key}>${this.blocks()}</blockquote>`;
+    first.children = words.slice(2);
+    return html`<blockquote class=${`alert is-${kind}`} key=${key}><strong>${kind[0].toUpperCase() + kind.slice(1)}</strong>${this.blocks()}</blockquote>`;
+  }
+
+  /** @param {number} key */
+  item(key) {
+    const first = this.tokens[this.at + 1];
+    const words = this.tokens[this.at].type === "paragraph_open" ? first?.children?.[0] : undefined;
+    const task = words?.type === "text" ? words.content.match(TASK) : null;
+    if (!words || !task) return html`<li key=${key}>${this.blocks()}</li>`;
+    words.content = words.content.slice(task[0].length);
+    const done = task[1] !== " ";
+    return html`<li key=${key} class="task"><span role="img" aria-label=${done ? "done" : "not done"}>${done ? "☑" : "☐"}</span> ${this.blocks()}</li>`;
   }
 }
 
-/** @type {(each: Span) => Shown} */
-function span(each) {
-  if (typeof each === "string") return running(each);
-  switch (each.type) {
-    case "code":
-      return html`<code>${running(each.text)}</code>`;
-    case "break":
-      return html`<br />`;
-    case "link":
-      return anchor(each.href, each.children.map(span));
-    case "image": // nothing is loaded from elsewhere: that would tell somebody that it was read
-      return anchor(each.href, ["🖼 ", ...(each.children.length ? each.children.map(span) : [running(each.href)])]);
-    default:
-      return html`<${each.type}>${each.children.map(span)}<//>`;
-  }
-}
-
-/** @type {(text: string) => Shown} a block that is not looked into */
-const raw = (text) => html`<div class="raw" key="raw">${parts(text)}</div>`;
-
 /**
- * A long text in parts of whole lines: only those in sight are laid out, and only the last grows.
- * @param {string} text
+ * @param {readonly Token[]} tokens
+ * @param {boolean} open whether the last of them may go on
  * @returns {Shown[]}
  */
-function parts(text) {
-  const all = running(text.slice(0, SHOWN));
-  if (all.length < 2 * PART) return [all];
+function inline(tokens, open) {
+  /** The elements in which we are, and what is in each. @type {{ token: Token, inner: Shown[] }[]} */
+  const stack = [];
   /** @type {Shown[]} */
-  const out = [];
-  for (let at = 0, end = 0; at < all.length; at = end) {
-    end = all.indexOf("\n", at + PART) + 1 || all.length;
-    out.push(html`<span class="part" key=${out.length}>${all.slice(at, end)}</span>`);
+  const all = [];
+  const put = (/** @type {Shown} */ shown) => (stack.at(-1)?.inner ?? all).push(shown);
+  tokens.forEach((token, index) => {
+    if (token.nesting > 0) stack.push({ token, inner: [] });
+    else if (token.nesting < 0) {
+      const ended = stack.pop();
+      if (!ended) return;
+      const grows = open && ended.token.markup === "linkify" && !tokens.slice(index + 1).some(({ type, content }) => type.endsWith("break") || /\s/.test(content));
+      put(grows ? ended.inner : element(ended.token, ended.inner));
+    } else put(single(token, stack.some((each) => each.token.type === "link_open")));
+  });
+  return all;
+}
+
+/** @type {(token: Token, inner: Shown[]) => Shown} */
+const element = (token, inner) =>
+  token.type === "link_open" ? anchor(String(token.attrGet("href") ?? ""), inner) : html`<${token.tag}>${inner}<//>`;
+
+/** @type {(token: Token, linked: boolean) => Shown} */
+function single(token, linked) {
+  switch (token.type) {
+    case "code_inline":
+      return !linked && namesFile(token.content) ? mention(token.content) : html`<code>${running(token.content)}</code>`;
+    case "softbreak":
+      return "\n";
+    case "hardbreak":
+      return html`<br />`;
+    case "image": {
+      // Nothing is loaded from elsewhere: that would tell somebody that it was read.
+      const address = String(token.attrGet("src") ?? "");
+      const words = inline(token.children ?? [], false);
+      return anchor(address, ["🖼 ", ...(words.length ? words : [running(address)])], "image");
+    }
+    case "footnote_ref":
+      return html`<sup class="footnote-ref">${running(String(token.meta?.label))}</sup>`;
+    default:
+      return running(token.content);
   }
-  return out;
 }
 
-/** @type {(text: string) => Handler} */
-const copy = (text) => async ({ currentTarget }) => {
-  await navigator.clipboard.writeText(text); // where the connection is no secret, there is none
-  currentTarget.classList.add("done");
-  setTimeout(() => currentTarget.classList.remove("done"), 1500);
-};
-
-/**
- * @param {string} text
- * @param {string} [language]
- * @param {number} [key]
- */
-export function code(text, language, key) {
-  const left = text.length - SHOWN;
-  return html`<figure class="code" key=${key ?? "code"}>
-    <figcaption>
-      <span>${running(language || "code")}</span>
-      <button type="button" class="quiet" onClick=${copy(text)}>Copy</button>
-    </figcaption>
-    <pre tabindex="0"><code>${parts(text)}</code></pre>
-    ${left > 0 && html`<p class="hint">${left} more characters are not shown; “Copy” takes all.</p>`}
-  </figure>`;
-}
+/** @type {(text: string, key?: number | string) => Shown} a block that is not looked into */
+const raw = (text, key = "raw") => html`<div class="raw" key=${key}>${parts(text)}</div>`;
 
 /**
  * A link that leads away, or words that only look like one.
  * @param {string} address
  * @param {Shown[]} words
+ * @param {string} [kind]
  */
-export function anchor(address, words) {
+export function anchor(address, words, kind = "") {
   const href = link(address);
   return href
-    ? html`<a href=${href} title=${running(href)} target="_blank" rel="noopener noreferrer">${words}</a>`
-    : html`<span class="no-link" title=${running(address)}>${words}</span>`;
+    ? html`<a class=${kind || null} href=${href} title=${running(href)} target="_blank" rel="noopener noreferrer">${words}</a>`
+    : html`<span class=${`no-link ${kind}`} title=${running(address)}>${words}</span>`;
 }

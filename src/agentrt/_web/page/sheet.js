@@ -2,12 +2,13 @@
 
 import { Component } from "./vendor/libraries.js";
 import { answer } from "./actions.js";
-import { BlockView } from "./content.js";
+import { code } from "./code.js";
 import { Diff } from "./diff.js";
 import { FormFields, isComplete } from "./form.js";
 import { duration } from "./format.js";
 import { html, icon } from "./html.js";
-import { anchor, code } from "./markdown.js";
+import { anchor } from "./markdown.js";
+import { Output } from "./output.js";
 import { asJson, oneLine, plain } from "./safe.js";
 import { field, here, setUi, ui } from "./store.js";
 
@@ -129,7 +130,7 @@ function Subject(item, cwd) {
   return html`
     ${command && html`<pre class="command" tabindex="0" role="group" aria-label="command"><code>${plain(command)}</code></pre>`}
     ${diffs.map((part) => html`<${Diff} diff=${part} cwd=${cwd} />`)}
-    ${!command && !diffs.length && input != null && code(plain(asJson(input) ?? ""), "json")}
+    ${!command && !diffs.length && input != null && code({ text: plain(asJson(input) ?? ""), language: "json" })}
   `;
 }
 
@@ -150,7 +151,7 @@ function Detail(detail, item, cwd) {
   return detail.map((part, index) => {
     if (known.includes(JSON.stringify(part))) return null; // it stands above already
     if (part?.type === "diff") return html`<${Diff} key=${index} diff=${part} cwd=${cwd} />`;
-    if (part?.type === "content" && part.content) return html`<${BlockView} key=${index} block=${part.content} />`;
+    if (part?.type === "content" && part.content) return Output(item?.tool, part.content, cwd, index);
     return null;
   });
 }
@@ -165,7 +166,7 @@ function Reasons(detail) {
     ${rest.length > 0 &&
     html`<details class="fold">
       <summary>What else was told</summary>
-      ${code(plain(asJson(Object.fromEntries(rest)) ?? ""), "json")}
+      ${code({ text: plain(asJson(Object.fromEntries(rest)) ?? ""), language: "json" })}
     </details>`}
   `;
 }

@@ -1,10 +1,12 @@
 // A tool call: what it is, how it stands, and, unfolded, what went in and came out.
 
-import { BlockView, Terminal } from "./content.js";
+import { code } from "./code.js";
+import { Terminal } from "./content.js";
 import { Diff } from "./diff.js";
 import { duration, within } from "./format.js";
 import { html, icon, memo } from "./html.js";
-import { code } from "./markdown.js";
+import { Output } from "./output.js";
+import { mention } from "./paths.js";
 import { asJson, oneLine } from "./safe.js";
 import { fold } from "./store.js";
 
@@ -66,8 +68,8 @@ export const ToolCard = memo(
         ${Locations(tool.locations ?? [], cwd)}
         ${silent && html`<p class="hint">No output for ${duration(now - (times?.heard ?? now))}.</p>`}
         ${shown && Parts(item, content, cwd)}
-        ${tool.input != null && Fold("input", "What went in", tool.input)}
-        ${tool.output != null && content.length === 0 && !item.text && Fold("output", "What came out", tool.output)}
+        ${tool.input != null && Fold("input", "Input", tool.input)}
+        ${tool.output != null && content.length === 0 && !item.text && Fold("output", "Output", tool.output)}
         ${children}
       </div>
     </details>`;
@@ -80,7 +82,7 @@ const Locations = (locations, cwd) =>
   html`<p class="locations">
     ${locations.slice(0, 20).map(({ path, line }) => {
       const at = line == null ? "" : `:${line}`;
-      return html`<code>${oneLine(within(path, cwd))}${at}</code> `;
+      return html`${mention(within(path, cwd), `${within(path, cwd)}${at}`)} `;
     })}
   </p>`;
 
@@ -91,9 +93,7 @@ function Parts(item, content, cwd) {
       case "diff":
         return html`<${Diff} key=${index} diff=${part} cwd=${cwd} />`;
       case "content":
-        return item.tool?.kind === "execute" && part.content.type === "text" && !part.content.text.startsWith("```")
-          ? html`<${Terminal} key=${index} text=${part.content.text} />`
-          : html`<${BlockView} key=${index} block=${part.content} />`;
+        return Output(item.tool, part.content, cwd, index);
       default:
         return null; // a terminal: what it wrote is the item's text
     }
@@ -103,4 +103,4 @@ function Parts(item, content, cwd) {
 
 /** @type {(name: string, title: string, value: unknown) => Shown} */
 const Fold = (name, title, value) =>
-  html`<details class=${`fold ${name}`}><summary>${title}</summary>${code(asJson(value) ?? "", "json")}</details>`;
+  html`<details class=${`fold ${name}`}><summary>${title}</summary>${code({ text: asJson(value) ?? "", language: "json" })}</details>`;

@@ -1,7 +1,7 @@
 // What the page keeps, and what its modules hand to each other: known in all of them, as are the
 // shapes of the protocol, which are in wire.d.ts and called `w.Item` and so on.
 
-import type { ComponentChildren } from "./vendor/libraries.js";
+import type { ComponentChildren, Env } from "./vendor/libraries.js";
 import type { View as Folded } from "./reduce.js";
 
 declare global {
@@ -119,31 +119,13 @@ interface Ui {
 
 type Decision = { option: string } | { content: object } | { cancel: true };
 
-/** A block of Markdown. */
-type MarkdownBlock =
-  | { type: "paragraph"; text: string }
-  | { type: "heading"; depth: number; text: string }
-  | { type: "code"; text: string; language: string }
-  | { type: "rule" }
-  | { type: "quote"; blocks: MarkdownBlock[] }
-  /** `loose`: with room between its items. `checked`: null without a box. */
-  | { type: "list"; start: number | null; loose: boolean;
-      items: { checked: boolean | null; blocks: MarkdownBlock[] }[] }
-  | { type: "table"; align: string[]; head: string[]; rows: string[][] };
-
-/** The addresses that a text defines for its links, by their names. */
-type References = Map<string, string>;
-
-/** What stands in a line of Markdown. */
-type Span =
-  | string
-  | { type: "strong" | "em" | "del"; children: Span[] }
-  | { type: "code"; text: string }
-  | { type: "link" | "image"; href: string; children: Span[] }
-  | { type: "break" };
-
-/** A run of `*`, `_` or `~` that may begin or end something. */
-interface Run { mark: string; count: number; whole: number; opens: boolean; closes: boolean; at: number }
+/** What a text of Markdown defines for its other parts. */
+interface ParserEnv extends Env {
+  /** Its footnotes, by their names behind a colon, and those that were referred to. */
+  footnotes?: { refs: Record<string, number>; list: unknown[] };
+  /** In how many folded parts we are. */
+  folds?: number;
+}
 
 /** What a program wrote in one style, which is the names of classes. */
 interface Piece { text: string; style: string }

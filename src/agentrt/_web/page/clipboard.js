@@ -1,0 +1,35 @@
+// Copying, also where the connection is not secure and the browser has no clipboard for the page.
+
+import { note } from "./model.js";
+import { model, setModel } from "./store.js";
+
+/** @type {(text: string) => Promise<boolean>} whether it was copied */
+export async function copyText(text) {
+  if ((await byClipboard(text)) || bySelection(text)) return true;
+  setModel(note(model(), "error", "The browser does not let this page copy. Select the text, and copy it with the keyboard."));
+  return false;
+}
+
+/** @param {string} text */
+async function byClipboard(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false; // there is none without HTTPS, or it was refused
+  }
+}
+
+/** @param {string} text */
+function bySelection(text) {
+  const before = document.activeElement;
+  const area = document.createElement("textarea");
+  area.className = "unseen";
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  if (before instanceof HTMLElement) before.focus({ preventScroll: true });
+  return done;
+}

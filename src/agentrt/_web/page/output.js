@@ -1,0 +1,103 @@
+// What a tool gave back, as what it is: a file, the output of a command, words. Which of them, its
+// kind says and the file that it names; Markdown is only what says that it is.
+
+import { BlockView, Markdown, Terminal } from "./content.js";
+import { code } from "./code.js";
+import { within } from "./format.js";
+import { html } from "./html.js";
+import { running } from "./safe.js";
+
+/**
+ * A text, and how it is to be shown. `first` is the number of its first line.
+ * @typedef {{ as: "markdown" | "terminal" | "words", text: string }
+ *   | { as: "code", text: string, language: string, first?: number, behind?: string }} Reading
+ */
+
+/** Kinds whose words are an agent's own, which writes Markdown. */
+const WRITTEN = new Set(["think", "switch_mode"]);
+
+/** Kinds whose text is that of the file which they name. */
+const FILES = new Set(["read", "edit", "delete", "move"]);
+
+/**
+ * @param {w.Tool | null | undefined} tool
+ * @param {string} given
+ * @returns {Reading}
+ */
+export function reading(tool, given) {
+  const fenced = unfenced(given);
+  const text = (fenced?.text ?? given).replace(/\n$/, "");
+  const language = fenced?.language.toLowerCase() ?? "";
+  const { kind = "", name = "", locations = [] } = tool ?? {};
+  if (/^(md|markdown)$/.test(language) && kind !== "read") return { as: "markdown", text };
+  const [file] = locations;
+  if (FILES.has(kind) && file) {
+    const numbered = kind === "read" ? unnumbered(text, name === "Read") : null;
+    const end = language || ending(file.path);
+    if (numbered) return { as: "code", language: end, ...numbered };
+    return { as: "code", text, language: end, ...(kind === "read" && { first: Math.max(1, file.line ?? 1) }) };
+  }
+  if (kind === "execute" || kind === "read") return { as: "terminal", text };
+  if (fenced) return { as: "code", text, language };
+  if (kind === "search") return { as: "code", text, language: "" };
+  return { as: WRITTEN.has(kind) ? "markdown" : "words", text };
+}
+
+/** @type {(path: string) => string} what a file's name says of its language */
+function ending(path) {
+  const name = path.split("/").pop() ?? "";
+  return name.includes(".") ? (name.split(".").pop() ?? "") : name;
+}
+
+/** @type {(text: string) => { text: string, language: string } | null} of a text that is all of one fence */
+function unfenced(text) {
+  const found = text.match(/^\s*(`{3,}|~{3,})[ \t]*([^\s`]*)[^\n`]*\n([^]*?)\n?[ \t]*\1[`~]*\s*$/);
+  if (!found) return null;
+  const [, fence, language, inner] = found;
+  const ends = new RegExp(`^ {0,3}${fence[0]}{${fence.length},}[ \\t]*$`, "m");
+  return ends.test(inner) ? null : { text: inner, language };
+}
+
+/**
+ * Without the numbers that Claude Code writes before each line of a file: with an arrow or, in newer
+ * versions, a tab behind them.
+ * @param {string} text
+ * @param {boolean} tabs whether the tool is known to number with tabs
+ * @returns {{ text: string, first: number, behind?: string } | null} `behind`: what it says about the file
+ */
+function unnumbered(text, tabs) {
+  const lines = text.split("\n");
+  const form = tabs ? /^ *(\d+)(?:→|\t)/ : /^ *(\d+)→/;
+  const first = Number(lines[0].match(form)?.[1]);
+  if (!first && first !== 0) return null;
+  /** @type {string[]} */
+  const file = [];
+  for (const line of lines) {
+    const number = line.match(form);
+    if (!number || Number(number[1]) !== first + file.length) break;
+    file.push(line.slice(number[0].length));
+  }
+  const behind = lines.slice(file.length).join("\n").trim();
+  return { text: file.join("\n"), first, ...(behind && { behind }) };
+}
+
+/** @type {(tool: w.Tool | null | undefined, block: w.Block, cwd: string, key?: string | number) => Shown} */
+export function Output(tool, block, cwd, key) {
+  if (block.type !== "text") return html`<${BlockView} key=${key} block=${block} />`;
+  const read = reading(tool, block.text);
+  switch (read.as) {
+    case "terminal":
+      return html`<${Terminal} key=${key} text=${read.text} />`;
+    case "markdown":
+      return html`<${Markdown} key=${key} text=${read.text} over=${true} />`;
+    case "words":
+      return html`<p class="verbatim" dir="auto" key=${key}>${running(read.text)}</p>`;
+    case "code": {
+      const path = tool?.locations?.[0]?.path;
+      return html`<div key=${key}>
+        ${code({ text: read.text, language: read.language, first: read.first, name: path && within(path, cwd) })}
+        ${read.behind && html`<p class="verbatim hint">${running(read.behind)}</p>`}
+      </div>`;
+    }
+  }
+}

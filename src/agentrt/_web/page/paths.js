@@ -1,0 +1,43 @@
+// Paths of files in what is shown: a press puts them into the message that is being written, or,
+// where nothing can be written, onto the clipboard.
+
+import { copyText } from "./clipboard.js";
+import { html } from "./html.js";
+import { oneLine } from "./safe.js";
+import { field, setUi, ui } from "./store.js";
+
+const NAME = /^(?:~\/|\.{0,2}\/)?(?:[\w@+.-]+\/)*[\w@+.-]*(?:\.[A-Za-z][A-Za-z0-9]{0,9}|(?:^|\/)(?:Makefile|Dockerfile|LICENSE|README))$/;
+const ENDS = new Set(
+  "c cc cfg cjs conf cpp cs css csv go h hpp html ini java js json jsx kt lock log lua md mjs php pl proto ps1 py pyi rb rs rst scala sh sql svg swift toml ts tsx txt vue xml yaml yml zig".split(" "),
+);
+
+/** @type {(path: string) => string} without the line that it may end with */
+const bare = (path) => path.replace(/:\d+(?::\d+|-\d+)?$/, "");
+
+/** Whether words are the name of a file: in a folder, or of a kind that is known. @param {string} words */
+export function namesFile(words) {
+  if (words.length > 300) return false;
+  const path = bare(words);
+  return NAME.test(path) && (path.includes("/") ? !path.includes("//") : ENDS.has(path.split(".").pop() ?? "") || !path.includes("."));
+}
+
+/**
+ * A path that can be pressed.
+ * @param {string} path
+ * @param {string} [shown] what of it is shown
+ */
+export const mention = (path, shown = path) =>
+  html`<button type="button" class="mention" title=${`Mention ${oneLine(bare(path))} in your message`} onClick=${() => use(bare(path))}>
+    <code>${oneLine(shown, 300)}</code>
+  </button>`;
+
+/** @param {string} path */
+function use(path) {
+  const area = field();
+  if (!area) return void copyText(path);
+  const before = area.value.slice(0, area.selectionStart);
+  const words = /\s/.test(path) ? path : `@${path}`;
+  area.setRangeText(`${before && !/\s$/.test(before) ? " " : ""}${words} `, area.selectionStart, area.selectionEnd, "end");
+  setUi({ drafts: new Map(ui().drafts).set(ui().session ?? "", area.value), completing: { at: -1, words } });
+  area.focus();
+}

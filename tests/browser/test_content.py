@@ -1,0 +1,105 @@
+"""What an agent and its tools have to show, shown as what it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from browser.kit import ask, card, phase, scripted, serving
+from browser.pages import NewPage, Page, expect
+
+Shown: TypeAlias = Callable[[dict[str, Any]], Page]
+
+INIT = (
+    '"""The __init__ of *a* package."""\n\nimport os\n\n__all__ = ["first"]\n' + "x = 1\n" * 2_000
+)
+
+
+@pytest.fixture
+def shown(tmp_path: Path, new_page: NewPage) -> Iterator[Shown]:
+    """Opens a page whose agent has these texts and tool calls."""
+    servers = []
+
+    def show(texts: dict[str, Any]) -> Page:
+        file = tmp_path / "texts.json"
+        file.write_text(json.dumps(texts))
+        opened = serving(tmp_path, *scripted(str(file)))
+        server = opened.__enter__()
+        servers.append(opened)
+        page = new_page(server.link())
+        phase(page, "ready")
+        return page
+
+    yield show
+    for opened in servers:
+        opened.__exit__(None, None, None)
+
+
+def text(words: str) -> list[Any]:
+    return [{"type": "content", "content": {"type": "text", "text": words}}]
+
+
+def test_a_file_that_was_read_is_code_with_numbers_and_colours_and_not_long(shown: Shown) -> None:
+    read = {"kind": "read", "locations": [{"path": "/a/__init__.py", "line": 5}]}
+    page = shown({"init": {**read, "content": text(INIT)}})
+    ask(page, "show init")
+    phase(page, "ready")
+    tool = card(page, "init")
+    expect(tool.locator(".body pre")).to_be_hidden()  # folded, until somebody wants to see it
+    tool.locator("summary").first.click()
+    expect(tool.locator("code .hljs-keyword").first).to_have_text("import")
+    expect(tool.locator("figure code")).to_contain_text("The __init__ of *a* package.")
+    expect(tool.locator(".numbers")).to_contain_text("2009")
+    assert tool.locator("figure :is(strong, em)").count() == 0
+    box = tool.bounding_box()
+    assert box is not None
+    assert box["height"] < 900
+
+
+def test_the_colours_are_loaded_with_the_first_code(shown: Shown) -> None:
+    page = shown({"code": "```python\nimport os\n```"})
+    loaded: list[str] = []
+    page.on("request", lambda request: loaded.append(request.url))
+    ask(page, "say no code")
+    phase(page, "ready")
+    assert not loaded
+    ask(page, "say code")
+    expect(page.locator(".hljs-keyword")).to_have_text("import")
+    assert [url.rpartition("/")[2] for url in loaded] == ["highlight.js"]
+
+
+def test_a_path_goes_into_the_message(shown: Shown) -> None:
+    page = shown({"paths": "Look into `src/a.py:12` and `os.path`."})
+    ask(page, "say paths")
+    box = page.get_by_label("Message to the agent")
+    box.fill("What is in")
+    page.get_by_role("button", name="src/a.py:12").click()
+    expect(box).to_have_value("What is in @src/a.py ")
+    expect(box).to_be_focused()
+    assert page.locator(".transcript .mention").count() == 1
+
+
+NO_CLIPBOARD = "Object.defineProperty(navigator, 'clipboard', { value: undefined })"
+
+
+def test_code_is_copied_without_a_secure_connection(shown: Shown) -> None:
+    page = shown({"code": "```\nfirst line\nsecond\n```"})
+    page.evaluate(NO_CLIPBOARD)
+    ask(page, "say code")
+    page.get_by_role("button", name="Copy").click()
+    box = page.get_by_label("Message to the agent")
+    box.focus()
+    page.keyboard.press("Control+V")
+    expect(box).to_have_value("first line\nsecond")
+
+
+def test_that_nothing_could_be_copied_is_said(shown: Shown) -> None:
+    page = shown({"code": "```\nfirst line\n```"})
+    page.evaluate(f"{NO_CLIPBOARD}; document.execCommand = () => false")
+    ask(page, "say code")
+    page.get_by_role("button", name="Copy").click()
+    expect(page.locator("body")).to_contain_text("does not let this page copy")
