@@ -78,6 +78,12 @@ def test_what_is_there_already_is_taken(hook: ModuleType, root: Path, nothing: N
     assert not warnings
 
 
+def test_the_libraries_of_this_checkout_are_those_that_it_asks_for(hook: ModuleType) -> None:
+    if not (ROOT / hook.BUNDLES[-1]).exists():
+        pytest.skip("there are none (pip install -e ., with Node and a network)")
+    assert hook.is_current(ROOT), "they are of an earlier state: run `python hatch_build.py`"
+
+
 def test_without_node_the_package_is_built_and_the_reason_told(
     hook: ModuleType, root: Path, nothing: None
 ) -> None:
