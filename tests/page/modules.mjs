@@ -1,10 +1,10 @@
 // Calls a function of one of the page's modules. A line in: `[module, function, …arguments]`. A line
-// out: what it returned.
+// out: what it returned, or promised.
 
 import { createInterface } from "node:readline";
 
 for await (const line of createInterface({ input: process.stdin })) {
   const [module, name, ...given] = JSON.parse(line);
   const { [name]: called } = await import(`../../src/agentrt/_web/page/${module}.js`);
-  process.stdout.write(`${JSON.stringify(called(...given) ?? null)}\n`);
+  process.stdout.write(`${JSON.stringify((await called(...given)) ?? null)}\n`);
 }

@@ -37,7 +37,9 @@ def test_what_a_first_visit_loads_is_smaller_than_120_kb_compressed() -> None:
 def test_what_is_loaded_when_it_is_needed_is_smaller_than_60_kb_compressed(name: str) -> None:
     assert packed([PAGE / f"vendor/{name}.js"]) < 60_000
     for path in OWN:
-        assert not re.search(rf'^(?:import|export).*vendor/{name}\.js"', path.read_text(), re.M)
+        assert not re.search(
+            rf'^(?:import|export).*vendor/{name}\.js"', path.read_text(), re.MULTILINE
+        )
 
 
 @pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)

@@ -29,58 +29,116 @@ def call() -> Iterator[Call]:
 # --- terminals
 
 
-def styled(call: Call, text: str) -> list[tuple[str, str]]:
-    return [(piece["text"], piece["style"]) for piece in call("ansi", "pieces", text)]
+def pieces(call: Call, text: str) -> list[dict[str, str]]:
+    told = call("ansi", "pieces", text)
+    assert isinstance(told, list)
+    return told
 
 
+def screen(call: Call, text: str) -> str:
+    return "".join(piece["text"] for piece in pieces(call, text))
+
+
+@needs_libraries
 def test_colours_and_weight_are_kept(call: Call) -> None:
-    assert styled(call, "a\x1b[1;31mb\x1b[22mc\x1b[0md") == [
-        ("a", ""),
-        ("b", "bold fg-1"),
-        ("c", "fg-1"),
-        ("d", ""),
+    red = "#ff938a"
+    assert pieces(call, "a\x1b[1;91mb\x1b[22mc\x1b[0md\x1b[4;9me") == [
+        {"text": "a", "style": ""},
+        {"text": "b", "style": "bold", "color": red},
+        {"text": "c", "style": "", "color": red},
+        {"text": "d", "style": ""},
+        {"text": "e", "style": "under struck"},
     ]
 
 
+@needs_libraries
 @pytest.mark.parametrize(
-    ("code", "style"),
+    ("code", "front", "back"),
     [
-        ("38;5;9", "fg-1"),
-        ("38;5;196", "fg-1"),
-        ("38;2;10;200;10", "fg-2"),
-        ("38;5;244", ""),
-        ("48;5;4", "bg-4"),
-        ("97", "fg-7"),
-        ("4;9", "under struck"),
+        ("38;5;214", "#ffaf00", None),
+        ("38;2;10;200;10", "#0ac80a", None),
+        ("38:2::10:200:10", "#0ac80a", None),
+        ("38;5;255", "#eeeeee", None),
+        ("48;5;226", "#", "#ffff00"),
+        ("7", "#21262a", "#e4e6e3"),
+        ("30;47", "#", "#c9cdc9"),
     ],
 )
-def test_a_colour_is_one_of_eight(call: Call, code: str, style: str) -> None:
-    assert styled(call, f"\x1b[{code}mx") == [("x", style)]
+def test_all_colours_are_shown(call: Call, code: str, front: str, back: str | None) -> None:
+    (piece,) = pieces(call, f"\x1b[{code}mx")
+    assert piece["color"].startswith(front)
+    assert piece.get("background") == back
 
 
-def test_a_line_that_was_written_over_is_gone(call: Call) -> None:
-    assert styled(call, "10 %\r20 %\rdone\r\nnext") == [("done\nnext", "")]
-    assert styled(call, "ab\b\bc") == [("c", "")]
-    assert styled(call, "wrong\x1b[2Kright") == [("right", "")]
+@needs_libraries
+@pytest.mark.parametrize("paper", [[0, 0, 0], [0x21, 0x26, 0x2A], [118, 118, 118], [255, 255, 0]])
+@pytest.mark.parametrize(
+    "ink", [[0, 0, 128], [0, 0, 0], [255, 0, 0], [255, 255, 255], [90, 90, 90]]
+)
+def test_every_colour_can_be_read(call: Call, ink: list[int], paper: list[int]) -> None:
+    shown = call("ansi", "readable", ink, paper)
+    assert call("ansi", "contrast", shown, paper) >= 4.5
 
 
+@needs_libraries
+@pytest.mark.parametrize(
+    ("written", "seen"),
+    [
+        ("10 %\r20 %\rdone\r\nnext", "done\nnext"),
+        ("12 of 20\r13", "13 of 20"),
+        ("12 of 20\r\x1b[K13", "13"),
+        ("ab\b\bc", "cb"),
+        ("wrong\r\x1b[2Kright", "right"),
+        ("one\ntwo\x1b[1A\x1b[1GONE\x1b[1B\x1b[1GTWO", "ONE\nTWO"),
+        ("a\nb\nc\x1b[2A\x1b[Jx", "ax"),
+        ("\x1b[2;3Hx", "\n  x"),
+        ("old\x1b[2J\x1b[Hnew", "new"),
+        ("a\x1b[5Cb", "a     b"),
+        ("menu\x1b[?1049h\x1b[Hfull\x1b[?1049lback", "menuback"),
+        ("\u6f22\u5b57\x1b[2Dx", "\u6f22x"),
+        ("x" * 1_000 + "\n" + "y", "x" * 1_000 + "\ny"),
+        ("a\n\n\nb\n\n", "a\n\n\nb"),
+        ("a  \n   b", "a  \n   b"),
+    ],
+)
+def test_the_cursor_moves_as_in_a_terminal(call: Call, written: str, seen: str) -> None:
+    assert screen(call, written) == seen
+
+
+@needs_libraries
 @pytest.mark.parametrize(
     "hidden",
     [
-        "\x1b[2J",
-        "\x1b[10A",
         "\x1b]0;title\x07",
         "\x1b]8;;http://evil.example\x1b\\",
         "\x1b]52;c;aGk=\x07",
         "\x1bPq#0\x1b\\",
         "\x9b31m",
         "\x1b(B",
-        "\x1b",
-        "\x1b[?1049h",
+        "\x1b[6n",
+        "\x1b[c",
+        "\x07",
     ],
 )
-def test_no_other_escape_is_left(call: Call, hidden: str) -> None:
-    assert "".join(text for text, _ in styled(call, f"a{hidden}b")) in ("ab", "a")
+def test_no_escape_is_left_with_or_without_a_screen(call: Call, hidden: str) -> None:
+    assert screen(call, f"a{hidden}b") == "ab"
+    assert call("ansi", "stripped", f"a{hidden}b").replace("\x07", "") == "ab"
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [("a\n\tb\r\n", False), ("a\rb", True), ("\x1b[1m", True), ("a\b", True), ("漢", False)],
+)
+def test_lines_alone_need_no_screen(call: Call, text: str, needed: bool) -> None:
+    assert call("ansi", "needsScreen", text) is needed
+
+
+@needs_libraries
+@pytest.mark.parametrize(
+    "text", ["\x1b[9999999C" * 4_000, "\x1b[31m\x1b[0m" * 4_000, "\x1b[" * 20_000]
+)
+def test_no_output_takes_long(call: Call, text: str) -> None:
+    assert screen(call, text) == ""
 
 
 # --- what a tool gave back

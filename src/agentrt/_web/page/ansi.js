@@ -1,126 +1,149 @@
-// What a program wrote to a terminal, as pieces of text with their style. Colours are kept, lines
-// that were written over are gone, and every other escape sequence is left out.
+// What a program wrote to a terminal, as pieces of text with their style: what stands on the screen
+// behind the last of it, and what was scrolled away above. The terminal is xterm.js, without a window.
 
-/** CSI and OSC and DCS strings, other escapes, backspaces, lone carriage returns, line ends. */
-const CONTROL =
-  /\x1b\[([0-?]*)[ -/]*([@-~])|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)|\x1b[ -/]*[0-~]?|\x9b([0-?]*)[ -/]*([@-~])|\r?\n|\r|\x08/g;
+/** Columns, of which a line may have more, and it is one line still; and rows, which a program can
+ *  write over. */
+const COLUMNS = 400;
+const ROWS = 50;
+const SCROLLED = 10_000;
 
-/** @param {string} text @returns {Piece[]} */
-export function pieces(text) {
+/** Whether a text is more than lines: it moves the cursor, or has colours. @param {string} text */
+export const needsScreen = (text) => /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)/.test(text);
+
+/** Escape sequences, and what of them has come. */
+const CONTROL = /\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)|\x1b[ -/]*[0-~]?|\x9b[0-?]*[ -/]*[@-~]?|\r/g;
+
+/** Without what is not to be seen, as long as there is no terminal. @param {string} text */
+export const stripped = (text) => text.replace(CONTROL, "");
+
+/** @param {string} text @returns {Promise<Piece[]>} */
+export async function pieces(text) {
+  const { Terminal } = await import("./vendor/screen.js");
+  const options = { cols: COLUMNS, rows: ROWS, scrollback: SCROLLED, convertEol: true, allowProposedApi: true };
+  const terminal = new Terminal({ ...options, logLevel: "off" });
+  try {
+    await /** @type {Promise<void>} */ (new Promise((resolve) => terminal.write(text, resolve)));
+    return read(terminal.buffer.active);
+  } finally {
+    terminal.dispose();
+  }
+}
+
+/** @typedef {import("@xterm/headless").IBufferCell} Cell */
+
+/** @param {import("@xterm/headless").IBuffer} buffer */
+function read(buffer) {
   /** @type {Piece[]} */
   const done = [];
-  /** @type {Piece[]} the line that is being written */
-  let line = [];
-  let style = new Style();
-  let returned = false;
-  /** @param {string} words */
-  const write = (words) => {
-    if (!words) return;
-    if (returned) line = [];
-    returned = false;
-    line.push({ text: words, style: style.classes() });
+  /** Lines without anything, until something comes behind them. */
+  let ends = 0;
+  const put = (/** @type {Piece} */ piece) => {
+    const last = done.at(-1);
+    if (last && last.style === piece.style && last.color === piece.color && last.background === piece.background) last.text += piece.text;
+    else done.push(piece);
   };
-  let end = 0;
-  for (const match of text.matchAll(CONTROL)) {
-    write(text.slice(end, match.index));
-    end = match.index + match[0].length;
-    const control = match[0];
-    if (control.endsWith("\n")) {
-      done.push(...line, { text: "\n", style: "" });
-      line = [];
-      returned = false;
-    } else if (control === "\r") {
-      returned = true;
-    } else if (control === "\b") {
-      const last = line.at(-1);
-      if (last) last.text = last.text.slice(0, -1);
-    } else if ((match[2] ?? match[4]) === "m") {
-      style = style.after(match[1] ?? match[3] ?? "");
-    } else if ((match[2] ?? match[4]) === "K" && /^[12]$/.test(match[1] ?? match[3] ?? "")) {
-      line = [];
+  for (let row = 0; row < buffer.length; row++) {
+    const line = buffer.getLine(row);
+    if (!line) continue;
+    if (row > 0 && !line.isWrapped) ends++;
+    const cells = cellsOf(line);
+    if (cells.length && ends) {
+      put({ text: "\n".repeat(ends), style: "" });
+      ends = 0;
     }
+    cells.forEach(put);
   }
-  write(text.slice(end));
-  done.push(...line);
-  return joined(done);
+  return done;
 }
 
-/** @type {(all: Piece[]) => Piece[]} neighbours of one style as one */
-function joined(all) {
+/** @param {import("@xterm/headless").IBufferLine} line @returns {Piece[]} up to the last that can be seen */
+function cellsOf(line) {
   /** @type {Piece[]} */
-  const out = [];
-  for (const piece of all) {
-    const last = out.at(-1);
-    if (last && last.style === piece.style) last.text += piece.text;
-    else if (piece.text) out.push({ ...piece });
+  const cells = [];
+  /** @type {Cell | undefined} */
+  let cell;
+  let seen = 0;
+  for (let column = 0; column < line.length; column++) {
+    cell = line.getCell(column, cell);
+    if (!cell) break;
+    if (cell.getWidth() === 0) continue; // the other half of a wide one
+    const piece = styled(cell);
+    cells.push(piece);
+    if (cell.getChars() || piece.background) seen = cells.length;
   }
-  return out;
+  return cells.slice(0, seen);
 }
 
-/** Colour and weight, as `SGR` sequences set them. */
-class Style {
-  /** @param {Partial<{ front: string, back: string, marks: ReadonlySet<string> }>} [fields] */
-  constructor({ front = "", back = "", marks = new Set() } = {}) {
-    this.front = front;
-    this.back = back;
-    /** @type {ReadonlySet<string>} */
-    this.marks = marks;
-  }
-
-  classes() {
-    return [...this.marks, this.front && `fg-${this.front}`, this.back && `bg-${this.back}`]
-      .filter(Boolean)
-      .join(" ");
-  }
-
-  /** @param {string} parameters with semicolons between @returns {Style} */
-  after(parameters) {
-    let { front, back } = this;
-    const marks = new Set(this.marks);
-    const codes = parameters.split(/[;:]/).map(Number);
-    for (let at = 0; at < codes.length; at++) {
-      const code = codes[at] ?? 0;
-      if (code === 0) {
-        front = back = "";
-        marks.clear();
-      } else if (code === 38 || code === 48) {
-        const [color, used] = extended(codes.slice(at + 1));
-        at += used;
-        if (code === 38) front = color;
-        else back = color;
-      } else if (MARKS[code]) marks.add(MARKS[code]);
-      else if (code === 22) ["bold", "faint"].forEach((mark) => marks.delete(mark));
-      else if (UNMARKS[code]) marks.delete(UNMARKS[code]);
-      else if (code === 39) front = "";
-      else if (code === 49) back = "";
-      else if ((code >= 30 && code <= 37) || (code >= 90 && code <= 97)) front = String(code % 10);
-      else if ((code >= 40 && code <= 47) || (code >= 100 && code <= 107)) back = String(code % 10);
-    }
-    return new Style({ front, back, marks });
-  }
+/** @param {Cell} cell @returns {Piece} */
+function styled(cell) {
+  const text = cell.getChars() || " ";
+  if (cell.isAttributeDefault()) return { text, style: "" };
+  const marks = [
+    cell.isBold() && "bold",
+    cell.isDim() && "faint",
+    cell.isItalic() && "italic",
+    cell.isUnderline() && "under",
+    cell.isStrikethrough() && "struck",
+  ].filter(Boolean);
+  const front = cell.isFgDefault() ? null : cell.isFgRGB() ? rgb(cell.getFgColor()) : PALETTE[cell.getFgColor()];
+  const back = cell.isBgDefault() ? null : cell.isBgRGB() ? rgb(cell.getBgColor()) : PALETTE[cell.getBgColor()];
+  const [ink, paper] = cell.isInverse() ? [back ?? PAPER, front ?? INK] : [front, back];
+  const style = marks.join(" ");
+  if (!ink && !paper) return { text, style };
+  const background = paper ? { background: css(paper) } : {};
+  return { text, style, color: css(readable(ink ?? INK, paper ?? PAPER)), ...background };
 }
 
-/** @type {Record<number, string>} */
-const MARKS = { 1: "bold", 2: "faint", 3: "italic", 4: "under", 7: "inverse", 9: "struck" };
-/** @type {Record<number, string>} */
-const UNMARKS = { 23: "italic", 24: "under", 27: "inverse", 29: "struck" };
+/** @typedef {readonly [number, number, number]} Colour red, green and blue, up to 255 */
+
+/** As in conversation.css. @type {Colour} */
+const PAPER = [0x21, 0x26, 0x2a];
+/** @type {Colour} */
+const INK = [0xe4, 0xe6, 0xe3];
+
+/** @type {(number: number) => Colour} */
+const rgb = (number) => [number >> 16, (number >> 8) & 255, number & 255];
+
+/** @type {(colour: Colour) => string} */
+const css = (colour) => `#${colour.map((part) => Math.round(part).toString(16).padStart(2, "0")).join("")}`;
+
+const FIRST = [
+  0x484f56, 0xe0645c, 0x5fb56a, 0xc9a24a, 0x5f97e0, 0xc07acb, 0x4fb3ad, 0xc9cdc9, 0x8b939a, 0xff938a, 0x8fd996, 0xe8c675, 0x93bdf5,
+  0xdfa5e8, 0x7fd4cf, 0xf4f5f3,
+];
+const STEPS = [0, 95, 135, 175, 215, 255];
+
+/** The 256 colours: sixteen with names, a cube of 216, and greys. @type {readonly Colour[]} */
+const PALETTE = Array.from({ length: 256 }, (_, index) => {
+  if (index < 16) return rgb(FIRST[index]);
+  if (index > 231) return [8 + 10 * (index - 232), 8 + 10 * (index - 232), 8 + 10 * (index - 232)];
+  const cube = index - 16;
+  return [STEPS[Math.floor(cube / 36)], STEPS[Math.floor(cube / 6) % 6], STEPS[cube % 6]];
+});
+
+/** How bright it is, as WCAG has it. @type {(colour: Colour) => number} */
+function luminance(colour) {
+  const [red, green, blue] = colour.map((part) => (part <= 10 ? part / 3295 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+/** @type {(one: Colour, other: Colour) => number} */
+export function contrast(one, other) {
+  const [dark, light] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return (light + 0.05) / (dark + 0.05);
+}
 
 /**
- * A colour of 256, or of all, as one of the eight that can be read on any background.
- * @param {number[]} codes what follows 38 or 48
- * @returns {[string, number]} the colour, and how many codes it took
+ * A colour, or one beside it that can be read on that background.
+ * @param {Colour} ink
+ * @param {Colour} paper
+ * @returns {Colour}
  */
-function extended([kind, ...rest]) {
-  if (kind === 2) return [nearest(rest), 4];
-  const color = rest[0] ?? 0;
-  if (color < 16) return [String(color % 8), 2];
-  const cube = color - 16;
-  return [color > 231 ? "" : nearest([cube / 36, (cube / 6) % 6, cube % 6].map(Math.floor)), 2];
-}
-
-/** @type {(parts: number[]) => string} the one in which the same of red, green and blue prevail */
-function nearest(parts) {
-  const top = Math.max(...parts);
-  const [red, green, blue] = parts.map((part) => Number(part > top * 0.6));
-  return red + green + blue === 3 ? "" : String(red + 2 * green + 4 * blue);
+export function readable(ink, paper) {
+  const end = contrast([255, 255, 255], paper) > contrast([0, 0, 0], paper) ? 255 : 0;
+  for (let part = 0; part < 1; part += 0.1) {
+    const mixed = /** @type {Colour} */ (/** @type {unknown} */ (ink.map((each) => each + (end - each) * part)));
+    if (contrast(mixed, paper) >= 4.6) return mixed;
+  }
+  return [end, end, end];
 }

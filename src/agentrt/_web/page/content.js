@@ -1,6 +1,6 @@
 // Content blocks: text, pictures, sound, files.
 
-import { pieces } from "./ansi.js";
+import { needsScreen, pieces, stripped } from "./ansi.js";
 import { code } from "./code.js";
 import { fileName, size } from "./format.js";
 import { html, memo, Still } from "./html.js";
@@ -23,16 +23,53 @@ export class Markdown extends Still {
   }
 }
 
-export const Terminal = memo(
+/** The output of a command, which may still grow. */
+export class Terminal extends Still {
+  /** What stands on its screen, and of which text. */
+  screen = { text: "", pieces: /** @type {Piece[]} */ ([]) };
+  /** The text that is being written to it. */
+  writing = "";
+  gone = false;
+
+  componentWillUnmount() {
+    this.gone = true;
+  }
+
+  /** @param {string} text */
+  async write(text) {
+    if (this.writing || this.gone) return; // the next one is written when it is shown
+    this.writing = text;
+    try {
+      this.screen = { text, pieces: await pieces(text) };
+    } catch (error) {
+      console.error(error);
+      this.screen = { text, pieces: [{ text: stripped(text), style: "" }] };
+    }
+    this.writing = "";
+    if (!this.gone) this.forceUpdate();
+  }
+
   /** @param {{ text: string, label?: string }} props */
-  ({ text, label }) => {
+  draw({ text, label }) {
     const cut = text.length > TERMINAL ? text.slice(text.indexOf("\n", text.length - TERMINAL) + 1) : text;
     return html`<pre class="terminal" tabindex="0" role="group" aria-label=${label ?? "output"}>
       ${cut !== text && html`<span class="hint">… ${size(text.length - cut.length)} above are not shown\n</span>`}
-      ${pieces(cut).map(({ text, style }) => (style ? html`<span class=${style}>${running(text)}</span>` : running(text)))}
+      ${this.shown(cut)}
     </pre>`;
-  },
-);
+  }
+
+  /** @param {string} text @returns {Shown} */
+  shown(text) {
+    if (!needsScreen(text)) return running(text);
+    if (this.screen.text !== text) this.write(text);
+    if (!this.screen.text) return running(stripped(text));
+    return this.screen.pieces.map(({ text, style, color, background }) =>
+      style || color
+        ? html`<span class=${style || null} style=${color ? { color, backgroundColor: background ?? "" } : null}>${running(text)}</span>`
+        : running(text),
+    );
+  }
+}
 
 /** @type {(uri: string, name?: string | null, bytes?: number | null) => Shown} */
 const FileLink = (uri, name, bytes) =>

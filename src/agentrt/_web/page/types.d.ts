@@ -127,8 +127,8 @@ interface ParserEnv extends Env {
   folds?: number;
 }
 
-/** What a program wrote in one style, which is the names of classes. */
-interface Piece { text: string; style: string }
+/** What a program wrote in one style: the names of classes, and colours as CSS writes them. */
+interface Piece { text: string; style: string; color?: string; background?: string }
 
 /** A line of a diff, with its numbers before and after. */
 interface Line { sign: " " | "+" | "-"; text: string; before: number | null; after: number | null }
