@@ -75,11 +75,13 @@ def new_page(browser: Browser) -> Iterator[NewPage]:
     contexts: list[BrowserContext] = []
     troubles: list[str] = []
 
-    def make(url: str, **options: object) -> Page:
+    def make(url: str, *, clock: bool = False, **options: object) -> Page:
         context = browser.new_context(**options)  # type: ignore[arg-type]
         contexts.append(context)
         context.set_default_timeout(PATIENCE * 1000)
         page = context.new_page()
+        if clock:  # of the test's, to put forward
+            page.clock.install()
         origin = url.partition("/?")[0].rstrip("/") + "/"
         here = (origin, origin.replace("http", "ws", 1), "data:", "blob:")
         page.on(

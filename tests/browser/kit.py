@@ -42,6 +42,8 @@ def scripted(*arguments: str) -> tuple[str, ...]:
 class Server:
     """`agentrt serve` in a folder, with a home of its own; it can be killed and started again."""
 
+    program: tuple[str, ...] = ("-m", "agentrt", "serve")
+
     def __init__(self, root: Path, *arguments: str, env: Mapping[str, str] = os.environ) -> None:
         self.folder = root / "work"
         self.folder.mkdir(exist_ok=True)
@@ -64,10 +66,10 @@ class Server:
         assert self.process is None
         self._read = b""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "agentrt", "serve", *self.arguments],
+            [sys.executable, *self.program, *self.arguments],
             cwd=self.folder,
             env=self._env,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
 
@@ -87,19 +89,35 @@ class Server:
         assert found, line
         return found[0]
 
+    def tell(self, words: str) -> None:
+        """Write a line to its standard input."""
+        assert self.process is not None
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{words}\n".encode())
+        self.process.stdin.flush()
+
     def end(self, number: int = signal.SIGTERM) -> None:
         """End it, or with SIGKILL break it off."""
         if self.process is not None:
             self.process.send_signal(number)
             self.process.wait(PATIENCE)
-            assert self.process.stdout is not None
-            self.process.stdout.close()
+            for pipe in (self.process.stdin, self.process.stdout):
+                assert pipe is not None
+                pipe.close()
             self.process = None
 
 
+class Host(Server):
+    """The program `host.py` instead."""
+
+    program = (str(Path(__file__).with_name("host.py")),)
+
+
 @contextmanager
-def serving(root: Path, *arguments: str, env: Mapping[str, str] = os.environ) -> Iterator[Server]:
-    server = Server(root, *arguments, env=env)
+def serving(
+    root: Path, *arguments: str, env: Mapping[str, str] = os.environ, kind: type[Server] = Server
+) -> Iterator[Server]:
+    server = kind(root, *arguments, env=env)
     server.start()
     try:
         yield server

@@ -8,23 +8,34 @@ import threading
 
 
 class Network:
-    """Forwards a port of this machine to another one, while it is not cut. Its thread ends with
-    `close`."""
+    """Forwards a port of this machine to another one, while it is not cut or held. Its thread ends
+    with `close`."""
 
     def __init__(self, port: int, target: int) -> None:
-        self._target = target
+        self.port = port
+        self.target = target
         self._listener = socket.create_server(("127.0.0.1", port))
         self._wake, self._woken = socket.socketpair()
+        self._silent: list[socket.socket] = []
         self._peers: dict[socket.socket, socket.socket] = {}
         self._up = True
+        self._held = False
         self._open = True
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
+
+    def through(self, link: str) -> str:
+        """A link to the server, by way of here."""
+        return link.replace(f":{self.target}/", f":{self.port}/")
 
     def cut(self) -> None:
         """End all connections, and let none come up."""
         self._up = False
         self._wake.send(b"x")
+
+    def hold(self) -> None:
+        """Let nothing pass any more, and let nobody know."""
+        self._held = True
 
     def mend(self) -> None:
         self._up = True
@@ -45,6 +56,8 @@ class Network:
                 if not self._up:
                     self._drop(selector, *self._peers)
             self._drop(selector, *self._peers)
+            for each in self._silent:
+                each.close()
 
     def _serve(self, selector: selectors.BaseSelector, readable: socket.socket) -> None:
         if readable is self._woken:
@@ -54,6 +67,8 @@ class Network:
         elif readable in self._peers:
             try:
                 data = readable.recv(65536)
+                if data and self._held:
+                    return
                 if data:
                     self._peers[readable].sendall(data)
                     return
@@ -63,8 +78,11 @@ class Network:
 
     def _accept(self, selector: selectors.BaseSelector) -> None:
         client, _ = self._listener.accept()
+        if self._held:
+            self._silent.append(client)
+            return
         try:
-            server = socket.create_connection(("127.0.0.1", self._target)) if self._up else None
+            server = socket.create_connection(("127.0.0.1", self.target)) if self._up else None
         except OSError:
             server = None
         if server is None:

@@ -88,6 +88,8 @@ def do(word: str, rest: str) -> None:
         case "tool":
             tool(TEXTS.get(rest, rest), kind="execute", rawInput={"command": rest})
             cancelled.wait(60)
+        case "begin":  # a call that goes on while others are made
+            tool(rest, kind="execute", rawInput={"command": rest})
         case "show":
             call = tool(rest, kind="edit")
             update("tool_call_update", toolCallId=call, status="completed", **TEXTS[rest])

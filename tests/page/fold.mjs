@@ -1,9 +1,10 @@
 // Folds traces with the page's reducer. A line in: a snapshot and the events after it, as an array.
-// A line out: the snapshots before, between and behind the events.
+// A line out: the `snapshots` before, between and behind the events, what each leaves `open`, and each
+// as it is when the session is `gone`.
 
 import assert from "node:assert";
 import { createInterface } from "node:readline";
-import { fromSnapshot, reduce } from "../../src/agentrt/_web/page/reduce.js";
+import { fromSnapshot, gone, leftOpen, reduce } from "../../src/agentrt/_web/page/reduce.js";
 
 /** The snapshot that a view is. */
 const toSnapshot = (view) =>
@@ -19,5 +20,8 @@ for await (const line of createInterface({ input: process.stdin })) {
     assert.deepEqual(toSnapshot(reduce(views[start], events.slice(start))), snapshots.at(-1));
   }
   assert.equal(reduce(views[0], []), views[0]);
-  process.stdout.write(`${JSON.stringify(snapshots)}\n`);
+  const ended = views.map(gone);
+  for (const view of ended) assert.equal(gone(view), view);
+  const told = { snapshots, open: views.map(leftOpen), gone: ended.map(toSnapshot) };
+  process.stdout.write(`${JSON.stringify(told)}\n`);
 }

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from agentrt._model.content import Diff, Text, ToolText
 from agentrt._model.events import (
+    TERMINAL,
     AgentState,
     Choice,
     Command,
@@ -46,7 +47,7 @@ from agentrt._model.events import (
     Usage,
     UsageChanged,
 )
-from agentrt._model.state import SessionState, Snapshot
+from agentrt._model.state import SessionState, Snapshot, left_open
 from model.make_golden import FOLDER
 
 from .kit import Answering, needs_node, running
@@ -64,9 +65,18 @@ class Page:
 
     def fold(self, start: Any, events: Sequence[Any]) -> list[Snapshot]:
         """The snapshots before, between and behind the events."""
+        return _convert(self._node.ask([start, *events])["snapshots"])
+
+    def leave(self, start: Any, events: Sequence[Any]) -> tuple[list[list[Event]], list[Snapshot]]:
+        """What is left open before, between and behind the events, and the snapshots of a session
+        that is gone there."""
         told = self._node.ask([start, *events])
-        place = {"session": "s1", "epoch": "e1"}
-        return [msgspec.convert({**place, "seq": n, **s}, Snapshot) for n, s in enumerate(told)]
+        return msgspec.convert(told["open"], list[list[Event]]), _convert(told["gone"])
+
+
+def _convert(snapshots: list[Any]) -> list[Snapshot]:
+    place = {"session": "s1", "epoch": "e1"}
+    return [msgspec.convert({**place, "seq": n, **s}, Snapshot) for n, s in enumerate(snapshots)]
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +85,12 @@ def page() -> Iterator[Page]:
         yield Page(node)
 
 
-@pytest.mark.parametrize("trace", sorted(FOLDER.glob("*.ndjson")), ids=lambda path: path.stem)
+golden = pytest.mark.parametrize(
+    "trace", sorted(FOLDER.glob("*.ndjson")), ids=lambda path: path.stem
+)
+
+
+@golden
 def test_every_prefix_of_a_golden_trace_folds_to_the_snapshot_behind_it(
     page: Page, trace: Path
 ) -> None:
@@ -84,6 +99,39 @@ def test_every_prefix_of_a_golden_trace_folds_to_the_snapshot_behind_it(
     recorded = [frame for frame in frames if frame["type"] == "snapshot"]
     expected = [msgspec.convert(frame, Snapshot) for frame in recorded]
     assert page.fold(frames[0], events) == expected
+
+
+@golden
+def test_a_session_that_goes_behind_any_event_of_a_golden_trace_leaves_nothing_open(
+    page: Page, trace: Path
+) -> None:
+    frames = [msgspec.json.decode(line) for line in trace.read_bytes().splitlines()]
+    events = [frame["event"] for frame in frames if frame["type"] == "event"]
+    state = SessionState(AgentState("demo", "acp"))
+    check_leaving(page, state, frames[0], msgspec.convert(events, list[Event]))
+
+
+def check_leaving(page: Page, state: SessionState, start: Any, events: list[Event]) -> None:
+    """Behind each event, the page closes what `left_open` does, and shows no work any more."""
+    opens, gone = page.leave(start, events)
+    expected = [left_open(state)]
+    for event in events:
+        state.apply(event)
+        expected.append(left_open(state))
+    assert opens == _told(expected)
+    for view in gone:
+        assert view.state.phase == "closed"
+        assert view.state.turn is None
+        assert not view.state.agent.alive
+        assert not view.permissions
+        assert all(turn.outcome is not None for turn in view.turns)
+        assert all(item.status in TERMINAL for item in view.items)
+        assert all(task.status in TERMINAL for task in view.tasks)
+
+
+def _told(events: list[list[Event]]) -> list[list[Event]]:
+    """As somebody gets them who reads them from a socket."""
+    return msgspec.json.decode(msgspec.json.encode(events), type=list[list[Event]])
 
 
 ids = st.sampled_from(["a", "b", "c"])
@@ -187,6 +235,7 @@ def test_any_events_in_any_order_fold_alike(
         snapshots.append(_read(state, seq))
     start = SessionState(AgentState("demo", "acp")).snapshot("s1", "e1", 0)
     assert page.fold(start, trace) == snapshots
+    check_leaving(page, SessionState(AgentState("demo", "acp")), start, trace)
 
 
 def _read(state: SessionState, seq: int) -> Snapshot:

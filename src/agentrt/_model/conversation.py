@@ -41,7 +41,6 @@ from .events import (
     Error,
     Event,
     Item,
-    ItemClosed,
     ItemDelta,
     ItemOpened,
     ItemStatus,
@@ -49,7 +48,6 @@ from .events import (
     Notice,
     Origin,
     Outcome,
-    PermissionClosed,
     PermissionOpened,
     Phase,
     PlanChanged,
@@ -69,6 +67,7 @@ from .events import (
 )
 from .items import Items
 from .log import Log
+from .state import left_open
 from .turn import PHASES, TurnInput, TurnMachine
 from .turn import TurnState as Machine
 
@@ -308,14 +307,8 @@ class Conversation:
                 letter = id.rstrip("0123456789")
                 self._ids[letter] = max(self._ids[letter], int(id[len(letter) :] or 0))
         self._queue, self._paused = state.queue, state.paused
-        for request in list(state.permissions):
-            self._append(PermissionClosed(request=request, outcome="cancelled", by="turn"))
-        for item in state.items.values():
-            if item.status not in TERMINAL:
-                self._append(ItemClosed(item.id, "orphaned"))
-        for turn in state.turns.values():
-            if turn.outcome is None:
-                self._append(TurnEnded(turn=turn.id, outcome="agent_died"))
+        for event in left_open(state):
+            self._append(event)
         self.lifecycle = "dead"
         self.keep_replay = False
         self.sync()

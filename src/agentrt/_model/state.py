@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from .content import JsonObject, ToolContent
 from .events import (
+    TERMINAL,
     AgentState,
     CancelledBy,
     Command,
@@ -266,6 +267,32 @@ class SessionState:
 
     def _notice(self, event: Notice) -> None:
         pass  # told once; not part of the state
+
+
+def left_open(state: SessionState) -> list[Event]:
+    """The events that close what is open, where nobody will ever report how it went on: behind
+    the end of the process that logged it. `leftOpen` of the page's `reduce.js` says the same of
+    a session that is gone."""
+    asked = [
+        PermissionClosed(request=request, outcome="cancelled", by="turn")
+        for request in state.permissions
+    ]
+    items = [
+        ItemClosed(item.id, "orphaned")
+        for item in state.items.values()
+        if item.status not in TERMINAL
+    ]
+    turns = [
+        TurnEnded(turn=turn.id, outcome="agent_died")
+        for turn in state.turns.values()
+        if turn.outcome is None
+    ]
+    tasks = [
+        TaskChanged(msgspec.structs.replace(task, status="orphaned"))
+        for task in state.tasks.values()
+        if task.status not in TERMINAL
+    ]
+    return [*asked, *items, *turns, *tasks]
 
 
 def patched(patch: JsonObject, later: JsonObject) -> JsonObject:

@@ -1,7 +1,7 @@
 // What a person can do here: each is a command to the server, whose refusal is told.
 
 import { Connection } from "./connection.js";
-import { note, seen, take } from "./model.js";
+import { note, seen, take, without } from "./model.js";
 import { here, model, seat, setModel, setUi, ui } from "./store.js";
 import { answerCalls, TOOL } from "./tools.js";
 import { recordFrame } from "./frames.js";
@@ -33,7 +33,7 @@ export const hashed = () => decodeURIComponent(location.hash.match(/^#\/s\/(.+)$
 /** @type {(session: string) => object} a session, and up to where it is known */
 function place(session) {
   const known = model().seats.get(session);
-  return known && !known.behind ? { session, epoch: known.epoch, seq: known.seq } : { session };
+  return known && !known.behind && !known.gone ? { session, epoch: known.epoch, seq: known.seq } : { session };
 }
 
 /** After news of the server: which session is shown, and whether we know all of each. */
@@ -43,7 +43,7 @@ function settle() {
   for (const [id, known] of seats) {
     if (known.gone && id !== session) seats.delete(id);
     else if (known.behind && !known.gone) {
-      connection.send("attach", { session: id });
+      attach(id);
       seats.set(id, { ...known, behind: false });
     }
   }
@@ -54,6 +54,14 @@ function settle() {
   if (next) choose(next.session);
 }
 
+/** @param {string} session */
+async function attach(session) {
+  const ack = await connection.send("attach", { session });
+  if (ack.error?.code !== "unknown_session") return;
+  setModel(without(model(), session));
+  settle();
+}
+
 /**
  * Show a session. Those that were shown before are followed on: they may need this page, too.
  * @param {string} session
@@ -62,7 +70,7 @@ export function choose(session) {
   if (ui().session === session) return;
   setUi({ session, panel: null, shown: 150, editing: null, completing: null, atEnd: true });
   setModel(seen(model(), session));
-  if (!seat()) connection.send("attach", { session });
+  if (!seat()) attach(session);
   if (hashed() !== session) history.replaceState(null, "", `#/s/${encodeURIComponent(session)}`);
 }
 

@@ -1,8 +1,9 @@
 // What a screen reader is told: finished things, and never single words of an answer.
 
 import { html } from "./html.js";
+import { isOver } from "./reduce.js";
 import { oneLine } from "./safe.js";
-import { isOver, STATUS, titleOf } from "./toolcard.js";
+import { STATUS, titleOf } from "./toolcard.js";
 import { OUTCOMES } from "./transcript.js";
 
 /** Characters of an answer that are read by themselves; the rest is there to be read. */

@@ -20,7 +20,7 @@ function App() {
   const { server, sessions } = model();
   const here = seat();
   const summary = sessions.find((each) => each.session === session);
-  const offline = link.status !== "open";
+  const offline = link.status !== "open" || connection.silent();
   const reading = server?.role === "viewer";
   const cwd = summary?.cwd ?? "/";
   return html`
@@ -36,7 +36,7 @@ function App() {
               <${Aside} seat=${here} offline=${offline} reading=${reading} />
               <${Elsewhere} seat=${here} />
               ${!reading && html`<${Sheet} seat=${here} cwd=${cwd} offline=${offline} />`}
-              <${Composer} seat=${here} offline=${offline || here.gone} reading=${reading} />
+              <${Composer} seat=${here} offline=${offline || here.view.state.phase === "closed"} reading=${reading} />
             </div></div>`
         : html`<div class="start">${server && !session
             ? reading ? html`<p class="hint">No session is open.</p>` : html`<${NewSession} first=${true} />`
@@ -64,7 +64,7 @@ function draw() {
 
 /** The tab's title says when an agent waits for a person. */
 function titled() {
-  const waiting = model().sessions.filter(({ phase }) => phase === "waiting").length;
+  const waiting = ui().link.status === "open" ? model().sessions.filter(({ phase }) => phase === "waiting").length : 0;
   const summary = model().sessions.find(({ session }) => session === ui().session);
   const name = summary ? `${nameOf(summary)} – agentrt` : "agentrt";
   return waiting ? `(${waiting}) ${name}` : name;
@@ -81,7 +81,7 @@ function onKey(event) {
   if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open]")) return;
   if (ui().panel) return setUi({ panel: null });
   const state = seat()?.view.state;
-  if (!state?.turn || state.phase === "cancelling") return;
+  if (!state?.turn || state.phase === "cancelling" || ui().link.status !== "open") return;
   const asks = seat()?.view.permissions.size;
   if (!asks || confirm("The agent waits for your answer. Stop it instead?")) stop();
 }

@@ -5,17 +5,18 @@ import { queue, say, stopTask } from "./actions.js";
 import { setDraft } from "./composer.js";
 import { wordsOf } from "./content.js";
 import { html, icon, iconButton } from "./html.js";
+import { isOver } from "./reduce.js";
 import { oneLine, running } from "./safe.js";
 import { field, fold, isOpen, setUi, ui } from "./store.js";
 
 /** @param {{ seat: Seat, offline: boolean, reading: boolean }} props */
 export function Aside({ seat, offline, reading }) {
-  const off = offline || reading;
+  const off = offline || reading || seat.gone;
   const { plan, tasks, queue: waiting, paused } = seat.view;
   return html`<div class="aside">
     ${plan.length > 0 && html`<${Plan} plan=${plan} />`}
-    ${tasks.size > 0 && html`<${Tasks} tasks=${[...tasks.values()]} off=${off} />`}
-    ${(waiting.length > 0 || paused) && html`<${Queue} waiting=${waiting} paused=${paused} off=${off} />`}
+    ${tasks.size > 0 && html`<${Tasks} tasks=${[...tasks.values()]} offline=${offline} off=${off} />`}
+    ${(waiting.length > 0 || (paused && !seat.gone)) && html`<${Queue} waiting=${waiting} paused=${paused} gone=${seat.gone} off=${off} />`}
   </div>`;
 }
 
@@ -44,28 +45,27 @@ function Plan({ plan }) {
   </details>`;
 }
 
-const ENDED = new Set(["completed", "failed", "cancelled", "orphaned", "stopped", "killed"]);
-
-/** @param {{ tasks: readonly w.Task[], off: boolean }} props */
-function Tasks({ tasks, off }) {
-  const live = tasks.filter(({ status }) => !ENDED.has(status ?? "running"));
+/** @param {{ tasks: readonly w.Task[], offline: boolean, off: boolean }} props */
+function Tasks({ tasks, offline, off }) {
+  const live = tasks.filter((task) => !isOver(task));
   if (!live.length && !(isOpen("tasks") ?? false)) return null;
   const open = isOpen("tasks") ?? true;
   return html`<details class="tasks tray" ...${fold("tasks", open)}>
-    <summary><strong>Background work</strong> <span>${live.length} running</span></summary>
+    <summary><strong>Background work</strong> <span>${live.length} running${offline && " when last seen"}</span></summary>
     <ul>${[...tasks].reverse().slice(0, 30).map((task) => {
-      const ended = ENDED.has(task.status ?? "running");
+      const ended = isOver(task);
       return html`<li key=${task.id} class=${ended ? "ended" : ""}>
         <span class="name" dir="auto">${oneLine(task.title || task.kind || task.id)}</span>
         <small>${oneLine(task.status ?? "running")}${task.detail ? ` · ${oneLine(task.detail, 120)}` : ""}</small>
-        ${!ended && html`<button disabled=${off} onClick=${() => stopTask(task.id)}>${icon("stop")}Stop</button>`}
+        ${!ended && !off && html`<button onClick=${() => stopTask(task.id)}>${icon("stop")}Stop</button>`}
       </li>`;
     })}</ul>
   </details>`;
 }
 
-/** @param {{ waiting: readonly w.QueueEntry[], paused: boolean, off: boolean }} props */
-function Queue({ waiting, paused, off }) {
+/** @param {{ waiting: readonly w.QueueEntry[], paused: boolean, gone: boolean, off: boolean }} props */
+function Queue({ waiting, paused, gone, off }) {
+  const count = waiting.length === 1 ? "1 prompt" : `${waiting.length} prompts`;
   /** @param {w.QueueEntry} entry */
   const edit = (entry) => {
     if (field()?.value.trim() && !ui().editing) return say("Send what you have written first, or clear it.");
@@ -75,18 +75,18 @@ function Queue({ waiting, paused, off }) {
     field()?.focus();
   };
   return html`<section class="queue tray" aria-label="waiting prompts">
-    <header><strong>${waiting.length === 1 ? "1 prompt waits" : `${waiting.length} prompts wait`}</strong>
-      ${paused &&
+    <header><strong>${gone ? `Never sent: ${count}` : `${count} ${waiting.length === 1 ? "waits" : "wait"}`}</strong>
+      ${paused && !gone &&
       html`<span>held back, because you stopped</span>
         <button disabled=${off} onClick=${() => queue("resume")}>Resume</button>`}
     </header>
     <ol>${waiting.map((entry, index) => html`<li key=${entry.id} class=${ui().editing === entry.id ? "editing" : ""}>
       <span class="words" dir="auto">${oneLine(wordsOf(entry.content), 160) || "files"}</span>
-      <span class="tools">
+      ${!gone && html`<span class="tools">
         ${index > 0 && html`<button disabled=${off} onClick=${() => queue("promote", entry.id)}>First</button>`}
         <button disabled=${off} onClick=${() => edit(entry)}>Edit</button>
         ${iconButton("close", "Remove", () => queue("remove", entry.id), off)}
-      </span>
+      </span>`}
     </li>`)}</ol>
   </section>`;
 }

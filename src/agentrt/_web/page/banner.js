@@ -3,6 +3,7 @@
 import { connection } from "./actions.js";
 import { duration } from "./format.js";
 import { html, icon } from "./html.js";
+import { UNSEEN } from "./reduce.js";
 import { oneLine, plain } from "./safe.js";
 import { here, model, setUi, ui } from "./store.js";
 
@@ -22,19 +23,23 @@ export function Banner({ seat }) {
       <button onClick=${() => connection.probe()}>Try now</button>
     </div>`;
   }
-  if (seat?.gone) {
+  const state = seat?.view.state;
+  if (state?.error?.code === UNSEEN) {
     return html`<div class="banner"><p>
       <strong>This session is not there any more.</strong> What was said stays here until you leave.
     </p></div>`;
   }
-  const state = seat?.view.state;
   if (state?.phase === "dead") {
     return html`<div class="banner bad"><p>
       <strong>The agent's process has ended.</strong> Your next message starts it again and goes on with
       this conversation. <small>${oneLine(state.error?.message, 600)}</small>
     </p></div>`;
   }
-  if (state?.phase === "closed") return html`<div class="banner"><p>This session is closed.</p></div>`;
+  if (state?.phase === "closed") {
+    return html`<div class="banner"><p>
+      <strong>This session was closed.</strong> What was said stays here until you leave.
+    </p></div>`;
+  }
   return null;
 }
 

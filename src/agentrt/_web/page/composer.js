@@ -34,7 +34,7 @@ async function submit(when) {
   const cwd = model().sessions.find(({ session }) => session === ui().session)?.cwd ?? "/";
   const attached = ui().attached.get(key()) ?? [];
   const content = [...blocksOf(text, cwd), ...attached.map(({ block }) => block)];
-  if (!content.length || ui().link.status !== "open") return;
+  if (!content.length || ui().link.status !== "open" || seat()?.view.state.phase === "closed") return;
   if (!fits(content)) return say("This is more than the server takes at once.", "error");
   const { editing } = ui();
   const session = key();
@@ -113,7 +113,7 @@ export function Composer({ seat, offline, reading }) {
   const text = ui().drafts.get(key()) ?? "";
   const attached = ui().attached.get(key()) ?? [];
   const state = seat?.view.state;
-  const busy = Boolean(state?.turn);
+  const busy = Boolean(state?.turn) && !offline;
   const stopping = state?.phase === "cancelling";
   const empty = !text.trim() && !attached.length;
   const editing = Boolean(ui().editing);
@@ -143,9 +143,9 @@ export function Composer({ seat, offline, reading }) {
         <input class="unseen" type="file" multiple onChange=${picked} /></label>
       <span class="space"></span>
       ${busy && !editing && !empty &&
-      html`<button type="button" disabled=${offline} onClick=${() => submit("interrupt")} title="Ctrl+Enter">Interrupt</button>`}
+      html`<button type="button" onClick=${() => submit("interrupt")} title="Ctrl+Enter">Interrupt</button>`}
       ${busy &&
-      html`<button type="button" class="stop" disabled=${offline || stopping} onClick=${stop}>
+      html`<button type="button" class="stop" disabled=${stopping} onClick=${stop}>
         ${icon("stop")}${stopping ? "Stopping…" : "Stop"}
       </button>`}
       <button class="send" disabled=${offline || empty} title=${offline ? "not connected" : label}>

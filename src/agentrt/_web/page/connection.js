@@ -39,6 +39,7 @@ export class Connection {
     setInterval(() => this.watch(), 5_000);
     for (const change of ["online", "offline", "pageshow"]) addEventListener(change, () => this.probe());
     document.addEventListener("visibilitychange", () => document.hidden || this.probe());
+    document.addEventListener("resume", () => this.probe());
     this.connect();
   }
 
@@ -140,8 +141,7 @@ export class Connection {
 
   /** The server beats while it has nothing to say, and a network may swallow what is said to it. */
   watch() {
-    const open = this.link.status === "open";
-    const late = open ? now() - this.link.heard > 2.5 * this.beat : now() - this.tried > PATIENCE;
+    const late = this.link.status === "open" ? this.silent() : now() - this.tried > PATIENCE;
     if (this.socket && late) this.reconnect();
   }
 
@@ -149,6 +149,8 @@ export class Connection {
   probe() {
     if (this.timer) {
       this.connect();
+    } else if (this.link.status === "open" && this.silent()) {
+      this.reconnect();
     } else if (this.link.status === "open") {
       const socket = this.socket;
       const heard = this.link.heard;
@@ -157,6 +159,11 @@ export class Connection {
         if (socket === this.socket && this.link.heard === heard) this.reconnect();
       }, PROBE);
     }
+  }
+
+  /** Whether nothing has come for so long that what is shown may be untrue. */
+  silent() {
+    return now() - this.link.heard > 2.5 * this.beat;
   }
 
   /** @param {Link["status"]} status @param {string} reason */

@@ -17,6 +17,9 @@ export const PHASES = {
   dead: "the agent has ended",
 };
 
+/** Instead of them while nobody can know. */
+export const OFFLINE = "not connected";
+
 /** @type {(summary: w.Summary) => string} what a session is called */
 export const nameOf = (summary) => oneLine(summary.title, 120) || `${oneLine(summary.agent, 60)}`;
 
@@ -24,7 +27,7 @@ export const nameOf = (summary) => oneLine(summary.title, 120) || `${oneLine(sum
 export function Header({ summary, seat, offline }) {
   const state = seat?.view.state;
   const phase = state?.phase ?? summary?.phase;
-  const turn = state?.turn;
+  const turn = offline ? null : state?.turn;
   const time = turn ? ` ${duration(ui().now - turn.since)}` : "";
   const limit = phase === "cancelling" && turn?.cancel_deadline;
   const rest = limit ? `, at most ${duration(limit - ui().now)} more` : "";
@@ -32,7 +35,7 @@ export function Header({ summary, seat, offline }) {
     <button class="quiet round menu" aria-label="Sessions" aria-expanded=${ui().panel === "sessions"}
       onClick=${() => setUi({ panel: ui().panel === "sessions" ? null : "sessions" })}>${icon("menu")}</button>
     <div class="what">
-      <h1 dir="auto">${summary ? nameOf(summary) : "agentrt"}</h1>
+      <h1 dir="auto">${summary ? nameOf(summary) : oneLine(seat?.view.title || state?.agent.name, 120) || "agentrt"}</h1>
       ${state &&
       html`<p class="agent">
         ${oneLine(`${state.agent.name} ${state.agent.version ?? ""}`)}
@@ -41,9 +44,9 @@ export function Header({ summary, seat, offline }) {
     </div>
     ${seat?.view.usage && html`<${Meter} usage=${seat.view.usage} />`}
     ${phase &&
-    html`<span class=${`phase ${phase} ${offline ? "stale" : ""}`}>
+    html`<span class=${`phase ${offline ? "offline" : phase}`}>
       <span class="dot" aria-hidden="true"></span>
-      <span>${PHASES[phase]}<span class="time" aria-hidden="true">${time}${rest}</span></span>
+      <span>${offline ? OFFLINE : PHASES[phase]}<span class="time" aria-hidden="true">${time}${rest}</span></span>
     </span>`}
     ${iconButton("gear", "Settings", () => setUi({ panel: "settings" }))}
   </header>`;

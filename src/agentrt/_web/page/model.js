@@ -1,6 +1,6 @@
 // All that the server has said, as one value. `take` is pure: the same frames give the same model.
 
-import { fromSnapshot, reduce } from "./reduce.js";
+import { fromSnapshot, gone, reduce } from "./reduce.js";
 
 /** How many notes are kept to be read again. */
 const NOTES = 20;
@@ -61,16 +61,15 @@ function takeOther(model, frame) {
       const { epoch, seq } = frame;
       const kept = model.seats.get(frame.session);
       const times = kept?.epoch === epoch ? kept.times : new Map();
-      const view = fromSnapshot(frame);
-      const seat = { epoch, seq, view, times, answered: null, behind: false, gone: false };
-      return withSeat(model, frame.session, seat);
+      const left = !model.sessions.some(({ session }) => session === frame.session);
+      const seat = { epoch, seq, view: fromSnapshot(frame), times, answered: null, behind: false, gone: left };
+      return withSeat(model, frame.session, left ? ended(seat) : seat);
     }
     case "beat":
-      for (const [session, told] of Object.entries(frame.sessions)) {
-        const seat = model.seats.get(session);
-        if (seat && (seat.epoch !== told.epoch || seat.seq < told.seq)) {
-          model = withSeat(model, session, { ...seat, behind: true });
-        }
+      for (const [session, seat] of model.seats) {
+        const told = frame.sessions[session];
+        if (seat.gone || (told && seat.epoch === told.epoch && seat.seq >= told.seq)) continue;
+        model = withSeat(model, session, { ...seat, behind: true });
       }
       return model;
     default:
@@ -101,10 +100,19 @@ function listed(model, sessions) {
   }
   for (const session of unread) if (!ids.has(session)) unread.delete(session);
   for (const [session, seat] of seats) {
-    if (seat.gone !== !ids.has(session)) seats.set(session, { ...seat, gone: !seat.gone });
+    // One that comes back may have done anything meanwhile.
+    if (seat.gone && ids.has(session)) seats.set(session, { ...seat, gone: false, behind: true });
+    else if (!seat.gone && !ids.has(session)) seats.set(session, ended(seat));
   }
   return { ...model, sessions, unread, seats };
 }
+
+/** @type {(seat: Seat) => Seat} as it is when the server has the session no more */
+const ended = (seat) => ({ ...seat, gone: true, behind: false, view: gone(seat.view) });
+
+/** @type {(model: Model, session: string) => Model} the server does not know that session */
+export const without = (model, session) =>
+  listed(model, model.sessions.filter((summary) => summary.session !== session));
 
 /**
  * Apply the events that have been gathered.
@@ -124,7 +132,8 @@ function flush(model, gathered, now) {
     const view = reduce(seat.view, events);
     const times = timed(seat.times, events, now);
     const seq = seat.seq + events.length;
-    model = withSeat(model, session, { ...seat, seq, view, times, answered });
+    const next = { ...seat, seq, view, times, answered };
+    model = withSeat(model, session, seat.gone ? ended(next) : next); // the end may come behind the list
   }
   gathered.clear();
   return model;

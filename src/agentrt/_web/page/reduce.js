@@ -148,6 +148,54 @@ function apply(draft, event) {
   }
 }
 
+const OVER = new Set(["completed", "failed", "denied", "cancelled", "orphaned"]);
+
+/** @type {(thing: { status?: string }) => boolean} whether an item or a task is over for good */
+export const isOver = ({ status }) => OVER.has(status ?? "running");
+
+/**
+ * The events that close what a view leaves open, where nobody will ever report how it went on. The
+ * server reports the same of a session that it takes up again after its own end. What waited in the
+ * queue stays, for whoever wrote it.
+ * @param {View} view
+ * @returns {w.Event[]}
+ */
+export function leftOpen(view) {
+  /** @type {w.Event[]} */
+  const events = [];
+  for (const request of view.permissions.keys()) {
+    events.push({ kind: "permission.closed", request, outcome: "cancelled", by: "turn" });
+  }
+  for (const item of view.items.values()) {
+    if (!isOver(item)) events.push({ kind: "item.closed", item: item.id, status: "orphaned" });
+  }
+  for (const turn of view.turns.values()) {
+    if (!turn.outcome) events.push({ kind: "turn.ended", turn: turn.id, outcome: "agent_died" });
+  }
+  for (const task of view.tasks.values()) {
+    if (!isOver(task)) events.push({ kind: "task", task: { ...task, status: "orphaned" } });
+  }
+  return events;
+}
+
+/** The code of the state's error where the end of a session was not reported but concluded. */
+export const UNSEEN = "session_gone";
+
+/**
+ * The view of a session that the server has no more, as if its end had been reported.
+ * @param {View} view
+ * @returns {View}
+ */
+export function gone(view) {
+  const { phase, turn, agent } = view.state;
+  const events = leftOpen(view);
+  if (phase === "closed" && !turn && !events.length) return view;
+  const error = { code: UNSEEN, message: "the end of the session was not seen here" };
+  /** @type {w.State} */
+  const state = { phase: "closed", turn: null, agent: { ...agent, alive: false }, error };
+  return reduce(view, [...events, { kind: "state", state }]);
+}
+
 /**
  * @param {w.Item} item
  * @param {Partial<w.Item>} patch its fields are replaced, but those of `tool` one by one

@@ -35,6 +35,11 @@ class Question extends Component {
     this.seen();
   }
 
+  /** @param {any} before */
+  componentDidUpdate(before) {
+    if (before.offline && !this.props.offline) this.seen();
+  }
+
   componentWillUnmount() {
     removeEventListener("visibilitychange", this.seen, true);
     const at = document.activeElement;
@@ -88,9 +93,9 @@ class Question extends Component {
   };
 
   /** @param {any} props */
-  render({ ask, item, count, cwd }) {
+  render({ ask, item, count, cwd, offline }) {
     const blocked = this.blocked();
-    return html`<section ref=${(/** @type {any} */ box) => (this.box = box)} class="sheet" role="alertdialog" aria-labelledby="ask-title"
+    return html`<section ref=${(/** @type {any} */ box) => (this.box = box)} class="sheet" hidden=${offline} role="alertdialog" aria-labelledby="ask-title"
         aria-describedby="ask-detail" tabindex="-1" onKeyDown=${this.pressed}>
       <header>
         <h2 id="ask-title" dir="auto">${oneLine(ask.title, 600) || "The agent asks"}</h2>

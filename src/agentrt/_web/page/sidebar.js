@@ -2,7 +2,7 @@
 
 import { choose, closeSession, newSession, rename, stopAll } from "./actions.js";
 import { baseName, moment } from "./format.js";
-import { nameOf, PHASES } from "./header.js";
+import { nameOf, OFFLINE, PHASES } from "./header.js";
 import { html, icon, iconButton, instead } from "./html.js";
 import { oneLine } from "./safe.js";
 import { field, model, setUi, ui } from "./store.js";
@@ -26,28 +26,28 @@ export function Sidebar({ offline, reading }) {
     html`<button class="new" disabled=${offline} onClick=${() => setUi({ creating: true, panel: null })}>
       ${icon("plus")}New session
     </button>`}
-    <ul>${[...sessions].reverse().map((summary) => Entry(summary, offline || reading))}</ul>
-    ${!reading && working > 0 &&
-    html`<button class="stop-all" disabled=${offline} onClick=${stopAll}>${icon("stop")}Stop all (${working})</button>`}
+    <ul>${[...sessions].reverse().map((summary) => Entry(summary, offline, reading))}</ul>
+    ${!reading && !offline && working > 0 &&
+    html`<button class="stop-all" onClick=${stopAll}>${icon("stop")}Stop all (${working})</button>`}
   </nav>`;
 }
 
-/** @param {w.Summary} summary @param {boolean} off */
-function Entry(summary, off) {
+/** @param {w.Summary} summary @param {boolean} offline @param {boolean} reading */
+function Entry(summary, offline, reading) {
   const { session, phase } = summary;
   const here = ui().session === session;
   const unread = model().unread.has(session);
   if (ui().renaming === session) return html`<li key=${session}><${Renaming} summary=${summary} /></li>`;
   return html`<li key=${session} class=${`${here ? "here" : ""} ${unread ? "unread" : ""}`}>
     <button class="entry" aria-current=${here ? "page" : null} onClick=${() => choose(session)}>
-      <span class=${`dot ${phase}`} aria-hidden="true"></span>
+      <span class=${`dot ${offline ? "offline" : phase}`} aria-hidden="true"></span>
       <span class="name" dir="auto">${nameOf(summary)}</span>
       <small>
-        ${phase === "waiting" ? html`<b>waits for you</b>` : PHASES[phase]}${unread && html` · <b>new</b>`}
+        ${offline ? OFFLINE : phase === "waiting" ? html`<b>waits for you</b>` : PHASES[phase]}${unread && html` · <b>new</b>`}
         ${` · ${oneLine(baseName(summary.cwd), 40)} · ${moment(summary.created)}`}
       </small>
     </button>
-    ${!off && html`<span class="tools">
+    ${!offline && !reading && html`<span class="tools">
       ${iconButton("edit", `Rename ${nameOf(summary)}`, () => setUi({ renaming: session }))}
       ${iconButton("close", `Close ${nameOf(summary)}`, () => close(summary))}
     </span>`}

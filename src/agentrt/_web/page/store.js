@@ -52,6 +52,9 @@ export function setUi(fields) {
   changed();
 }
 
+/** The time up to which it is known how things stand, in seconds since the epoch. */
+export const clock = () => (store.ui.link.status === "open" ? store.ui.now : store.ui.link.heard);
+
 /** Where one writes, if it is there. */
 export const field = () => /** @type {HTMLTextAreaElement | null} */ (document.getElementById("prompt"));
 

@@ -7,6 +7,7 @@ import { duration, within } from "./format.js";
 import { html, icon, memo } from "./html.js";
 import { Output } from "./output.js";
 import { mention } from "./paths.js";
+import { isOver } from "./reduce.js";
 import { asJson, oneLine } from "./safe.js";
 import { fold } from "./store.js";
 
@@ -25,11 +26,10 @@ export const STATUS = {
   orphaned: "lost: the agent is gone",
 };
 
-const KINDS = ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode"];
-const OVER = new Set(["completed", "failed", "denied", "cancelled", "orphaned"]);
+/** The same while nobody can know how it goes on. @type {Record<string, string>} */
+const LAST_SEEN = { pending: "was being prepared", waiting: "was asking you", running: "was running" };
 
-/** @type {(item: w.Item) => boolean} */
-export const isOver = (item) => OVER.has(item.status ?? "running");
+const KINDS = ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode"];
 
 /** @type {(item: w.Item) => string} what a call is called */
 export const titleOf = (item) => oneLine(item.tool?.title || item.tool?.name) || "a tool";
@@ -41,12 +41,13 @@ export const titleOf = (item) => oneLine(item.tool?.title || item.tool?.name) ||
  * @property {number} now
  * @property {boolean | undefined} open as chosen by hand
  * @property {string} cwd
+ * @property {boolean} stale whether this is how it was when it was last seen
  * @property {Shown} children what a sub-agent did for it
  */
 
 export const ToolCard = memo(
   /** @param {Props} props */
-  ({ item, times, now, open, cwd, children }) => {
+  ({ item, times, now, open, cwd, stale, children }) => {
     const tool = item.tool ?? {};
     const status = item.status ?? "running";
     const content = tool.content ?? [];
@@ -61,7 +62,7 @@ export const ToolCard = memo(
         ${icon(kind)}
         <span class="title" dir="auto">${titleOf(item)}</span>
         <span class="owner">${tool.owner === "client" ? "in a browser" : tool.owner === "host" ? "of the host" : ""}</span>
-        <span class="status"><span class="mark" aria-hidden="true"></span>${STATUS[status] ?? status}</span>
+        <span class="status"><span class="mark" aria-hidden="true"></span>${(stale && LAST_SEEN[status]) || STATUS[status] || status}</span>
         <span class="time">${took !== undefined && (took >= 1 || !isOver(item)) ? duration(took) : ""}</span>
       </summary>
       <div class="body">

@@ -4,9 +4,10 @@ import { Component } from "./vendor/libraries.js";
 import { BlockView, Markdown, wordsOf } from "./content.js";
 import { count, duration, money } from "./format.js";
 import { html, icon, memo } from "./html.js";
+import { isOver } from "./reduce.js";
 import { oneLine } from "./safe.js";
-import { fold, isOpen, setUi, ui } from "./store.js";
-import { isOver, ToolCard } from "./toolcard.js";
+import { clock, fold, isOpen, setUi, ui } from "./store.js";
+import { ToolCard } from "./toolcard.js";
 
 const ASK = "Ask for something.";
 const ASK_OR_LOOK = "Ask for something, or type / to see what this agent can do.";
@@ -122,7 +123,7 @@ function rows(seat, items, children, cwd) {
  */
 function Row(seat, item, children, cwd) {
   const times = seat.times.get(item.id);
-  const now = isOver(item) ? 0 : ui().now;
+  const now = isOver(item) ? 0 : clock();
   const open = isOpen(item.id);
   switch (item.type) {
     case "user":
@@ -131,7 +132,7 @@ function Row(seat, item, children, cwd) {
     case "task": {
       const inner = children.get(item.id)?.map((child) => Row(seat, child, children, cwd));
       return html`<article class="item" key=${item.id}>
-        <${ToolCard} item=${item} times=${times} now=${now} open=${open} cwd=${cwd}>
+        <${ToolCard} item=${item} times=${times} now=${now} open=${open} cwd=${cwd} stale=${ui().link.status !== "open"}>
           ${inner && html`<div class="nested">${inner}</div>`}
         <//>
       </article>`;
