@@ -8,8 +8,8 @@ environment carries the agent's marker, which children inherit.
 A process is remembered with its start time, so that a number used again is never signalled. On a
 system without `/proc` nothing is found; there only the agent's own group can be ended.
 
-Nothing here imports Trio: a walk blocks for a millisecond per hundred processes or so and is made
-to run in a worker thread.
+Nothing here imports Trio: a look blocks for some milliseconds per hundred processes and is made to
+run in a worker thread (see `_tree.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from typing import NamedTuple
 MARKER = "AGENTRT_GUARD"
 """The variable by which agentrt finds what an agent has started."""
 
+
+_VARIABLE = MARKER.encode() + b"="
 
 _READ = 64 * 1024
 
@@ -81,60 +83,87 @@ def identify(pid: int) -> Found | None:
 
 
 def find(leader: Found, marker: str, known: Iterable[Found]) -> frozenset[Found]:
-    """Everything that still runs and belongs to `leader`, without the leader. Blocks.
+    """Everything that still runs and belongs to `leader`, by a look of its own. Blocks, and raises,
+    as `look`."""
+    return look(leader.start).below(leader, marker, known)
 
-    `known` is what was found before; some of it may have lost every other tie. The leader may be
-    dead, but then must not have been waited for: as a zombie it keeps its number, and with it its
-    group's and its session's, from being used again.
+
+def look(oldest: int) -> Table:
+    """All processes that were started at that time, in clock ticks since boot, or later. Blocks.
 
     Raises OSError if this process has no descriptor or no memory left to look with.
     """
-    rest: dict[int, _Stat] = {}
+    processes: dict[int, _Stat] = {}
     for name in _listed():
         stat = _read_stat(pid := int(name))
-        if stat is not None and stat.start >= leader.start:  # whatever it started is younger
-            rest[pid] = stat
-    members: dict[int, _Stat] = {}
-    for pid, start in (leader, *known):
-        if (stat := rest.get(pid)) is not None and stat.start == start:
-            members[pid] = rest.pop(pid)
-    _add_related(members, rest)
-    for pid in _carriers(rest, marker):
-        members[pid] = rest.pop(pid)
-    _add_related(members, rest)
-    members.pop(leader.pid, None)
-    _wait_for_adopted(members)
-    return frozenset(Found(pid, stat.start) for pid, stat in members.items() if stat.running)
+        if stat is not None and stat.start >= oldest:
+            processes[pid] = stat
+    return Table(processes, _carriers(processes))
 
 
-def _add_related(members: dict[int, _Stat], rest: dict[int, _Stat]) -> None:
-    """Move whatever has its parent, group or session in `members` there, until nothing has."""
-    while True:
-        related = [
-            pid
-            for pid, stat in rest.items()
-            if stat.parent in members or stat.group in members or stat.session in members
-        ]
-        if not related:
-            return
-        for pid in related:
-            members[pid] = rest.pop(pid)
+class Table:
+    """The processes as one look has found them: one look serves all who ask whom they have to end.
+    To make it takes time for each process, to ask it only for each one that belongs to the asker.
+    """
+
+    def __init__(self, processes: dict[int, _Stat], carriers: dict[str, list[int]]) -> None:
+        """`carriers`: who has a marker in its environment, by the marker."""
+        self._processes = processes
+        self._carriers = carriers
+        self._tied: dict[int, set[int]] = {}
+        """The numbers of those that have a number as their parent's, group's or session's."""
+        for pid, stat in processes.items():
+            for tie in {stat.parent, stat.group, stat.session}:
+                self._tied.setdefault(tie, set()).add(pid)
+
+    def below(self, leader: Found, marker: str, known: Iterable[Found]) -> frozenset[Found]:
+        """Everything that still ran and belonged to `leader`, without the leader.
+
+        `known` is what was found before; some of it may have lost every other tie. The leader may
+        be dead, but then must not have been waited for: as a zombie it keeps its number, and with
+        it its group's and its session's, from being used again.
+        """
+        found: dict[int, _Stat] = {}
+        added = [pid for pid, start in (leader, *known) if self._started(pid) == start]
+        added += self._carriers.get(marker, ())
+        while added:
+            pid = added.pop()
+            if pid not in found and self._processes[pid].start >= leader.start:
+                found[pid] = self._processes[pid]  # whatever it started is younger
+                added += self._tied.get(pid, ())
+        found.pop(leader.pid, None)
+        _wait_for_adopted(found)
+        return frozenset(Found(pid, stat.start) for pid, stat in found.items() if stat.running)
+
+    def _started(self, pid: int) -> int | None:
+        stat = self._processes.get(pid)
+        return None if stat is None else stat.start
 
 
-def _carriers(processes: dict[int, _Stat], marker: str) -> list[int]:
-    """Those whose environment contains the marker."""
-    token, found, blank = marker.encode(), [], []
+def _carriers(processes: dict[int, _Stat]) -> dict[str, list[int]]:
+    """Those whose environment has markers, by marker."""
+    found: dict[str, list[int]] = {}
+    blank = []
     for pid, stat in processes.items():
         environment = _read(f"/proc/{pid}/environ")
-        if token in environment:
-            found.append(pid)
-        elif not environment and stat.session:  # kernel threads have neither
+        if environment:
+            _add_markers(found, pid, environment)
+        elif stat.running and stat.session:  # kernel threads and the dead have none
             blank.append(pid)
     if blank:
         # A process whose program is just being loaded shows no environment.
         time.sleep(_LOADING)
-        found += [pid for pid in blank if token in _read(f"/proc/{pid}/environ")]
+        for pid in blank:
+            _add_markers(found, pid, _read(f"/proc/{pid}/environ"))
     return found
+
+
+def _add_markers(found: dict[str, list[int]], pid: int, environment: bytes) -> None:
+    at = 0 if environment.startswith(_VARIABLE) else environment.find(b"\0" + _VARIABLE) + 1
+    if at or environment.startswith(_VARIABLE):
+        value = environment[at + len(_VARIABLE) :].partition(b"\0")[0]
+        for marker in value.decode(errors="replace").split(","):
+            found.setdefault(marker, []).append(pid)
 
 
 def _wait_for_adopted(members: dict[int, _Stat]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+from functools import partial
 from typing import Final
 
 import trio
@@ -25,6 +26,77 @@ environment of a process that hangs in the kernel may hang as well."""
 
 _walkers = trio.CapacityLimiter(math.inf)
 """Ending programs must not wait for the application's own use of worker threads."""
+
+
+class _Walk:
+    """One walk over `/proc`, for all who asked before it began."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.over = trio.Event()
+        self.table: descendants.Table | None = None
+        """None: it is not over, or who made it was cancelled, or it failed."""
+        self.error: OSError | None = None
+
+
+class _Walks:
+    """The walks of one Trio run. Five hundred programs that are ended at once look often, and each
+    look takes time for all processes of the machine: so those who ask while a walk is under way
+    share the next one."""
+
+    def __init__(self) -> None:
+        self._begun = 0
+        self._current: _Walk | None = None
+        self._oldest = math.inf
+        """When the oldest leader was started of those who asked for the next walk."""
+
+    async def look(self, oldest: int) -> descendants.Table:
+        """The processes as they are from now on. Raises OSError as `descendants.look`."""
+        self._oldest = min(self._oldest, oldest)
+        asked = self._begun
+        while (walk := self._current) is not None:
+            with trio.move_on_after(WALK / 2):
+                await walk.over.wait()
+            if self._current is walk:
+                self._current = None  # it hangs: nobody waits for it any more
+            if walk.number > asked and walk.table is not None:
+                return walk.table
+            if walk.number > asked and walk.error is not None:
+                raise walk.error
+            self._oldest = min(self._oldest, oldest)
+        return await self._walk()
+
+    async def _walk(self) -> descendants.Table:
+        self._begun += 1
+        walk = self._current = _Walk(self._begun)
+        make = partial(descendants.look, int(self._oldest))
+        self._oldest = math.inf
+        try:
+            try:
+                walk.table = await trio.to_thread.run_sync(
+                    make, abandon_on_cancel=True, limiter=_walkers
+                )
+            except RuntimeError:  # there is no thread to be had: it takes some milliseconds
+                walk.table = make()
+        except OSError as error:
+            walk.error = error
+            raise
+        finally:
+            if self._current is walk:
+                self._current = None
+            walk.over.set()
+        return walk.table
+
+
+_walks: trio.lowlevel.RunVar[_Walks | None] = trio.lowlevel.RunVar("agentrt walks", None)
+
+
+def _walks_of_this_run() -> _Walks:
+    walks = _walks.get()
+    if walks is None:
+        walks = _Walks()
+        _walks.set(walks)
+    return walks
 
 
 class ProcessTree:
@@ -48,7 +120,7 @@ class ProcessTree:
         try:
             self._leader = descendants.identify(pid)
         except OSError:
-            pass  # `_look` tries again
+            pass  # `note` tries again
 
     def reaped(self) -> None:
         """The leader's number may be another's from now on: its group is not signalled again."""
@@ -59,23 +131,15 @@ class ProcessTree:
         if self._gone:
             return
         try:
-            try:
-                self._below = await trio.to_thread.run_sync(
-                    self._look, abandon_on_cancel=True, limiter=_walkers
-                )
-            except RuntimeError:  # there is no thread to be had: it takes some milliseconds
-                self._below = self._look()
-        except OSError:  # nor a descriptor
+            if self._leader is None and self._group is not None:
+                self._leader = descendants.identify(self._pid)
+            if self._leader is not None:
+                table = await _walks_of_this_run().look(self._leader.start)
+                self._below = table.below(self._leader, self._marker, self._below)
+        except OSError:  # no descriptor is to be had
             self._blind = True
         else:
             self._blind = False
-
-    def _look(self) -> frozenset[Found]:
-        if self._leader is None and self._group is not None:
-            self._leader = descendants.identify(self._pid)
-        if self._leader is None:
-            return frozenset()
-        return descendants.find(self._leader, self._marker, self._below)
 
     def terminate(self) -> None:
         """SIGTERM to the group and to everything noted outside of it. Once each: some programs
