@@ -154,7 +154,7 @@ class Engine:
                 await nursery.start(link.run, self._connect, opening)
                 conversation.agent = structs.replace(conversation.agent, pid=link.pid, alive=True)
                 self.received(link, link.driver.start(opening))
-                await link.started.wait()
+                await link.wait_started()
             ready = link.opened is not None and not link.gone
             if not ready:
                 raise link.start_error(conversation.agent.name, resumes=opening.resume is not None)

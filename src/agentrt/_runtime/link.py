@@ -13,6 +13,7 @@ import trio
 from .._errors import AgentrtError, AgentStartError, SessionNotFound
 from .._limits import Limits
 from .._model.driver import Driver, Effect, Opening, Settles, Started, StartFailed
+from .first_output import FirstOutput
 from .pipes import Transport, Writer, read_loop
 from .process import close
 
@@ -51,6 +52,9 @@ class Link:
         self.unreachable: str | None = None
         """Why the process has to be ended although it lives, if that is so."""
         self.last_activity = trio.current_time()
+        self._first = FirstOutput()
+        self._patience = trio.CancelScope()
+        """Around the wait for the end of the handshake; ends it where that will never come."""
         self._owner = owner
         self._transport: Transport | None = None
         self._writer: Writer | None = None
@@ -102,6 +106,11 @@ class Link:
         self._tell_gone()
         self._over.set()
 
+    async def wait_started(self) -> None:
+        """Until the handshake has ended, or it is clear that it never will. To be called once."""
+        with self._patience:
+            await self.started.wait()
+
     def _broken(self, why: str) -> None:
         self._lost(f"the agent does not take its input: {why}")
 
@@ -122,6 +131,10 @@ class Link:
         if self.gone:
             return  # not even SIGKILL has ended it, and nobody listens any more
         self.last_activity = trio.current_time()
+        if not self.started.is_set():
+            self._first.feed(data)
+            patience = self._first.patience(self.limits.handshake)
+            self._patience.deadline = self.last_activity + patience
         self._replied = False
         whole = data.rfind(b"\n") + 1
         size = self._begun + whole if whole else 0
@@ -202,8 +215,12 @@ class Link:
             message = f"{name} was ended before it was ready: {self.unreachable}"
         elif self.gone:
             message = f"{name} ended before it was ready ({exit_words(self.returncode)})"
+        elif self._patience.cancelled_caught:
+            message = f"{name} does not speak its protocol (is an option missing in its command?)"
         else:
             message = f"{name} was not ready within {self.limits.handshake:g} s"
+        if error is None and (words := self._first.words):
+            message = f"{message}; {words}"
         return AgentStartError(message, returncode=self.returncode, stderr=self.stderr)
 
 

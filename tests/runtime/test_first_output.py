@@ -1,0 +1,135 @@
+"""A program that is no agent: its own words are in the error, and where it is clear, nobody waits
+for the handshake's limit."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import trio
+
+import agentrt
+from agentrt._runtime.first_output import LINES, MANY, FirstOutput
+from hostile.bad_agent import Agent
+from hostile.kit import bad_session, works
+
+PATIENT = agentrt.Limits(handshake=60, stdin_close=0.3, terminate=1)
+REQUEST = b'{"jsonrpc":"2.0","id":0,"method":"x"}\n'
+
+
+def after(*written: bytes) -> float:
+    """How long a program that wrote this, piece by piece, may then be silent."""
+    output = FirstOutput()
+    for piece in written:
+        output.feed(piece)
+    return output.patience(60)
+
+
+async def failure(script: str, limits: agentrt.Limits = PATIENT) -> str:
+    agent = agentrt.acp(["sh", "-c", script], name="tool")
+    with trio.fail_after(30), pytest.raises(agentrt.AgentStartError) as error:
+        async with agentrt.open_session(agent, limits=limits):
+            pass
+    return str(error.value)
+
+
+# --- whole programs
+
+
+async def test_a_usage_text_is_in_the_error_long_before_the_limit() -> None:
+    told = await failure("echo 'Usage: tool [options]'; echo '  --acp  be an agent'; sleep 600")
+    assert told.startswith("tool does not speak its protocol (is an option missing")
+    assert "Usage: tool [options] | --acp be an agent" in told
+
+
+async def test_a_program_that_asks_a_person_is_no_agent() -> None:
+    told = await failure("echo 'Welcome!'; printf 'What shall I do? > '; cat")
+    assert "does not speak its protocol" in told
+    assert "Welcome! | What shall I do? >" in told
+
+
+async def test_a_program_that_never_stops_writing_something_else_is_no_agent() -> None:
+    told = await failure("yes 'not an agent'")
+    assert "does not speak its protocol" in told
+    assert told.count("not an agent") == LINES
+
+
+async def test_what_a_program_wrote_before_it_ended_is_in_the_error() -> None:
+    told = await failure("echo 'Invalid API key · Please run /login'; echo why >&2; exit 1")
+    assert told.startswith("tool ended before it was ready (exit status 1); it wrote what is no")
+    assert "Invalid API key · Please run /login" in told
+    assert "why" in told.partition("--- end of its standard error ---")[2]
+
+
+async def test_at_the_limit_the_words_are_in_the_error_too() -> None:
+    limits = agentrt.Limits(handshake=0.5, stdin_close=0.3)
+    told = await failure("while :; do echo starting; sleep 0.05; done", limits)
+    assert "starting | starting" in told
+
+
+async def test_an_agent_that_writes_something_first_is_one_all_the_same() -> None:
+    def start(self: Agent) -> None:
+        self.raw(b"Starting the agent, see --help\nplease wait...\n")
+        time.sleep(0.5)  # type: ignore[name-defined]  # noqa: F821 - runs in the agent
+
+    async with bad_session(start=start, limits=PATIENT) as session:
+        await works(session)
+
+
+# --- what is clear when
+
+
+def test_silence_says_nothing() -> None:
+    assert after() == after(b"\n\n  \n") == math.inf
+
+
+def test_after_a_message_the_handshake_has_its_whole_time() -> None:
+    assert after(REQUEST) == math.inf
+    assert after(b"Usage: x\n", REQUEST[:20], REQUEST[20:], b"more\n" * 1000) == math.inf
+    assert after(b'{"type":"system"}\n') == math.inf
+
+
+def test_a_message_that_has_only_begun_is_waited_for() -> None:
+    assert after(b"starting\n", b'{"jsonrpc":"2.0","id":0,"result":{') == math.inf
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "usage: tool [-h]",
+        "error: unknown option '--acp'",
+        "tool: unrecognized arguments: --acp",
+        "Try 'tool --help' for more information.",
+        "error: unexpected argument '--experimental-acp' found",
+        "> ",
+    ],
+)
+def test_some_words_make_it_clear_at_once(text: str) -> None:
+    newline = "" if text.endswith(" ") else "\n"
+    assert after(f"{text}{newline}".encode()) <= 2
+
+
+def test_other_words_leave_it_a_part_of_the_time() -> None:
+    assert 2 < after(b"Installing...\n") < 60
+    assert 2 < after(b'{"level":"info","text":"a log"}\n') < 60
+
+
+def test_many_lines_make_it_clear() -> None:
+    assert after(b"x\n" * MANY) == 0
+
+
+def test_what_is_quoted_is_short_and_plain() -> None:
+    output = FirstOutput()
+    output.feed(b"\x1b[31mred\x1b[0m \x07bell\xff\t" + b"x" * 100_000 + b"\n" + b"line\n" * 50)
+    words = output.words
+    assert "red bell" in words
+    assert len(words) < 2500
+    assert words.isprintable()
+    assert words.endswith(" …")
+
+
+def test_an_endless_line_costs_nothing() -> None:
+    output = FirstOutput()
+    for _ in range(100):
+        output.feed(b"x" * 65536)
+    assert len(output._begun) < 65536
