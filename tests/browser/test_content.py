@@ -103,3 +103,12 @@ def test_that_nothing_could_be_copied_is_said(shown: Shown) -> None:
     ask(page, "say code")
     page.get_by_role("button", name="Copy").click()
     expect(page.locator("body")).to_contain_text("does not let this page copy")
+
+
+def test_the_files_of_the_folder_are_offered_behind_an_at_sign(shown: Shown) -> None:
+    page = shown({})
+    box = page.get_by_label("Message to the agent")
+    box.press_sequentially("look into @NOT")
+    expect(page.get_by_role("option")).to_have_text("notes.txt")
+    box.press("Tab")
+    expect(box).to_have_value("look into @notes.txt ")

@@ -196,6 +196,7 @@ _COMMANDS: list[Any] = [
     {**_COMMAND, "type": "queue", "op": "edit", "entry": "q", "content": []},
     {"type": "session", "id": "1", "op": "new", "agent": "demo"},
     {"type": "session", "id": "1", "op": "load", "agent": "demo", "agent_session": "s"},
+    {**_COMMAND, "type": "files", "query": "a"},
     {"type": "stop_all", "id": "1"},
     {"type": "beat"},
 ]

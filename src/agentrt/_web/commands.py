@@ -186,6 +186,12 @@ class SetOption(ForSession, tag="session"):
     value: str | bool
 
 
+class FindFiles(ForSession, tag="files"):
+    """The files of the session's folder whose path has the words of `query`."""
+
+    query: Annotated[str, Meta(max_length=1024)] = ""
+
+
 class StopTask(ForSession, tag="task"):
     op: Literal["stop"]
     task: Name
@@ -231,6 +237,7 @@ _COMMANDS: Final[dict[str, type[Struct] | dict[str, type[Struct]]]] = {
         "set_model": SetModel,
         "set_option": SetOption,
     },
+    "files": FindFiles,
     "task": {"stop": StopTask},
     "stop_all": StopAll,
     "beat": Beat,

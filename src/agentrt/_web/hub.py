@@ -25,6 +25,7 @@ from .answers import pack, refusal
 from .commands import Command, Refused, ToolOffer
 from .dialects import ACP, AI_SDK, NATIVE, Dialect
 from .feed import Feed
+from .files import Files
 from .folders import Folders
 from .native import Fields, Job, as_refusal
 from .refusal import Code
@@ -58,6 +59,7 @@ class Hub:
     ) -> None:
         self.runtime = runtime
         self.folders = folders or Folders()
+        self.files = Files()
         self.limits = runtime.limits
         self.viewers: set[Viewer] = set()
         self.feeds: dict[str, Feed] = {}

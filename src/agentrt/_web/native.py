@@ -251,6 +251,17 @@ def _close(hub: Hub, client: Client, command: c.CloseSession) -> Job:
     return job
 
 
+def _files(hub: Hub, client: Client, command: c.FindFiles) -> Job:
+    hub.session(command.session)
+    [folder] = [info.cwd for info in hub.runtime.list() if info.session == command.session]
+
+    async def job() -> Fields:
+        files, complete = await hub.files.find(folder, command.query)
+        return {"files": files, "complete": complete}
+
+    return job
+
+
 def _ask_agent(
     ask: Callable[[Session, Any], Awaitable[None]],
 ) -> Callable[[Hub, Client, Any], Job]:
@@ -295,6 +306,7 @@ _JOBS: Final[dict[type[c.Command], Callable[[Hub, Client, Any], Job]]] = {
     c.NewSession: _new,
     c.LoadSession: _load,
     c.CloseSession: _close,
+    c.FindFiles: _files,
     c.SetMode: _ask_agent(lambda session, command: session.set_mode(command.mode)),
     c.SetModel: _ask_agent(lambda session, command: session.set_model(command.model)),
     c.SetOption: _ask_agent(

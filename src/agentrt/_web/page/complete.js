@@ -1,5 +1,6 @@
 // What is offered while one writes: the agent's commands behind `/`, files behind `@`.
 
+import { connection } from "./actions.js";
 import { decoded, within } from "./format.js";
 import { html, instead } from "./html.js";
 import { oneLine } from "./safe.js";
@@ -38,14 +39,28 @@ function commands(seat, part) {
     }));
 }
 
+/** What the server was asked for last. */
+let asked = "";
+
+/** Ask the server for files, unless it was just that. @param {string} session @param {string} part */
+async function find(session, part) {
+  const key = `${session} ${part}`;
+  if (asked === key) return;
+  asked = key;
+  const ack = await connection.send("files", { session, query: part });
+  if (ack.ok && ack.files) setUi({ found: { session, files: ack.files } });
+  else if (asked === key && ack.error?.code !== "unknown_command") asked = "";
+}
+
 /**
- * The files that this conversation has named, the newest first. The protocol lists no folders, but
- * any path may be typed.
+ * The files that this conversation has named, the newest first, and those of its folder.
  * @param {Seat} seat
  * @param {string} part
  */
 function files(seat, part) {
-  const cwd = model().sessions.find(({ session }) => session === ui().session)?.cwd ?? "/";
+  const session = ui().session ?? "";
+  find(session, part);
+  const cwd = model().sessions.find((each) => each.session === session)?.cwd ?? "/";
   /** @type {Set<string>} */
   const paths = new Set();
   for (const { tool, content } of [...seat.view.items.values()].reverse()) {
@@ -56,8 +71,9 @@ function files(seat, part) {
     }
     if (paths.size > 500) break;
   }
-  return [...paths]
-    .map((path) => within(path, cwd))
+  const named = [...paths].map((path) => within(path, cwd)).slice(0, part ? undefined : OPTIONS / 2);
+  const found = ui().found;
+  return [...new Set([...named, ...(found?.session === session ? found.files : [])])]
     .filter((path) => path.toLowerCase().includes(part) && !/\s/.test(path))
     .slice(0, OPTIONS)
     .map((path) => ({ insert: `@${path} `, label: oneLine(path, 100), about: "" }));

@@ -22,6 +22,7 @@ const store = {
     faded: 0,
     asked: null,
     answering: null,
+    found: null,
     completing: null,
     atEnd: true,
     now: Date.now() / 1000,

@@ -109,6 +109,8 @@ interface Ui {
   asked: { request: string; since: number } | null;
   /** The question that was answered here, until it is closed. */
   answering: string | null;
+  /** The files of a session that the server has found for what was typed last. */
+  found: { session: string; files: readonly string[] } | null;
   /** Which completion is chosen; -1: none is wanted for these words. */
   completing: { at: number; words: string } | null;
   /** Whether the newest is in sight. */

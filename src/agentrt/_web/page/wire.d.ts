@@ -126,6 +126,7 @@ export interface AgentInfo { name: string; title?: string; available: boolean }
 export interface Ack {
   type: "ack"; id: string | null; ok: boolean; error?: Failure; session?: string; turn?: string;
   queued?: number; entry?: string; cancelled?: number; sessions?: unknown;
+  files?: string[]; complete?: boolean;
 }
 
 export type Frame =

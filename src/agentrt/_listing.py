@@ -1,0 +1,196 @@
+"""The files below a folder, without those that git ignores: for whoever wants to name one.
+
+The folder may be anybody's. Links are not followed, also not one that takes a folder's place
+meanwhile, nothing but `.gitignore` files is opened, no program is run, and all of it is bounded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import translate
+from functools import cache
+from typing import Final
+
+FILES: Final = 20_000
+"""Files that are listed: enough for a large checkout, and a bound for a home folder."""
+
+ENTRIES: Final = 200_000
+"""Entries that are looked at, with all that is ignored."""
+
+DEEPEST: Final = 64
+"""Folders in each other, each of which costs a descriptor."""
+
+RULES: Final = 5_000
+"""Lines of all `.gitignore` files that hold for a file; the outer ones are forgotten first."""
+
+_RULES_SIZE: Final = 64 * 1024
+"""Bytes of a `.gitignore`."""
+
+_NEVER: Final = frozenset(
+    (".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".tox", ".nox")
+)
+"""Folders that nobody wants to see, also where nothing ignores them."""
+
+_OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+class Rule:
+    """A line of a `.gitignore` that lies in `folder`, by its parts from the top."""
+
+    def __init__(self, folder: Sequence[str], line: str) -> None:
+        self.ignores = not line.startswith("!")
+        line = line if self.ignores else line[1:]
+        self._folders_only = line.endswith("/")
+        line = line.rstrip("/") if self._folders_only else line
+        parts = line.removeprefix("/").split("/")
+        if "/" not in line:
+            parts.insert(0, "**")
+        if parts[-1] == "**":  # all that is in a folder, and not the folder
+            parts.append("*")
+        self._depth = len(folder)
+        self._matchers = [None if part == "**" else _matcher(part) for part in parts]
+
+    def covers(self, path: Sequence[str], *, is_folder: bool) -> bool:
+        """Whether it is about this path, whose parts are counted from the top."""
+        if self._folders_only and not is_folder:
+            return False
+        matchers = self._matchers
+        part, name = 0, self._depth
+        stars, begun = -1, 0  # where the last `**` stands, and up to where it reaches
+        while name < len(path):
+            matcher = matchers[part] if part < len(matchers) else _never
+            if matcher is None:
+                stars, begun = part, name
+                part += 1
+            elif matcher(path[name]):
+                part += 1
+                name += 1
+            elif stars >= 0:
+                begun += 1
+                part, name = stars + 1, begun
+            else:
+                return False
+        return part == len(matchers)
+
+
+def _never(name: str) -> object:
+    return None
+
+
+@cache
+def _matcher(part: str) -> Callable[[str], object]:
+    """Of a pattern for one name. What `fnmatch` makes of it needs no more than linear time."""
+    text = re.sub(r"\\(.)", lambda escaped: f"[{escaped[1]}]", part)
+    return re.compile(translate(text.replace("[^", "[!").replace("**", "*"))).match
+
+
+def rules_of(text: str, folder: Sequence[str] = ()) -> list[Rule]:
+    """What a `.gitignore` in that folder says, in its order."""
+    rules = []
+    for line in text.splitlines():
+        line = re.sub(r"(?<!\\) +$", "", line)
+        if line.strip("/!") and not line.startswith("#"):
+            rules.append(Rule(folder, line))
+    return rules
+
+
+def is_ignored(path: Sequence[str], rules: Sequence[Rule], *, is_folder: bool) -> bool:
+    """The last rule that covers a path decides."""
+    found = (rule.ignores for rule in reversed(rules) if rule.covers(path, is_folder=is_folder))
+    return next(found, False)
+
+
+def walk(top: str | os.PathLike[str], alive: Callable[[], None] = lambda: None) -> Iterator[str]:
+    """The files below `top` as paths from there, those of a folder before those of the folders in
+    it; the rules of the checkout in which it lies hold, too. Ends at the limits above. `alive` is
+    called for each folder and entry, and may raise. What cannot be read is left out."""
+    start = os.path.abspath(top)
+    above = _checkout(start)
+    inside = os.path.relpath(start, above[0]).split("/") if above else []
+    rules: list[Rule] = []
+    for depth, folder in enumerate(above):
+        rules += _rules_at(folder, None, inside[:depth])
+    if any(is_ignored(inside[:end], rules, is_folder=True) for end in range(1, len(inside) + 1)):
+        rules = []  # somebody is at work in it all the same
+    yield from _Walk(alive).below(start, None, inside, rules, len(inside))
+
+
+def _checkout(folder: str) -> list[str]:
+    """The folders around it, from that of its checkout on; none if it is that, or in none."""
+    found: list[str] = []
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return []
+        found.insert(0, parent)
+        folder = parent
+    return found
+
+
+class _Walk:
+    def __init__(self, alive: Callable[[], None]) -> None:
+        self._alive = alive
+        self._files = FILES
+        self._entries = ENTRIES
+
+    def below(
+        self, name: str, fd: int | None, path: list[str], rules: list[Rule], top: int
+    ) -> Iterator[str]:
+        self._alive()
+        if len(path) - top > DEEPEST:
+            return
+        try:
+            own = os.open(name, _OPEN | os.O_DIRECTORY, dir_fd=fd)
+        except OSError:
+            return
+        try:
+            rules = [*rules, *_rules_at(".gitignore", own, path)][-RULES:]
+            folders = []
+            for entry, is_folder in self._entries_of(own):
+                self._alive()
+                if is_ignored([*path, entry], rules, is_folder=is_folder):
+                    continue
+                if is_folder:
+                    folders.append(entry)
+                elif self._files:
+                    self._files -= 1
+                    yield "/".join([*path[top:], entry])
+            for folder in folders:
+                if self._files and self._entries:
+                    yield from self.below(folder, own, [*path, folder], rules, top)
+        finally:
+            os.close(own)
+
+    def _entries_of(self, fd: int) -> list[tuple[str, bool]]:
+        """Names of files and folders, in order. A name that no text can hold is left out."""
+        found = []
+        try:
+            with os.scandir(fd) as scan:
+                for entry in scan:
+                    if not self._entries:
+                        break
+                    self._entries -= 1
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    if entry.name in _NEVER or not entry.name.isprintable():
+                        continue
+                    if is_folder or entry.is_file(follow_symlinks=False):
+                        found.append((entry.name, is_folder))
+        except OSError:
+            pass
+        return sorted(found)
+
+
+def _rules_at(name: str, fd: int | None, folder: Sequence[str]) -> list[Rule]:
+    """Those of the file `.gitignore`; of a folder without `fd`."""
+    path = name if fd is not None else os.path.join(name, ".gitignore")
+    try:
+        own = os.open(path, _OPEN, dir_fd=fd)
+    except OSError:
+        return []
+    with open(own, "rb") as file:
+        if not stat.S_ISREG(os.fstat(own).st_mode):
+            return []
+        return rules_of(file.read(_RULES_SIZE).decode(errors="replace"), folder)

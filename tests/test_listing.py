@@ -1,0 +1,143 @@
+"""What is listed of a folder: what git would list, and nothing outside."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrt import _listing
+from agentrt._listing import walk
+
+GIT = shutil.which("git")
+needs_git = pytest.mark.skipif(GIT is None, reason="needs git")
+
+
+def make(top: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(text)
+
+
+def listed_by_git(top: Path) -> set[str]:
+    assert GIT is not None
+    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
+    git = [GIT, "-c", "init.defaultBranch=main", "-C", str(top)]
+    subprocess.run([*git, "init", "-q"], check=True, env=env)
+    told = subprocess.run(
+        [*git, "ls-files", "-coz", "--exclude-standard"], check=True, env=env, capture_output=True
+    ).stdout
+    return set(told.decode().split("\0")) - {""}
+
+
+NAMES = ["a", "b.py", "c.log", "build", "x y", "[d]", "!e", "#f"]
+names = st.sampled_from(NAMES)
+paths = st.lists(names, min_size=1, max_size=3).map("/".join)
+globs = st.one_of(
+    names,
+    st.sampled_from(
+        ["*", "**", "*.py", "*.l?g", "[ab]*", "[!a]", "[^b]*", "b*", "?", "\\!e", "\\#f", "x*y"]
+    ),
+)
+lines = st.tuples(
+    st.sampled_from(["", "!"]),
+    st.sampled_from(["", "/"]),
+    st.lists(globs, min_size=1, max_size=3).map("/".join),
+    st.sampled_from(["", "/", " ", "/**", "/*"]),
+).map("".join)
+ignores = st.lists(lines, max_size=4).map("\n".join)
+
+
+@needs_git
+@given(
+    files=st.lists(paths, max_size=8),
+    rules=st.dictionaries(
+        st.sampled_from([".gitignore", "build/.gitignore", "a/b.py/.gitignore"]), ignores
+    ),
+)
+@settings(max_examples=60, deadline=None)
+def test_what_git_ignores_is_not_listed(files: list[str], rules: dict[str, str]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        top = Path(name)
+        for path in [*rules, *files]:
+            try:
+                make(top, {path: rules.get(path, "")})
+            except (FileExistsError, NotADirectoryError, IsADirectoryError):
+                continue  # the name of a folder that is a file, or the reverse
+        assert set(walk(top)) == listed_by_git(top)
+
+
+def test_files_stand_before_the_folders_beside_them_and_dot_files_among_them(
+    tmp_path: Path,
+) -> None:
+    make(tmp_path, {"b/c": "", "z": "", ".env.example": "", "a/x": "", ".git/config": ""})
+    make(tmp_path, {"node_modules/x/y.js": "", "__pycache__/z.pyc": ""})
+    assert list(walk(tmp_path)) == [".env.example", "z", "a/x", "b/c"]
+
+
+def test_the_rules_of_the_checkout_hold_in_its_folders(tmp_path: Path) -> None:
+    make(tmp_path, {".git/HEAD": "", ".gitignore": "*.log\n/src/out\n/whole\n"})
+    make(tmp_path, {"src/a.py": "", "src/a.log": "", "src/out/b": "", "whole/c": ""})
+    assert list(walk(tmp_path / "src")) == ["a.py"]
+    assert list(walk(tmp_path / "whole")) == ["c"]  # who works in it wants to see it
+
+
+def test_nothing_outside_is_listed_or_opened(tmp_path: Path) -> None:
+    make(tmp_path, {"secret/key": "", "rules": "*"})
+    top = tmp_path / "top"
+    make(top, {"a/b": ""})
+    (top / "link").symlink_to(tmp_path / "secret")
+    (top / "file").symlink_to(tmp_path / "secret/key")
+    (top / ".gitignore").symlink_to(tmp_path / "rules")
+    os.mkfifo(top / "a/.gitignore")  # whoever opens it to read waits for a writer
+    os.mkfifo(top / "pipe")
+    assert list(walk(top)) == ["a/b"]
+
+
+def test_what_becomes_a_link_while_it_is_listed_is_not_followed(tmp_path: Path) -> None:
+    make(tmp_path, {"top/a/x": "", "top/b/y": "", "secret/key": ""})
+    found = walk(tmp_path / "top")
+    assert next(found) == "a/x"
+    shutil.rmtree(tmp_path / "top/b")
+    (tmp_path / "top/b").symlink_to(tmp_path / "secret")
+    assert list(found) == []
+
+
+def test_a_listing_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, {f"{name}/{number}": "" for name in "abc" for number in range(20)})
+    monkeypatch.setattr(_listing, "FILES", 25)
+    assert len(list(walk(tmp_path))) == 25
+    monkeypatch.setattr(_listing, "ENTRIES", 10)
+    assert len(list(walk(tmp_path))) < 10
+
+
+def test_a_very_deep_folder_ends_the_way_down(tmp_path: Path) -> None:
+    deep = tmp_path
+    for _ in range(200):
+        deep /= "d"
+    deep.mkdir(parents=True)
+    make(tmp_path, {"a": "", "d/d/b": ""})
+    assert list(walk(tmp_path)) == ["a", "d/d/b"]
+
+
+def test_hostile_rules_take_no_time(tmp_path: Path) -> None:
+    """Each of them by trying all ways would take hours."""
+    rules = ["*a" * 40 + "b", "**/" * 40 + "x", "[" * 500, "[!", "\\", "a" * 60_000]
+    make(tmp_path, {".gitignore": "\n".join(rules), "a" * 200: "", "/".join("a" * 60): ""})
+    assert len(list(walk(tmp_path))) == 3
+
+
+def test_whoever_asks_can_end_it(tmp_path: Path) -> None:
+    make(tmp_path, {"a": "", "b": ""})
+
+    def alive() -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        list(walk(tmp_path, alive))
