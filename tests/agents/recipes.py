@@ -37,6 +37,8 @@ class Recipe:
     files: Mapping[str, str] = field(default_factory=dict)
 
 
+OLDER_CLAUDES: Final = ("2.1.165", "2.1.220", "2.1.270")
+
 _ANTHROPIC: Final[Mapping[str, str]] = {
     "ANTHROPIC_API_KEY": "sk-ant-dummy",
     "ANTHROPIC_MODEL": "claude-sonnet-4-5",
@@ -53,6 +55,17 @@ def claude(place: Place) -> Recipe:
     # Only the program: its flags are the business of whoever drives it.
     binary = place.root / "claude" / "claude_agent_sdk" / "_bundled" / "claude"
     return Recipe((str(binary),), {**_ANTHROPIC, "ANTHROPIC_BASE_URL": place.url})
+
+
+def older_claude(version: str) -> Callable[[Place], Recipe]:
+    """Claude Code of an earlier version, from npm."""
+    name = f"claude-{version}"
+
+    def recipe(place: Place) -> Recipe:
+        binary = place.module(name, "@anthropic-ai/claude-code-linux-x64/claude")
+        return Recipe((binary,), {**_ANTHROPIC, "ANTHROPIC_BASE_URL": place.url})
+
+    return recipe
 
 
 def claude_agent_acp(place: Place) -> Recipe:
@@ -235,6 +248,7 @@ def echo_py(place: Place) -> Recipe:
 
 RECIPES: Final[Mapping[str, Callable[[Place], Recipe]]] = {
     "claude": claude,
+    **{f"claude-{version}": older_claude(version) for version in OLDER_CLAUDES},
     "claude-agent-acp": claude_agent_acp,
     "codex-acp": codex_acp,
     "codex-acp-zed": codex_acp_zed,
@@ -249,6 +263,10 @@ RECIPES: Final[Mapping[str, Callable[[Place], Recipe]]] = {
     "example-py": example_py,
     "echo-py": echo_py,
 }
+
+
+CLAUDES: Final = ("claude", *(f"claude-{version}" for version in OLDER_CLAUDES))
+"""Claude Code, the newest and the older ones."""
 
 
 def package_of(agent: str) -> Package:

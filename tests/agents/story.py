@@ -15,6 +15,7 @@ import agentrt
 from agentrt import Agent, Event, Item, Policy, Session, Tool
 
 from .lab import Lab
+from .recipes import CLAUDES
 
 _E = TypeVar("_E")
 
@@ -109,8 +110,9 @@ class Story:
 
 def agent_of(lab: Lab) -> Agent:
     """The catalogue's agent of that name, with its quirks, as the lab starts it; else a new one."""
+    name = "claude" if lab.agent in CLAUDES else lab.agent
     for found in agentrt.find_agents():
-        if found.agent.name == lab.agent:
+        if found.agent.name == name:
             return structs.replace(found.agent, command=lab.argv, installed_as=None)
     return agentrt.acp(lab.argv, name=lab.agent)
 

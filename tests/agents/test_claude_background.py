@@ -1,4 +1,4 @@
-"""Sub-agents and background work of the real Claude Code: what belongs to which turn."""
+"""Sub-agents and background work of real Claude Codes, old and new: what belongs to which turn."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import agentrt
 
 from .lab import Lab
 from .modelserver.scripts import Arguments, Call, Pause, Script, Shell, Step, Text, prompt_for
+from .recipes import CLAUDES
 from .story import GATE, Story, open_gate, session_with
 
-pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
+pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", CLAUDES)]
 
 PATIENCE = 120.0
 
@@ -36,6 +37,11 @@ def items(story: Story, turn: str) -> list[tuple[str, bool]]:
 def turns(story: Story) -> list[tuple[str, str]]:
     started = {event.turn: event.origin for event in story.all(agentrt.TurnStarted)}
     return [(started[end.turn], end.outcome) for end in story.all(agentrt.TurnEnded)]
+
+
+def denied_by_itself(lab: Lab) -> None:
+    if lab.agent == "claude-2.1.165":
+        pytest.skip("this version denies what its background agents would have to ask")
 
 
 async def test_the_steps_of_a_sub_agent_are_shown_below_its_call(lab: Lab) -> None:
@@ -93,6 +99,7 @@ async def test_a_prompt_is_answered_while_an_agent_works_in_the_background(lab: 
 
 
 async def test_a_background_agent_may_ask_and_call_outside_turns(lab: Lab) -> None:
+    denied_by_itself(lab)
     contexts: list[agentrt.ToolContext] = []
     asked: list[str] = []
 
@@ -123,6 +130,7 @@ async def test_a_background_agent_may_ask_and_call_outside_turns(lab: Lab) -> No
 
 
 async def test_a_question_of_a_background_agent_may_wait_for_a_viewer(lab: Lab) -> None:
+    denied_by_itself(lab)
     work: list[list[Step]] = [[Pause(0.5), Shell("touch sub.txt")], [Text("Looked.")]]
     script: Script = [[sub_agent(*work, background=True)], [Text("Started.")], [Text("Done.")]]
     with trio.fail_after(PATIENCE):

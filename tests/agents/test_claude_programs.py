@@ -18,9 +18,10 @@ import trio
 
 from .lab import Lab
 from .modelserver.scripts import Arguments, Call, Pause, Script, Shell, Step, Text, prompt_for
+from .recipes import CLAUDES
 from .story import GATE, GONE
 
-pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
+pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", CLAUDES)]
 
 PATIENCE = 120.0
 
@@ -158,6 +159,47 @@ def record(summary: str) -> Step:
 async def test_the_programs_of_the_report(lab: Lab, case: str) -> None:
     """The job is recorded in the prompt's own turn, after it, and although it seemed to be over."""
     assert await output_of(lab, ONE_PROMPT, [f"Please [[{case}]]"]) == [
+        "handlerInvocations=1 streamClosedErrors=0",
+        "completed",
+    ]
+
+
+@pytest.mark.parametrize("agents", [1, 2])
+async def test_a_tool_is_called_while_agents_work_in_the_background(lab: Lab, agents: int) -> None:
+    """The prompt's own turn calls it; each agent's end is followed by a turn that says so."""
+    slow = [in_background([Pause(1.5 + 1.5 * n), Text("Looked.")]) for n in range(agents)]
+    script: Script = [slow, [record("meanwhile")], [Text("Recorded.")]]
+    assert await output_of(lab, ONE_PROMPT, [prompt_for(script)]) == [
+        "handlerInvocations=1 streamClosedErrors=0",
+        "completed",
+    ]
+
+
+@pytest.mark.parametrize("agents", [1, 2])
+async def test_each_continuation_of_a_background_agent_calls_a_tool(lab: Lab, agents: int) -> None:
+    slow = [in_background([Pause(1.5 + 2.5 * n), Text("Looked.")]) for n in range(agents)]
+    script: Script = [
+        slow,
+        [Text("Started.")],
+        *([record("one more"), Text("Telling.")], [Text("Told.")]) * agents,
+    ]
+    assert await output_of(lab, ONE_PROMPT, [prompt_for(script)]) == [
+        f"handlerInvocations={agents} streamClosedErrors=0",
+        "completed",
+    ]
+
+
+@pytest.mark.parametrize("agents", [1, 2])
+async def test_agents_that_end_before_the_result_are_spoken_of_behind_it(
+    lab: Lab, agents: int
+) -> None:
+    script: Script = [
+        [in_background([Text("Looked.")]) for _ in range(agents)],
+        [Text("still talking " * 20, chunk=14, pace=0.1)],
+        [record("at last")],
+        [Text("Recorded.")],
+    ]
+    assert await output_of(lab, ONE_PROMPT, [prompt_for(script)]) == [
         "handlerInvocations=1 streamClosedErrors=0",
         "completed",
     ]

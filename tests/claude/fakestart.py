@@ -17,6 +17,15 @@ REPLY: Json = {
 }
 
 
+def no_login(cli: Cli) -> None:
+    """Has no credentials, and says so to who looks for it."""
+    first = cli.inbox.get()
+    assert first is not None
+    account = {"tokenSource": "none", "apiProvider": "firstParty"}
+    cli.success(first["request_id"], {**REPLY, "account": account})
+    cli.wait(lambda m: False)
+
+
 def exit_before_reply(cli: Cli) -> None:
     print("error: unknown option '--await-initialize'", file=sys.stderr, flush=True)
     cli.bye(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentrt._model.content import Diff, Image, TerminalRef, Text, ToolText
-from agentrt._model.driver import Said, Showed, SpeechEnded, Spoke
+from agentrt._model.driver import Retracted, Said, Showed, SpeechEnded, Spoke
 from agentrt._model.events import (
     ItemDelta,
     ItemOpened,
@@ -30,6 +30,29 @@ def talk() -> Talk:
     talk.step()
     talk.events()
     return talk
+
+
+# --- what is no part of the answer
+
+
+def test_a_text_that_breaks_off_is_shown_as_failed_and_no_part_of_the_answer(talk: Talk) -> None:
+    talk.tell(Spoke("Before.", message="m1"), SpeechEnded(), Spoke("half of", message="m2"))
+    talk.tell(SpeechEnded(broken=True), Spoke("the whole", message="m3"))
+    assert "i3 failed" in talk.told()
+    assert talk.items.answer_text() == "Before.\n\nthe whole"
+
+
+def test_a_message_that_is_taken_back_is_no_part_of_the_answer(talk: Talk) -> None:
+    talk.tell(Spoke("no", message="m1"), SpeechEnded(), Spoke("yes", message="m2"), SpeechEnded())
+    talk.tell(Retracted(frozenset({"m1"})))
+    assert talk.items.answer_text() == "yes"
+
+
+def test_a_text_goes_on_behind_a_prompt_though_it_was_taken_back(talk: Talk) -> None:
+    talk.tell(Spoke("no", message="m1"))
+    talk.conversation.items.prompted([Text("also")])
+    talk.tell(Retracted(frozenset({"m1"})), Spoke("yes", message="m1"))
+    assert talk.items.answer_text() == "yes"
 
 
 # --- speech

@@ -21,6 +21,8 @@ class Prompt:
     """The host has read that word."""
     rest_read: bool = False
     """Claude: the host has read that it rests, which it said before that word."""
+    fate_read: str | None = None
+    """Claude: the host has read its fate, which is all that it learns when that word is lost."""
     said: int = 0
 
 

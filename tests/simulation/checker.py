@@ -183,7 +183,11 @@ class Checker:
         """Whether the outcome is true."""
         outcome, by = event.outcome, event.by
         known = self.world.book.prompts.get(turn.token or "")
-        word = known.ended if known is not None and known.end_read else frozenset()
+        word: frozenset[str] = frozenset()
+        if known is not None and known.end_read:
+            word = known.ended
+        elif known is not None and known.fate_read is not None:
+            word = frozenset({known.fate_read})
         process = self.world.processes[turn.process]
         match outcome:
             case "cancelled" if by in ("user", "caller"):
@@ -417,8 +421,9 @@ class Checker:
         elif turn is not None and turn.origin == "user":
             hard, idle = turn.limits.hard, turn.limits.idle
             prompt = self.world.book.prompts.get(turn.token or "")
-            if idle is not None and prompt is not None and (prompt.end_read or prompt.rest_read):
-                idle = max(idle, turn.limits.settle)  # one of Claude's two last words has come
+            if idle is not None and prompt is not None:
+                if prompt.end_read or prompt.rest_read or prompt.fate_read is not None:
+                    idle = max(idle, turn.limits.settle)  # one of Claude's last words has come
             if hard is not None and now > turn.began + hard + SLACK:
                 self.fail("T4", f"{turn.id} runs for {now - turn.began:g} s, its limit is {hard}")
             if idle is not None and not any(q.turn for q in self.questions.values()):

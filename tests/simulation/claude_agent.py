@@ -212,8 +212,10 @@ class ClaudeAgent(ClaudeWire):
         }
         self.send({**good, **told, **fields}, read)
         self.last_end = self.process.written
+        fate = "cancelled" if fields.get("is_error") else "completed"
         for uuid in uuids:
-            self.fate(uuid, "cancelled" if fields.get("is_error") else "completed")
+            own = uuid == prompt.id
+            self.fate(uuid, fate, (lambda: setattr(prompt, "fate_read", fate)) if own else None)
         self.owes_idle = self.state != "idle"
         if not self.tasks and rng.random() < 0.8:
             self.go("idle")

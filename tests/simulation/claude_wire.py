@@ -38,9 +38,10 @@ class ClaudeWire(Agent):
         if state == "idle":
             self.owes_idle = False
 
-    def fate(self, uuid: str, state: str) -> None:
+    def fate(self, uuid: str, state: str, when_read: Callable[[], None] | None = None) -> None:
         if self.temper.fates:
-            self.send({"type": "command_lifecycle", "command_uuid": uuid, "state": state})
+            line = {"type": "command_lifecycle", "command_uuid": uuid, "state": state}
+            self.send(line, when_read)
 
     def event(self, kind: str, **fields: Any) -> None:
         event = {"type": kind, **fields}

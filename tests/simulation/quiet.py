@@ -135,7 +135,7 @@ def _turn(world: World) -> None:
     """T2, T3: a turn that the agent has ended is over."""
     turn = world.checker.turn
     prompt = world.book.prompts.get(turn.token or "") if turn is not None else None
-    if turn is None or prompt is None or not prompt.end_read:
+    if turn is None or prompt is None or not (prompt.end_read or prompt.fate_read):
         return
     silence = trio.current_time() - world.checker.silent_since  # an answer starts the clock again
     if world.driver == "acp" or silence > world.limits.settle + SLACK:

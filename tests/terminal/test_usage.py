@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from program import COMMAND, PATIENCE, Program, odd
+from program import COMMAND, PATIENCE, Program, fake_claude, odd
 
 from agentrt import __version__
 from agentrt._cli import main
@@ -156,6 +156,13 @@ def test_doctor_says_what_is_wrong(program: Program) -> None:
     assert found["ok"] is False
     assert found["error"].endswith("wants a login first: Log in first")
     assert "no key" in found["stderr"]
+
+
+def test_doctor_knows_a_claude_that_is_not_logged_in(program: Program) -> None:
+    done = program.run("doctor", *fake_claude("no_login"), status=1)
+    assert "Claude Code is not logged in: run `claude` and type /login, or set" in done.stdout
+    [found] = json.loads(program.run("doctor", *fake_claude("no_login"), "--json", status=1).stdout)
+    assert (found["ok"], found["version"]) == (False, "0.0.fake")
 
 
 # --- what it costs to be asked little

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
-from urllib.parse import unquote, urlparse
+from urllib.parse import quote, unquote, urlparse
 
 from .._errors import LocalProtocolError
 from .._model.content import (
@@ -56,14 +57,31 @@ def _resource(resource: JsonObject) -> list[JsonObject]:
             return [_base64("document", mime, blob)]
         raise LocalProtocolError(f"Claude takes no resource of type {mime!r}")
     text = str(resource.get("text", ""))
-    return [_text(f'{_mention(uri, "")}\n<context ref="{uri}">\n{text}\n</context>')]
+    tag = _tag_for(text)
+    return [_text(f'{_mention(uri, "")}\n<{tag} ref="{_encoded(uri)}">\n{text}\n</{tag}>')]
+
+
+def _tag_for(text: str) -> str:
+    """A tag that the text itself cannot close."""
+    lowered = text.lower()
+    names = itertools.chain(["context"], (f"context-{number}" for number in itertools.count(2)))
+    return next(name for name in names if f"</{name}" not in lowered)
+
+
+def _encoded(uri: str) -> str:
+    """The URI without what would end an attribute or its tag."""
+    unfit = {c for c in uri if c in '"<>' or c.isspace() or not c.isprintable()}
+    return "".join(quote(c, errors="replace") if c in unfit else c for c in uri)
 
 
 def _mention(uri: str, name: str) -> str:
     """How a prompt names a resource: `@path` makes Claude Code open the file by itself."""
-    parts = urlparse(uri)
-    if parts.scheme == "file":
-        path = unquote(parts.path)
+    try:
+        parts = urlparse(uri)
+    except ValueError:  # such as `http://[x`
+        return f"[{name}]({uri})" if name else uri
+    path = unquote(parts.path)
+    if parts.scheme == "file" and path.isprintable() and '"' not in path:
         return f'@"{path}"' if " " in path else f"@{path}"
     return f"[{name}]({uri})" if name else uri
 

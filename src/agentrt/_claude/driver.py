@@ -36,7 +36,7 @@ from .blocks import to_claude
 from .command import initialize_request
 from .control import Calls, Requests, Sent, error_of
 from .handshake import Handshake
-from .loose import objects
+from .loose import objects, texts
 from .options import ClaudeOptions, effective
 from .outcome import judge, session_usage, total_cost, turn_usage
 from .settings import Settings
@@ -55,6 +55,8 @@ TASKS = frozenset(
         "background_tasks_changed",
     }
 )
+GOES_ON: Final = frozenset({None, "tool_use", "pause_turn"})
+"""Stop reasons of a message behind which the turn goes on."""
 PROMPTS: Final = {"cancel_async_message": "message_uuid", "rewind_files": "user_message_id"}
 """Requests about a prompt, and what they call its uuid; callers know it by `turn`."""
 Out: TypeAlias = list[Effect]
@@ -97,7 +99,7 @@ class ClaudeDriver:
             wire.Result: self._result,
             wire.System: self._system,
             wire.CommandLifecycle: self._lifecycle,
-            wire.ControlRequest: self._requests.received,
+            wire.ControlRequest: self._requested,
             wire.ControlResponse: self._response,
             wire.ControlCancel: lambda m, out: self._requests.cancelled(m.request_id, out),
             wire.ConversationReset: self._reset,
@@ -267,9 +269,7 @@ class ClaudeDriver:
                         continue
                 if pieces:
                     self._spoken(parent, index, thought, pieces, out)
-                if m.parent_tool_use_id is None:
-                    self._turns.began(out)
-                self._speech.stream_event(event, m.parent_tool_use_id, out)
+                self._stream_event(event, m.parent_tool_use_id, out)
                 continue
             if pieces:
                 self._spoken(parent, index, thought, pieces, out)
@@ -291,16 +291,42 @@ class ClaudeDriver:
 
     # --- messages
 
+    def _stream_event(self, event: wire.Event, parent: str | None, out: Out) -> None:
+        """A streaming event that is no piece of text."""
+        last = parent is None and event.type == "message_stop"
+        if parent is None and not last:
+            self._turns.began(out)
+        self._speech.stream_event(event, parent, out)
+        if last and self._speech.stop_reason not in GOES_ON:
+            self._turns.answered(held=self._tasks.hold)
+
     def _assistant(self, m: wire.Assistant, out: Out) -> None:
-        if m.parent_tool_use_id is None:
+        main = m.parent_tool_use_id is None
+        if main:
             self._turns.began(out)
         self._speech.assistant(m, out)
+        if main and not self.options.partial_messages and wire.ends_with_text(m.message):
+            self._turns.answered(held=self._tasks.hold)
 
     def _user(self, m: wire.User, out: Out) -> None:
         self._speech.user(m, m.uuid in self._turns.used, out)
+        if self._tasks.unplaced and isinstance(m.message.content, list):
+            for block in m.message.content:
+                if block.type == "tool_result" and block.tool_use_id is not None:
+                    failed = bool(block.is_error)
+                    self._tasks.returned(block.tool_use_id, failed, self._speech.hidden, out)
+
+    def _requested(self, m: wire.ControlRequest, out: Out) -> None:
+        match m.request:
+            case {"subtype": "can_use_tool", "agent_id": str(agent), "tool_use_id": str(call)}:
+                # Up to 2.1.270 the question may come before the call, and names no parent.
+                parent = self._tasks.call_of(agent)
+                if parent is not None and not self._tasks.in_background(agent):
+                    self._speech.announced(call, str(m.request.get("tool_name")), parent, out)
+        self._requests.received(m, out)
 
     def _result(self, m: wire.Result, out: Out) -> None:
-        if not self._started:
+        if not self._started and m.refuses():
             self._handshake.refused(m, out)
             return
         usage = turn_usage(m, self._cost)
@@ -352,7 +378,7 @@ class ClaudeDriver:
             case "session_state_changed":
                 self._turns.state_changed(str(fields.get("state")), out)
             case "init":
-                self._turns.began(out, sure=False)
+                self._turns.initialized(out)
                 self._handshake.session_is(fields, self.options, out)
                 self._settings.turn_init(fields, out)
             case "commands_changed":
@@ -374,6 +400,8 @@ class ClaudeDriver:
                     self._speech.denied.add(str(fields.get("tool_use_id")))
                 elif subtype == "informational" and fields.get("prevent_continuation"):
                     self._blocked = str(fields.get("content"))
+                elif subtype == "model_refusal_fallback":
+                    self._speech.retracted(texts(fields.get("retracted_message_uuids")), out)
                 notice = notices.of_system(fields)
                 if notice is not None:
                     out.append(notice)

@@ -5,11 +5,14 @@ A CLI that cannot start does not answer: it writes a `result` with its reasons, 
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from msgspec.structs import replace
 
 from .._model.content import JsonObject
 from .._model.driver import Effect, Opening, Started, StartFailed
-from .._model.events import Error
+from .._model.events import Error, Notice
 from . import loose
 from . import messages as wire
 from .options import ClaudeOptions
@@ -26,6 +29,14 @@ REFUSALS = {
 """Some of Claude's reasons not to start, as codes of `StartFailed`; the others are `rejected`."""
 
 
+OLDEST = "2.1.165"
+"""The oldest Claude Code that agentrt is tested with."""
+
+NOT_LOGGED_IN = (
+    "Claude Code is not logged in: run `claude` and type /login, or set ANTHROPIC_API_KEY"
+    " or CLAUDE_CODE_OAUTH_TOKEN (`claude setup-token` makes one)"
+)
+
 UNKNOWN_SESSION = ("No conversation found", "does not match any session")
 """What Claude says of a session to be resumed that is not there, by its id or by its title."""
 
@@ -36,6 +47,8 @@ class Handshake:
     def __init__(self) -> None:
         self.started: Started | None = None
         self._failed = False
+        self._too_old = False
+        """That was told."""
 
     @property
     def over(self) -> bool:
@@ -65,6 +78,9 @@ class Handshake:
             },
         )
         out.append(self.started)
+        if not logged_in(reply.get("account")):
+            out.append(Notice("warning", "auth_required", NOT_LOGGED_IN))
+        self._judge(self.started.agent_version, out)
 
     def session_is(self, init: JsonObject, options: ClaudeOptions, out: list[Effect]) -> None:
         """A turn's `init` tells the session's id. From now on there is something to resume."""
@@ -77,9 +93,17 @@ class Handshake:
         if new != known:
             self.started = new
             out.append(new)
+        self._judge(version, out)
+
+    def _judge(self, version: str | None, out: list[Effect]) -> None:
+        """Say once that a CLI is too old. 2.1.165 tells its version only when a turn begins."""
+        if version is not None and is_older(version) and not self._too_old:
+            self._too_old = True
+            told = f"Claude Code {version} is older than {OLDEST}, the oldest that is supported"
+            out.append(Notice("warning", "version", told, {"oldest": OLDEST}))
 
     def refused(self, m: wire.Result, out: list[Effect]) -> None:
-        """A result before the reply: Claude says why it does not start."""
+        """An unsuccessful result before the reply: Claude says why it does not start."""
         said = m.errors if isinstance(m.errors, list) else [m.result]
         text = "\n".join(loose.texts(said)) or "the agent refused to start"
         code = REFUSALS.get(str(m.startup_failure_reason), "rejected")
@@ -91,3 +115,21 @@ class Handshake:
         if not self.over:
             self._failed = True
             out.append(StartFailed(Error(code, message)))
+
+
+def is_older(version: str) -> bool:
+    """Whether this is a Claude Code before `OLDEST`. False for what is no version."""
+    return (_release(version) or _release(OLDEST)) < _release(OLDEST)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    return tuple(map(int, found.groups())) if found is not None else ()
+
+
+def logged_in(account: Any) -> bool:
+    """False where the reply says that there are no credentials. (With the API of a cloud it says
+    nothing about them.)"""
+    if not isinstance(account, dict) or "tokenSource" not in account:
+        return True
+    return any(account.get(name) not in (None, "none") for name in ("tokenSource", "apiKeySource"))

@@ -48,11 +48,18 @@ class ApiMessage(Struct, gc=False):
     usage: Any = None
 
 
+def ends_with_text(message: ApiMessage) -> bool:
+    """Whether its last block is text: an agent that stops here has nothing more to do."""
+    content = message.content
+    return isinstance(content, str) or (bool(content) and content[-1].type == "text")
+
+
 class Assistant(Struct, tag_field="type", tag="assistant", gc=False):
     """One finished content block of the answer; several share `message.id`. With partial messages
     on, it repeats what `stream_event` lines already said, and comes before the block's end."""
 
     message: ApiMessage
+    uuid: Any = None
     parent_tool_use_id: str | None = None
     error: Any = None
     api_error_status: Any = None
@@ -72,6 +79,7 @@ class User(Struct, tag_field="type", tag="user", gc=False):
 class Delta(Struct, gc=False):
     text: str | None = None
     thinking: str | None = None
+    stop_reason: str | None = None
 
 
 class Event(Struct, gc=False):
@@ -116,6 +124,10 @@ class Result(Struct, tag_field="type", tag="result", gc=False):
         listed = self.user_message_uuids
         uuids = listed if isinstance(listed, list) and listed else [self.user_message_uuid]
         return [uuid for uuid in uuids if isinstance(uuid, str)]
+
+    def refuses(self) -> bool:
+        """Whether it says, in the place of a start, why there is none."""
+        return bool(self.is_error or self.errors or self.startup_failure_reason)
 
     def unsolicited(self) -> bool:
         """Whether something else than a prompt of ours started the turn."""

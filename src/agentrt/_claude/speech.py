@@ -3,6 +3,11 @@
 With partial messages on, every text arrives twice: in pieces, and whole in an `assistant` message
 just before its block ends. The pieces are what is shown. The whole only adds what the pieces
 lacked, which is also how a message without pieces is handled (a sub-agent's, or an older CLI's).
+Pieces that come behind their whole are known to have been shown; a whole that comes again (its uuid
+says so) is no second one.
+
+A stream may break off in the middle of a block. Claude asks the model again, and what was said of
+that block is no part of the answer; nor is what Claude takes back by its uuids.
 
 The steps of a background agent are no part of any turn and are not shown here; its task tells how
 it gets on (`tasks.py`).
@@ -10,6 +15,7 @@ it gets on (`tasks.py`).
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 from msgspec import UNSET, Struct, field, to_builtins
@@ -18,6 +24,7 @@ from .._model.content import Block, Text, ToolContent
 from .._model.driver import (
     Effect,
     PlanSet,
+    Retracted,
     Said,
     Showed,
     SpeechEnded,
@@ -37,6 +44,8 @@ CONTEXT = (
     "cache_creation_input_tokens",
     "output_tokens",
 )
+REMEMBERED = 1024
+"""Whole messages that are known when they come again, or are taken back."""
 SYNTHETIC = "<synthetic>"
 """The model's name in messages that the CLI wrote itself."""
 
@@ -47,6 +56,8 @@ class _Speech(Struct):
     thought: bool
     said: int = 0
     """Characters shown so far."""
+    ahead: str = ""
+    """What was shown already, and may come in pieces now."""
     ended: bool = False
 
 
@@ -57,6 +68,8 @@ class _Stream(Struct):
     blocks: dict[int, _Speech] = field(default_factory=dict)
     unconfirmed: list[_Speech] = field(default_factory=list)
     """Blocks whose `assistant` message has not come."""
+    unstreamed: list[_Speech] = field(default_factory=list)
+    """Blocks that were shown whole; their pieces may follow."""
 
 
 class ApiError(Struct):
@@ -80,7 +93,11 @@ class Translator:
         self.api_error: ApiError | None = None
         self.context: dict[str, int] = {}
         """Tokens in the main agent's context, by the API's names."""
+        self.stop_reason: str | None = None
+        """Of the main agent's last message, once it is complete."""
         self._streams: dict[str | None, _Stream] = {}
+        self._wholes: OrderedDict[str, str | None] = OrderedDict()
+        """The last whole messages by their uuids, and the API's ids of what they are of."""
         self._names: dict[str, str] = {}
         """The tools of the calls that have no result yet."""
         self._plan = Plan()
@@ -106,7 +123,14 @@ class Translator:
         speech = stream.blocks.get(index)
         if speech is None:  # its start was lost
             speech = self._begin(stream, index, thought)
-        speech.said += len(text)
+        if speech.ahead:
+            at, speech.said = speech.said, speech.said + len(text)
+            if speech.ahead.startswith(text, at):
+                return
+            shown, speech.ahead = speech.ahead[at:], ""
+            text = text.removeprefix(shown)
+        else:
+            speech.said += len(text)
         out.append(Spoke(text, thought, stream.message, parent))
 
     def stream_event(self, event: wire.Event, parent: str | None, out: list[Effect]) -> None:
@@ -116,21 +140,47 @@ class Translator:
         match event.type:
             case "message_start":
                 message = event.message
-                self._streams[parent] = _Stream(message.id if message is not None else None)
-                if parent is None and message is not None:
-                    self._count(message.usage)
+                self._start(parent, message.id if message is not None else None, out)
+                if parent is None:
+                    self.stop_reason = None
+                    self._count(message.usage if message is not None else None)
             case "content_block_start" if event.content_block is not None:
                 self._block_start(event.index, event.content_block, parent, out)
             case "content_block_stop":
                 self._block_stop(event.index, parent, out)
             case "message_delta" if parent is None:
                 self._count(event.usage)
+                if event.delta is not None:
+                    self.stop_reason = event.delta.stop_reason
             case _:
                 pass
 
+    def _start(self, parent: str | None, message: str | None, out: list[Effect]) -> None:
+        """A message begins to stream."""
+        self._break_off(parent, out)
+        before = self._streams.get(parent)
+        stream = self._streams[parent] = _Stream(message)
+        if before is not None and message is not None and before.message == message:
+            stream.unstreamed = before.unstreamed
+
+    def _break_off(self, parent: str | None, out: list[Effect]) -> None:
+        """What was being said will never be complete."""
+        stream = self._streams.get(parent)
+        if stream is None:
+            return
+        if any(speech.said and not speech.ended for speech in stream.unconfirmed):
+            out.append(SpeechEnded(parent=parent, broken=True))
+        stream.unconfirmed.clear()
+        stream.blocks.clear()
+
     def _begin(self, stream: _Stream, index: int, thought: bool) -> _Speech:
+        shown = next((s for s in stream.unstreamed if s.thought is thought), None)
         speech = stream.blocks[index] = _Speech(thought)
-        stream.unconfirmed.append(speech)
+        if shown is None:
+            stream.unconfirmed.append(speech)
+        else:
+            stream.unstreamed.remove(shown)
+            speech.ahead = shown.ahead
         return speech
 
     def _block_start(
@@ -141,19 +191,24 @@ class Translator:
             if text := _text_of(block):
                 self.pieces(parent, index, block.type != "text", text, out)
         elif block.type in CALLS and block.id:
-            name = block.name or ""
-            self._names[block.id] = name
-            out.append(
-                ToolCalled(
-                    id=block.id,
-                    opens=True,
-                    name=name,
-                    title=title_of(name, None),
-                    kind=kind_of(name),
-                    status="pending",
-                    parent=parent,
-                )
+            self.announced(block.id, block.name or "", parent, out)
+
+    def announced(self, call: str, name: str, parent: str | None, out: list[Effect]) -> None:
+        """A tool call, of whose input nothing is known yet."""
+        if call in self._names:
+            return  # its whole came first
+        self._names[call] = name
+        out.append(
+            ToolCalled(
+                id=call,
+                opens=True,
+                name=name,
+                title=title_of(name, None),
+                kind=kind_of(name),
+                status="pending",
+                parent=parent,
             )
+        )
 
     def _block_stop(self, index: int, parent: str | None, out: list[Effect]) -> None:
         stream = self._streams.get(parent)
@@ -174,10 +229,13 @@ class Translator:
     def assistant(self, m: wire.Assistant, out: list[Effect]) -> None:
         parent, message = m.parent_tool_use_id, m.message
         blocks = _blocks(message)
+        if isinstance(m.uuid, str) and self._is_known(m.uuid, message.id):
+            return
         if parent in self.hidden:
             self.hidden.update(b.id for b in blocks if b.type in CALLS and b.id)
             return
         if m.error is not None and message.model == SYNTHETIC:
+            self._break_off(parent, out)
             self._api_failed(m, blocks)
             return
         stream = self._streams.get(parent)
@@ -204,6 +262,10 @@ class Translator:
             speech = next((s for s in stream.unconfirmed if s.thought is thought), None)
             if speech is not None:
                 stream.unconfirmed.remove(speech)
+        elif message is not None and (stream is None or not stream.unconfirmed):
+            stream = self._streams[parent] = _Stream(message)
+        if speech is None and stream is not None and stream.message == message is not None:
+            stream.unstreamed.append(_Speech(thought, ahead=text))
         rest = text[speech.said :] if speech is not None else text
         if rest:
             out.append(Spoke(rest, thought, message, parent))
@@ -232,6 +294,21 @@ class Translator:
         )
         if parent is None and (plan := self._plan.called(id, name, block.input)) is not None:
             out.append(PlanSet(plan))
+
+    def _is_known(self, uuid: str, message: str | None) -> bool:
+        """Whether this whole message has come before."""
+        if uuid in self._wholes:
+            return True
+        self._wholes[uuid] = message
+        if len(self._wholes) > REMEMBERED:
+            self._wholes.popitem(last=False)
+        return False
+
+    def retracted(self, uuids: list[str], out: list[Effect]) -> None:
+        """Claude takes back what it said."""
+        messages = frozenset(filter(None, (self._wholes.get(uuid) for uuid in uuids)))
+        if messages:
+            out.append(Retracted(messages))
 
     def _api_failed(self, m: wire.Assistant, blocks: list[wire.Block]) -> None:
         """The CLI's own words about a failed request; the turn's result says them as an error."""

@@ -4,6 +4,8 @@ Claude reports a task by edges (`task_started`, `task_updated`, `task_notificati
 whose ends may be missing, and by the level (`background_tasks_changed`, the whole set). Both are
 believed: a task is over when one of them says so. Work in the foreground is announced by the same
 messages (any shell command of more than 3 s is) and is no background task, unless it becomes one.
+Up to 2.1.165 nothing says where a task runs: the work of a call that returns before it is over goes
+on in the background.
 """
 
 from __future__ import annotations
@@ -50,6 +52,8 @@ class Tasks:
 
     def __init__(self) -> None:
         self._tasks: dict[str, _Known] = {}
+        self.unplaced: dict[str, _Known] = {}
+        """By their tool calls, tasks of which nothing says where they run."""
 
     def _live(self) -> list[Task]:
         return [k.task for k in self._tasks.values() if k.background and k.task.status not in OVER]
@@ -68,6 +72,11 @@ class Tasks:
         """Whether this is the id of a task, such as an agent, that works in the background."""
         known = self._tasks.get(id) if isinstance(id, str) else None
         return known is not None and known.background
+
+    def call_of(self, id: str) -> str | None:
+        """The tool call that began a task."""
+        known = self._tasks.get(id)
+        return known.call if known is not None else None
 
     def heard(self, m: JsonObject, turn: str | None, hidden: set[str], out: list[Effect]) -> None:
         """A `system` message about tasks. The tool call of an agent that works in the background
@@ -105,10 +114,23 @@ class Tasks:
             kind=text(m.get("task_type")),
         )
         quiet = bool(m.get("ambient") or m.get("skip_transcript"))
-        background = m.get("is_backgrounded") is not False and not quiet
-        call = m.get("tool_use_id")
+        call = text(m.get("tool_use_id"))
+        unplaced = call is not None and "is_backgrounded" not in m
+        if known is not None:
+            unplaced = unplaced and not known.background
+        background = m.get("is_backgrounded") is not False and not quiet and not unplaced
         shown = known.shown if known is not None else None
-        self._tasks[id] = _Known(task, background, call if isinstance(call, str) else None, shown)
+        new = self._tasks[id] = _Known(task, background, call, shown)
+        if unplaced and not quiet:
+            assert call is not None
+            self.unplaced[call] = new
+
+    def returned(self, call: str, failed: bool, hidden: set[str], out: list[Effect]) -> None:
+        """A tool call has its result. If its task goes on, it does so in the background."""
+        known = self.unplaced.pop(call, None)
+        if known is not None and not failed and known.task.status not in OVER:
+            known.background = True
+            self._tell(known, hidden, out)
 
     def _patch(self, id: str, patch: JsonObject) -> None:
         known = self._tasks.get(id)
@@ -135,7 +157,7 @@ class Tasks:
         for id, m in live.items():
             known = self._tasks.get(id)
             if known is None or known.task.status in OVER:  # a resumed task keeps its id
-                self._started(id, m, turn)
+                self._started(id, {"is_backgrounded": True, **m}, turn)
             elif not m.get("ambient"):
                 known.background = True
             self._tell(self._tasks[id], hidden, out)

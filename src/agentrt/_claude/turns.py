@@ -14,12 +14,17 @@ A prompt carries a uuid of ours, and the `result` that lists it ends its turn. A
   prompt's, and its result is not taken for the prompt's.
 - A prompt may be taken into a running turn, or several be merged into one; then one result lists
   several uuids.
-- A CLI that lists no uuids: the first result that nothing else started is the prompt's.
+- A CLI that lists no uuids: the first result that nothing else started is the prompt's. One that
+  something else started may be its, too: silence behind it says so, or what follows says that it
+  was not.
+- The oldest CLIs (they tell neither states nor fates) hold every result back while a background
+  agent lives, and write only the last. There a turn ends when its last word is followed by the next
+  turn or by silence.
 - The end of background work makes Claude go on: it takes the news into the running turn, or begins
   one about it. Either is over at the next `idle` behind it; until then something is *owed*.
-- Three waits could last for ever: for `idle` after a result, for a result (whose line may have
-  been lost) after `idle`, and for a turn that is owed and never comes. `settling` is true in each,
-  and `settle` ends them; it is called by whoever keeps a clock.
+- Some waits could last for ever: for `idle` after a result, for a result that was lost or is held
+  back, and for a turn that is owed and never comes. `settling` is true in each, and `settle` ends
+  them; it is called by whoever keeps a clock.
 """
 
 from __future__ import annotations
@@ -35,6 +40,8 @@ LOST = Verdict(
     "failed", error=Error("no_result", "the agent went to rest without a result for the prompt")
 )
 NO_WORD = Verdict("completed")
+PRESUMED = {"completed": NO_WORD, "cancelled": CANCELLED}
+"""How a prompt ended that has no result, by its fate."""
 
 
 class _Turn(Struct):
@@ -46,6 +53,12 @@ class _Turn(Struct):
     """What `command_lifecycle` said last of the prompt: `queued`, `started`, …"""
     ran: bool = False
     """The state was `running` since the prompt."""
+    opened: bool = False
+    """It is the prompt itself that runs, not a turn that it was taken into."""
+    answered: bool = False
+    """Its last word was said, but its result may be held back."""
+    likely: Verdict | None = None
+    """Of a result that may be its own."""
     abandoned: bool = False
     verdict: Verdict | None = None
     usage: Usage | None = None
@@ -69,6 +82,8 @@ class Turns:
         uuid, for ever."""
         self._fates = False
         """This CLI tells the fate of each prompt."""
+        self._held = False
+        """A turn has ended whose result was held back; it may come yet."""
         self._owed = False
         """Background work has ended, and Claude has not rested since."""
         self._owed_until_idle = False
@@ -111,15 +126,36 @@ class Turns:
 
     # --- what Claude tells
 
-    def began(self, out: list[Effect], *, sure: bool = True) -> None:
-        """A turn shows itself: by `init`, or by what the main agent says. `sure` is False for an
-        `init` that could mean less."""
+    def initialized(self, out: list[Effect]) -> None:
+        """A turn's `init`. It could mean less where no turn is under way."""
+        for turn in (self.agent, self.user):
+            if turn is not None and turn.answered:
+                turn.verdict = NO_WORD
+                self._held = True
+        if self.user is not None and self.user.fate == "started":
+            self.user.opened = True
+        self._shown(out, sure=self.state == "running")
+
+    def began(self, out: list[Effect]) -> None:
+        """The main agent says something: a turn is under way."""
+        self._shown(out, sure=True)
+
+    def _shown(self, out: list[Effect], *, sure: bool) -> None:
         self._flush(out)
         if self.user is not None:
             self._runs(self.user)
-        elif self.agent is None and (sure or self.state == "running"):
+        elif self.agent is not None:
+            self._runs(self.agent)
+        elif sure:
             self.agent = _Turn()
             out.append(TurnBegan(explicit=True))
+
+    def answered(self, *, held: bool) -> None:
+        """The main agent has said its last word. `held`: a background agent lives, for whose end
+        the oldest CLIs hold the result back."""
+        turn = self.user or self.agent
+        if held and turn is not None and not self._tells_more:
+            turn.answered = True
 
     def state_changed(self, state: str, out: list[Effect]) -> None:
         self.state = state
@@ -168,12 +204,16 @@ class Turns:
     ) -> bool:
         """A result. `resting`: its turn is not to wait for `idle`. False: it is nobody's."""
         self._owed_until_idle = True
-        turn = self._meant(uuids, unsolicited)
-        if turn is not self.user and self.user is not None and self.user.fate != "started":
-            self.user.ran = False  # something else did: its rest says nothing about the prompt
+        held, self._held = self._held, False
+        turn = self._meant(uuids, unsolicited, held)
+        user = self.user
+        if turn is not user and user is not None and user.fate != "started":
+            if user.ran and turn is None and not uuids and not self._tells_more:
+                user.likely, user.usage = verdict, usage
+            user.ran = False  # something else did: its rest says nothing about the prompt
         if turn is None:
-            return False
-        if turn is self.user and self.agent is not None:  # the prompt was taken into its turn
+            return held
+        if turn is user and self.agent is not None:  # the prompt was taken into its turn
             self.agent.verdict = verdict
         turn.verdict, turn.usage = verdict, usage
         turn.folded = tuple(self.steered.pop(u) for u in uuids if u in self.steered)
@@ -181,13 +221,20 @@ class Turns:
             self._flush(out)
         return True
 
-    def _meant(self, uuids: list[str], unsolicited: bool) -> _Turn | None:
-        """The turn that a result ends."""
+    @property
+    def _tells_more(self) -> bool:
+        """This CLI tells states or fates: then the end of a turn need not be guessed."""
+        return self.state is not None or self._fates
+
+    def _meant(self, uuids: list[str], unsolicited: bool, held: bool) -> _Turn | None:
+        """The turn that a result ends. `held`: it may be one that was held back, of a turn that is
+        over."""
         user = self.user
         if user is not None and user.verdict is None:
             if user.uuid in uuids:
                 return user
             waits = user.fate == "queued" or (user.fate is None and self._fates)
+            waits = waits or (held and not user.ran)
             if not uuids and not unsolicited and not waits:
                 return user
         late = any(uuid in self.used and uuid not in self.steered for uuid in uuids)
@@ -200,20 +247,27 @@ class Turns:
     def settling(self) -> bool:
         """Whether a turn has its result but no `idle`, or `idle` but no result; or whether a turn
         that is owed has not begun."""
-        user, agent = self.user, self.agent
-        return (
-            (user is not None and (user.verdict is not None or user.rested))
-            or (agent is not None and agent.verdict is not None)
-            or (self._owed and self._quiet)
+        return (self._owed and self._quiet) or any(
+            turn is not None and self._presumed(turn) is not None
+            for turn in (self.user, self.agent)
         )
+
+    def _presumed(self, turn: _Turn) -> Verdict | None:
+        """How a turn has ended, if nothing more comes."""
+        known = turn.verdict or turn.likely or (NO_WORD if turn.answered else None)
+        over = turn.opened and self.state is None and turn.fate in PRESUMED
+        if known is None and (turn.rested or over):
+            return PRESUMED.get(turn.fate or "", LOST)
+        return known
 
     def settle(self, out: list[Effect]) -> None:
         """What `settling` waits for is not waited for any more."""
         if self._quiet:
             self._owed = False
-        user = self.user
-        if user is not None and user.verdict is None and user.rested:
-            user.verdict = {"completed": NO_WORD, "cancelled": CANCELLED}.get(user.fate or "", LOST)
+        for turn in (self.user, self.agent):
+            if turn is not None:
+                self._held = self._held or (turn.answered and turn.verdict is None)
+                turn.verdict = self._presumed(turn)
         self._flush(out)
 
     def closed(self, out: list[Effect]) -> None:
@@ -223,7 +277,9 @@ class Turns:
     @staticmethod
     def _runs(turn: _Turn) -> None:
         turn.ran = True
-        turn.rested = False
+        turn.rested = turn.answered = False
+        if turn.likely is not None:
+            turn.likely = turn.usage = None
 
     def _flush(self, out: list[Effect]) -> None:
         """End every turn that has its result, the agent's own one first."""

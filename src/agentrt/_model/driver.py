@@ -118,9 +118,17 @@ class Showed(Struct, kw_only=True):
 
 
 class SpeechEnded(Struct, kw_only=True):
-    """The running text or thought item is complete (Claude's blocks have an end on the wire)."""
+    """The running text or thought item is complete (Claude's blocks have an end on the wire), or
+    `broken` off: the agent will say it again."""
 
     parent: str | None = None
+    broken: bool = False
+
+
+class Retracted(Struct):
+    """The agent takes back what it said in these messages of the running turn."""
+
+    messages: frozenset[str]
 
 
 class ToolCalled(Struct, kw_only=True):
@@ -258,6 +266,7 @@ Effect: TypeAlias = (
     | Spoke
     | Showed
     | SpeechEnded
+    | Retracted
     | ToolCalled
     | PlanSet
     | UsageSet

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from msgspec import UNSET, Struct
 
 from .content import Block, JsonObject, TerminalRef
-from .driver import Asked, Said, Showed, SpeechEnded, Spoke, ToolCalled
+from .driver import Asked, Retracted, Said, Showed, SpeechEnded, Spoke, ToolCalled
 from .events import (
     TERMINAL,
     Item,
@@ -98,14 +98,15 @@ class Items:
         self._asked: set[str] = set()
         self._terminals: dict[str, str] = {}  # by id: the items that show them
         self._unplaced: dict[str, str] = {}  # output of terminals that nothing shows yet
-        self._answer: list[list[str]] = []  # the text items of the running turn
+        self._answer: list[tuple[str | None, list[str]]] = []
+        """The text items of the running turn, each with the agent's message that it is of."""
         self._cut: _Speech | None = None  # a text that a prompt came into the middle of
 
     def answer_text(self) -> str:
         """The running turn's answer, so far: its text items, without thoughts and sub-agents, and
         a blank line between two of them. One that a prompt came into the middle of is whole
-        here."""
-        texts = ("".join(map(self._log.state.text, parts)) for parts in self._answer)
+        here; one that the agent broke off or took back is not there."""
+        texts = ("".join(map(self._log.state.text, parts)) for _, parts in self._answer)
         return "\n\n".join(filter(None, texts))
 
     def close_all(self, tools: ItemStatus, speech: ItemStatus) -> None:
@@ -164,10 +165,11 @@ class Items:
         speech = self._speech[parent] = _Speech(item, thought, message, replay)
         if not thought and parent is None and not replay:
             cut, self._cut = self._cut, None
-            if cut is not None and message is not None and cut.message == message:
-                self._answer[-1].append(item)
+            last = self._answer[-1] if self._answer and cut is not None else (None, [])
+            if message is not None and last[0] == message:
+                last[1].append(item)
             else:
-                self._answer.append([item])
+                self._answer.append((message, [item]))
         return speech
 
     def _close_speech(self, parent: str | None, status: ItemStatus) -> None:
@@ -176,7 +178,14 @@ class Items:
             self._append(ItemClosed(speech.item, status))
 
     def speech_ended(self, effect: SpeechEnded) -> None:
-        self._close_speech(effect.parent, "completed")
+        speech = self._speech.get(effect.parent)
+        self._close_speech(effect.parent, "failed" if effect.broken else "completed")
+        if effect.broken and speech is not None:
+            self._answer = [part for part in self._answer if speech.item not in part[1]]
+
+    def retracted(self, effect: Retracted) -> None:
+        """What was said has been read and stays; it is no part of the answer."""
+        self._answer = [part for part in self._answer if part[0] not in effect.messages]
 
     def showed(self, effect: Showed) -> None:
         if not self._admit(effect.replay):

@@ -13,6 +13,7 @@ from .._agents import Agent, find_agents
 from .._config import Config
 from .._errors import AgentrtError, AgentStartError
 from .._model.content import JsonObject
+from .._model.events import Notice
 from .._runtime.permissions import deny_all
 from .._runtime.scopes import bare_errors
 from .console import quoted
@@ -95,7 +96,7 @@ async def _examine(agent: Agent, config: Config) -> Finding:
         setup = structs.replace(setup, cwd=folder)
         try:
             async with setup.open(deny_all, limits=setup.limits, replay=False) as session:
-                finding.ok = True
+                told = session.subscribe(after=0)
                 finding.seconds = round(time.monotonic() - began, 2)
                 finding.version = session.agent.version
                 finding.capabilities = session.capabilities
@@ -105,6 +106,11 @@ async def _examine(agent: Agent, config: Config) -> Finding:
                     finding.modes = [choice.id for choice in modes.modes]
                     finding.models = [choice.id for choice in modes.models]
                 await session.aclose()
+            warnings = [e async for e in told if isinstance(e, Notice) and e.level != "info"]
+            finding.notices = [notice.message for notice in warnings]
+            no_login = [n.message for n in warnings if n.code == "auth_required"]
+            finding.error = no_login[0] if no_login else None
+            finding.ok = not no_login
         except AgentrtError as error:
             finding.ok = False
             finding.seconds = finding.seconds or round(time.monotonic() - began, 2)
@@ -136,6 +142,7 @@ def _report(finding: Finding) -> list[str]:
             others = [one_line(each) for each in all_ if each != now]
             rest = f" (also: {', '.join(others)})" if others else ""
             lines.append(f"    {what:13} {one_line(now)}{rest}")
+    lines += [f"    warning       {one_line(notice, 1000)}" for notice in finding.notices]
     if finding.note:
         lines.append(f"    note          {finding.note}")
     return lines
