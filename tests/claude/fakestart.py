@@ -7,6 +7,9 @@ import sys
 import time
 
 from fakelegacy import legacy as legacy
+from fakelegacy import legacy_dies as legacy_dies
+from fakelegacy import legacy_late as legacy_late
+from fakelegacy import legacy_mute as legacy_mute
 from fakewire import Cli, Json
 
 REPLY: Json = {

@@ -33,6 +33,7 @@ QUICK = agentrt.Limits(
 async def session(scenario: str, **options: Any) -> AsyncIterator[agentrt.Session]:
     """A session with one scenario, and 20 s for all of it."""
     env = {"FAKECLI_LOG": str(options.pop("log"))} if "log" in options else {}
+    env |= options.pop("agent_env", {})
     agent = agentrt.claude([sys.executable, FAKE, scenario], env=env, **options.pop("claude", {}))
     with trio.fail_after(20):
         limits = options.pop("limits", QUICK)

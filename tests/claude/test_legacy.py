@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import itertools
 import json
+from typing import Any
 
 import pytest
 
 from agentrt._claude.command import build_command
 from agentrt._claude.legacy import LegacyDriver
-from agentrt._claude.options import ClaudeOptions
+from agentrt._claude.options import ClaudeOptions, HookMatcher, effective
 from agentrt._errors import LocalProtocolError
 from agentrt._model.content import Image
 from agentrt._model.driver import (
+    Answer,
     Asked,
     Driver,
     Opening,
     Returned,
     Settled,
+    Settles,
     Signal,
     SpeechEnded,
     Spoke,
@@ -196,3 +199,112 @@ def test_nothing_can_be_called(rig: Rig) -> None:
     assert error is not None
     assert error.code == "unsupported"
     assert rig.driver.goodbye() == []
+
+
+# --- what is over
+
+
+def test_silence_behind_the_signal_ends_the_turn(rig: Rig) -> None:
+    assert isinstance(rig.driver, Settles)
+    assert not rig.driver.settling
+    rig.do(rig.driver.cancel())
+    assert rig.driver.settling
+    assert only(rig.do(rig.driver.settle()), TurnFinished).outcome == "cancelled"
+    assert rig.driver.idle
+    assert not rig.driver.settling
+
+
+def test_one_signal_is_enough(rig: Rig) -> None:
+    rig.do(rig.driver.cancel())
+    assert rig.driver.cancel() == []
+
+
+def test_a_late_result_of_an_aborted_turn_is_not_the_next_ones(rig: Rig) -> None:
+    rig.do([*rig.driver.cancel(), *rig.driver.settle()])
+    rig.prompt("and?", "t2")
+    aborted = result(subtype="error_during_execution", is_error=True, terminal_reason=None)
+    assert only(rig.feed(aborted), Notice).code == "stale"
+    rig.feed(assistant(text("yes"), id="m2"), result(is_error=True, result="no money"))
+    assert [(e.turn, e.outcome) for e in rig.told(TurnFinished)] == [
+        ("t1", "cancelled"),
+        ("t2", "failed"),
+    ]
+
+
+def test_what_comes_late_of_an_aborted_message_is_not_shown(rig: Rig) -> None:
+    rig.feed(assistant(text("one")))
+    rig.do([*rig.driver.cancel(), *rig.driver.settle()])
+    rig.prompt("and?", "t2")
+    rig.feed(assistant(text("one two")), assistant(text("three"), id="m2"))
+    assert "".join(e.text for e in rig.told(Spoke)) == "onethree"
+
+
+def test_nothing_is_asked_for_a_turn_that_was_aborted_or_is_over(rig: Rig) -> None:
+    rig.do(rig.driver.cancel())
+    rig.feed(assistant(tool_use("c1", "Bash", command="ls")))
+    rig.feed(result(is_error=True), assistant(tool_use("c2", "Bash", command="ls"), id="m2"))
+    assert not rig.told(Asked)
+
+
+def test_a_call_is_over_when_the_next_message_begins(rig: Rig) -> None:
+    rig.feed(assistant(tool_use("c1", "Read", file_path="/a")))
+    assert only(rig.feed(assistant(text("I read it."), id="m2")), Withdrawn).key == "k1"
+    before = len(rig.written)
+    rig.answer("k1", "allow_once")
+    assert len(rig.written) == before
+
+
+def test_a_call_that_is_asked_about_stays_open_while_its_message_grows(rig: Rig) -> None:
+    call = tool_use("c1", "Bash", command="ls")
+    rig.feed(assistant(call), assistant(call, text("and")), assistant(call, text("and so")))
+    assert not rig.told(Withdrawn)
+
+
+# --- what it cannot do
+
+
+def test_another_input_than_the_models_is_denied_rather_than_forgotten(rig: Rig) -> None:
+    rig.feed(assistant(tool_use("c1", "Bash", command="rm -rf /")))
+    answer = Answer(option="allow_once", updated_input={"command": "ls"})
+    told = rig.do(rig.driver.answer("k1", answer))
+    assert only(told, Notice).code == "unsupported"
+    assert rig.written[-1] == {"type": "deny", "tool_use_id": "c1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "opening", "name"),
+    [
+        ({"json_schema": {"type": "object"}}, {}, "json_schema"),
+        ({"system_prompt": "be brief"}, {}, "system_prompt"),
+        ({"append_system_prompt": "be brief"}, {}, "append_system_prompt"),
+        ({"max_turns": 3}, {}, "max_turns"),
+        ({"model": "opus"}, {}, "model"),
+        ({}, {"model": "opus"}, "model"),
+        ({}, {"resume": "s1"}, "resume"),
+        ({}, {"roots": ("/x",)}, "roots"),
+        ({}, {"mcp_servers": ({"name": "x"},)}, "mcp_servers"),
+        ({"sdk_servers": ("agentrt",)}, {}, "tools"),
+        ({"hooks": {"Stop": (HookMatcher(callbacks=("h1",)),)}}, {}, "hooks"),
+        ({"ask": False}, {}, "ask"),
+        ({"disallowed_tools": ("Bash",)}, {}, "disallowed_tools"),
+    ],
+)
+def test_what_the_dialect_has_not_is_refused(options: Any, opening: Any, name: str) -> None:
+    with pytest.raises(LocalProtocolError, match=f"has no {name}$"):
+        effective(ClaudeOptions(legacy=True, **options), Opening(cwd="/", **opening))
+
+
+def test_what_the_dialect_has_is_taken() -> None:
+    options = ClaudeOptions(legacy=True, env={"A": "b"}, extra_args={"x": None})
+    assert effective(options, Opening(cwd="/", mode="plan")).permission_mode == "plan"
+
+
+def test_claude_code_itself_is_refused_by_its_init(rig: Rig) -> None:
+    told = rig.feed(system("init", session_id="s", claude_code_version="2.1.330"))
+    error = only(told, TurnFinished).error
+    assert error is not None
+    assert error.code == "wrong_dialect"
+    assert "2.1.330" in error.message
+    assert Signal("interrupt") in told
+    with pytest.raises(LocalProtocolError, match="leave out `legacy`"):
+        rig.prompt("again", "t2")

@@ -1,11 +1,13 @@
-"""The reverse-engineered protocol that some programs implement in Claude Code's place.
+"""The older dialect of stream-json: as it was once reverse-engineered, and as some programs
+implement it in Claude Code's place.
 
 It has no control requests. Standard input takes four messages: `user`, `approve`, `deny` and
 `tool_result`. Every tool call waits for one of the last three. `assistant` lines are snapshots of
-the whole message so far. A turn is aborted by SIGINT, and the process lives on.
+the whole message so far. A turn is aborted by SIGINT, and the process lives on; whether a `result`
+follows is not said, so silence behind the signal ends the turn, too.
 
-Claude Code itself ignores `approve`, `deny` and `tool_result`, and exits on SIGINT: this is not for
-it.
+Claude Code itself ignores `approve`, `deny` and `tool_result`, and exits on SIGINT. Where it is met
+here, by its `init`, the turn fails before anything is asked.
 """
 
 from __future__ import annotations
@@ -33,21 +35,26 @@ from .._model.driver import (
     Withdrawn,
     Write,
 )
-from .._model.events import Error, Notice
+from .._model.events import Error, Notice, Usage
 from .._wire.json import encode_line
 from .._wire.lines import Lines
 from . import messages as wire
 from . import notices
 from .driver import ClaudeDriver
 from .options import ClaudeOptions, effective
-from .outcome import judge, total_cost, turn_usage
+from .outcome import Verdict, judge, total_cost, turn_usage
 from .questions import ask_permission, permission_response
 from .settings import Settings
 from .speech import CALLS, Translator
 
+NOT_FOR_IT = (
+    "this is Claude Code {}, which does not speak the older dialect and would ignore every answer:"
+    " leave out `legacy`"
+)
+
 
 class LegacyDriver:
-    """The state machine of one such process. Implements `Driver`."""
+    """The state machine of one such process. Implements `Driver`, `Settles`."""
 
     def __init__(
         self,
@@ -66,6 +73,12 @@ class LegacyDriver:
         self._settings = Settings()
         self._turn: str | None = None
         self._abandoned = False
+        self._said = False
+        """Something came since the prompt."""
+        self._owed = False
+        """An aborted turn was ended by silence; its result may come yet."""
+        self._refused: str | None = None
+        """Why nothing can be done with this program."""
         self._cost: float | None = 0.0
         self._asked: dict[str, tuple[str, JsonObject]] = {}  # key: the call's id, the request
 
@@ -74,21 +87,23 @@ class LegacyDriver:
     def start(self, opening: Opening) -> list[Effect]:
         """There is no handshake: prompts may be sent at once."""
         self.options = effective(self.options, opening)
-        return [Started(session=self.options.session_id or "")]
+        return [Started(session="")]
 
     def prompt(self, turn: str, content: Sequence[Block]) -> list[Effect]:
         if self._turn is not None:
             raise LocalProtocolError("a prompt is already in flight")
+        if self._refused is not None:
+            raise LocalProtocolError(self._refused)
         texts = [block.text for block in content if isinstance(block, Text)]
         if len(texts) != len(content):
             raise LocalProtocolError("this protocol takes text only")
-        self._turn, self._abandoned = turn, False
+        self._turn, self._abandoned, self._said = turn, False, False
         message = {"role": "user", "content": "\n".join(texts)}
         return [Write(encode_line({"type": "user", "message": message}), urgent=False)]
 
     def cancel(self) -> list[Effect]:
-        if self._turn is None:
-            return []
+        if self._turn is None or self._speech.interrupted:
+            return []  # a second signal would end a program that has obeyed the first
         self._speech.interrupted = True
         self._asked.clear()  # the signal ends what waits; a later `deny` would hit the next turn
         return [Signal("interrupt")]
@@ -103,13 +118,24 @@ class LegacyDriver:
             return []
         response = permission_response(request, answer)
         line: JsonObject = {"type": "approve", "tool_use_id": call}
-        if response["behavior"] != "allow":
+        out: list[Effect] = []
+        allowed = response["behavior"] == "allow"
+        asks = request["tool_name"] == "AskUserQuestion"
+        if (
+            allowed
+            and not asks
+            and response.get("updatedInput", request["input"]) != request["input"]
+        ):
+            allowed = False
+            words = "another input cannot be given to a tool in the older dialect: it was denied"
+            out.append(Notice("warning", "unsupported", words))
+        if not allowed:
             self._speech.denied.add(call)
             line["type"] = "deny"
         elif request["tool_name"] == "AskUserQuestion":
             answers = response["updatedInput"]["answers"]
             line = {"type": "tool_result", "tool_use_id": call, "content": _in_words(answers)}
-        return [Write(encode_line(line))]
+        return [*out, Write(encode_line(line))]
 
     def reply(self, key: str, result: Any) -> list[Effect]:
         return []
@@ -129,6 +155,18 @@ class LegacyDriver:
     @property
     def idle(self) -> bool:
         return self._turn is None
+
+    @property
+    def settling(self) -> bool:
+        return self._turn is not None and self._speech.interrupted
+
+    def settle(self) -> list[Effect]:
+        out: list[Effect] = []
+        if self.settling:
+            self._snapshots.drop(out)
+            self._owed = True
+            self._end(Verdict("cancelled"), None, out)
+        return out
 
     # --- bytes
 
@@ -151,7 +189,7 @@ class LegacyDriver:
                 case wire.Result():
                     self._result(m, out)
                 case wire.System(subtype="init", fields=fields):
-                    self._settings.turn_init(fields, out)
+                    self._init(fields, out)
                 case wire.System(subtype="result", fields=fields):
                     self._result(_double_encoded(fields), out)
                 case wire.System(fields=fields):
@@ -162,14 +200,31 @@ class LegacyDriver:
         self._lines.oversized.clear()
         return out
 
+    def _init(self, fields: JsonObject, out: list[Effect]) -> None:
+        self._settings.turn_init(fields, out)
+        session, version = fields.get("session_id"), fields.get("claude_code_version")
+        if isinstance(session, str):
+            out.append(Started(session=session))
+        if version is not None:
+            self._refused = NOT_FOR_IT.format(version)
+            error = Error("wrong_dialect", self._refused)
+            out += [Signal("interrupt"), Notice("error", error.code, error.message)]
+            if self._turn is not None:
+                self._end(Verdict("failed", error=error), None, out)
+
     def _assistant(self, m: wire.Assistant, out: list[Effect]) -> None:
+        self._said = True
+        if self._snapshots.begins(m):
+            self._withdraw(out)  # every call of the message before is over
         for block in self._snapshots.new(m, out):
             if block.type in CALLS and block.id:
                 self._ask(block, block.id, out)
 
     def _ask(self, block: wire.Block, call: str, out: list[Effect]) -> None:
-        """A tool call waits to be approved, unless nothing does."""
+        """A tool call waits to be approved, unless nothing does or its turn is over."""
         if self.options.permission_mode == "bypassPermissions":
+            return
+        if self._turn is None or self._speech.interrupted:
             return
         request = {"tool_name": block.name or "", "input": block.input, "tool_use_id": call}
         key = self._new_key()
@@ -186,29 +241,37 @@ class LegacyDriver:
                 out.append(Withdrawn(key))
 
     def _result(self, m: wire.Result, out: list[Effect]) -> None:
+        late, self._owed = self._owed and not self._said and bool(m.is_error), False
+        if late or self._turn is None:
+            self.dropped["stale"] += 1
+            out.append(Notice("info", "stale", "a result came that ends no turn"))
+            return
         self._snapshots.end(out)
         usage = turn_usage(m, self._cost)
         self._cost = total_cost(m)
-        verdict = judge(m, interrupted=self._speech.interrupted)
-        turn, self._turn = self._turn, None
-        self._speech.turn_ended()
+        self._end(judge(m, interrupted=self._speech.interrupted), usage, out)
+
+    def _withdraw(self, out: list[Effect]) -> None:
         out += [Withdrawn(key) for key in self._asked]
         self._asked.clear()
-        if turn is None:
-            self.dropped["stale"] += 1
-            out.append(Notice("info", "stale", "a result came that ends no turn"))
-        elif self._abandoned:
+
+    def _end(self, verdict: Verdict, usage: Usage | None, out: list[Effect]) -> None:
+        turn, self._turn = self._turn, None
+        assert turn is not None
+        self._speech.turn_ended()
+        self._withdraw(out)
+        if self._abandoned:
             out.append(Settled(turn))
-        else:
-            out.append(
-                TurnFinished(
-                    turn=turn,
-                    outcome=verdict.outcome,
-                    stop_reason=verdict.stop_reason,
-                    usage=usage,
-                    error=verdict.error,
-                )
+            return
+        out.append(
+            TurnFinished(
+                turn=turn,
+                outcome=verdict.outcome,
+                stop_reason=verdict.stop_reason,
+                usage=usage,
+                error=verdict.error,
             )
+        )
 
 
 def driver_for(
@@ -241,12 +304,23 @@ class _Snapshots:
         self._message: str | None = None
         self._parent: str | None = None
         self._index = -1  # of the block that is being said
+        self._dropped: str | None = None
+
+    def begins(self, m: wire.Assistant) -> bool:
+        """Whether this is a message of its own, not another snapshot of the one before."""
+        return bool(self._seen) and not self._continues(m, _seen_of(_blocks(m)))
+
+    def drop(self, out: list[Effect]) -> None:
+        """The message that is being said was aborted; what comes of it later is not shown."""
+        self._dropped = self._message
+        self.end(out)
 
     def new(self, m: wire.Assistant, out: list[Effect]) -> list[wire.Block]:
         """Tells what a snapshot adds, and returns the blocks that it adds."""
-        content = m.message.content
-        blocks = [wire.Block(type="text", text=content)] if isinstance(content, str) else content
-        now = [_Seen(b.type, b.thinking or b.text or "", b.id) for b in blocks]
+        if m.message.id is not None and m.message.id == self._dropped:
+            return []
+        blocks = _blocks(m)
+        now = _seen_of(blocks)
         if not self._continues(m, now):
             self.end(out)
             self._message, self._parent = m.message.id, m.parent_tool_use_id
@@ -293,6 +367,15 @@ class _Snapshots:
         """The message is complete."""
         self._stop(out)
         self._seen = []
+
+
+def _blocks(m: wire.Assistant) -> list[wire.Block]:
+    content = m.message.content
+    return [wire.Block(type="text", text=content)] if isinstance(content, str) else content
+
+
+def _seen_of(blocks: list[wire.Block]) -> list[_Seen]:
+    return [_Seen(b.type, b.thinking or b.text or "", b.id) for b in blocks]
 
 
 def _double_encoded(fields: JsonObject) -> wire.Result:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .._errors import LocalProtocolError
 from .._model.content import JsonObject
 from .._model.driver import Opening
 
@@ -171,13 +172,15 @@ class ClaudeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     extra_args: dict[str, str | None] = {}
     """Further flags, by name without dashes; None: a flag without a value."""
     legacy: bool = False
-    """Speaks the reverse-engineered protocol of older tools instead (see `LegacyDriver`)."""
+    """Speaks the older dialect, for a program that implements it in Claude Code's place (see the
+    guide). It has next to no options; every other one is refused."""
 
 
 def effective(options: ClaudeOptions, opening: Opening) -> ClaudeOptions:
     """The options of one session: the agent's, overridden by what the session was opened with.
 
-    `opening.options` overrides by field name; ValueError names what is not one.
+    `opening.options` overrides by field name; ValueError names what is not one, and
+    `LocalProtocolError` what the older dialect has not.
     """
     try:
         wanted = msgspec.convert(opening.options, ClaudeOptions)
@@ -188,7 +191,29 @@ def effective(options: ClaudeOptions, opening: Opening) -> ClaudeOptions:
         changes["model"] = opening.model
     if opening.mode is not None:
         changes["permission_mode"] = opening.mode
-    return replace(options, **changes)
+    chosen = replace(options, **changes)
+    if chosen.legacy:
+        _refuse_what_is_newer(chosen, opening)
+    return chosen
+
+
+OLD: Final = frozenset({"legacy", "permission_mode", "session_id", "replay", "env", "extra_args"})
+"""The options that the older dialect has."""
+
+
+def _refuse_what_is_newer(options: ClaudeOptions, opening: Opening) -> None:
+    """Raises `LocalProtocolError` for what a program of the older dialect cannot be told: left out,
+    it would be missed later, or never."""
+    default = ClaudeOptions()
+    wanted = [
+        {"sdk_servers": "tools"}.get(name, name)
+        for name in ClaudeOptions.__struct_fields__
+        if name not in OLD and getattr(options, name) != getattr(default, name)
+    ]
+    given = {"resume": opening.resume, "roots": opening.roots, "mcp_servers": opening.mcp_servers}
+    wanted += [name for name, value in given.items() if value]
+    if wanted:
+        raise LocalProtocolError(f"Claude Code's older dialect has no {', '.join(wanted)}")
 
 
 def with_session_id(

@@ -178,9 +178,11 @@ class Link:
             await self._writer.wait_read()
 
     def interrupt(self) -> None:
-        """Send SIGINT to the agent, for the protocol whose cancel that is."""
+        """Send SIGINT to the agent, for the protocol whose cancel that is. Its silence counts from
+        here: that, too, may be an answer."""
         if self._transport is not None and not self.gone:
             self._transport.interrupt()
+            self.last_activity = trio.current_time()
 
     async def close(self) -> None:
         """End the process by the ladder: goodbye, end of input, signals. Bounded and shielded."""

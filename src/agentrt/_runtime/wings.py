@@ -245,8 +245,15 @@ def _claude(agent: Agent, opening: Opening, offer: Offer) -> Wing:
             options, new_key=new_key, new_uuid=offer.new_uuid, line_limit=offer.limits.line
         )
 
+    taken: set[str | None] = {None}
+
     def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
-        command = build_command(agent.command, opening, effective(options, opening))
+        given = effective(options, opening)
+        if given.legacy:  # such a program does not take the id of an earlier process
+            if given.session_id in taken:
+                given = structs.replace(given, session_id=offer.new_uuid())
+            taken.add(given.session_id)
+        command = build_command(agent.command, opening, given)
         return open_process(
             command.argv,
             cwd=opening.cwd,
