@@ -155,9 +155,13 @@ def ask(page: Page, text: str) -> None:
 
 
 def answer(page: Page, name: str) -> None:
-    """Choose an option of the question that is shown, once it takes answers."""
-    button = page.get_by_role("alertdialog").get_by_role("button", name=name, exact=True)
+    """Choose an option of the question that is shown, once it takes answers and has been read."""
+    sheet = page.get_by_role("alertdialog")
+    button = sheet.get_by_role("button", name=name, exact=True)
     page.locator("[role=alertdialog] .options button:not([aria-disabled=true])").first.wait_for()
+    unread = sheet.get_by_role("button", name="To the end")
+    if unread.is_visible():
+        unread.click()
     button.click()
 
 

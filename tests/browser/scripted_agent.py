@@ -94,13 +94,20 @@ def do(word: str, rest: str) -> None:
             call = tool(rest, kind="edit")
             update("tool_call_update", toolCallId=call, status="completed", **TEXTS[rest])
         case "ask":
-            told = {"toolCallId": f"call-{next(calls)}", "title": TEXTS.get(rest, rest)}
-            told |= {"kind": "execute", "rawInput": {"command": TEXTS.get(rest, rest)}}
+            about = TEXTS.get(rest, rest)
+            told = {"toolCallId": f"call-{next(calls)}", "title": rest}
+            if isinstance(about, str):
+                told |= {"kind": "execute", "rawInput": {"command": about}}
+            else:
+                told |= about
             update("tool_call", **told)
             options = [
                 {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
                 {"optionId": "no", "name": "Reject", "kind": "reject_once"},
             ]
+            if "later" in told:  # what it is about is said to be something else
+                later = {"toolCallId": told["toolCallId"], "rawInput": told.pop("later")}
+                threading.Timer(2, update, ["tool_call_update"], later).start()
             given = request("session/request_permission", toolCall=told, options=options)
             chosen = given.get("result", {}).get("outcome", {}).get("optionId")
             status = "completed" if chosen == "yes" else "failed"

@@ -110,6 +110,15 @@ function fade() {
   setTimeout(() => setUi({ faded: newest }), NOTED);
 }
 
+/** A keyboard on the screen covers the page, and in some browsers the page is not told otherwise. */
+function fit() {
+  const { height = 0, offsetTop = 0, scale = 1 } = visualViewport ?? {};
+  const covered = scale === 1 && innerHeight - height > 1;
+  const { style } = document.documentElement;
+  style.setProperty("--height", covered ? `${height}px` : "100dvh");
+  style.setProperty("--top", covered ? `${offsetTop}px` : "0px");
+}
+
 export function start() {
   [draw, notify, fade].forEach(listen);
   addEventListener("keydown", onKey);
@@ -118,6 +127,8 @@ export function start() {
   });
   setUi({ drafts: new Map(JSON.parse(sessionStorage.getItem("drafts") ?? "[]")) });
   addEventListener("pagehide", () => sessionStorage.setItem("drafts", JSON.stringify([...ui().drafts])));
+  for (const change of ["resize", "scroll"]) visualViewport?.addEventListener(change, fit);
+  fit();
   setInterval(tick, 1000);
   connection.start();
   draw();

@@ -3,10 +3,11 @@
 import { diffLines } from "./vendor/libraries.js";
 import { within } from "./format.js";
 import { html, memo } from "./html.js";
-import { oneLine, running } from "./safe.js";
+import { oneLine, running, whole } from "./safe.js";
 
-/** Lines that are shown at first, and what may be compared at all. */
+/** Lines that are shown; of a question, the first and the last so many. And what may be compared at all. */
 const SHOWN = 400;
+const ENDS = 5_000;
 const LARGEST = 2_000_000;
 
 /** The lines that are shown about one that differs. */
@@ -54,19 +55,22 @@ export function summary(parts) {
 const SPOKEN = { "+": "added", "-": "removed", " ": "" };
 
 export const Diff = memo(
-  /** @param {{ diff: Extract<w.ToolContent, { type: "diff" }>, cwd: string }} props */
-  ({ diff, cwd }) => {
+  /** @param {{ diff: Extract<w.ToolContent, { type: "diff" }>, cwd: string, all?: boolean }} props `all`: of a question */
+  ({ diff, cwd, all = false }) => {
     const parts = hunks(diff.oldText ?? "", diff.newText);
     const kind = diff.oldText == null ? "new file" : summary(parts);
-    let left = SHOWN;
+    const count = (parts ?? []).reduce((sum, lines) => sum + lines.length, 0);
+    const first = all ? ENDS : SHOWN;
+    const last = all ? count - ENDS : count;
+    let number = 0;
     return html`<figure class="diff">
       <figcaption><span class="path">${oneLine(within(diff.path, cwd))}</span><span>${kind}</span></figcaption>
       ${parts === null
-        ? html`<p class="hint">These versions are too different, or too large, to be compared here.</p>`
+        ? html`<p class="hint">These versions are too different, or too large, to be compared here.</p>
+            ${all && html`<pre class="command" role="group" aria-label="the new version">${whole(diff.newText)}</pre>`}`
         : html`<div class="scroll" tabindex="0" role="group" aria-label="changes"><table><tbody>
             ${parts.map((lines, at) => {
-              const shown = lines.slice(0, Math.max(0, left));
-              left -= shown.length;
+              const shown = lines.filter(() => number++ < first || number > last);
               return [
                 at > 0 && html`<tr class="gap"><td colspan="3">⋯</td></tr>`,
                 shown.map(
@@ -78,7 +82,7 @@ export const Diff = memo(
               ];
             })}
           </tbody></table></div>`}
-      ${left <= 0 && html`<p class="hint">Only the first ${SHOWN} lines are shown.</p>`}
+      ${last > first && html`<p class="hint">${last - first} lines ${all ? "in the middle " : "below "}are not shown.</p>`}
       ${parts?.length === 0 && html`<p class="hint">Nothing is different.</p>`}
     </figure>`;
   },

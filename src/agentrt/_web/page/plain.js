@@ -2,7 +2,7 @@
 
 import { Connection } from "./connection.js";
 import { EMPTY, take } from "./model.js";
-import { plain, running } from "./safe.js";
+import { asJson, plain, running, whole } from "./safe.js";
 
 let model = EMPTY;
 let session = "";
@@ -61,11 +61,13 @@ function line({ type, text, content, tool, status = "running" }) {
   return element("div", { className: `plain ${type}` }, running(all));
 }
 
-/** @param {w.Permission} ask */
-function question({ request, title, options = [] }) {
+/** All that it is about stands above the buttons. @param {w.Permission} ask @param {w.Item | undefined} item */
+function question({ request, title, detail, options = [] }, item) {
+  const { input, content = [] } = item?.tool ?? {};
+  const about = [title, ...[input, ...content, detail].map((part) => part && asJson(part))].filter(Boolean);
   const answer = (/** @type {object} */ fields) => () => connection.send("permission", { session, request, ...fields });
   const buttons = options.map(({ id, name }) => button(name, answer({ option: id })));
-  return element("div", { className: "sheet" }, plain(title), ...buttons, button("Dismiss", answer({ cancel: true })));
+  return element("div", { className: "sheet" }, element("div", { className: "plain" }, whole(about.join("\n"))), ...buttons, button("Dismiss", answer({ cancel: true })));
 }
 
 const sessions = element("select", { ariaLabel: "session", onchange: () => choose(sessions.value) });
@@ -79,7 +81,8 @@ function draw() {
   const view = model.seats.get(session)?.view;
   status.textContent = plain(told || view?.state.phase || "");
   items.replaceChildren(...[...(view?.items.values() ?? [])].slice(-200).map(line));
-  asks.replaceChildren(...[...(view?.permissions.values() ?? [])].map(question));
+  const open = connection.link.status === "open" ? [...(view?.permissions.values() ?? [])] : [];
+  asks.replaceChildren(...open.map((ask) => question(ask, view?.items.get(ask.item ?? ""))));
   sessions.replaceChildren(...model.sessions.map((each) => new Option(plain(each.title || each.agent), each.session, false, each.session === session)));
   const available = model.agents.filter((agent) => agent.available);
   if (agents.length !== available.length) agents.replaceChildren(...available.map(({ name }) => new Option(name)));

@@ -2,19 +2,28 @@
 
 import { Component } from "./vendor/libraries.js";
 import { answer } from "./actions.js";
-import { code } from "./code.js";
-import { Diff } from "./diff.js";
 import { FormFields, isComplete } from "./form.js";
 import { duration } from "./format.js";
 import { html, icon } from "./html.js";
-import { anchor } from "./markdown.js";
-import { Output } from "./output.js";
-import { asJson, oneLine, plain } from "./safe.js";
+import { InView } from "./inview.js";
+import { oneLine } from "./safe.js";
 import { field, here, setUi, ui } from "./store.js";
+import { Subject, TITLE } from "./subject.js";
 
 /** Milliseconds for which a question that has just come up takes no answer: whoever was about to
  *  press a key or a button meant something else. */
 const GUARD = 500;
+
+/** How far a key scrolls. @type {Record<string, (page: HTMLElement) => number>} */
+const KEYS = {
+  ArrowDown: () => 40,
+  ArrowUp: () => -40,
+  PageDown: ({ clientHeight }) => clientHeight - 48,
+  PageUp: ({ clientHeight }) => 48 - clientHeight,
+  " ": ({ clientHeight }) => clientHeight - 48,
+  End: ({ scrollHeight }) => scrollHeight,
+  Home: ({ scrollHeight }) => -scrollHeight,
+};
 
 /** @param {{ seat: Seat, cwd: string, offline: boolean }} props */
 export function Sheet({ seat, cwd, offline }) {
@@ -29,18 +38,49 @@ export function Sheet({ seat, cwd, offline }) {
 class Question extends Component {
   /** @type {HTMLElement | null} */
   box = null;
+  /** @type {HTMLElement | null} What scrolls. */
+  subject = null;
+  /** What it is about, as text. */
+  about = "";
+  /** Whether the focus is in it, as far as is known. @type {boolean | undefined} */
+  within = false;
+  /** When all of it had been in view. */
+  since = 0;
+  inView = new InView((all) => {
+    if (all) this.since = performance.now();
+    setUi({});
+    setTimeout(() => setUi({}), GUARD + 20);
+  });
+
+  sizes = new ResizeObserver(([{ contentRect }]) => this.subject?.style.setProperty("--content", `${contentRect.height}px`));
 
   componentDidMount() {
     addEventListener("visibilitychange", this.seen, true);
     this.seen();
+    this.read();
+    if (this.subject?.firstElementChild) this.sizes.observe(this.subject.firstElementChild);
   }
 
   /** @param {any} before */
   componentDidUpdate(before) {
     if (before.offline && !this.props.offline) this.seen();
+    if (before.item !== this.props.item) this.read();
+    else this.inView.look();
+    if (this.within && document.activeElement === document.body) this.box?.focus({ preventScroll: true });
+    this.within = this.box?.contains(document.activeElement);
+  }
+
+  /** All of it is to be seen, also when the agent has made something else of it. */
+  read() {
+    const { item, ask } = this.props;
+    const about = JSON.stringify([ask.detail, item?.tool?.input, item?.tool?.content]);
+    if (about !== this.about && this.subject?.firstElementChild) this.inView.watch(this.subject.firstElementChild);
+    this.about = about;
   }
 
   componentWillUnmount() {
+    this.inView.end();
+    this.sizes.disconnect();
     removeEventListener("visibilitychange", this.seen, true);
     const at = document.activeElement;
     if (at && (at === this.box || this.box?.contains(at))) field()?.focus({ preventScroll: true });
@@ -66,10 +106,33 @@ class Question extends Component {
     return guarded || this.props.offline || answering === request;
   }
 
+  /** Whether nothing is allowed now: not all that it is about has been in view, or only just. */
+  unread() {
+    return !this.inView.all || performance.now() - this.since < GUARD;
+  }
+
   /** @param {Decision} decision */
   give = (decision) => {
-    if (!this.blocked()) answer(this.props.ask.request, decision);
+    if (this.blocked()) return;
+    if (!this.declines(decision) && this.unread()) this.more();
+    else answer(this.props.ask.request, decision);
   };
+
+  /** @param {Decision} decision */
+  declines(decision) {
+    if ("cancel" in decision) return true;
+    const option = this.options().find(({ id }) => "option" in decision && id === decision.option);
+    return Boolean(option?.kind.startsWith("reject"));
+  }
+
+  /** Show the next page of it. */
+  more = () => this.scroll((page) => page.clientHeight - 48);
+
+  /** @param {(page: HTMLElement) => number} by */
+  scroll(by) {
+    const page = [this.subject, this.box].find((each) => each && each.scrollHeight > each.clientHeight + 1);
+    page?.scrollBy({ top: by(page) });
+  }
 
   /** @type {() => w.Option[]} */
   options() {
@@ -83,6 +146,9 @@ class Question extends Component {
     if (event.key === "Escape") {
       event.stopPropagation();
       field()?.focus();
+    } else if (event.target === this.box && event.key in KEYS) {
+      event.preventDefault();
+      this.scroll(KEYS[event.key]);
     } else if (event.key === "Tab" && this.box) {
       keepInside(event, this.box);
     } else if (/^[1-9]$/.test(event.key) && !/^(INPUT|TEXTAREA|SELECT)$/.test(tagName)) {
@@ -95,25 +161,34 @@ class Question extends Component {
   /** @param {any} props */
   render({ ask, item, count, cwd, offline }) {
     const blocked = this.blocked();
+    const unread = this.unread();
+    const why = this.inView.left.size ? "ask-unread" : null;
     return html`<section ref=${(/** @type {any} */ box) => (this.box = box)} class="sheet" hidden=${offline} role="alertdialog" aria-labelledby="ask-title"
         aria-describedby="ask-detail" tabindex="-1" onKeyDown=${this.pressed}>
-      <header>
-        <h2 id="ask-title" dir="auto">${oneLine(ask.title, 600) || "The agent asks"}</h2>
-        ${count > 1 && html`<span class="count">1 of ${count}</span>`}
-        ${ask.expires && html`<span class="count">${duration(ask.expires - ui().now)} left</span>`}
-        ${ask.background && html`<span class="count">from background work</span>`}
-      </header>
-      <div id="ask-detail" class="detail">
-        ${ask.url && html`<p>The agent asks you to visit this page: ${anchor(ask.url, [plain(ask.url)])}</p>`}
-        ${item && Subject(item, cwd)}
-        ${Detail(ask.detail, item, cwd)}
-      </div>
-      ${ask.form && html`<${FormFields} form=${ask.form} give=${this.give} />`}
+      <div ref=${(/** @type {any} */ subject) => (this.subject = subject)} class="subject" tabindex="0" role="group" aria-label="what it is about"><div>
+        <i class="mark-of" aria-hidden="true"></i>
+        <header>
+          <h2 id="ask-title" dir="auto">${oneLine(ask.title, TITLE) || "The agent asks"}</h2>
+          ${count > 1 && html`<span class="count">1 of ${count}</span>`}
+          ${ask.expires && html`<span class="count">${duration(ask.expires - ui().now)} left</span>`}
+          ${ask.background && html`<span class="count">from background work</span>`}
+        </header>
+        <div id="ask-detail" class="detail">${Subject(ask, item, cwd)}</div>
+        ${ask.form && html`<${FormFields} form=${ask.form} give=${this.give} />`}
+        <i class="mark-of end" aria-hidden="true"></i>
+      </div></div>
+      ${why && html`<p class="unread">
+        <span id=${why}>Allow is possible when you have seen all of it.</span>
+        <button onClick=${this.more}>${icon("down")}Show more</button>
+        <button onClick=${() => this.scroll(KEYS.End)}>To the end</button>
+      </p>`}
       <div class="options">
-        ${ask.form && html`<button form="elicitation" class="allow_once" aria-disabled=${blocked || !isComplete(ask)}>Send</button>`}
-        ${ask.url && html`<button class="allow_once" aria-disabled=${blocked} onClick=${() => this.give({ option: "accept" })}>Done</button>`}
+        ${ask.form && html`<button form="elicitation" class="allow_once" aria-describedby=${why} aria-disabled=${blocked || unread || !isComplete(ask)}>Send</button>`}
+        ${ask.url && html`<button class="allow_once" aria-describedby=${why} aria-disabled=${blocked || unread} onClick=${() => this.give({ option: "accept" })}>Done</button>`}
         ${this.options().map(
-          (option, index) => html`<button key=${option.id} class=${option.kind} aria-disabled=${blocked}
+          (option, index) => html`<button key=${option.id} class=${option.kind}
+              aria-describedby=${option.kind.startsWith("reject") ? null : why}
+              aria-disabled=${blocked || (unread && !option.kind.startsWith("reject"))}
               onClick=${() => this.give({ option: option.id })}>
             <kbd aria-hidden="true">${index + 1}</kbd>${oneLine(option.name, 80)}
           </button>`,
@@ -125,55 +200,6 @@ class Question extends Component {
       ${ui().answering === here(ask.request) && html`<p class="hint" role="status">Your answer is on its way…</p>`}
     </section>`;
   }
-}
-
-/** @type {(item: w.Item, cwd: string) => Shown} what the question is about */
-function Subject(item, cwd) {
-  const { input, content = [] } = item.tool ?? {};
-  const diffs = content.filter((part) => part.type === "diff");
-  const command = commandOf(input);
-  return html`
-    ${command && html`<pre class="command" tabindex="0" role="group" aria-label="command"><code>${plain(command)}</code></pre>`}
-    ${diffs.map((part) => html`<${Diff} diff=${part} cwd=${cwd} />`)}
-    ${!command && !diffs.length && input != null && code({ text: plain(asJson(input) ?? ""), language: "json" })}
-  `;
-}
-
-/** @type {(input: unknown) => string | null} the exact command, if that is what is asked for */
-function commandOf(input) {
-  if (typeof input !== "object" || input === null || !("command" in input)) return null;
-  const { command } = input;
-  if (typeof command === "string") return command;
-  return Array.isArray(command) ? command.map(String).join(" ") : null;
-}
-
-/** @type {(detail: unknown, item: w.Item | undefined, cwd: string) => Shown} */
-function Detail(detail, item, cwd) {
-  if (detail == null) return null;
-  if (typeof detail === "string") return html`<p class="verbatim">${plain(detail)}</p>`;
-  if (!Array.isArray(detail)) return Reasons(/** @type {Record<string, unknown>} */ (detail));
-  const known = JSON.stringify(item?.tool?.content ?? []);
-  return detail.map((part, index) => {
-    if (known.includes(JSON.stringify(part))) return null; // it stands above already
-    if (part?.type === "diff") return html`<${Diff} key=${index} diff=${part} cwd=${cwd} />`;
-    if (part?.type === "content" && part.content) return Output(item?.tool, part.content, cwd, index);
-    return null;
-  });
-}
-
-/** @type {(detail: Record<string, unknown>) => Shown} sentences, and folded, the rest */
-function Reasons(detail) {
-  const entries = Object.entries(detail);
-  const said = entries.filter(([, value]) => typeof value === "string" && value.includes(" "));
-  const rest = entries.filter((entry) => !said.includes(entry));
-  return html`
-    ${said.map(([name, value]) => html`<p class="verbatim" key=${name}>${plain(String(value))}</p>`)}
-    ${rest.length > 0 &&
-    html`<details class="fold">
-      <summary>What else was told</summary>
-      ${code({ text: plain(asJson(Object.fromEntries(rest)) ?? ""), language: "json" })}
-    </details>`}
-  `;
 }
 
 /**

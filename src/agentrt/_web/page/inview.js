@@ -1,0 +1,48 @@
+// Whether both ends of something have been in view: nobody allows what they could not see.
+
+/** Watches the marks of an element, at its first lines and its last, until each has been in view. */
+export class InView {
+  /** @param {(all: boolean) => void} changed is called when more has been in view, or something is left */
+  constructor(changed) {
+    this.changed = changed;
+    this.all = false;
+    /** @type {Set<Element>} Those that are known to be out of view. */
+    this.left = new Set();
+    this.told = 0;
+    /** @type {Set<Element>} */
+    this.unseen = new Set();
+    this.observer = new IntersectionObserver((entries) => this.noticed(entries), { threshold: [0.9, 1] });
+  }
+
+  /** @param {Element} box has the marks in it; all is to be seen (again) */
+  watch(box) {
+    this.all = false;
+    this.left = new Set();
+    this.unseen = new Set(box.querySelectorAll(":scope > .mark-of"));
+    this.look();
+  }
+
+  /** Look once more: what covered the marks may be gone. */
+  look() {
+    this.observer.disconnect();
+    for (const mark of this.unseen) this.observer.observe(mark);
+  }
+
+  end() {
+    this.observer.disconnect();
+  }
+
+  /** @param {IntersectionObserverEntry[]} entries */
+  noticed(entries) {
+    if (document.hidden || document.querySelector("dialog[open], .sidebar.shown")) return;
+    for (const { target, intersectionRatio } of entries) {
+      if (intersectionRatio < 0.9) this.left.add(target);
+      else this.unseen.delete(target), this.left.delete(target), this.observer.unobserve(target);
+    }
+    const { all } = this;
+    const known = this.left.size;
+    this.all = !this.unseen.size;
+    if (this.all !== all || known !== this.told) this.changed(this.all);
+    this.told = known;
+  }
+}
