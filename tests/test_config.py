@@ -59,7 +59,7 @@ def test_the_users_file_is_read(place: Place) -> None:
         idle = "none"
         [permissions]
         mode = "deny"
-        allow = ["read"]
+        allow = ["Read"]
         [serve]
         port = 8080
         allow_host = ["example.com"]
@@ -71,7 +71,7 @@ def test_the_users_file_is_read(place: Place) -> None:
     assert agent.env == {"KEY": "value"}
     assert (agent.quirks.cancel_grace, agent.quirks.mode) == (30, "ask")
     assert config.limits == {"hard": 60, "idle": None}
-    assert (config.permissions.mode, config.permissions.allow) == ("deny", ("read",))
+    assert (config.permissions.mode, config.permissions.allow) == ("deny", ("Read",))
     assert (config.serve.port, config.serve.allow_host) == (8080, ("example.com",))
     assert config.files == (str(place.user_file),)
 
@@ -127,12 +127,12 @@ def test_limits_change_only_what_was_set(place: Place) -> None:
 
 def test_rules_of_all_places_add_up(place: Place) -> None:
     config = place.load(
-        place.trusting('[permissions]\nallow = ["a"]\ndeny = ["b"]'),
-        '[permissions]\nallow = ["c"]\ndeny = ["d"]',
-        {"permissions": {"deny": ["e"]}},
+        place.trusting('[permissions]\nallow = ["A"]\ndeny = ["B"]'),
+        '[permissions]\nallow = ["C"]\ndeny = ["D"]',
+        {"permissions": {"deny": ["E"]}},
     )
-    assert config.permissions.allow == ("a", "c")
-    assert config.permissions.deny == ("b", "d", "e")
+    assert config.permissions.allow == ("A", "C")
+    assert config.permissions.deny == ("B", "D", "E")
 
 
 def test_the_environment_is_read(place: Place) -> None:
@@ -250,8 +250,8 @@ cancel_grace = 3600
 idle = "none"
 [permissions]
 mode = "allow-all"
-allow = ["shell"]
-deny = ["write"]
+allow = ["Bash"]
+deny = ["Write"]
 [serve]
 host = "0.0.0.0"
 """
@@ -263,7 +263,7 @@ def test_a_strangers_project_may_only_ask_for_more_care(place: Place) -> None:
     assert config.agents == {}
     assert config.permissions.mode is None
     assert config.permissions.allow == ()
-    assert config.permissions.deny == ("write",)
+    assert config.permissions.deny == ("Write",)
     assert config.limits == {"hard": 60, "idle": 100}
     assert config.serve.host == "127.0.0.1"
     [warning] = config.warnings

@@ -17,8 +17,8 @@ file: the nearest `.agentrt.toml` in the working folder or above. Environment: `
 
     [permissions]
     mode = "ask"
-    allow = ["read"]
-    deny = ["shell:rm *"]
+    allow = ["Read", "Bash(git status:*)"]
+    deny = ["Bash(rm:*)"]
 
     [serve]
     port = 8080
@@ -288,7 +288,9 @@ def _checked(source: str, settings: JsonObject) -> _File:
 def _check_tables(file: _File, source: str) -> _File:
     file.limits = _without_none(file.limits)
     _convert(file.limits, Limits, source, "limits")
-    _convert(file.permissions, Permissions, source, "permissions")
+    permissions = _convert(file.permissions, Permissions, source, "permissions")
+    for name, texts in (("allow", permissions.allow), ("deny", permissions.deny)):
+        _check_rules(texts, f"{source}: permissions.{name}", denies=name == "deny")
     _convert(file.serve, Serve, source, "serve")
     _convert(file.terminal, Terminal, source, "terminal")
     for name, settings in file.agents.items():
@@ -301,6 +303,18 @@ def _check_tables(file: _File, source: str) -> _File:
         except ValueError as error:
             raise ConfigError(f"{source}: agents.{name}.command: {error}") from None
     return file
+
+
+def _check_rules(texts: Sequence[str], place: str, *, denies: bool) -> None:
+    if not texts:
+        return
+    from ._permissions.rules import Rule  # takes a while
+
+    for text in texts:
+        try:
+            Rule(text, denies=denies)
+        except ValueError as error:
+            raise ConfigError(f"{place}: {error}") from None
 
 
 def _without_none(table: JsonObject) -> JsonObject:

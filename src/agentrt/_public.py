@@ -61,6 +61,7 @@ from ._model.events import TurnStarted as TurnStarted
 from ._model.events import Usage as Usage
 from ._model.events import UsageChanged as UsageChanged
 from ._model.log import Overrun as Overrun
+from ._model.result import Denial as Denial
 from ._model.result import TurnResult as TurnResult
 from ._model.state import Snapshot as Snapshot
 from ._runtime.claude_sessions import ClaudeSessions as ClaudeSessions

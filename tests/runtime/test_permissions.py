@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._model.content import JsonObject
 from agentrt._model.driver import Asked
 from agentrt._model.events import PermissionOption
+from agentrt._permissions.programs import Verdict
+from agentrt._permissions.rules import Rule
+from agentrt._runtime.open import open_session
 from agentrt._runtime.permissions import (
     Allow,
     Ask,
     Decision,
     Deny,
     PermissionRequest,
+    Policy,
     allow_all,
     ask,
     choose_option,
     deny_all,
     rules,
 )
-from agentrt._runtime.rules import Rule
+from agentrt._runtime.runtime import open_runtime
 
 CWD = "/work/project"
 
@@ -45,12 +52,14 @@ def edit(*paths: str, cwd: str = CWD) -> PermissionRequest:
 def covers(rule: str, request: PermissionRequest) -> bool:
     """Whether an allow rule covers it. Whatever is covered must be touched, too."""
     covered = Rule(rule).covers(request)
-    assert not covered or Rule(rule).touches(request) is True
+    assert not covered or touches(rule, request) is True
     return covered
 
 
 def touches(rule: str, request: PermissionRequest) -> bool | None:
-    return Rule(rule).touches(request)
+    """Whether a deny rule is about it; None if it may be."""
+    verdict = Rule(rule).touches(request).verdict
+    return {Verdict.YES: True, Verdict.NO: False}.get(verdict)
 
 
 # --- policies
@@ -113,21 +122,74 @@ def test_what_no_rule_is_about_is_for_another_policy() -> None:
 def test_what_a_deny_rule_may_be_about_is_not_allowed() -> None:
     policy = rules(allow=["*"], deny=["Bash(rm:*)"], otherwise=ask)
     assert policy(bash("ls")) == Allow()
-    assert policy(bash("ls; rm -rf /")) == Ask()
+    assert policy(bash("sh clean.sh")) == Ask()
     assert policy(request("", None, title="Bash", kind="execute")) == Ask()
+
+
+UNCLEAR = bash("sh clean.sh")
+DOUBT = "Denied because the rule Bash(rm:*) may apply: sh runs what the line does not show."
+
+
+def test_what_a_deny_rule_may_be_about_is_denied_where_nobody_can_be_asked() -> None:
+    policy = rules(deny=["Bash(rm:*)"], otherwise=allow_all)
+    assert policy(bash("ls")) == Allow()
+    assert policy(bash("ls; rm x")) == Deny("Denied by the rule Bash(rm:*).")
+    assert policy(UNCLEAR) == Deny(DOUBT)
+
+
+def test_what_a_deny_rule_may_be_about_is_asked_where_somebody_can_be_asked() -> None:
+    assert rules(deny=["Bash(rm:*)"], otherwise=ask)(UNCLEAR) == Ask()
+    assert rules(deny=["Bash(rm:*)"], otherwise=allow_all, attended=True)(UNCLEAR) == Ask()
+    assert isinstance(rules(deny=["Bash(rm:*)"], attended=True)(UNCLEAR), Deny)
+
+
+class Slow:
+    """A policy that is asynchronous by what it returns."""
+
+    def __init__(self, decision: Decision) -> None:
+        self.decision = decision
+
+    async def __call__(self, request: PermissionRequest) -> Decision:
+        await trio.lowlevel.checkpoint()
+        return self.decision
+
+
+@pytest.mark.parametrize("wrap", [lambda policy: policy, lambda policy: lambda r: policy(r)])
+async def test_no_policy_behind_the_rules_allows_what_a_deny_rule_may_be_about(
+    wrap: Callable[[Policy], Policy],
+) -> None:
+    for decision, comes in ((Allow(), Deny(DOUBT)), (Ask(), Ask()), (Deny("no"), Deny("no"))):
+        pending = rules(deny=["Bash(rm:*)"], otherwise=wrap(Slow(decision)))(UNCLEAR)
+        assert isinstance(pending, Awaitable)
+        assert await pending == comes
+
+
+def test_a_policy_that_waits_may_be_given_up_before_it_began() -> None:
+    pending = rules(deny=["Bash(rm:*)"], otherwise=Slow(Allow()))(UNCLEAR)
+    assert inspect.iscoroutine(pending)
+    pending.close()  # a coroutine behind it that was never awaited would warn
+
+
+def test_who_allows_a_program_of_the_project_by_its_name_says_yes_to_what_it_does() -> None:
+    script = bash("python clean.py")
+    assert isinstance(rules(deny=["Bash(rm:*)"], otherwise=allow_all)(script), Deny)
+    policy = rules(deny=["Bash(rm:*)"], allow=["Bash(python clean.py)"])
+    assert policy(script) == Allow()
+    policy = rules(deny=["Bash(rm:*)"], allow=["Bash(python:*)"])
+    assert isinstance(policy(bash("python -c 1")), Deny)
 
 
 @pytest.mark.parametrize("told", [{"kind": "read"}, {"title": "Read"}, {"title": "Bash(ls)"}])
 def test_no_rule_rests_on_a_kind_or_a_title(told: JsonObject) -> None:
-    policy = rules(allow=["Read", "read", "Bash", "Bash(ls:*)", "Edit(**)"])
+    policy = rules(allow=["Read", "Bash", "Bash(ls:*)", "Edit(**)"])
     for input in (None, {}, {"path": "a.py"}):
         assert isinstance(policy(request("", input, **told)), Deny)
 
 
 rule_texts = st.sampled_from(
     [
-        *("Read", "read", "Bash", "execute", "Bash(ls:*)", "Bash(rm:*)", "Bash(git status)", "Run"),
-        *("Edit(**)", "Edit(src/**)", "mcp__*", "other", "Run ls", "Allow", "safe*"),
+        *("Read", "Bash", "Bash(ls:*)", "Bash(rm:*)", "Bash(git status)", "Run", "Fetch(a.org)"),
+        *("Edit(**)", "Edit(src/**)", "mcp__*", "other", "Allow", "safe*", "Write", "*(/etc/**)"),
     ]
 )
 names = st.sampled_from(["", "Read", "Bash", "Edit", "mcp__app__x", "execute"])
@@ -158,7 +220,7 @@ words_of_agents = st.sampled_from(
     st.tuples(words_of_agents, words_of_agents),
     st.tuples(words_of_agents, words_of_agents),
 )
-def test_no_decision_changes_with_the_title_or_the_kind(
+def test_nothing_is_allowed_by_its_title_or_its_kind(
     allow: list[str],
     deny: list[str],
     ask: list[str],
@@ -167,10 +229,15 @@ def test_no_decision_changes_with_the_title_or_the_kind(
     said: tuple[str, str],
     lied: tuple[str, str],
 ) -> None:
-    """The agent's own words are not even looked at, so no imitation can be good enough."""
+    """What an agent calls its own call may have it denied or asked about, never allowed."""
     policy = rules(allow=allow, deny=deny, ask=ask)
-    one, other = (request(tool, input, title=title, kind=kind) for title, kind in (said, lied))
-    assert policy(one) == policy(other)
+    one, other = (
+        isinstance(policy(request(tool, input, title=title, kind=kind)), Allow)
+        for title, kind in (said, lied)
+    )
+    plain = isinstance(policy(request(tool, input)), Allow)
+    assert one <= plain
+    assert other <= plain
 
 
 @given(st.lists(rule_texts, max_size=6), words_of_agents, words_of_agents)
@@ -198,11 +265,73 @@ def test_a_command_is_allowed_by_what_it_is_and_not_by_what_it_is_called(
 
 
 @pytest.mark.parametrize(
-    "rule", ["", " ", "Bash(", "Bash)", "Bash()", "Bash( )", "(ls)", "Bash(:*)", "Bash(a;b:*)"]
+    ("rule", "right"),
+    [
+        ("", "write NAME"),
+        (" ", "write NAME"),
+        ("Bash(", "write NAME"),
+        ("Bash)", "write NAME"),
+        ("Bash()", "write NAME"),
+        ("Bash( )", "write NAME"),
+        ("(ls)", "write NAME"),
+        ("Bash(:*)", "plain words of one command"),
+        ("Bash(a;b:*)", "plain words of one command"),
+        ("Bash(rm*)", "Bash(rm:*)"),
+        ("Bash(* --version)", "a * stands only at the end"),
+        ("Bash('unclosed)", "plain words of one command"),
+        ("shell:rm *", "Bash(rm:*) may be meant"),
+        ("Bash:rm", "Bash(rm:*) may be meant"),
+        ("read", "Read"),
+        ("bash(ls)", "Bash"),
+        ("BASH", "Bash"),
+        ("edit", "Edit"),
+        ("run ls", "write NAME"),
+        ("Fetch(https://example.com/x)", "a host is wanted"),
+        ("Edit(src:*)", "a path"),
+    ],
 )
-def test_what_is_no_rule_is_refused_when_the_policy_is_made(rule: str) -> None:
-    with pytest.raises(ValueError, match="no permission rule"):
-        rules(allow=[rule])
+def test_what_is_no_rule_is_refused_with_the_right_form(rule: str, right: str) -> None:
+    for name in ("allow", "deny", "ask"):
+        with pytest.raises(ValueError, match="no permission rule") as refusal:
+            rules(**{name: [rule]})  # type: ignore[arg-type]  # one of the three
+        assert right in str(refusal.value)
+
+
+def test_a_string_is_no_list_of_rules() -> None:
+    with pytest.raises(ValueError, match=r"allow=\['Read'\]"):
+        rules(allow="Read")
+    with pytest.raises(ValueError, match="a rule is a string"):
+        rules(deny=[7])  # type: ignore[list-item]  # what it is about
+
+
+def test_a_rule_that_denies_is_about_one_command() -> None:
+    with pytest.raises(ValueError, match="plain words of one command"):
+        rules(deny=["Bash(npm test && npm run lint)"])
+
+
+@pytest.mark.parametrize("rule", ["Bash(rm *)", "Bash(rm:*)"])
+def test_a_star_behind_a_blank_says_the_same_as_behind_a_colon(rule: str) -> None:
+    assert touches(rule, bash("rm -r x")) is True
+    assert touches(rule, bash("rmdir x")) is False
+
+
+@pytest.mark.parametrize(
+    ("policy", "right"),
+    [
+        ("allow", "agentrt.allow_all"),
+        ("ask", "agentrt.ask"),
+        (True, "a function"),
+        (7, "a function"),
+    ],
+)
+async def test_what_is_no_policy_is_refused_with_the_right_one(policy: Any, right: str) -> None:
+    with pytest.raises(ValueError, match=r"is no policy") as refusal:
+        rules(otherwise=policy)
+    assert right in str(refusal.value)
+    for opening in (open_session("demo", permissions=policy), open_runtime(permissions=policy)):
+        with pytest.raises(ValueError, match=r"permissions=.* is no policy"):
+            async with opening:
+                pass
 
 
 @pytest.mark.parametrize("rule", ["Edit(../x)", "Edit(/a/../b)", "Edit(..)"])
@@ -288,7 +417,6 @@ def test_a_prefix_covers_no_other_command(command: object) -> None:
         "<(rm x)",
         "\nrm x",
         "\rrm x",
-        "\\\nrm",
         "\0",
         "(rm x)",
         "{a,b}",
@@ -311,10 +439,10 @@ def test_a_shells_own_argument_vector_is_no_prefix_of_the_script() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["/bin/rm x", "sudo rm x", "env A=1 rm x", "A=1 rm x", "r''m x; ls", "ls && rm x", "r$x"],
+    ["/bin/rm x", "sudo rm x", "env A=1 rm x", "A=1 rm x", "r''m x; ls", "ls && rm x", "ls | rm"],
 )
-def test_another_way_to_write_a_denied_command_is_not_told_apart_from_it(command: str) -> None:
-    assert touches("Bash(rm:*)", bash(command)) is None
+def test_another_way_to_write_a_denied_command_is_that_command(command: str) -> None:
+    assert touches("Bash(rm:*)", bash(command)) is True
 
 
 def test_a_command_is_covered_by_itself_whatever_is_in_it() -> None:
@@ -349,8 +477,10 @@ def test_an_unnamed_call_with_a_command_counts_as_bash() -> None:
     assert not covers("Read", request("", {"command": "git status"}))
 
 
-def test_a_call_of_another_name_is_not_touched_by_rules_for_bash() -> None:
-    assert touches("Bash(git status:*)", request("shell", {"command": "git status"})) is False
+def test_a_command_under_another_name_may_be_denied_and_not_allowed() -> None:
+    asked = request("shell", {"command": "git status"})
+    assert touches("Bash(git status:*)", asked) is True
+    assert not Rule("Bash(git status:*)").covers(asked)
 
 
 words = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=4)
@@ -454,7 +584,7 @@ def test_a_link_out_of_the_folder_is_followed(tmp_path: Path) -> None:
     for path in ("src/out/passwd", "src/out", "src/out/../passwd"):
         assert not covers("Edit(src/**)", edit(path, cwd=str(project)))
         assert touches("Edit(src/**)", edit(path, cwd=str(project))) is not False
-    assert touches("Edit(/etc/**)", edit("src/out/passwd", cwd=str(project))) is None
+    assert touches("Edit(/etc/**)", edit("src/out/passwd", cwd=str(project))) is True
     assert covers("Edit(src/**)", edit("src/in/a.py", cwd=str(project)))
     assert edit("src/out/passwd", cwd=str(project)).paths == ("/etc/passwd",)
 
@@ -537,7 +667,7 @@ def test_a_pattern_means_what_it_would_mean_as_a_regular_expression(
     assert covers(f"Edit({written})", edit(given)) is expected
 
 
-@given(st.text("ab*", min_size=1, max_size=6), st.text("ab", max_size=8))
+@given(st.text("AB*", min_size=1, max_size=6), st.text("AB", max_size=8))
 def test_a_name_means_what_it_would_mean_as_a_regular_expression(rule: str, name: str) -> None:
     expected = re.fullmatch(".*".join(rule.split("*")), name) is not None
     assert covers(rule, request(name, {})) is expected

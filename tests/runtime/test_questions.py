@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 from fakes import asking, every, log_of, session_with
@@ -112,6 +114,57 @@ async def test_a_policy_that_fails_rejects(autojump_clock: trio.abc.Clock) -> No
         assert any(
             isinstance(e, agentrt.Notice) and e.code == "handler_failed" for e in log_of(session)
         )
+
+
+def waits(value: Any) -> Any:
+    async def later(request: agentrt.PermissionRequest) -> Any:
+        await trio.lowlevel.checkpoint()
+        return value
+
+    return later
+
+
+@pytest.mark.parametrize("value", [True, None, "allow_once", agentrt.Allow, {"option": "yes"}])
+@pytest.mark.parametrize("later", [False, True])
+async def test_a_policy_that_returns_no_decision_denies_and_is_named(
+    autojump_clock: trio.abc.Clock, value: Any, later: bool
+) -> None:
+    def undecided(request: agentrt.PermissionRequest) -> Any:
+        return value
+
+    policy = waits(value) if later else undecided
+    async with session_with(asking, permissions=policy) as (session, _):
+        assert (await session.run("go")).text == "no"
+        [notice] = [e for e in log_of(session) if isinstance(e, agentrt.Notice)]
+    assert (notice.level, notice.code) == ("error", "handler_failed")
+    assert policy.__qualname__ in notice.message
+    assert repr(value) in notice.message
+
+
+async def test_a_result_tells_what_was_denied_by_whom_and_why(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    async def denials(policy: agentrt.Policy | None) -> tuple[agentrt.Denial, ...]:
+        async with session_with(asking, permissions=policy) as (session, _):
+            return (await session.run("go")).denials
+
+    [denial] = await denials(lambda request: agentrt.Deny("not on Sundays"))
+    assert (denial.by, denial.reason) == ("policy", "not on Sundays")
+    assert denial.title
+    assert await denials(agentrt.allow_all) == ()
+    [denial] = await denials(None)
+    assert (denial.by, denial.reason) == ("unattended", "")
+
+
+async def test_a_question_that_the_reader_passed_by_is_closed_as_unattended(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    async with session_with(asking) as (session, _):
+        async with session.prompt("go") as turn:
+            await every(turn)
+        closed = [e for e in log_of(session) if isinstance(e, agentrt.PermissionClosed)]
+    assert [each.by for each in closed] == ["unattended"]
+    assert [each.by for each in turn.result.denials] == ["unattended"]
 
 
 async def test_a_policy_that_takes_too_long_counts_as_a_rejection(

@@ -214,7 +214,27 @@ def test_what_is_denied_is_denied_whatever_is_allowed(program: Program) -> None:
     flags = ("--permissions", "allow-all", "--deny", "Bash(touch:*)")
     done = program.demo("run touch bad", *flags)
     assert not (program.folder / "bad").exists()
-    assert "rejected: Run touch bad" in done.stderr
+    assert "rejected: Run touch bad (Denied by the rule Bash(touch:*))" in done.stderr
+
+
+def test_what_a_rule_may_deny_is_denied_with_the_reason_where_nobody_is(program: Program) -> None:
+    flags = ("--permissions", "allow-all", "--deny", "Bash(touch:*)")
+    done = program.demo("run sh -c 'eval $(echo touch bad)'", *flags, "--output-format", "json")
+    assert not (program.folder / "bad").exists()
+    [denial] = json.loads(done.stdout)["denials"]
+    assert denial["by"] == "policy"
+    assert denial["reason"].startswith("Denied because the rule Bash(touch:*) may apply: ")
+
+
+def test_edits_of_the_demo_agent_are_denied(program: Program) -> None:
+    flags = ("--permissions", "allow-all", "--deny", "Edit(**)")
+    program.demo("create new.txt with text", *flags)
+    assert not (program.folder / "new.txt").exists()
+    flags = ("--permissions", "deny", "--allow", "Edit(*.txt)")
+    program.demo("create new.txt with text", *flags)
+    program.demo("create new.py with text", *flags)
+    assert (program.folder / "new.txt").exists()
+    assert not (program.folder / "new.py").exists()
 
 
 def test_asking_where_nobody_can_be_asked_is_told_and_rejects(program: Program) -> None:

@@ -59,7 +59,10 @@ def test_the_examples_of_the_help_work(program: Program) -> None:
         (["-p", "x", "--command", ""], "--command: an agent's command is empty"),
         (["-p", "x", "--cwd", "/no/such/folder"], "--cwd: there is no folder '/no/such/folder'"),
         (["-p", "x", "--agent", "demo", "--allow", "Bash(("], "no permission rule: 'Bash(('"),
-        (["-p", "x", "--agent", "demo", "--deny", "Edit(../x)"], "a path without .. is wanted"),
+        (
+            ["-p", "x", "--agent", "demo", "--deny", "Edit(../x)"],
+            "a path without .. and :* is wanted",
+        ),
     ],
 )
 def test_wrong_usage_is_2_and_told_in_a_line(

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, to_builtins
 
-from .._model.content import Block, Text, plain_text
+from .._model.content import Block, Diff, Text, plain_text
 from .._model.driver import Asked, ModesSet, Said, Showed, Spoke, TaskSet, TitleSet
 from .._model.events import Task
 from .channel import Channel
@@ -67,6 +67,8 @@ class _Tool(Struct):
     name: str | None = None
     kind: str | None = None
     input: Any = None
+    changes: list[str] = []
+    locations: list[str] = []
 
 
 class Stream:
@@ -180,6 +182,10 @@ class Stream:
         tool.name = tool_name(update) or tool.name
         tool.kind = update.kind or tool.kind
         tool.input = update.raw_input if update.raw_input is not None else tool.input
+        if update.content is not None:
+            tool.changes = [each.path for each in update.content if isinstance(each, Diff)]
+        if update.locations is not None:
+            tool.locations = [each.path for each in update.locations]
         return tool
 
     def about_permission(self, request: PermissionRequest) -> Asked:
@@ -202,6 +208,8 @@ class Stream:
             name=tool.name,
             tool_kind=tool.kind,
             input=tool.input,
+            changes=tool.changes,
+            locations=tool.locations,
             detail=to_builtins(update.content) if update.content else None,
         )
 

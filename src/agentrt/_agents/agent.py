@@ -35,6 +35,9 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     nobody. Without it the start fails, and the error names the methods that there are."""
     mode: str | None = None
     """The mode to start in, where the agent's own default never asks for permission."""
+    command_in_title: bool = False
+    """Its permission requests for shell commands have nothing but a title, which its program makes
+    of the command. Rules that deny read it there."""
 
 
 class Agent(Struct, frozen=True, kw_only=True):
@@ -66,6 +69,9 @@ class Agent(Struct, frozen=True, kw_only=True):
     version_args: tuple[str, ...] = ("--version",)
     """What makes its program tell its version; empty if nothing does."""
     quirks: Quirks = Quirks()
+    tools: dict[str, str] = {}
+    """What it calls its tools, and what permission rules call them (`Bash`, `Edit`, `Write`,
+    `Read`, `Fetch`)."""
     claude: ClaudeOptions | None = None
     """How Claude Code is to run; only for the protocol `claude`."""
 

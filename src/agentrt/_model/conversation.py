@@ -229,11 +229,18 @@ class Conversation:
         return True
 
     def resolve(
-        self, key: str, outcome: Any, *, by: str, option: str | None = None, denied: bool = False
+        self,
+        key: str,
+        outcome: Any,
+        *,
+        by: str,
+        option: str | None = None,
+        denied: bool = False,
+        reason: str = "",
     ) -> bool:
         """Close a question. `denied`: the tool call that it was about is over, too. False: no
         such question is open (somebody was faster)."""
-        if not self.items.resolve(key, outcome, by=by, option=option, denied=denied):
+        if not self.items.resolve(key, outcome, by=by, option=option, denied=denied, reason=reason):
             return False
         self._resolved()
         return True

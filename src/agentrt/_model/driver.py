@@ -191,6 +191,10 @@ class Asked(Struct, kw_only=True):
     name: str | None = None
     tool_kind: str | None = None
     input: Any = None
+    changes: list[str] = []
+    """The files of the changes that it shows."""
+    locations: list[str] = []
+    """The files that the agent says it is about."""
     detail: Any = None
     form: JsonObject | None = None
     url: str | None = None

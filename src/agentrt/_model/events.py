@@ -274,7 +274,10 @@ class PermissionClosed(
     outcome: Literal["selected", "cancelled", "expired"]
     option: str | None = None
     by: str = "agent"
-    """`user` (a viewer), `policy`, `turn` (it ended), `agent` (it withdrew) or `timeout`."""
+    """`user` (a viewer), `policy`, `unattended` (nobody was there to answer, or the turn's reader
+    went on without an answer), `turn` (it ended), `agent` (it withdrew) or `timeout`."""
+    reason: str = ""
+    """Why it was denied, if that was said: by a rule, a policy or a person."""
 
 
 class QueueChanged(Struct, tag_field="kind", tag="queue"):

@@ -470,13 +470,16 @@ class Items:
         by: str,
         option: str | None = None,
         denied: bool = False,
+        reason: str = "",
     ) -> bool:
         """Close a question. `denied`: the tool call that it was about is over, too. False: no
         such question is open (somebody was faster)."""
         ask = self._asks.pop(key, None)
         if ask is None:
             return False
-        self._append(PermissionClosed(request=key, outcome=outcome, option=option, by=by))
+        self._append(
+            PermissionClosed(request=key, outcome=outcome, option=option, by=by, reason=reason)
+        )
         call = ask.call
         if call is not None:
             call.asks -= 1

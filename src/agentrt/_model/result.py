@@ -9,6 +9,18 @@ from msgspec import Struct
 from .events import CancelledBy, Error, Outcome, Usage
 
 
+class Denial(Struct, frozen=True, kw_only=True):
+    """A permission request that was rejected in a turn."""
+
+    title: str
+    by: str
+    """As in `PermissionClosed`: `user`, `policy`, `unattended` or `timeout`."""
+    reason: str = ""
+    """Why, if that was said: by a rule, a policy or a person."""
+    item: str | None = None
+    """The tool call that it was about, if it was about one."""
+
+
 class TurnResult(Struct, frozen=True, kw_only=True):
     """The end of a turn.
 
@@ -26,6 +38,8 @@ class TurnResult(Struct, frozen=True, kw_only=True):
     error: Error | None = None
     structured_output: Any = None
     duration: float = 0.0
+    denials: tuple[Denial, ...] = ()
+    """What was rejected in the turn, in that order."""
 
     @property
     def cost(self) -> float | None:

@@ -329,6 +329,7 @@ class Engine:
             error=error,
             structured_output=structured_output,
             duration=trio.current_time() - turn._began,
+            denials=tuple(turn._denied),
         )
         self.turn = None
         self._release()

@@ -21,7 +21,7 @@ from .._model.state import SessionState
 from .engine import Engine
 from .inherited import inherited
 from .leaving import wait_for_rest
-from .permissions import Policy
+from .permissions import Policy, check_policy, for_agent
 from .scopes import open_service_nursery
 from .session import Session
 from .tools import Tool
@@ -85,6 +85,8 @@ async def open_session(
     from .._agents import resolve_agent
     from .wings import Offer, limits_for, make_wing
 
+    if permissions is not None:
+        check_policy(permissions)
     found = resolve_agent(agent)
     limits = limits_for(found, limits)
     opening = Opening(
@@ -131,7 +133,7 @@ async def serve_session(
         opening=wing.opening,
         make_driver=wing.make_driver,
         connect=wing.connect,
-        policy=permissions,
+        policy=for_agent(permissions, agent) if permissions is not None else None,
         now=now,
     )
     session = Session(engine)

@@ -6,16 +6,21 @@ holds without one; `allow_all`, `ask` and `rules` are the others that come with 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from .._agents.agent import Agent
 from .._model.content import JsonObject
 from .._model.driver import Asked
 from .._model.events import PermissionOption
-from .rules import Rule, Seen, find_command, find_paths, resolve
+from .._permissions.paths import find_paths, resolve
+from .._permissions.programs import Verdict
+from .._permissions.rules import Rule, covered, worst
+from .._permissions.seen import Seen, find_command
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,14 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     cwd: str = "/"
     """The session's folder, absolute."""
     tool_call: str | None = None
+    changes: tuple[str, ...] = ()
+    """The files of the changes that it shows, as the agent wrote them."""
+    locations: tuple[str, ...] = ()
+    """The files that the agent says it is about: its own word, too."""
+    tools: dict[str, str] = {}
+    """What the agent calls its tools, and what rules call them."""
+    command_in_title: bool = False
+    """Whether the agent's program puts the command into `title`."""
     raw: Any = None
     """The request in the protocol's own shape."""
 
@@ -73,6 +86,8 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
             options=tuple(asked.options),
             cwd=cwd,
             tool_call=asked.tool_call,
+            changes=tuple(asked.changes),
+            locations=tuple(asked.locations),
             raw=asked.raw,
         )
 
@@ -94,11 +109,12 @@ Policy: TypeAlias = Callable[[PermissionRequest], Decision | Awaitable[Decision]
 
 
 _ALLOW: Final = Allow()
+NOTHING_IS_ALLOWED: Final = "Nothing is allowed here."
 
 
 def deny_all(request: PermissionRequest) -> Decision:
     """Nothing is allowed."""
-    return Deny("Nothing is allowed here.")
+    return Deny(NOTHING_IS_ALLOWED)
 
 
 def allow_all(request: PermissionRequest) -> Decision:
@@ -117,28 +133,134 @@ def rules(
     deny: Iterable[str] = (),
     ask: Iterable[str] = (),
     otherwise: Policy = deny_all,
+    attended: bool = False,
 ) -> Policy:
-    """A policy of rules over the tool's name and its parsed input; see `Rule` for how they are
-    written. Raises `ValueError` for one that is not.
+    """A policy of rules. They are written `NAME` or `NAME(WHAT)`::
 
-    A request that a `deny` rule touches is denied; one that an `ask` rule touches, or may touch, is
-    asked about; one that an `allow` rule covers wholly is allowed, unless a `deny` rule may touch
-    it. All else is for `otherwise`.
+        Bash(git status:*)       commands that begin with these words
+        Bash(npm test)           this command
+        Edit(src/**)             changes of files in src, in the session's folder
+        Write(/tmp/*.txt)        files written as a whole; * and ? stay within one part of a path
+        Read(~/notes/**)         files read, listed or searched
+        Fetch(*.example.com)     pages of these hosts
+        Read                     everything of that kind
+        mcp__app__*              tools of an MCP server; * stands for any characters
+        *                        everything
+        run_shell_command        an agent's own name of a tool
+
+    - What a `deny` rule is about is denied.
+    - What a `deny` rule *may* be about (the command cannot be read, the agent does not say what it
+      wants) is never allowed: it is left to a person where somebody can be asked, that is where
+      `otherwise` asks or `attended` is true, and denied where nobody can.
+    - What an `ask` rule is about, or may be, is asked.
+    - What `allow` rules cover wholly is allowed: of a line with several commands, each of them.
+    - All else is for `otherwise`.
+
+    The names mean the same for every agent. An agent's own words (kind, title) may have a request
+    denied, never allowed. Raises ValueError for what is no rule.
     """
-    allowing, denying, asking = ([Rule(text) for text in texts] for texts in (allow, deny, ask))
+    allowing = _read_rules("allow", allow)
+    denying = _read_rules("deny", deny, denies=True)
+    asking = _read_rules("ask", ask, denies=True)
+    check_policy(otherwise, "otherwise")
 
     def decide(request: PermissionRequest) -> Decision | Awaitable[Decision]:
         seen = Seen(request)
-        denied = {rule.touches(seen): rule for rule in denying}
-        if True in denied:
-            return Deny(f"Denied by the rule {denied[True]}.")
-        if any(rule.touches(seen) is not False for rule in asking):
+        rule, found = worst(denying, seen)
+        if found.verdict is Verdict.YES:
+            return Deny(f"Denied by the rule {rule}.")
+        if worst(asking, seen)[1].verdict is not Verdict.NO:
             return Ask()
-        if None not in denied and any(rule.covers(seen) for rule in allowing):
+        # Who allows a program of the project's by its name says yes to all that it does.
+        if found.verdict <= Verdict.HIDDEN and covered(allowing, seen):
             return Allow()
-        return otherwise(request)
+        if found.verdict is Verdict.NO:
+            return otherwise(request)
+        doubt = Deny(f"Denied because the rule {rule} may apply: {found.why}.")
+        return _unless_allowed(otherwise, request, Ask() if attended else doubt)
 
     return decide
+
+
+def _read_rules(name: str, texts: Iterable[str], *, denies: bool = False) -> list[Rule]:
+    if isinstance(texts, str):
+        raise ValueError(f"{name} wants a list of rules: {name}=[{texts!r}]")
+    return [Rule(text, denies=denies) for text in texts]
+
+
+def _unless_allowed(
+    policy: Policy, request: PermissionRequest, instead: Decision
+) -> Decision | Awaitable[Decision]:
+    """What a policy says, but not `Allow`."""
+
+    def judged(decision: Decision) -> Decision:
+        decision = check_decision(policy, decision)
+        return instead if isinstance(decision, Allow) else decision
+
+    async def later() -> Decision:
+        decision = policy(request)
+        return judged(await decision if inspect.isawaitable(decision) else decision)
+
+    called = getattr(policy, "__call__", None)  # noqa: B004 - of an object, its method
+    if inspect.iscoroutinefunction(policy) or inspect.iscoroutinefunction(called):
+        return later()  # which calls it only when it is awaited
+    decision = policy(request)
+    if inspect.isawaitable(decision):
+        return _Judged(decision, judged)
+    return judged(decision)
+
+
+class _Judged:
+    """An awaitable whose value another function gets, and nothing that must be closed."""
+
+    def __init__(
+        self, pending: Awaitable[Decision], judged: Callable[[Decision], Decision]
+    ) -> None:
+        self._pending = pending
+        self._judged = judged
+
+    def __await__(self) -> Generator[Any, Any, Decision]:
+        return self._judged((yield from self._pending.__await__()))
+
+
+def check_policy(policy: object, name: str = "permissions") -> None:
+    """Raises ValueError for what is no policy."""
+    if callable(policy):
+        return
+    wanted = {"allow": "allow_all", "allow-all": "allow_all", "deny": "deny_all", "ask": "ask"}
+    if isinstance(policy, str):
+        right = f"agentrt.{wanted.get(policy.casefold(), 'ask')}"
+    else:
+        right = "a function from a PermissionRequest to a Decision"
+    raise ValueError(
+        f"{name}={policy!r} is no policy: {right} may be meant; there are allow_all, deny_all, ask,"
+        " rules(allow=[…], deny=[…]) and functions of your own"
+    )
+
+
+def for_agent(policy: Policy, agent: Agent) -> Policy:
+    """The policy, which gets requests in what is known of this agent's words, and whose value is
+    checked."""
+
+    def decide(request: PermissionRequest) -> Decision | Awaitable[Decision]:
+        known = structs.replace(
+            request, tools=agent.tools, command_in_title=agent.quirks.command_in_title
+        )
+        decision = policy(known)
+        return decision if inspect.isawaitable(decision) else check_decision(policy, decision)
+
+    decide.__qualname__ = getattr(policy, "__qualname__", None) or repr(policy)
+    return decide
+
+
+def check_decision(policy: object, decision: object) -> Decision:
+    """What a policy returned, if it is a decision. Raises TypeError."""
+    if isinstance(decision, Allow | Deny | Ask):
+        return decision
+    name = getattr(policy, "__qualname__", None) or repr(policy)
+    raise TypeError(
+        f"{name} returned {decision!r:.200}, which is no decision: Allow(), Deny() or Ask() is"
+    )
 
 
 def choose_option(

@@ -17,8 +17,18 @@ from .._errors import LocalProtocolError, RequestError
 from .._model.content import JsonObject
 from .._model.driver import Answer, Asked
 from .._model.events import Notice, PermissionOpened
+from .._model.result import Denial
 from .._model.turn import TurnState
-from .permissions import Allow, Ask, Decision, Deny, PermissionRequest, Policy, choose_option
+from .permissions import (
+    Allow,
+    Ask,
+    Decision,
+    Deny,
+    PermissionRequest,
+    Policy,
+    check_decision,
+    choose_option,
+)
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -54,7 +64,7 @@ class Questions:
         if inspect.isawaitable(decision):
             self._await(effect, decision)
         else:
-            self._decide(key, decision, by="policy")
+            self._decide(key, decision, by="unattended" if self._policy is None else "policy")
         if limit is not None and engine.conversation.items.open_request(key) is not None:
             self._limit(effect, limit)
 
@@ -82,7 +92,7 @@ class Questions:
 
         async def decide() -> None:
             try:
-                decision = await pending
+                decision = check_decision(self._policy, await pending)
             except RequestError as error:  # an answer of other handlers, of a policy's a failure
                 self._failed(key, error)
             else:
@@ -196,7 +206,7 @@ class Questions:
             return
         conversation = self._engine.conversation
         for open_key in [key] if key is not None else conversation.items.open_requests():
-            self._reject(open_key, by="policy")
+            self._reject(open_key, by="unattended")
         self._engine.publish()
 
     # --- the one way out
@@ -211,11 +221,15 @@ class Questions:
         turn = None if request.background else engine.turn
         if outcome is None:
             outcome = "cancelled" if answer.option is None else "selected"
-        engine.conversation.resolve(key, outcome, by=by, option=answer.option, denied=denied)
+        reason = answer.message if denied else ""
+        engine.conversation.resolve(
+            key, outcome, by=by, option=answer.option, denied=denied, reason=reason
+        )
         engine.services.handlers.cancel(f"{key}:limit")
         engine.services.handlers.cancel(key)
         if denied and turn is not None:
-            turn._denied = True
+            denial = Denial(title=request.title, by=by, reason=reason, item=request.item)
+            turn._denied.append(denial)
         link = engine.link
         if link is not None:
             engine.received(link, link.driver.answer(key, answer))

@@ -24,7 +24,7 @@ from .._model.content import JsonObject
 from .._model.events import Notice, Phase
 from .._model.turn import TurnState
 from .open import open_session
-from .permissions import Policy, ask
+from .permissions import Policy, ask, check_policy
 from .scopes import bare_errors
 from .session import Session
 from .tools import Tool
@@ -339,6 +339,9 @@ async def open_runtime(
     from .._agents import find_agents, resolve_agent
     from .guard import guard
     from .wings import limits_for
+
+    if permissions is not None:
+        check_policy(permissions)
 
     def limits_of(agent: Agent) -> Limits:
         bounds = limits_for(agent, limits)

@@ -21,7 +21,7 @@ from .._limits import Limits
 from .._model.content import Block
 from .._model.events import Error, Event, Notice, Outcome, PermissionOpened, TurnEnded
 from .._model.log import Cursor
-from .._model.result import TurnResult
+from .._model.result import Denial, TurnResult
 from .._model.turn import TurnMachine
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Turn:
         self._result: TurnResult | None = None
         self._verdict: Outcome | None = None
         self._timeout: Error | None = None
-        self._denied = False
+        self._denied: list[Denial] = []
         self._hard_at = math.inf
         self._grace_at = math.inf
         self._resend_at = math.inf

@@ -20,6 +20,7 @@ from .._errors import AgentrtError
 from .._model.events import Event, PermissionClosed, PermissionOpened, TurnEnded
 from .._model.result import TurnResult
 from .._runtime.leaving import wait_for_rest
+from .._runtime.permissions import NOTHING_IS_ALLOWED
 from .._runtime.scopes import bare_errors
 from .._runtime.session import Session, Subscription
 from .asking import Asker
@@ -312,9 +313,11 @@ class Rejections:
             request = self._open.pop(event.request, None)
             if request is not None and self._rejects(request, event):
                 self.count += 1
-                if event.by == "policy":
+                if event.by in ("policy", "unattended"):
                     form = request.form is not None or request.url is not None
                     why = "nobody is asked here" if form else "see --permissions and --allow"
+                    if not form and event.reason not in ("", NOTHING_IS_ALLOWED):
+                        why = one_line(event.reason).removesuffix(".")
                     return f"rejected: {one_line(request.title)} ({why})"
         return ""
 

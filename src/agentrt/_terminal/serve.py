@@ -47,7 +47,9 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
     try:
         async with (
             bare_errors(),
-            open_runtime(config=config, permissions=setup.policy(mode), env=env) as runtime,
+            open_runtime(
+                config=config, permissions=setup.policy(mode, attended=True), env=env
+            ) as runtime,
             trio.open_nursery() as nursery,
         ):
             site = await nursery.start(

@@ -60,14 +60,20 @@ class Setup(Struct, frozen=True, kw_only=True):
 
     def policy(self, mode: PermissionMode, *, attended: bool = False) -> Policy:
         """The rules of the settings, and behind them what the mode says. `attended`: somebody is
-        there, to fill in forms where everything is allowed. Raises `UsageError`."""
+        there, to be asked about what a rule may deny, and to fill in forms where everything is
+        allowed. Raises `UsageError`."""
         if mode == "allow-all" and attended:
             otherwise: Policy = _ask_forms
         else:
             otherwise = {"ask": ask, "deny": deny_all, "allow-all": allow_all}[mode]
         permissions = self.config.permissions
         try:
-            return rules(allow=permissions.allow, deny=permissions.deny, otherwise=otherwise)
+            return rules(
+                allow=permissions.allow,
+                deny=permissions.deny,
+                otherwise=otherwise,
+                attended=attended,
+            )
         except ValueError as error:
             raise UsageError(str(error)) from error
 

@@ -100,7 +100,7 @@ export type Event =
   | { kind: "item.closed"; item: string; status: ItemStatus }
   | (Permission & { kind: "permission.opened" })
   | { kind: "permission.closed"; request: string; outcome: "selected" | "cancelled" | "expired";
-      option?: string | null; by?: string }
+      option?: string | null; by?: string; reason?: string }
   | { kind: "queue"; queue: QueueEntry[]; paused?: boolean }
   | { kind: "plan"; plan: PlanEntry[] }
   | { kind: "usage"; usage: Usage }

@@ -1,0 +1,183 @@
+"""The paths that a tool's input names, and patterns for them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+LONGEST: Final = 4096
+"""Characters of a name, or of all paths together, that rules look at."""
+
+DEEPEST: Final = 500
+"""Folders on the way of all paths together: each is looked at, for it may be a link."""
+
+MOST_PARTS: Final = 2000
+"""Parts of an input that are looked through for paths."""
+
+
+class TooLarge(ValueError):
+    """An input has more parts than are looked through."""
+
+
+class Place:
+    """A path: as it is named, where it leads, and where its name leads. Programs differ in whether
+    `..` behind a link leaves the link or what it leads to, and some do not follow links at all."""
+
+    def __init__(self, path: str) -> None:
+        self.named = os.path.normpath(path)
+        self.leads = frozenset({resolve(path), resolve(self.named)})
+        self.is_folder = any(os.path.isdir(each) for each in self.leads if each.startswith("/"))
+
+
+def find_places(paths: Sequence[str]) -> list[Place] | None:
+    """None if there is none, or too much of it."""
+    if not paths or sum(map(len, paths)) > LONGEST:
+        return None
+    if sum(path.count("/") for path in paths) > DEEPEST:
+        return None
+    return [Place(path) for path in paths]
+
+
+class PathPattern:
+    """A pattern such as `src/**`, in the session's folder, or `/etc/*.conf`, anywhere."""
+
+    def __init__(self, text: str) -> None:
+        self._text = os.path.expanduser(text)
+        self._parts = _parts(self._text + "**" if self._text.endswith("/") else self._text)
+
+    def fits(self, place: Place, cwd: str) -> list[bool]:
+        """Whether it is what the pattern says, in each way to read it."""
+        here = os.path.realpath(cwd)
+        return [self._fits(place.named, cwd), *(self._fits(each, here) for each in place.leads)]
+
+    def may_lie_in(self, place: Place, cwd: str) -> bool:
+        """Whether a folder may contain what the pattern says."""
+        if not place.is_folder:
+            return False
+        begin: list[str] = []
+        for part in self._parts:
+            if "*" in part or "?" in part:
+                break
+            begin.append(part)
+        base = "/" if self._text.startswith("/") else os.path.realpath(cwd)
+        start = resolve(os.path.join(base, *begin))
+        return any(
+            _inside(start, folder) or (len(begin) < len(self._parts) and _inside(folder, start))
+            for folder in place.leads
+        )
+
+    def _fits(self, path: str, cwd: str) -> bool:
+        if not path.startswith("/"):
+            return False
+        if not self._text.startswith("/"):
+            if not _inside(path, cwd):
+                return False
+            path = path[len(cwd.rstrip("/")) + 1 :]
+        return fits_pattern(self._parts, _parts(path), "**", _is_part)
+
+
+def _inside(path: str, folder: str) -> bool:
+    return f"{path.rstrip('/')}/".startswith(folder.rstrip("/") + "/")
+
+
+_PATH_KEYS: Final = (
+    *("path", "paths", "file", "files", "filename", "dir", "directory", "folder"),
+    *("source", "destination", "target"),
+)
+
+
+def find_paths(input: Any, cwd: str) -> tuple[str, ...]:
+    """Every path in a tool's input: the strings under keys that name one, at any depth. Absolute,
+    otherwise as the agent wrote them; a URL stays one. Raises `TooLarge`."""
+    return tuple(dict.fromkeys(absolute_path(path, cwd) for path in _named_paths(input)))
+
+
+def resolve(path: str) -> str:
+    """Where an absolute path leads now; as it is if it leads nowhere, like a URL."""
+    try:
+        return os.path.realpath(path) if path.startswith("/") else path
+    except (OSError, ValueError):
+        return "?" + path
+
+
+def absolute_path(path: str, cwd: str) -> str:
+    """A path as the agent wrote it, seen from a folder."""
+    if path.startswith("file://"):
+        path = unquote(urlsplit(path).path)
+    elif "://" in path:
+        return path
+    # Two leading slashes are one; Python keeps them, for systems where they are not.
+    return re.sub("^//+", "/", os.path.join(cwd, os.path.expanduser(path)))
+
+
+def _named_paths(input: Any) -> Iterator[str]:
+    for value in _containers(input):
+        if isinstance(value, dict):
+            for key, named in value.items():
+                if key == "changes" and isinstance(named, dict):  # codex: what changes at each path
+                    yield from named
+                if str(key).lower().replace("_", "").endswith(_PATH_KEYS):
+                    yield from _strings(named)
+
+
+def _containers(input: Any) -> list[dict[str, Any] | list[Any]]:
+    """Every object and array in it. Raises `TooLarge`."""
+    found = [input] if isinstance(input, dict | list) else []
+    parts = 0
+    for value in found:  # which grows meanwhile
+        parts += len(value)
+        if parts > MOST_PARTS:
+            raise TooLarge(f"the input has more than {MOST_PARTS} parts")
+        inner = value.values() if isinstance(value, dict) else value
+        found += [each for each in inner if isinstance(each, dict | list)]
+    return found
+
+
+def _strings(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            yield from (inner for inner in value if isinstance(inner, str))
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def _is_part(pattern: str, part: str) -> bool:
+    """Whether one part of a path is what a pattern with `*` and `?` says."""
+    return fits_pattern(pattern, part, "*", lambda wanted, given: wanted in ("?", given))
+
+
+def fits_name(pattern: str, name: str) -> bool:
+    """Whether a name is what a pattern with `*` says."""
+    return fits_pattern(pattern, name, "*", str.__eq__)
+
+
+def fits_pattern(
+    pattern: Sequence[str], given: Sequence[str], star: str, same: Callable[[str, str], bool]
+) -> bool:
+    """Whether a sequence is what a pattern says, in which `star` stands for any number of items.
+
+    A regular expression may take for ever on what an agent makes up; this takes at the most one
+    step for each pair of items.
+    """
+    at = here = 0
+    behind, begun = -1, 0  # the last star that was met, and where what it stands for ends so far
+    while here < len(given):
+        if at < len(pattern) and pattern[at] == star:
+            behind, begun = at, here
+            at += 1
+        elif at < len(pattern) and same(pattern[at], given[here]):
+            at += 1
+            here += 1
+        elif behind >= 0:
+            begun += 1
+            at, here = behind + 1, begun
+        else:
+            return False
+    return all(rest == star for rest in pattern[at:])

@@ -1,0 +1,310 @@
+"""Permission rules: a tool's name and, in parentheses, what of its input they are about.
+
+Agents are not to be believed: their own words (a kind, a title, a location) may make a rule deny,
+but never allow. A rule that denies also holds where it only may apply; a rule that allows holds
+where nothing else can be meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from .paths import PathPattern, Place, absolute_path, fits_name
+from .programs import NOTHING, Found, Target, Verdict
+from .script import HOLE, Command, Script
+from .seen import Request, Seen, is_shell
+from .shell import read_script
+from .words import CLASSES, meaning, right_word
+
+SYNTAX: Final = """\
+write NAME or NAME(WHAT): Bash(git status:*), Bash(npm test), Edit(src/**), Write(*.md), \
+Read(~/notes/**), Fetch(*.example.com), mcp__SERVER__TOOL, or an agent's own name of a tool"""
+
+_NAME: Final = re.compile(r"[A-Za-z_*][A-Za-z0-9_.*?/-]*")
+_UNSURE: Final = "the agent does not say for certain what it is"
+
+
+class Rule:
+    """One rule; how it is written is said at `rules`. Raises ValueError for what is none.
+
+    `denies`: it is to deny or to ask, which is judged the other way round: it holds where it may.
+    """
+
+    def __init__(self, text: str, *, denies: bool = False) -> None:
+        if not isinstance(text, str):
+            raise _wrong(text, "a rule is a string")
+        parsed = re.fullmatch(r"\s*([^()]*?)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
+        if parsed is None or not parsed[1] or (parsed[2] is not None and not parsed[2].strip()):
+            raise _wrong(text)
+        self._text = text.strip()
+        self.name: str = parsed[1]
+        what = parsed[2].strip() if parsed[2] is not None else "*"
+        if not _NAME.fullmatch(self.name):
+            raise _wrong(text, *_guess(self.name, what))
+        if self.name not in CLASSES and (right := right_word(self.name)):
+            raise _wrong(text, f"{self.name} is called {right} here, whatever the agent calls it")
+        self._all = what == "*"
+        self._what = what
+        self._target: Target | None = None
+        self._pattern: PathPattern | None = None
+        if self._all:
+            return
+        if self.is_about("Bash"):
+            self._read_command(text, denies)
+        elif self.is_about("Fetch"):
+            self._host = re.sub("^domain:", "", what).casefold()
+            if not re.fullmatch(r"[a-z0-9.*_-]+(?::[0-9]+)?", self._host):
+                raise _wrong(
+                    text, f"a host is wanted: {self.name}(docs.example.com), (*.example.com)"
+                )
+        else:
+            if what.endswith(":*") or ".." in what.split("/"):
+                raise _wrong(text, "a path without .. and :* is wanted")
+            self._pattern = PathPattern(what)
+
+    def _read_command(self, text: str, denies: bool) -> None:
+        begin = re.sub(r"(:| )\*$", "", self._what)
+        exact = begin == self._what
+        script = read_script(begin)
+        words = _simple_words(script)
+        if any(HOLE in word for word in words):
+            first = words[0].strip(HOLE) or "git status"
+            raise _wrong(text, f"a * stands only at the end: Bash({first}:*)")
+        if words:
+            self._target = Target(words, exact=exact)
+        elif denies or not exact or script.unclear or not script.commands:
+            raise _wrong(text, "plain words of one command are wanted: each command has its rule")
+
+    def __str__(self) -> str:
+        return self._text
+
+    def is_about(self, word: str) -> bool:
+        """Whether it is about commands (`Bash`), pages (`Fetch`) and so on, by its name."""
+        return word in (self.name, meaning(self.name))
+
+    # --- verdicts
+
+    def covers(self, request: Request | Seen) -> bool:
+        """Whether all that the request would do is surely what the rule says."""
+        return covered([self], request)
+
+    def touches(self, request: Request | Seen) -> Found:
+        """Whether some of what the request would do is what the rule says, or may be."""
+        seen = request if isinstance(request, Seen) else Seen(request)
+        named = self._named(seen)
+        if named.verdict is Verdict.NO:
+            return named
+        found = self._judge(seen)
+        if found.verdict is Verdict.YES and named.verdict is not Verdict.YES:
+            return named
+        return found
+
+    def names(self, seen: Seen) -> bool:
+        """Whether the request surely is of that name."""
+        if not self.name.strip("*"):
+            return True
+        return not seen.is_too_long and self._is_one_of(seen.names)
+
+    def _named(self, seen: Seen) -> Found:
+        """Whether the request is of that name, or may be."""
+        if self.names(seen) or self._is_one_of(seen.shown):
+            return Found(Verdict.YES)
+        if seen.is_too_long:
+            return Found(Verdict.MAY, "its name is too long")
+        if self._is_one_of(seen.may_be):
+            titled = seen.request.command_in_title and self.is_about("Bash")
+            return Found(Verdict.YES if titled else Verdict.MAY, _UNSURE)
+        if seen.unknown:
+            return Found(Verdict.MAY, "the agent does not say what it is")
+        # An agent's own name for what this one does not name.
+        if not seen.tool and self.name not in CLASSES and meaning(self.name) in seen.all_names:
+            return Found(Verdict.MAY, "the agent does not name its tools")
+        return NOTHING
+
+    def _is_one_of(self, names: Iterable[str]) -> bool:
+        return any(fits_name(self.name, name) for name in names)
+
+    def _judge(self, seen: Seen) -> Found:
+        if self._all:
+            return Found(Verdict.YES)
+        if self.is_about("Bash"):
+            return self._judge_command(seen)
+        if self.is_about("Fetch"):
+            return self._judge_page(seen)
+        assert self._pattern is not None
+        if seen.has_command and "Bash" in seen.all_names:
+            return self._judge_words(seen, self._pattern)
+        places = [*(seen.places or ()), *seen.hinted]
+        if any(True in self._pattern.fits(place, seen.cwd) for place in places):
+            return Found(Verdict.YES)
+        if seen.places is None:
+            return Found(Verdict.MAY, "it does not say which files")
+        if any(self._pattern.may_lie_in(place, seen.cwd) for place in places):
+            return Found(Verdict.MAY, "it names a folder in which such files may be")
+        return NOTHING
+
+    def _judge_command(self, seen: Seen) -> Found:
+        script = seen.script
+        if script is None and not seen.has_command and seen.shown_script is not None:
+            assert self._target is not None
+            shown = self._target.judge(seen.shown_script, seen.folder)
+            if seen.request.command_in_title or shown.verdict is Verdict.YES:
+                return shown
+        if script is None:
+            return Found(Verdict.MAY, "the agent does not say which command it is")
+        if self._target is None:  # several commands, as they are: such a rule only allows
+            return Found(Verdict.YES) if seen.text == self._what else NOTHING
+        return self._target.judge(script, seen.folder)
+
+    def _judge_words(self, seen: Seen, pattern: PathPattern) -> Found:
+        """A rule for paths on a command: each word may be one."""
+        script = seen.script
+        if script is None or script.unclear:
+            return Found(Verdict.MAY, "its command cannot be read for certain")
+        for command in script.commands:
+            words = [*command.words, *(target for _, target in command.redirects)]
+            for word in words:
+                if not word.plain:
+                    return Found(Verdict.MAY, "only the shell knows all paths of its command")
+                for text in {word.text, word.text.partition("=")[2] or word.text}:
+                    place = Place(absolute_path(text, seen.folder)) if "\0" not in text else None
+                    if place and True in pattern.fits(place, seen.cwd):
+                        return Found(Verdict.MAY, f"its command names {text}")
+        return NOTHING
+
+    def _judge_page(self, seen: Seen) -> Found:
+        pages = _pages(seen)
+        if not pages:
+            return Found(Verdict.MAY, "it does not say which page")
+        return Found(Verdict.YES) if any(map(self._is_host, pages)) else NOTHING
+
+    def _is_host(self, page: str) -> bool:
+        try:
+            parts = urlsplit(page if "://" in page else f"https://{page}")
+            host = (parts.hostname or "").casefold()
+            port = f":{parts.port}" if parts.port is not None else ""
+        except ValueError:
+            return False
+        wanted, given = self._host, host.rstrip(".")
+        return fits_name(wanted, given + port if ":" in wanted else given)
+
+    def _covers_all(self, seen: Seen) -> bool:
+        """What it says of anything but commands."""
+        if not self.names(seen):
+            return False
+        if self._all:
+            return True
+        if self.is_about("Bash"):
+            return self._target is None and seen.runs_as_told and seen.text == self._what
+        if self.is_about("Fetch"):
+            pages = _pages(seen)
+            return bool(pages) and all(map(self._is_host, pages))
+        if self._pattern is None or seen.has_command:
+            return False
+        places = seen.places
+        return places is not None and all(
+            all(self._pattern.fits(place, seen.cwd)) for place in places
+        )
+
+    def covers_command(self, command: Command) -> bool:
+        """Whether a command begins with its words."""
+        target = self._target
+        if target is None or not command.words or len(target.words) > len(command.words):
+            return False
+        if target.exact and len(target.words) != len(command.words):
+            return False
+        begin = command.words[: len(target.words)]
+        return all(
+            word.plain and word.text == wanted
+            for word, wanted in zip(begin, target.words, strict=True)
+        )
+
+
+def covered(rules: Sequence[Rule], request: Request | Seen) -> bool:
+    """Whether all that the request would do is surely what some of the rules say: of a line with
+    several commands, each may have its own."""
+    seen = request if isinstance(request, Seen) else Seen(request)
+    if any(rule._covers_all(seen) for rule in rules):
+        return True
+    about = [rule for rule in rules if rule.is_about("Bash") and rule.names(seen)]
+    script = seen.script
+    if not about or script is None or not seen.runs_as_told:
+        return False
+    return _covers_script(about, script, 0)
+
+
+def _covers_script(rules: Sequence[Rule], script: Script, depth: int) -> bool:
+    if script.unclear or not script.sure or not script.commands or depth > 3:
+        return False
+    return all(_covers_command(rules, command, depth) for command in script.commands)
+
+
+def _covers_command(rules: Sequence[Rule], command: Command, depth: int) -> bool:
+    if command.sets or not all(word.sure for word in command.words):
+        return False
+    if not all(map(_is_harmless, command.redirects)):
+        return False
+    if any(rule.covers_command(command) for rule in rules):
+        return True
+    match [word.text for word in command.words]:
+        case [shell, "-c" | "-lc", text] if is_shell(shell):
+            return _covers_script(rules, read_script(text, depth + 1), depth + 1)
+    return False
+
+
+def _is_harmless(redirect: tuple[str, object]) -> bool:
+    operator, target = redirect[0].lstrip("0123456789"), getattr(redirect[1], "text", "")
+    if operator in (">", ">>", "<", "&>", "&>>"):
+        return bool(target == "/dev/null")
+    return operator in (">&", "<&") and re.fullmatch(r"[0-9]+|-", target) is not None
+
+
+def worst(rules: Iterable[Rule], seen: Seen) -> tuple[Rule | None, Found]:
+    """The rule that a request touches most certainly."""
+    found: tuple[Rule | None, Found] = (None, NOTHING)
+    for rule in rules:
+        verdict = rule.touches(seen)
+        if verdict.verdict > found[1].verdict:
+            found = (rule, verdict)
+    return found
+
+
+def _pages(seen: Seen) -> list[str]:
+    if not isinstance(seen.input, dict):
+        return []
+    found: list[str] = []
+    for key, value in seen.input.items():
+        if str(key).casefold() in ("url", "uri", "urls"):
+            found += [
+                v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)
+            ]
+    if not found and isinstance(prompt := seen.input.get("prompt"), str):
+        found = re.findall(r"https?://[^\s'\"<>]+", prompt)
+    return found
+
+
+def _simple_words(script: Script) -> list[str]:
+    """The words of a script that is one simple command."""
+    if script.unclear or not script.sure or len(script.commands) != 1:
+        return []
+    [command] = script.commands
+    if command.sets or command.redirects:
+        return []
+    return [word.text for word in command.words]
+
+
+def _wrong(text: object, why: str = "", *more: str) -> ValueError:
+    return ValueError(
+        "; ".join([f"no permission rule: {text!r}", *filter(None, (why, *more)), SYNTAX])
+    )
+
+
+def _guess(name: str, what: str) -> list[str]:
+    before, colon, behind = name.partition(":")
+    if colon and (right := right_word(before.strip()) or (before in CLASSES and before)):
+        words = behind.strip().removesuffix("*").strip() or "COMMAND"
+        return [f"{right}({words}:*) may be meant"]
+    return []

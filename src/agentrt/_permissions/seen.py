@@ -1,0 +1,220 @@
+"""A permission request as rules look at it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, Protocol
+
+from .known import POSIX_SHELLS, SYSTEM
+from .paths import LONGEST, Place, TooLarge, absolute_path, find_paths, find_places
+from .script import Command, Script, Word
+from .shell import read_script
+from .words import meant_by, perhaps_meant_by
+
+_COMMAND_KEYS: Final = ("command", "cmd")
+_OTHER_COMMAND_KEYS: Final = frozenset(
+    {"script", "code", "commands", "commandline", "command_line", "shell_command", "exec", "chars"}
+)
+"""Keys of what may be a command, too."""
+_CHANGING_KEYS: Final = frozenset(
+    {"env", "environ", "environment", "envs", "executable", "interpreter", "stdin", "wrapper"}
+)
+"""Keys that change what a command does."""
+_FOLDER_KEYS: Final = ("cwd", "workdir", "working_directory", "directory", "dir_path", "dir")
+MOST_WORDS: Final = 4096
+
+
+class Request(Protocol):
+    """What rules look at; see `PermissionRequest`."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def tool(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def input(self) -> Any: ...
+    @property
+    def changes(self) -> tuple[str, ...]: ...
+    @property
+    def locations(self) -> tuple[str, ...]: ...
+    @property
+    def cwd(self) -> str: ...
+    @property
+    def tools(self) -> Mapping[str, str]: ...
+    @property
+    def command_in_title(self) -> bool: ...
+
+
+class Seen:
+    """What is looked up, is looked up once for all rules."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.tool = request.tool
+        self.input = request.input
+        self.cwd = request.cwd
+
+    # --- what it is
+
+    @cached_property
+    def names(self) -> set[str]:
+        """What it surely is, in the words of rules."""
+        if self.tool:
+            return meant_by(self.tool, self.request.tools)
+        if self.has_command and not self.request.changes:
+            return {"Bash"}
+        return {"Edit"} if self.request.changes and not self.has_command else set()
+
+    @cached_property
+    def shown(self) -> set[str]:
+        """What else it is, by what it shows, whatever it is called."""
+        found = {"Bash"} if self.has_command else set[str]()
+        return found | {"Edit"} if self.request.changes else found
+
+    @cached_property
+    def may_be(self) -> set[str]:
+        """What else it may be, by the agent's own words."""
+        found = perhaps_meant_by(self.tool, self.request.kind)
+        return found | {"Write"} if self.request.changes else found
+
+    @property
+    def all_names(self) -> set[str]:
+        return self.names | self.shown | self.may_be
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it may be anything."""
+        return not self.tool and not self.has_command and not self.request.changes
+
+    # --- commands
+
+    @cached_property
+    def has_command(self) -> bool:
+        keys = self.input if isinstance(self.input, dict) else {}
+        return any(key in keys for key in (*_COMMAND_KEYS, *_OTHER_COMMAND_KEYS))
+
+    @cached_property
+    def folder(self) -> str:
+        """Where its command would run."""
+        if isinstance(self.input, dict):
+            for key in _FOLDER_KEYS:
+                if isinstance(named := self.input.get(key), str) and named:
+                    return absolute_path(named, self.cwd)
+        return self.cwd
+
+    @cached_property
+    def text(self) -> str | None:
+        """The line that a shell would run."""
+        return script_of(self.input)
+
+    @cached_property
+    def script(self) -> Script | None:
+        """The commands that it would run; None if that is not told."""
+        if self.text is not None:
+            return read_script(self.text)
+        words = words_of(self.input)
+        return None if words is None else literal_script(words)
+
+    @cached_property
+    def shown_script(self) -> Script | None:
+        """The commands of the title: the agent's own word, which nothing is allowed by."""
+        return read_script(self.request.title) if self.request.kind == "execute" else None
+
+    @cached_property
+    def runs_as_told(self) -> bool:
+        """Whether nothing but its command says what it does: no other folder, no environment."""
+        if not isinstance(self.input, dict):
+            return False
+        if any(self.input.get(key) for key in self.input if str(key).casefold() in _CHANGING_KEYS):
+            return False
+        shell = self.input.get("shell")
+        if shell and not (isinstance(shell, str) and is_shell(shell)):
+            return False
+        here, there = os.path.realpath(self.cwd), os.path.realpath(self.folder)
+        return f"{there}/".startswith(here.rstrip("/") + "/")
+
+    # --- paths
+
+    @cached_property
+    def places(self) -> list[Place] | None:
+        """Each path of the input and of the changes that it shows; None if there is none, or too
+        much of it."""
+        try:
+            paths = [*find_paths(self.input, self.cwd), *self._absolute(self.request.changes)]
+        except TooLarge:
+            return None
+        return find_places(paths)
+
+    @cached_property
+    def hinted(self) -> list[Place]:
+        """The paths that the agent says it is about."""
+        return find_places(self._absolute(self.request.locations)) or []
+
+    def _absolute(self, paths: Sequence[str]) -> list[str]:
+        return [absolute_path(path, self.cwd) for path in paths]
+
+    @property
+    def is_too_long(self) -> bool:
+        return len(self.tool) > LONGEST
+
+
+def find_command(input: Any) -> str | None:
+    """The shell command in a tool's input. An argument vector is quoted into one, and a shell's
+    own `-c` taken off it. With two commands, neither is the one."""
+    import shlex
+
+    text = script_of(input)
+    if text is not None:
+        return text
+    words = words_of(input)
+    return None if words is None else shlex.join(words)
+
+
+def script_of(input: Any) -> str | None:
+    """The line in an input that goes to a shell."""
+    match _given(input):
+        case str(text):
+            return text
+        case [str(shell), "-c" | "-lc", str(text)] if is_shell(shell):
+            return text
+    return None
+
+
+def words_of(input: Any) -> list[str] | None:
+    """The argument vector in an input."""
+    match _given(input):
+        case [*words] if 0 < len(words) <= MOST_WORDS and all(isinstance(w, str) for w in words):
+            return words
+    return None
+
+
+def _given(input: Any) -> str | list[Any] | None:
+    if not isinstance(input, dict):
+        return None
+    found = [input[key] for key in _COMMAND_KEYS if key in input]
+    if len(found) != 1 or any(input.get(key) for key in _OTHER_COMMAND_KEYS):
+        return None
+    arguments = input.get("args", input.get("arguments"))
+    match found[0]:
+        case str(text) if arguments is None or arguments == []:
+            return text
+        case str(program) if isinstance(arguments, list):
+            return [program, *arguments]
+        case [*words] if not arguments:
+            return words
+    return None
+
+
+def is_shell(program: str) -> bool:
+    """Whether a program is surely a shell: by its bare name, or where the system has it."""
+    folder, _, name = program.rpartition("/")
+    return name in POSIX_SHELLS and (folder in SYSTEM if "/" in program else True)
+
+
+def literal_script(words: Sequence[str]) -> Script:
+    """An argument vector, which no shell sees."""
+    return Script([Command([Word(text) for text in words])])

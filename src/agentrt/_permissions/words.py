@@ -1,0 +1,105 @@
+"""The words that rules have for what agents do, and what the agents call it themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+CLASSES: Final = {
+    "Bash": "a shell command",
+    "Edit": "a change of files, `Write` included",
+    "Write": "a file written as a whole",
+    "Read": "files read, listed or searched",
+    "Fetch": "a page of the web",
+}
+"""What rules say alike of every agent."""
+
+CLAUDE_TOOLS: Final = {
+    "Bash": "Bash",
+    "Edit": "Edit",
+    "MultiEdit": "Edit",
+    "NotebookEdit": "Edit",
+    "Write": "Write",
+    "Read": "Read",
+    "NotebookRead": "Read",
+    "Glob": "Read",
+    "Grep": "Read",
+    "LS": "Read",
+    "WebFetch": "Fetch",
+    "Fetch": "Fetch",
+}
+"""Claude Code's own names; other agents use some of them, too."""
+
+_ANY_AGENTS: Final = {
+    **{name.casefold(): meant for name, meant in CLAUDE_TOOLS.items()},
+    **dict.fromkeys(
+        (
+            *("run_shell_command", "exec_command", "shell_command", "shell", "execute", "terminal"),
+            *("run_terminal_cmd", "run_command", "execute_command", "local_shell", "powershell"),
+            *("cmd", "sh", "zsh", "exec", "monitor", "write_stdin", "run_in_terminal"),
+        ),
+        "Bash",
+    ),
+    **dict.fromkeys(
+        (
+            *("replace", "edit_file", "str_replace", "str_replace_editor", "apply_patch", "patch"),
+            *("multi_edit", "strreplacefile", "search_replace", "insert", "apply_diff"),
+            *("delete_file", "move_file", "rename_file", "delete", "move", "notebook_edit"),
+        ),
+        "Edit",
+    ),
+    **dict.fromkeys(
+        ("write_file", "writefile", "create", "create_file", "write_text_file", "write_to_file"),
+        "Write",
+    ),
+    **dict.fromkeys(
+        (
+            *("read_file", "readfile", "view", "read_many_files", "read_text_file", "list"),
+            *("list_directory", "list_dir", "ls", "search_file_content", "grep_search", "search"),
+            *("readmediafile", "view_image", "cat", "open_file", "find_files"),
+        ),
+        "Read",
+    ),
+    **dict.fromkeys(("web_fetch", "fetchurl", "fetch_url", "url_fetch", "http"), "Fetch"),
+}
+"""What some agent or other calls such a tool. An unknown one's tool of that name may be meant: a
+rule that denies takes it so, a rule that allows does not."""
+
+_KINDS: Final = {
+    "execute": ("Bash",),
+    "edit": ("Edit", "Write"),
+    "delete": ("Edit",),
+    "move": ("Edit",),
+    "read": ("Read",),
+    "search": ("Read",),
+    "fetch": ("Fetch",),
+}
+"""What a kind of ACP may stand for, in the agent's own word."""
+
+
+def meant_by(tool: str, tools: Mapping[str, str]) -> set[str]:
+    """The words for a tool of an agent whose names are `tools`; the tool's own among them."""
+    found = {tool} if tool else set[str]()
+    if meant := tools.get(tool) or CLAUDE_TOOLS.get(tool):
+        found |= {meant, "Edit"} if meant == "Write" else {meant}
+    return found
+
+
+def perhaps_meant_by(tool: str, kind: str) -> set[str]:
+    """The words that a tool's name or kind may stand for."""
+    found = set(_KINDS.get(kind, ()))
+    if meant := _ANY_AGENTS.get(tool.casefold()):
+        found |= {meant, "Edit"} if meant == "Write" else {meant}
+    return found
+
+
+def meaning(name: str) -> str | None:
+    """The word for what some agent or other calls so."""
+    return _ANY_AGENTS.get(name.casefold())
+
+
+def right_word(name: str) -> str | None:
+    """What to write instead of a word in the wrong case, or of another word for the same."""
+    meant = meaning(name)
+    wrong_case = meant is not None and name.casefold() == meant.casefold() and name != meant
+    return meant if wrong_case or (name.islower() and "_" not in name) else None
