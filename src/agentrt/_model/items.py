@@ -472,8 +472,7 @@ class Items:
         denied: bool = False,
         reason: str = "",
     ) -> bool:
-        """Close a question. `denied`: the tool call that it was about is over, too. False: no
-        such question is open (somebody was faster)."""
+        """Close a question; False: it is not open. `denied`: its tool call is over, too."""
         ask = self._asks.pop(key, None)
         if ask is None:
             return False
