@@ -120,7 +120,7 @@ def _work(options: argparse.Namespace) -> Work:
             from ._terminal.doctor import examine, installed
 
             agents = _chosen(options, config) or installed(config)
-            work = partial(examine, agents, config, as_json=options.json)
+            work = partial(examine, agents, config, as_json=options.json, timeout=_bound(options))
         case "sessions":
             work = _sessions(options, config)
         case "config":
@@ -145,7 +145,12 @@ def _conversation(options: argparse.Namespace, config: Config) -> Work:
         from ._terminal.oneshot import one_shot
 
         return partial(
-            one_shot, setup, options.prompt, options.output_format or "text", options.last_message
+            one_shot,
+            setup,
+            options.prompt,
+            options.output_format or "text",
+            options.last_message,
+            _bound(options),
         )
     for name in ("output_format", "last_message", "json_schema"):
         if getattr(options, name) is not None:
@@ -153,6 +158,11 @@ def _conversation(options: argparse.Namespace, config: Config) -> Work:
     from ._terminal.repl import converse
 
     return partial(converse, setup)
+
+
+def _bound(options: argparse.Namespace) -> float | None:
+    """The time for the whole command."""
+    return options.timeout if isinstance(options.timeout, float) else None
 
 
 def _serve(options: argparse.Namespace, config: Config) -> Work:

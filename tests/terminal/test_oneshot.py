@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
 import subprocess
 import sys
@@ -82,7 +84,7 @@ def test_what_the_agent_goes_on_with_in_the_background_belongs_to_the_answer(
 
 
 def test_the_wait_for_it_ends_with_the_time_limit(program: Program) -> None:
-    done = program.run(*fake_claude("endless_shell"), "-p", "serve", "--timeout", "1")
+    done = program.run(*fake_claude("endless_shell"), "-p", "serve", "--timeout", "4")
     assert done.stdout == "Shell started.\n"
 
 
@@ -146,10 +148,33 @@ def test_a_limit_of_the_agent_s_own_is_1(program: Program) -> None:
 
 
 def test_a_time_limit_is_3_and_the_agent_is_told(program: Program) -> None:
-    done = program.demo("/slow 600", "--timeout", "0.5", "--output-format", "stream-json", status=3)
+    done = program.demo("/slow 600", "--timeout", "4", "--output-format", "stream-json", status=3)
     [ended] = [e for e in events(done.stdout) if e["kind"] == "turn.ended"]
     assert (ended["outcome"], ended["stop_reason"]) == ("timed_out", "cancelled")
-    assert done.stderr == "agentrt: the turn reached its hard limit of 0.5 s\n"
+    assert re.fullmatch(r"agentrt: the turn reached its hard limit of [0-3.]\S* s\n", done.stderr)
+
+
+def test_the_time_limit_is_that_of_the_whole_command_its_start_included(program: Program) -> None:
+    done = program.run(
+        *("--command", "sh -c 'echo loading; echo why >&2; sleep 600'", "--timeout", "1.5"),
+        *("-p", "hi"),
+        status=3,
+    )
+    assert "agentrt: the start of the agent took over 1.5 s (--timeout): sh " in done.stderr
+    assert "loading" in done.stderr
+    assert "  │ why\n" in done.stderr
+
+
+def test_the_time_limit_holds_while_standard_input_is_read(program: Program) -> None:
+    reading, writing = os.pipe()
+    try:
+        process = program.start(*FAST_DEMO, "--timeout", "1", stdin=reading)
+        _, told = process.communicate(timeout=PATIENCE)
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert process.returncode == 3
+    assert b"reading the prompt from standard input took over 1 s (--timeout)" in told
 
 
 def test_silence_beyond_its_limit_is_3_and_a_deaf_agent_gets_its_grace(program: Program) -> None:

@@ -151,6 +151,15 @@ def test_doctor_says_what_works_and_leaves_the_folder_alone(program: Program) ->
     assert 0 < found["seconds"] < PATIENCE
 
 
+def test_doctor_waits_no_longer_than_it_is_told_to(program: Program) -> None:
+    mute = ("doctor", "--command", "sh -c 'echo why >&2; sleep 600'", "--timeout", "1")
+    done = program.run(*mute, status=3)
+    assert done.stdout.startswith("✗ sh: examining it took over 1 s (--timeout): sh was not ready")
+    assert "  │ why" in done.stdout
+    [found] = json.loads(program.run(*mute, "--json", status=3).stdout)
+    assert (found["ok"], found["timed_out"]) == (False, True)
+
+
 def test_doctor_says_what_is_wrong(program: Program) -> None:
     done = program.run("doctor", *odd("locked"), status=1)
     assert "wants a login first: Log in first (" in done.stdout

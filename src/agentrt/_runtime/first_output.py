@@ -60,8 +60,8 @@ class FirstOutput:
         if self._count >= MANY:
             return 0
         if begun or any(map(_USAGE.search, self._lines)):
-            return min(QUIET, handshake / SHARE)
-        return handshake / SHARE
+            return QUIET
+        return max(QUIET, handshake / SHARE)
 
     @property
     def words(self) -> str:

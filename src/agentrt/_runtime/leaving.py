@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 LIVE = frozenset({"pending", "running"})
 
 
-async def wait_for_rest(engine: Engine) -> None:
-    """Wait until the agent has nothing left to do, for `limits.drain` at the most.
+async def wait_for_rest(engine: Engine, limit: float | None = None) -> None:
+    """Wait until the agent has nothing left to do, for `limit` or `limits.drain` at the most.
 
     Some background work never ends, such as a server that the agent has started. So whoever watches
     is told what is waited for, and what is not waited for any longer.
     """
-    limit = engine.limits.drain
+    limit = engine.limits.drain if limit is None else limit
     with trio.move_on_after(limit) as scope:
         if engine.turn is None and (live := _live(engine)):
             _tell(

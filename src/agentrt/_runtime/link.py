@@ -6,9 +6,10 @@ import shlex
 import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import trio
+from msgspec import structs
 
 from .._errors import AgentrtError, AgentStartError, SessionNotFound
 from .._limits import Limits
@@ -19,6 +20,10 @@ from .process import close
 
 Connect = Callable[[Opening], AbstractAsyncContextManager[Transport]]
 """Starts the agent and gives the transport to it; leaving the block leaves nothing behind."""
+
+
+UNOPENED: Final = 0.5
+"""Seconds for an agent to leave by itself that has not become ready."""
 
 
 class Owner(Protocol):
@@ -194,6 +199,8 @@ class Link:
             wait += limits.stdin_close + limits.terminate + limits.kill
         else:
             self._closing = True
+            if self.opened is None:  # it has nothing to save
+                limits = structs.replace(limits, stdin_close=min(limits.stdin_close, UNOPENED))
             await close(self._transport, limits, writer=self._writer, goodbye=self._goodbye)
         with trio.move_on_after(wait, shield=True):
             await self._over.wait()

@@ -112,7 +112,12 @@ def _add_session(parser: argparse.ArgumentParser) -> None:
     add("--allow", metavar="RULE", action="append", help="allow what the rule covers")
     add("--deny", metavar="RULE", action="append", help="deny what the rule touches")
     add = parser.add_argument_group("limits, in seconds or `none`").add_argument
-    add("--timeout", type=_seconds, metavar="S", help="the longest a turn may take (1800)")
+    add(
+        "--timeout",
+        type=_seconds,
+        metavar="S",
+        help="the longest that the command may take, or a turn of a conversation (1800)",
+    )
     add("--idle-timeout", type=_seconds, metavar="S", help="the longest silence in it (none)")
     add(
         "--cancel-grace",
@@ -156,6 +161,9 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
 
 def _fill_doctor(doctor: argparse.ArgumentParser) -> None:
     _add_agent(doctor, several=True)
+    doctor.add_argument(
+        "--timeout", type=_seconds, metavar="S", help="the longest that all of it may take"
+    )
     _add_json(doctor)
 
 

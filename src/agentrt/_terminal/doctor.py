@@ -12,13 +12,17 @@ from msgspec import Struct, structs
 from .._agents import Agent, find_agents
 from .._config import Config
 from .._errors import AgentrtError, AgentStartError
+from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.events import Notice
 from .._runtime.permissions import deny_all
 from .._runtime.scopes import bare_errors
+from .bound import Bound, TimedOut
 from .console import quoted
 from .setup import Setup
 from .text import one_line
+
+TIMED_OUT = 3
 
 AT_ONCE = 2
 """Agents started at the same time: more would only wait for each other."""
@@ -41,13 +45,19 @@ class Finding(Struct, kw_only=True):
     models: list[str] = []
     notices: list[str] = []
     error: str | None = None
+    timed_out: bool = False
+    """The time for the whole command was over."""
     stderr: str = ""
     note: str = ""
     docs: str = ""
 
 
-async def examine(agents: list[Agent], config: Config, *, as_json: bool) -> int:
-    """Start each agent in an empty folder, without a prompt. 1 if one of them does not work."""
+async def examine(
+    agents: list[Agent], config: Config, *, as_json: bool, timeout: float | None = None
+) -> int:
+    """Start each agent in an empty folder, without a prompt, within `timeout` for all. 3 if that
+    was too short, 1 if one of them does not work."""
+    bound = Bound(timeout)
     findings: dict[str, Finding] = {}
     limit = trio.CapacityLimiter(AT_ONCE)
     told = 0
@@ -61,7 +71,7 @@ async def examine(agents: list[Agent], config: Config, *, as_json: bool) -> int:
 
     async def look(agent: Agent) -> None:
         async with limit:
-            findings[agent.name] = await _examine(agent, config)
+            findings[agent.name] = await _examine(agent, config, bound)
         if not as_json:
             tell()
 
@@ -74,6 +84,8 @@ async def examine(agents: list[Agent], config: Config, *, as_json: bool) -> int:
     elif len(found) > 1:
         print(f"\n{sum(each.ok for each in found)} of {len(found)} agents work.", end=" ")
         print("To get others: agentrt agents")
+    if any(each.timed_out for each in found):
+        return TIMED_OUT
     return 0 if all(each.ok for each in found) else 1
 
 
@@ -82,7 +94,7 @@ def installed(config: Config) -> list[Agent]:
     return [each.agent for each in find_agents(config) if each.available]
 
 
-async def _examine(agent: Agent, config: Config) -> Finding:
+async def _examine(agent: Agent, config: Config, bound: Bound) -> Finding:
     finding = Finding(
         name=agent.name,
         protocol=agent.protocol,
@@ -95,29 +107,35 @@ async def _examine(agent: Agent, config: Config) -> Finding:
     with tempfile.TemporaryDirectory(prefix="agentrt-doctor-") as folder:
         setup = structs.replace(setup, cwd=folder)
         try:
-            async with setup.open(deny_all, limits=setup.limits, replay=False) as session:
-                told = session.subscribe(after=0)
-                finding.seconds = round(time.monotonic() - began, 2)
-                finding.version = session.agent.version
-                finding.capabilities = session.capabilities
-                modes = session.modes
-                if modes is not None:
-                    finding.mode, finding.model = modes.mode, modes.model
-                    finding.modes = [choice.id for choice in modes.modes]
-                    finding.models = [choice.id for choice in modes.models]
-                await session.aclose()
-            warnings = [e async for e in told if isinstance(e, Notice) and e.level != "info"]
-            finding.notices = [notice.message for notice in warnings]
-            no_login = [n.message for n in warnings if n.code == "auth_required"]
-            finding.error = no_login[0] if no_login else None
-            finding.ok = not no_login
+            with bound.over("examining it"):
+                await _look(setup, bound.applied(setup.limits), finding, began)
         except AgentrtError as error:
             finding.ok = False
             finding.seconds = finding.seconds or round(time.monotonic() - began, 2)
+            finding.timed_out = isinstance(error, TimedOut)
             finding.error = str(error).partition("\n---")[0]
             if isinstance(error, AgentStartError):
                 finding.stderr = error.stderr
     return finding
+
+
+async def _look(setup: Setup, limits: Limits, finding: Finding, began: float) -> None:
+    async with setup.open(deny_all, limits=limits, replay=False) as session:
+        told = session.subscribe(after=0)
+        finding.seconds = round(time.monotonic() - began, 2)
+        finding.version = session.agent.version
+        finding.capabilities = session.capabilities
+        modes = session.modes
+        if modes is not None:
+            finding.mode, finding.model = modes.mode, modes.model
+            finding.modes = [choice.id for choice in modes.modes]
+            finding.models = [choice.id for choice in modes.models]
+        await session.aclose()
+    warnings = [e async for e in told if isinstance(e, Notice) and e.level != "info"]
+    finding.notices = [notice.message for notice in warnings]
+    no_login = [n.message for n in warnings if n.code == "auth_required"]
+    finding.error = no_login[0] if no_login else None
+    finding.ok = not no_login
 
 
 def _report(finding: Finding) -> list[str]:

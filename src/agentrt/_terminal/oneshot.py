@@ -7,6 +7,7 @@ the agent at once, a third one this process.
 from __future__ import annotations
 
 import errno
+import math
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -24,6 +25,7 @@ from .._runtime.permissions import NOTHING_IS_ALLOWED
 from .._runtime.scopes import bare_errors
 from .._runtime.session import Session, Subscription
 from .asking import Asker
+from .bound import Bound
 from .console import PARTING, Console, open_console, open_terminal, stderr_of
 from .formats import (
     Format,
@@ -51,11 +53,15 @@ _NORMAL: Final = frozenset({None, "end_turn", "stop_sequence", "stop", "success"
 
 
 async def one_shot(
-    setup: Setup, prompt: str | None, format: FormatName, last_message: str | None = None
+    setup: Setup,
+    prompt: str | None,
+    format: FormatName,
+    last_message: str | None = None,
+    timeout: float | None = None,
 ) -> int:
     """Run one prompt, or the one on standard input; returns the exit status. `last_message`: the
-    file that the agent's last message is also written to."""
-    ending = Ending()
+    file that the agent's last message is also written to. `timeout`: the time for all of it."""
+    ending, bound = Ending(), Bound(timeout)
     status = FAILED
     with trio.open_signal_receiver(*ending_signals()) as signals:
         async with bare_errors(), trio.open_nursery() as nursery:
@@ -64,10 +70,11 @@ async def one_shot(
                 ending.console = console
                 with ending.scope:
                     try:
-                        text = await _whole_prompt(prompt, console)
+                        with bound.over("reading the prompt from standard input"):
+                            text = await _whole_prompt(prompt, console)
                         last = LastMessage()
                         with _emptied(last_message) as file:
-                            job = _OneShot(setup, console, ending, format, last)
+                            job = _OneShot(setup, console, ending, format, last, bound)
                             status = await job.run(text)
                             if file is not None:
                                 await trio.to_thread.run_sync(file.write, last.text)
@@ -155,13 +162,20 @@ class _OneShot:
     """One prompt, from the opening of its session to the exit status."""
 
     def __init__(
-        self, setup: Setup, console: Console, ending: Ending, format: FormatName, last: LastMessage
+        self,
+        setup: Setup,
+        console: Console,
+        ending: Ending,
+        format: FormatName,
+        last: LastMessage,
+        bound: Bound,
     ) -> None:
         self._setup = setup
         self._console = console
         self._ending = ending
         self._format = format
         self._last = last
+        self._bound = bound
         self._rejected = Rejections()
         self._ends: list[TurnEnded] = []
 
@@ -180,11 +194,14 @@ class _OneShot:
             limits = setup.limits
             if limits.hard is not None and "hard" in setup.config.limits:
                 limits = structs.replace(limits, drain=min(limits.drain, limits.hard))
+            limits = self._bound.applied(limits)
             policy = setup.policy(wanted, attended=terminal is not None)
-            async with setup.open(policy, limits=limits, replay=False) as session:
-                ending.session = session
-                result = await self._converse(session, prompt, terminal)
-                await session.aclose()
+            with self._bound.over("the start of the agent") as start:
+                async with setup.open(policy, limits=limits, replay=False) as session:
+                    start.deadline = math.inf
+                    ending.session = session
+                    result = await self._converse(session, prompt, terminal)
+                    await session.aclose()
         return self._verdict(result)
 
     async def _converse(self, session: Session, prompt: str, terminal: int | None) -> TurnResult:
@@ -198,10 +215,14 @@ class _OneShot:
             async with bare_errors(), trio.open_nursery() as viewers:
                 viewers.start_soon(self._write, events, answer)
                 viewers.start_soon(self._watch, others, story, asker, terminal)
-                result = await session.run(prompt, check=False)
+                left = self._bound.left
+                limits = (
+                    session.limits if left is None else structs.replace(session.limits, hard=left)
+                )
+                result = await session.run(prompt, check=False, limits=limits)
                 ending.resting = True
                 with ending.rest:
-                    await wait_for_rest(session._engine)
+                    await wait_for_rest(session._engine, self._bound.left)
                 if ending.code is not None:
                     await session.aclose()  # what it still did is told as ended
                 events.finish()

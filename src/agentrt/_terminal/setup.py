@@ -29,6 +29,7 @@ from .._runtime.permissions import (
     rules,
 )
 from .._runtime.session import Session
+from .bound import TimedOut
 
 DEMO = "demo"
 
@@ -41,6 +42,8 @@ def exit_code(error: AgentrtError) -> int:
     """The exit status for an error before, or instead of, a turn."""
     if isinstance(error, UsageError | ConfigError | LocalProtocolError):
         return 2
+    if isinstance(error, TimedOut):
+        return 3
     return 4 if isinstance(error, AgentNotFound | SessionNotFound) else 1
 
 
