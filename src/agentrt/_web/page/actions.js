@@ -71,7 +71,10 @@ export function choose(session) {
   setUi({ session, panel: null, shown: 150, editing: null, completing: null, atEnd: true });
   setModel(seen(model(), session));
   if (!seat()) attach(session);
-  if (hashed() !== session) history.replaceState(null, "", `#/s/${encodeURIComponent(session)}`);
+  if (hashed() === session) return;
+  const address = `#/s/${encodeURIComponent(session)}`;
+  if (hashed()) history.pushState(null, "", address); // "back" leads to the one before
+  else history.replaceState(null, "", address);
 }
 
 /** @param {string} text @param {"info" | "warning" | "error"} [level] */
@@ -125,12 +128,12 @@ export const editQueued = (entry, content) => send("queue", ofSession({ op: "edi
 /**
  * A session with a new conversation, or with one that the agent has kept.
  * @param {{ agent: string, cwd?: string, title?: string, agent_session?: string }} wanted
- * @returns {Promise<boolean>} whether there is such a session now
+ * @returns {Promise<string>} why there is no such session, or nothing
  */
 export async function newSession(wanted) {
-  const ack = await send("session", { op: wanted.agent_session ? "load" : "new", ...wanted });
+  const ack = await connection.send("session", { op: wanted.agent_session ? "load" : "new", ...wanted });
   if (ack.ok && ack.session) choose(ack.session);
-  return ack.ok;
+  return ack.ok ? "" : (ack.error?.message ?? "The server did not answer.");
 }
 
 /** @param {string} session */

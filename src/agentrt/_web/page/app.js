@@ -4,15 +4,16 @@ import { render } from "./vendor/libraries.js";
 import { choose, connection, hashed, stop } from "./actions.js";
 import { Announcer } from "./announce.js";
 import { Aside } from "./aside.js";
+import { addFiles } from "./attach.js";
 import { Banner, Elsewhere, Notes } from "./banner.js";
 import { Composer } from "./composer.js";
-import { Header, nameOf, Settings } from "./header.js";
+import { Header, Settings } from "./header.js";
 import { html, instead } from "./html.js";
+import { attract, back } from "./notify.js";
 import { Dialog, Frames } from "./panels.js";
-import { oneLine } from "./safe.js";
 import { Sheet } from "./sheet.js";
 import { NewSession, Sidebar } from "./sidebar.js";
-import { field, here, listen, model, seat, setUi, ui } from "./store.js";
+import { field, listen, model, seat, setUi, ui } from "./store.js";
 import { Transcript } from "./transcript.js";
 
 function App() {
@@ -30,6 +31,7 @@ function App() {
     <main>
       <${Header} summary=${summary} seat=${here} offline=${offline} />
       <div role="status"><${Banner} seat=${here} /></div>
+      ${!creating && panel !== "settings" && panel !== "frames" && html`<${Notes} />`}
       ${here
         ? html`<${Transcript} key=${session} seat=${here} cwd=${cwd} stale=${offline} />
             <div class="dock"><div class="column">
@@ -42,7 +44,6 @@ function App() {
             ? reading ? html`<p class="hint">No session is open.</p>` : html`<${NewSession} first=${true} />`
             : html`<p class="hint" role="status">${server ? "Opening…" : "Connecting…"}</p>`}</div>`}
     </main>
-    <${Notes} />
     <${Announcer} seat=${here} session=${session} />
     ${creating &&
     html`<${Dialog} label="New session" onClose=${() => setUi({ creating: false })}>
@@ -58,16 +59,7 @@ function App() {
 }
 
 function draw() {
-  document.title = titled();
   render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("page")));
-}
-
-/** The tab's title says when an agent waits for a person. */
-function titled() {
-  const waiting = ui().link.status === "open" ? model().sessions.filter(({ phase }) => phase === "waiting").length : 0;
-  const summary = model().sessions.find(({ session }) => session === ui().session);
-  const name = summary ? `${nameOf(summary)} – agentrt` : "agentrt";
-  return waiting ? `(${waiting}) ${name}` : name;
 }
 
 /** Times move on while something is being timed. */
@@ -86,17 +78,21 @@ function onKey(event) {
   if (!asks || confirm("The agent waits for your answer. Stop it instead?")) stop();
 }
 
-/** The questions that a notification was shown for. */
-const notified = new Set();
-
-function notify() {
-  if (!document.hidden || !("Notification" in window) || Notification.permission !== "granted") return;
-  for (const ask of seat()?.view.permissions.values() ?? []) {
-    if (notified.has(here(ask.request))) continue;
-    notified.add(here(ask.request));
-    const shown = new Notification("An agent waits for you", { body: oneLine(ask.title), tag: ask.request });
-    shown.onclick = () => (window.focus(), shown.close());
-  }
+/** Files may be dropped anywhere: the browser would leave the page and open them. */
+function takeDrops() {
+  const over = (/** @type {boolean} */ now) => document.body.classList.toggle("dropping", now);
+  addEventListener("dragover", (event) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    over(field() !== null);
+  });
+  addEventListener("dragleave", (event) => event.relatedTarget ?? over(false));
+  addEventListener("drop", (event) => {
+    over(false);
+    if (event.defaultPrevented || !event.dataTransfer?.files.length) return;
+    event.preventDefault();
+    if (field()) addFiles(event.dataTransfer.files);
+  });
 }
 
 /** Milliseconds for which a note that is no error is shown. */
@@ -120,7 +116,9 @@ function fit() {
 }
 
 export function start() {
-  [draw, notify, fade].forEach(listen);
+  [draw, attract, fade].forEach(listen);
+  addEventListener("visibilitychange", back, true);
+  takeDrops();
   addEventListener("keydown", onKey);
   addEventListener("hashchange", () => {
     if (model().sessions.some((each) => each.session === hashed())) choose(hashed());

@@ -83,12 +83,26 @@ export function Settings({ seat, offline, reading }) {
     )}
     ${!modes && html`<p class="hint">This agent has no settings.</p>`}
     <hr />
-    ${"Notification" in window && Notification.permission === "default" &&
-    html`<button onClick=${() => Notification.requestPermission().then(() => setUi({}))}>
-      Tell me when an agent waits for me
-    </button>`}
+    ${Notified()}
     <button onClick=${() => setUi({ panel: "frames" })}>${icon("wire")}Show what goes over the wire</button>
   </div>`;
+}
+
+/** Whether the browser tells when somebody looks elsewhere. */
+function Notified() {
+  const allowed = "Notification" in window && window.isSecureContext ? Notification.permission : "none";
+  if (allowed === "default") {
+    return html`<button onClick=${() => Notification.requestPermission().then(() => setUi({}))}>
+      Notify me when an agent waits or is done
+    </button>`;
+  }
+  /** @type {Record<string, string>} */
+  const said = {
+    granted: "You are notified when an agent waits or is done.",
+    denied: "Your browser does not let this page notify you.",
+    none: "Notifications need HTTPS, or a browser on the server's own machine.",
+  };
+  return html`<p class="hint">${said[allowed]}</p>`;
 }
 
 /**

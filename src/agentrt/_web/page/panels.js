@@ -1,6 +1,8 @@
 // The drawer of raw frames, and the dialogs.
 
 import { Component } from "./vendor/libraries.js";
+import { Notes } from "./banner.js";
+import { copyText } from "./clipboard.js";
 import { frames } from "./frames.js";
 import { html, icon, instead } from "./html.js";
 import { plain } from "./safe.js";
@@ -26,6 +28,7 @@ export class Dialog extends Component {
       <div class="inside">${children}
         <button class="quiet round close" aria-label="Close" onClick=${onClose}>${icon("close")}</button>
       </div>
+      <${Notes} />
     </dialog>`;
   }
 }
@@ -35,7 +38,7 @@ export function Frames() {
   const all = frames();
   const copy = () => {
     const lines = all.map(({ at, direction, text }) => `${new Date(at * 1000).toISOString()} ${direction} ${text}`);
-    navigator.clipboard.writeText(lines.join("\n"));
+    copyText(lines.join("\n"));
   };
   return html`<${Dialog} label="What goes over the wire" kind="drawer" onClose=${() => setUi({ panel: null })}>
     <header><h2>On the wire</h2><span>the last ${all.length} frames</span>

@@ -23,7 +23,7 @@ export function Sidebar({ offline, reading }) {
       </button>`}
     </div>
     ${!reading &&
-    html`<button class="new" disabled=${offline} onClick=${() => setUi({ creating: true, panel: null })}>
+    html`<button class="new" disabled=${offline} onClick=${() => setUi({ creating: true, refused: "", panel: null })}>
       ${icon("plus")}New session
     </button>`}
     <ul>${[...sessions].reverse().map((summary) => Entry(summary, offline, reading))}</ul>
@@ -82,7 +82,8 @@ function Renaming({ summary }) {
 export function NewSession({ first }) {
   const agents = model().agents;
   const available = agents.filter((agent) => agent.available);
-  const missing = agents.filter((agent) => !agent.available).map((agent) => oneLine(agent.title || agent.name)).join(", ");
+  const missing = agents.filter((agent) => !agent.available).map((agent) => oneLine(agent.title || agent.name));
+  const { refused } = ui();
   const last = model().sessions.find(({ session }) => session === ui().session);
   const create = instead(async (event) => {
     const form = new FormData(event.target);
@@ -91,10 +92,13 @@ export function NewSession({ first }) {
     const button = event.target.querySelector("[type=submit]");
     button.disabled = true;
     button.textContent = "Starting…";
-    const made = await newSession({ agent, ...(cwd && { cwd }), ...(agent_session ? { agent_session } : title && { title }) });
+    setUi({ refused: "" });
+    const refused = await newSession({ agent, ...(cwd && { cwd }), ...(agent_session ? { agent_session } : title && { title }) });
     button.disabled = false;
     button.textContent = "Start";
-    if (made) (setUi({ creating: false }), setTimeout(() => field()?.focus(), 50));
+    if (refused) return setUi({ refused });
+    setUi({ creating: false });
+    setTimeout(() => field()?.focus(), 50);
   });
   return html`<form class="new-session" onSubmit=${create}>
     <h2>${first ? "Start a session" : "New session"}</h2>
@@ -108,15 +112,19 @@ export function NewSession({ first }) {
       ${available.length === 0 && html`<p class="hint">No agent is installed here. “agentrt agents” says how to get one.</p>`}
     </fieldset>
     ${Field("cwd", "Folder", "the server's own", last?.cwd)}
-    ${Field("title", "Name", "may be left to the agent")}
+    ${Field("title", "Name", "optional")}
     <details class="fold"><summary>Go on with an earlier conversation</summary>
       ${Field("agent_session", "The agent's id of it")}
     </details>
+    <div role="alert">${refused && html`<p class="refused"><strong>It did not start.</strong> ${oneLine(refused, 1000)}</p>`}</div>
     <div class="buttons">
       ${!first && html`<button type="button" onClick=${() => setUi({ creating: false })}>Cancel</button>`}
       <button type="submit" class="send" disabled=${!available.length}>Start</button>
     </div>
-    ${missing && html`<p class="hint">Known, but not installed: ${missing}.</p>`}
+    ${missing.length > 0 &&
+    html`<details class="fold"><summary>${missing.length} more that are not installed</summary>
+      <p class="hint">${missing.join(", ")}. “agentrt agents” says how to get them.</p>
+    </details>`}
   </form>`;
 }
 

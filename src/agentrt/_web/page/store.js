@@ -16,6 +16,7 @@ const store = {
     editing: null,
     panel: null,
     creating: false,
+    refused: "",
     renaming: null,
     shown: 150,
     told: 0,

@@ -97,6 +97,8 @@ interface Ui {
   panel: "sessions" | "settings" | "frames" | null;
   /** Whether the form for a new session is open. */
   creating: boolean;
+  /** Why it did not start. */
+  refused: string;
   /** The session whose name is being changed. */
   renaming: string | null;
   /** How many items of a long conversation are shown. */

@@ -1,0 +1,77 @@
+// How somebody is told who looks elsewhere: by the tab's title and picture, the badge of an installed
+// page, and notifications, for which the browser asks when somebody wants them (see the settings).
+
+import { choose } from "./actions.js";
+import { nameOf } from "./header.js";
+import { oneLine } from "./safe.js";
+import { model, setUi, ui } from "./store.js";
+
+/** Phases in which an agent is at work on its own. */
+const WORKING = new Set(["running", "cancelling"]);
+
+/** The sessions as they were told of last. @type {readonly w.Summary[]} */
+let before = [];
+
+/** What was finished while nobody looked at this tab. @type {Set<string>} */
+const missed = new Set();
+
+/** Whoever comes back has seen it. */
+export function back() {
+  if (document.hidden || !missed.size) return;
+  missed.clear();
+  setUi({});
+}
+
+/** To be called whenever anything has changed. */
+export function attract() {
+  const { sessions, unread } = model();
+  if (sessions !== before) {
+    const phases = new Map(before.map(({ session, phase }) => [session, phase]));
+    before = sessions;
+    for (const summary of sessions) compare(phases.get(summary.session), summary);
+  }
+  const online = ui().link.status === "open";
+  const count = sessions.filter(({ session, phase }) => (online && phase === "waiting") || unread.has(session) || missed.has(session)).length;
+  const summary = sessions.find(({ session }) => session === ui().session);
+  const title = summary ? `${nameOf(summary)} – agentrt` : "agentrt";
+  document.title = count ? `(${count}) ${title}` : title;
+  badge(count);
+}
+
+/** @param {w.Phase | undefined} was @param {w.Summary} summary */
+function compare(was, summary) {
+  const { session, phase } = summary;
+  if (!was || was === phase) return;
+  const asks = phase === "waiting";
+  const done = WORKING.has(was) && (phase === "idle" || phase === "dead");
+  if (!asks && !done) return;
+  if (!document.hidden && session === ui().session) return; // it is in sight
+  if (document.hidden) missed.add(session);
+  if (was === "cancelling") return; // somebody has stopped it, and knows
+  const ask = model().seats.get(session)?.view.permissions.values().next().value;
+  if (asks) show(summary, "waits for you", ask?.title);
+  else show(summary, phase === "dead" ? "has ended" : "is done");
+}
+
+/** @param {w.Summary} summary @param {string} what @param {string} [more] */
+function show(summary, what, more) {
+  if (!("Notification" in window) || Notification.permission !== "granted") return;
+  try {
+    const shown = new Notification(`${nameOf(summary)} ${what}`, { body: oneLine(more), tag: summary.session });
+    shown.onclick = () => (window.focus(), choose(summary.session), shown.close());
+  } catch (error) {
+    console.info(error); // phones have them for service workers only
+  }
+}
+
+let badged = 0;
+
+/** @param {number} count */
+function badge(count) {
+  if (count === badged) return;
+  badged = count;
+  const icon = document.querySelector("link[rel=icon]");
+  icon?.setAttribute("href", count ? "/page/icon-new.svg" : "/page/icon.svg");
+  const set = count ? navigator.setAppBadge?.(count) : navigator.clearAppBadge?.();
+  set?.catch(() => {}); // only an installed page has one
+}

@@ -1,0 +1,192 @@
+"""What is around the conversation: who looks elsewhere, who goes back, who has thick fingers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from browser.kit import Server, ask, phase, scripted, serving, until
+from browser.pages import NewPage, Page, expect
+from browser.test_access import PHONE
+
+NOTIFIED = """() => {
+    window.shown = [];
+    window.Notification = class {
+        static permission = "granted";
+        constructor(title, { body, tag }) {
+            window.shown.push({ title, body, tag });
+            window.last = this;
+        }
+        close() {}
+    };
+    navigator.setAppBadge = async count => { window.badge = count; };
+    navigator.clearAppBadge = async () => { window.badge = 0; };
+}"""
+
+HIDE = """hidden => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+    document.dispatchEvent(new Event("visibilitychange", { bubbles: true }));
+}"""
+
+
+def another_session(page: Page) -> None:
+    """Of the same agent, begun through the protocol as another page would."""
+    page.get_by_role("button", name="New session").click()
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    phase(page, "ready")
+
+
+@pytest.fixture
+def two(tmp_path: Path, new_page: NewPage) -> Page:
+    """A page with two sessions, of which the second one is shown."""
+    settings = tmp_path / ".config" / "agentrt" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f"[agents.scripted]\ncommand = '''{scripted()[1]}'''\n")
+    with serving(tmp_path, "--agent", "scripted") as server:
+        page = new_page(server.link())
+        phase(page, "ready")
+        another_session(page)
+        yield page  # type: ignore[misc]
+
+
+def entry(page: Page, at: int) -> None:
+    """Show a session, counted from the newest."""
+    page.locator(".sidebar .entry").nth(at).click()
+
+
+def test_somebody_who_looks_elsewhere_is_told_that_a_turn_is_over(page: Page) -> None:
+    phase(page, "ready")
+    page.evaluate(NOTIFIED)
+    ask(page, "wait 0.3\nsay done")
+    phase(page, "working")
+    page.evaluate(HIDE, True)
+    until(lambda: page.evaluate("window.shown.length"))
+    [shown] = page.evaluate("window.shown")
+    assert shown["title"].endswith("is done")
+    assert page.title().startswith("(1) ")
+    assert page.evaluate("window.badge") == 1
+    assert page.locator("link[rel=icon]").get_attribute("href") == "/page/icon-new.svg"
+    page.evaluate(HIDE, False)
+    until(lambda: not page.title().startswith("("))
+    assert page.evaluate("window.badge") == 0
+
+
+def test_a_question_of_another_session_is_told_and_leads_there(two: Page) -> None:
+    two.evaluate(NOTIFIED)
+    ask(two, "wait 0.3\nask echo hello")
+    phase(two, "working")
+    entry(two, 1)
+    phase(two, "ready")
+    until(lambda: two.evaluate("window.shown.length"))
+    [shown] = two.evaluate("window.shown")
+    assert shown["title"].endswith("waits for you")
+    assert shown["body"] == "echo hello"
+    assert two.title().startswith("(1) ")
+    two.evaluate("window.last.onclick()")
+    expect(two.get_by_role("alertdialog")).to_contain_text("echo hello")
+
+
+def test_nobody_is_told_of_what_is_in_sight_or_of_what_was_stopped(page: Page) -> None:
+    phase(page, "ready")
+    page.evaluate(NOTIFIED)
+    ask(page, "say one")
+    phase(page, "ready")
+    ask(page, "tool sleep 60")
+    phase(page, "working")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    page.evaluate(HIDE, True)
+    expect(page.locator("header .phase")).to_contain_text("ready")
+    assert page.evaluate("window.shown") == []
+
+
+def test_back_leads_to_the_session_before(two: Page) -> None:
+    second = two.url
+    entry(two, 1)
+    phase(two, "ready")
+    first = two.url
+    assert first != second
+    two.go_back()
+    expect(two).to_have_url(second)
+    expect(two.locator(".sidebar li").first).to_have_class(re.compile("here"))
+    two.go_forward()
+    expect(two).to_have_url(first)
+    expect(two.locator(".sidebar li").last).to_have_class(re.compile("here"))
+
+
+def test_why_a_session_did_not_start_is_said_where_it_was_wanted(two: Page) -> None:
+    two.get_by_role("button", name="New session").click()
+    dialog = two.get_by_role("dialog")
+    dialog.get_by_label("Folder").fill("/no/such/folder")
+    dialog.get_by_role("button", name="Start", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("no/such/folder")
+    expect(dialog.get_by_label("Folder")).to_have_value("/no/such/folder")
+    expect(dialog.get_by_role("button", name="Start", exact=True)).to_be_enabled()
+
+
+def test_agents_that_are_not_installed_are_folded_away(two: Page) -> None:
+    two.get_by_role("button", name="New session").click()
+    folded = two.get_by_role("dialog").locator("details", has_text="not installed")
+    expect(folded.locator("summary")).to_have_text(re.compile(r"^\s*\d+ more"))
+    expect(folded.locator("p")).to_be_hidden()
+
+
+def test_a_note_covers_nothing(page: Page) -> None:
+    phase(page, "ready")
+    page.evaluate("navigator.clipboard.writeText = null; document.execCommand = () => false")
+    ask(page, "say      code")
+    phase(page, "ready")
+    page.get_by_role("button", name="Copy").first.click()
+    note = page.locator(".note")
+    expect(note).to_be_visible()
+    for what in (".transcript", "header.bar", ".composer"):
+        overlap = page.evaluate(
+            """what => {
+                const [a, b] = [document.querySelector(".note"), document.querySelector(what)]
+                    .map(each => each.getBoundingClientRect());
+                return a.top < b.bottom && b.top < a.bottom;
+            }""",
+            what,
+        )
+        assert not overlap, what
+
+
+DROP = """([selector, name]) => {
+    const data = new DataTransfer();
+    data.items.add(new File(["hello"], name, { type: "text/plain" }));
+    const target = document.querySelector(selector);
+    for (const type of ["dragover", "drop"]) {
+        const event = new DragEvent(type, { dataTransfer: data, bubbles: true, cancelable: true });
+        target.dispatchEvent(event);
+        if (!event.defaultPrevented) return "left to the browser";
+    }
+}"""
+
+
+@pytest.mark.parametrize("where", [".transcript", "header.bar", "#prompt", ".sidebar"])
+def test_files_are_dropped_anywhere(page: Page, where: str) -> None:
+    phase(page, "ready")
+    assert page.evaluate(DROP, [where, "dropped.txt"]) is None
+    expect(page.locator(".attached li")).to_have_count(1)
+    expect(page.locator(".attached li")).to_contain_text("dropped.txt")
+
+
+def test_a_finger_hits_every_button(server: Server, new_page: NewPage) -> None:
+    page = new_page(server.link(), **PHONE)
+    phase(page, "ready")
+    ask(page, "say      code\nask echo hello")
+    page.get_by_role("alertdialog").wait_for()
+    small = """() => [...document.querySelectorAll("button:not(.mention), summary, .button")]
+        .filter(each => each.checkVisibility({ visibilityProperty: true }))
+        .map(each => [each.getBoundingClientRect(), each])
+        .filter(([{ width, height }]) => width && height && (width < 43.9 || height < 43.9))
+        .map(([{ width, height }, each]) => `${width}×${height} ${each.outerHTML.slice(0, 120)}`)"""
+    assert page.evaluate(small) == []
+    page.get_by_role("alertdialog").get_by_role("button", name="Dismiss").click()
+    page.get_by_role("button", name="Sessions", exact=True).click()
+    assert page.evaluate(small) == []
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Settings").click()
+    assert page.evaluate(small) == []
