@@ -80,6 +80,12 @@ def do(word: str, rest: str) -> None:
         case "flood":
             for number in range(int(rest)):
                 say(f"word{number} " + ("\n\n" if number % 40 == 39 else ""))
+        case "many":  # short answers with a call behind each
+            for number in range(int(rest)):
+                say(f"Answer **{number}** with `code` and words.")
+                call = tool(f"call {number}", kind="edit")
+                shown = {"type": "content", "content": {"type": "text", "text": "an output\n" * 3}}
+                update("tool_call_update", toolCallId=call, status="completed", content=[shown])
         case "trickle":  # until it is told to stop
             for number in range(int(rest)):
                 say(f"tick{number} ")

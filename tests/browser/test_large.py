@@ -43,3 +43,55 @@ def test_twenty_thousand_pieces_are_all_there_and_one_can_type_meanwhile(
     (SHOTS / "input-latency.json").write_text(json.dumps(told))
     print(told)
     shoot(page, "long")
+
+
+STEP = """async step => {
+    // Scrolls, and tells how far what was in the middle has moved.
+    const box = document.querySelector(".transcript");
+    const frame = () => new Promise(resolve => requestAnimationFrame(resolve));
+    const middle = box.getBoundingClientRect().top + box.clientHeight / 2;
+    const items = [...box.querySelectorAll(".item")];
+    const item = items.find(each => each.getBoundingClientRect().bottom > middle);
+    const before = item.getBoundingClientRect().top;
+    box.scrollTop += step;
+    for (let count = 0; count < 4; count++) await frame();
+    return item.isConnected ? Math.abs(item.getBoundingClientRect().top - before + step) : 0;
+}"""
+
+
+def test_of_thousands_of_items_few_are_drawn_and_none_is_lost(page: Page, shoot: Shoot) -> None:
+    phase(page, "ready")
+    ask(page, "many 1500")
+    expect(page.locator(".transcript")).to_contain_text("Answer 1499", timeout=120_000)
+    phase(page, "ready")
+    items = page.locator(".transcript .item")
+    assert items.count() < 200
+    page.locator(".transcript").evaluate("box => { box.scrollTop = box.scrollHeight / 2; }")
+    page.wait_for_timeout(500)
+    assert items.count() < 200
+    moved = [page.evaluate(STEP, -400) for _ in range(25)]
+    assert max(moved) < 30, moved  # what one reads does not jump
+    page.locator(".transcript").evaluate("box => { box.scrollTop = 0; }")
+    expect(page.get_by_text("Answer 0 with", exact=False)).to_be_in_viewport()
+    page.get_by_role("button", name="Latest").click()
+    expect(page.get_by_text("Answer 1499 with", exact=False)).to_be_in_viewport()
+    expect(page.locator(".transcript .ending, .transcript .item").last).to_be_in_viewport()
+    shoot(page, "many")
+
+
+def test_what_is_unfolded_stays_so_when_it_is_out_of_sight(page: Page) -> None:
+    phase(page, "ready")
+    ask(page, "many 200")
+    phase(page, "working")
+    phase(page, "ready")
+    first = page.locator(
+        "details.tool", has=page.locator(".title", has_text=re.compile("^call 0$"))
+    )
+    page.locator(".transcript").evaluate("box => { box.scrollTop = 0; }")
+    first.locator("summary").first.click()
+    expect(first.locator(".verbatim")).to_be_visible()
+    page.get_by_label("Message to the agent").focus()
+    page.get_by_role("button", name="Latest").click()
+    expect(first).to_have_count(0)
+    page.locator(".transcript").evaluate("box => { box.scrollTop = 0; }")
+    expect(first.locator(".verbatim")).to_be_visible()

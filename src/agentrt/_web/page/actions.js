@@ -68,7 +68,7 @@ async function attach(session) {
  */
 export function choose(session) {
   if (ui().session === session) return;
-  setUi({ session, panel: null, shown: 150, editing: null, completing: null, atEnd: true });
+  setUi({ session, panel: null, editing: null, completing: null, atEnd: true });
   setModel(seen(model(), session));
   if (!seat()) attach(session);
   if (hashed() === session) return;

@@ -18,7 +18,6 @@ const store = {
     creating: false,
     refused: "",
     renaming: null,
-    shown: 150,
     told: 0,
     faded: 0,
     asked: null,

@@ -35,6 +35,17 @@ const KINDS = ["read", "edit", "delete", "move", "search", "execute", "think", "
 export const titleOf = (item) => oneLine(item.tool?.title || item.tool?.name) || "a tool";
 
 /**
+ * Whether a call is unfolded: as chosen by hand, or because it is at work, failed or changes a file.
+ * While it waits for an answer, the question shows what it is about.
+ * @type {(item: w.Item, open: boolean | undefined) => boolean}
+ */
+export function isShown(item, open) {
+  const status = item.status ?? "running";
+  const changes = item.tool?.content?.some(({ type }) => type === "diff") ?? false;
+  return open ?? (status !== "waiting" && (changes || !isOver(item) || status === "failed"));
+}
+
+/**
  * @typedef {object} Props
  * @property {w.Item} item
  * @property {Times | undefined} times
@@ -51,9 +62,7 @@ export const ToolCard = memo(
     const tool = item.tool ?? {};
     const status = item.status ?? "running";
     const content = tool.content ?? [];
-    const hasDiff = content.some(({ type }) => type === "diff");
-    // While it waits for an answer, the question shows what it is about.
-    const shown = open ?? (status !== "waiting" && (hasDiff || !isOver(item) || status === "failed"));
+    const shown = isShown(item, open);
     const kind = /** @type {any} */ (KINDS.includes(tool.kind ?? "") ? tool.kind : "other");
     const took = times && (times.closed ?? now) - times.opened;
     const silent = !isOver(item) && status === "running" && times && now - times.heard >= SILENT;
@@ -69,8 +78,8 @@ export const ToolCard = memo(
         ${Locations(tool.locations ?? [], cwd)}
         ${silent && html`<p class="hint">No output for ${duration(now - (times?.heard ?? now))}.</p>`}
         ${shown && Parts(item, content, cwd)}
-        ${tool.input != null && Fold("input", "Input", tool.input)}
-        ${tool.output != null && content.length === 0 && !item.text && Fold("output", "Output", tool.output)}
+        ${shown && tool.input != null && Fold("input", "Input", tool.input)}
+        ${shown && tool.output != null && content.length === 0 && !item.text && Fold("output", "Output", tool.output)}
         ${children}
       </div>
     </details>`;

@@ -7,13 +7,14 @@ import { html, icon, memo } from "./html.js";
 import { isOver } from "./reduce.js";
 import { oneLine } from "./safe.js";
 import { clock, fold, isOpen, setUi, ui } from "./store.js";
-import { ToolCard } from "./toolcard.js";
+import { isShown, ToolCard } from "./toolcard.js";
+import { Windowed } from "./windowed.js";
 
 const ASK = "Ask for something.";
 const ASK_OR_LOOK = "Ask for something, or type / to see what this agent can do.";
 
-/** How many more items "earlier" shows. */
-const MORE = 300;
+/** Items of a sub-agent that are shown, the newest. */
+const INNER = 200;
 
 /** Pixels from the end within which somebody is taken to read the newest. */
 const NEAR = 60;
@@ -23,8 +24,10 @@ export class Transcript extends Component {
   /** @type {HTMLElement | null} */
   box = null;
   follows = new ResizeObserver(() => this.follow());
+  windowed = new Windowed(() => this.forceUpdate());
 
   componentDidMount() {
+    if (this.box) this.windowed.start(this.box);
     if (this.box?.firstElementChild) this.follows.observe(this.box.firstElementChild);
     this.follow();
   }
@@ -35,6 +38,7 @@ export class Transcript extends Component {
 
   componentWillUnmount() {
     this.follows.disconnect();
+    this.windowed.stop();
   }
 
   follow() {
@@ -50,19 +54,15 @@ export class Transcript extends Component {
 
   /** @param {any} props the `seat`, its `cwd`, and whether all of it is `stale` */
   render({ seat, cwd, stale }) {
-    const { atEnd, shown } = ui();
+    const { atEnd } = ui();
     const { roots, children } = tree(seat.view.items);
-    const earlier = Math.max(0, roots.length - shown);
+    const draw = (/** @type {number} */ from, /** @type {number} */ to) => rows(seat, roots, from, to, children, cwd);
     return html`<div class="reading">
       <section ref=${(/** @type {any} */ box) => (this.box = box)} class=${`transcript ${stale ? "stale" : ""}`} onScroll=${() => this.scrolled()}
           tabindex="0" role="log" aria-live="off" aria-label="conversation">
         <div class="column">
           <h2 class="unseen">Conversation</h2>
-          ${earlier > 0 &&
-          html`<button class="earlier" onClick=${() => setUi({ shown: shown + MORE, atEnd: false })}>
-            Show ${Math.min(MORE, earlier)} earlier of ${earlier}
-          </button>`}
-          ${rows(seat, roots.slice(earlier), children, cwd)}
+          ${this.windowed.draw(roots.length, draw)}
           ${roots.length === 0 && html`<p class="empty">${seat.view.commands.length ? ASK_OR_LOOK : ASK}</p>`}
         </div>
       </section>
@@ -91,16 +91,20 @@ function tree(items) {
 }
 
 /**
+ * Some of the items.
  * @param {Seat} seat
  * @param {readonly w.Item[]} items
+ * @param {number} from
+ * @param {number} to
  * @param {ReadonlyMap<string, readonly w.Item[]>} children
  * @param {string} cwd
  */
-function rows(seat, items, children, cwd) {
+function rows(seat, items, from, to, children, cwd) {
   const { turns } = seat.view;
   /** @type {Shown[]} */
   const out = [];
-  items.forEach((item, index) => {
+  for (let index = from; index < to; index++) {
+    const item = items[index];
     const before = items[index - 1];
     const turn = turns.get(item.turn ?? "");
     if (turn?.origin === "agent" && before?.turn !== item.turn) {
@@ -110,7 +114,7 @@ function rows(seat, items, children, cwd) {
     if (turn?.outcome && items[index + 1]?.turn !== item.turn) {
       out.push(html`<${Ending} key=${`end-${turn.id}`} turn=${turn} />`);
     }
-  });
+  }
   return out;
 }
 
@@ -130,10 +134,15 @@ function Row(seat, item, children, cwd) {
       return html`<${UserItem} key=${item.id} item=${item} />`;
     case "tool":
     case "task": {
-      const inner = children.get(item.id)?.map((child) => Row(seat, child, children, cwd));
+      const inner = (isShown(item, open) && children.get(item.id)) || [];
+      const left = inner.length - INNER;
       return html`<article class="item" key=${item.id}>
         <${ToolCard} item=${item} times=${times} now=${now} open=${open} cwd=${cwd} stale=${ui().link.status !== "open"}>
-          ${inner && html`<div class="nested">${inner}</div>`}
+          ${inner.length > 0 &&
+          html`<div class="nested">
+            ${left > 0 && html`<p class="hint">${left} earlier steps are not shown.</p>`}
+            ${inner.slice(-INNER).map((child) => Row(seat, child, children, cwd))}
+          </div>`}
         <//>
       </article>`;
     }

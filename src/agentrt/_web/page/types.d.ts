@@ -101,8 +101,6 @@ interface Ui {
   refused: string;
   /** The session whose name is being changed. */
   renaming: string | null;
-  /** How many items of a long conversation are shown. */
-  shown: number;
   /** The number of the newest note that was dismissed. */
   told: number;
   /** The number of the newest note that has been there for a while. */
