@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
+from itertools import repeat
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentrt._web import transcript
 from agentrt._web.aichunks import Message
-from agentrt._web.foreign import Changes
+from agentrt._web.transcript import Transcript
 from agentrt._wire.json import encode_line
 from clients.install import root
 from clients.kit import HERE
@@ -34,20 +38,25 @@ class Client:
     def request(self, parts: list[dict[str, Any]] | None) -> None:
         story = self.story
         owns = story.own.__contains__
-        self.message = Message("s1", story.state, TURN, owns, parts)
+        self.message = Message(Transcript(story.log), TURN, owns, parts)
         self.reader = Reader(parts)
         self.segments.append((parts or [], [], self.reader))
-        self._seen: int | None = None
+        self._telling: Iterator[Any] = iter(())
 
-    def look(self) -> None:
-        changes = Changes(self.story.log, self._seen)
-        self._seen = self.story.log.seq
-        chunks = self.message.look(changes.items)
-        for chunk in chunks:
+    def look(self, count: int | None = None) -> None:
+        """Take so many chunks, or all; what was left over goes on."""
+        for _ in repeat(None) if count is None else range(count):
+            chunk = next(self._telling, None)
+            if chunk is None:
+                self._telling = self.message.tell()
+                chunk = next(self._telling, None)
+            if chunk is None:
+                break
             plain = json.loads(encode_line(chunk))
             self.segments[-1][1].append(plain)
             self.reader.take(plain)
-        assert self.message.done == (self.reader.finished is not None)
+        if count is None:
+            assert self.message.done == (self.reader.finished is not None)
 
     def answer(self) -> None:
         """What the application does when a stream has ended with a question."""
@@ -94,13 +103,18 @@ def of(part: dict[str, Any]) -> str | None:
 def play(seed: int, *, ring: int = 4096) -> Client:
     """A turn from its beginning to its end, with a client that is there for all of it."""
     random = Random(seed)
+    with patch.object(transcript, "PIECE", random.choice((1, 3, 256))):
+        return go_through(random, ring)
+
+
+def go_through(random: Random, ring: int) -> Client:
     story = Story(random, ring=ring)
     client = Client(story)
     for _ in range(random.randrange(40)):
         story.go_on()
         if random.random() < 0.4:
-            client.look()
-            if client.message.done and random.random() < 0.7:
+            client.look(random.choice((None, None, 1, 2, 5)))
+            if client.reader.finished and random.random() < 0.7:
                 client.answer()
         if random.random() < 0.05:  # cut off, or another tab: it begins with nothing
             client.request(None)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from itertools import repeat
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._model.events import TERMINAL
+from agentrt._web import transcript
 from agentrt._web.acpupdates import Conversation
-from agentrt._web.foreign import Changes
+from agentrt._web.transcript import Transcript
 from agentrt._wire.json import encode_line
 from clients.random_turns import Story
 
@@ -25,13 +29,18 @@ class Client:
         self.tools: dict[str, dict[str, Any]] = {}
         self.plan: list[dict[str, Any]] = []
         self._story = story
-        self._told = Conversation(story.log, {})
-        self._seen: int | None = None
+        self._told = Conversation(Transcript(story.log), {})
+        self._telling: Iterator[Any] = iter(())
 
-    def look(self) -> None:
-        changes = Changes(self._story.log, self._seen)
-        self._seen = self._story.log.seq
-        for update in self._told.look(changes):
+    def look(self, count: int | None = None) -> None:
+        """Take so many updates, or all; what was left over goes on."""
+        for _ in repeat(None) if count is None else range(count):
+            update = next(self._telling, None)
+            if update is None:
+                self._telling = self._told.tell(lambda: False)
+                update = next(self._telling, None)
+            if update is None:
+                break
             self._take(json.loads(encode_line(update)))
 
     def _take(self, update: dict[str, Any]) -> None:
@@ -61,12 +70,13 @@ def play(seed: int, ring: int) -> tuple[Story, Client]:
     random = Random(seed)
     story = Story(random, ring=ring)
     client = Client(story)
-    for _ in range(random.randrange(40)):
-        story.go_on()
-        if random.random() < 0.4:
-            client.look()
-    story.end()
-    client.look()
+    with patch.object(transcript, "PIECE", random.choice((1, 3, 256))):
+        for _ in range(random.randrange(40)):
+            story.go_on()
+            if random.random() < 0.4:
+                client.look(random.choice((None, None, 1, 2, 5)))
+        story.end()
+        client.look()
     return story, client
 
 

@@ -6,7 +6,7 @@ Each message is one JSON-RPC message of ACP's version 1. What a session says is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -39,7 +39,7 @@ from .acpmessages import (
 from .acpquestions import Questions
 from .acpupdates import Conversation, mode_state, model_state, option_list
 from .commands import Refused
-from .foreign import Changes, ForeignViewer
+from .foreign import ForeignViewer
 from .native import as_refusal
 from .refusal import Code
 
@@ -183,18 +183,20 @@ class AcpViewer(ForeignViewer):
 
     def _resume(self, id: rpc.Id, params: ForSession) -> None:
         feed = self._hub.feed(params.session_id)
-        self._attach(feed).told.look(Changes(feed.log, None))  # the client knows it
+        self._attach(feed, knows=True)
         self._answer(id, **_settings(feed), _meta=_phase(feed))
 
-    def _attach(self, feed: Feed) -> _Attached:
-        """See a session, from its beginning. Prompts and questions that are open stay so."""
+    def _attach(self, feed: Feed, *, knows: bool = False) -> _Attached:
+        """See a session, from its beginning or, if the client `knows` what there is, from now on.
+        Prompts and questions that are open stay so."""
         offers = self._questions.offers.session
         notices = offers is not None and offers.notices is not None
         known = self._sessions.get(feed)
         prompts = known.prompts if known is not None else {}
         loads = known.loads if known is not None else []
-        told = Conversation(feed.log, prompts, notices=notices)
+        told = Conversation(feed.transcript, prompts, notices=notices, knows=knows)
         attached = self._sessions[feed] = _Attached(feed, told, prompts, loads)
+        self._telling.pop(feed, None)
         self.follow(feed)
         return attached
 
@@ -218,11 +220,7 @@ class AcpViewer(ForeignViewer):
     def _attached(self, session: str) -> _Attached:
         """A session that the client talks about; from then on it sees it."""
         feed = self._hub.feed(session)
-        attached = self._sessions.get(feed)
-        if attached is None:
-            attached = self._attach(feed)
-            attached.told.look(Changes(feed.log, None))
-        return attached
+        return self._sessions.get(feed) or self._attach(feed, knows=True)
 
     def _set_mode(self, id: rpc.Id, params: SetMode) -> None:
         self._change(
@@ -316,20 +314,25 @@ class AcpViewer(ForeignViewer):
         self._sessions.pop(feed, None)
         self._questions.forget(feed)
 
-    def project(self, feed: Feed, changes: Changes) -> Iterable[bytes]:
+    def project(self, feed: Feed) -> Iterator[bytes]:
         attached = self._sessions[feed]
-        for update in attached.told.look(changes, repeat=bool(attached.loads)):
+        for update in attached.told.tell(lambda: bool(attached.loads)):
             yield _update(feed, update)
-        for id in attached.loads:
-            yield answered(id, **_settings(feed), _meta=_phase(feed))
+        yield from self._all_told(attached)
+
+    def _all_told(self, attached: _Attached) -> list[bytes]:
+        """What is to be said when the client knows all that there is."""
+        feed = attached.feed
+        out = [answered(id, **_settings(feed), _meta=_phase(feed)) for id in attached.loads]
         attached.loads.clear()
         if self.role == "controller":
-            yield from self._questions.look(feed, attached.told)
+            out += self._questions.look(feed, attached.told)
         for id, turn in list(attached.prompts.items()):
             answer = self._ended_prompt(feed, id, turn)
             if answer is not None:
                 del attached.prompts[id]
-                yield answer
+                out.append(answer)
+        return out
 
     def _ended_prompt(self, feed: Feed, id: rpc.Id, turn: Turn) -> bytes | None:
         """The answer to a prompt, once it is over."""

@@ -4,16 +4,15 @@ the session's state says now.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from .._model.content import JsonObject, TerminalRef, Text
 from .._model.events import TERMINAL, Choice, Item, Modes, Notice, Option, PermissionOpened, Tool
-from .._model.log import Log
 from .._runtime.turn import Turn
-from .foreign import Changes
+from .transcript import Reading, Transcript
 
 CHUNKS: Final = {
     "user": "user_message_chunk",
@@ -35,39 +34,74 @@ KINDS: Final = frozenset(
 PLAN_STATUS: Final = frozenset(("pending", "in_progress", "completed"))
 PRIORITIES: Final = frozenset(("high", "medium", "low"))
 
+WHOLE: Final = ("plan", "modes", "commands", "title", "usage")
+"""What a session has one of."""
+
 TAIL: Final = 16 * 1024
 """Characters of a running tool's output that are told: each update repeats them."""
 
 
 class Conversation:
     """What one client was told of one session. `prompts`: those that it has sent and waits for; it
-    shows them by itself."""
+    shows them by itself. `knows`: it shows already what there is."""
 
-    def __init__(self, log: Log, prompts: Mapping[Any, Turn], *, notices: bool = False) -> None:
+    def __init__(
+        self,
+        transcript: Transcript,
+        prompts: Mapping[Any, Turn],
+        *,
+        notices: bool = False,
+        knows: bool = False,
+    ) -> None:
+        state = self._state = transcript.log.state
         self._prompts = prompts
-        self._state = log.state
         self._notices = notices
+        ids = transcript.ids()
+        self._reading = Reading(transcript, len(ids) if knows else 0)
+        # Of the items that may change: the characters told of texts, the fields of calls.
         self._texts: dict[str, int] = {}
         self._tools: dict[str, JsonObject] = {}
+        self._settled: list[str] = []
+        self._met: set[str] = set()
         # What is told as a whole, as it was told; how the modes are at first is said in an answer.
-        self._whole: dict[str, object] = {"modes": log.state.modes}
+        self._whole: dict[str, object] = {"modes": state.modes}
+        if knows:
+            self._whole |= {name: getattr(state, name) for name in WHOLE}
+            open = [item for item in state.items.values() if item.status not in TERMINAL]
+            self._texts = {i.id: len(state.text(i.id)) for i in open if i.type in CHUNKS}
+            # It may have missed the beginning of these: they are told as new ones.
+            self._met = {item.id for item in open if item.type == "tool"}
 
-    def look(self, changes: Changes, *, repeat: bool = False) -> list[JsonObject]:
-        """What is to be told now; with `repeat`, also what the client itself has said."""
+    def tell(self, repeat: Callable[[], bool]) -> Iterator[JsonObject]:
+        """What is to be told now, each thing as it is when it is asked for, until the client knows
+        all that there is. `repeat`: whether also what it has said itself."""
         out: list[JsonObject] = []
-        for item in changes.items:
-            if item.type == "tool":
-                self._tool(item, out)
-            elif item.type in CHUNKS:
-                self._text(item, out, repeat)
-        state = self._state
-        self._tell("plan", state.plan, out)
-        self._tell("modes", state.modes, out)
-        self._tell("commands", state.commands, out)
-        self._tell("title", state.title, out)
-        self._tell("usage", state.usage, out)
-        if self._notices:
-            out += [_notice(event) for event in changes.events if isinstance(event, Notice)]
+        while True:
+            while self._reading.behind:
+                settled, self._settled = self._settled, []
+                for id, new in self._reading.piece(lambda: [*self._texts, *self._tools]):
+                    yield from self._item(self._reading.item(id), new, repeat)
+                for id in settled:  # what happened while they were told has been looked at
+                    self._texts.pop(id, None)
+                    self._tools.pop(id, None)
+                if self._notices:
+                    events = self._reading.events
+                    yield from [_notice(event) for event in events if isinstance(event, Notice)]
+            for name in WHOLE:
+                self._tell(name, getattr(self._state, name), out)
+            if not out:
+                return
+            yield from out
+            out.clear()
+
+    def _item(self, item: Item, new: bool, repeat: Callable[[], bool]) -> Iterable[JsonObject]:
+        out: list[JsonObject] = []
+        if item.type == "tool":
+            self._tool(item, new, out)
+        elif item.type in CHUNKS and (new or item.id in self._texts):
+            self._text(item, out, repeat())
+        if item.status in TERMINAL:
+            self._settled.append(item.id)
         return out
 
     def asked(self, ask: PermissionOpened) -> JsonObject:
@@ -97,16 +131,15 @@ class Conversation:
     def _sent(self, turn: str | None) -> bool:
         return any(prompt.id == turn for prompt in self._prompts.values())
 
-    def _tool(self, item: Item, out: list[JsonObject]) -> None:
+    def _tool(self, item: Item, new: bool, out: list[JsonObject]) -> None:
         now = _call(item, item.tool or Tool(), self._state.text(item.id))
-        told = self._tools.get(item.id)
+        told = self._tools.get(item.id, {})
         self._tools[item.id] = now
-        if told is None:
+        if new or item.id in self._met:
+            self._met.discard(item.id)
             out.append({"sessionUpdate": "tool_call", "toolCallId": item.id, **now})
-            return
-        new = {key: value for key, value in now.items() if told.get(key) != value}
-        if new:
-            out.append({"sessionUpdate": "tool_call_update", "toolCallId": item.id, **new})
+        elif changed := {key: value for key, value in now.items() if told.get(key) != value}:
+            out.append({"sessionUpdate": "tool_call_update", "toolCallId": item.id, **changed})
 
     def _tell(self, what: str, value: Any, out: list[JsonObject]) -> None:
         told = self._whole.get(what)

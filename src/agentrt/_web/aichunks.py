@@ -11,7 +11,7 @@ send that tool's result again and again; nowhere else, since it looks at the que
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -26,7 +26,8 @@ from .._model.content import (
     plain_text,
 )
 from .._model.events import TERMINAL, Item, PermissionOpened, Tool
-from .._model.state import SessionState, TurnRecord
+from .._model.state import TurnRecord
+from .transcript import Reading, Transcript
 
 Chunk: TypeAlias = JsonObject
 
@@ -57,8 +58,7 @@ class Message:
 
     def __init__(
         self,
-        session: str,
-        state: SessionState,
+        transcript: Transcript,
         turn: str,
         owns: Callable[[str], bool],
         parts: Iterable[JsonObject] | None = None,
@@ -68,13 +68,16 @@ class Message:
         """True when the stream is over: the turn has ended, or a question is to be answered."""
         self.asks = False
         """True when it is over by a question, or by a tool that the client is to run."""
-        self._names = {"session": session, "turn": turn}
-        self._state = state
+        self._names = {"session": transcript.log.session, "turn": turn}
+        self._state = transcript.log.state
+        self._reading = Reading(transcript, transcript.start(turn))
+        self._settled: list[str] = []
         self._owns = owns
         self._begun = False
         self._step = 0
         self._results = False  # whether the step has results of the client's tools
-        self._texts: dict[str, int] = {}  # characters shown of each item
+        # Of the items that may change, and those that the client said it shows.
+        self._texts: dict[str, int] = {}  # characters shown
         self._open: dict[str, str] = {}  # the texts that grow, with their kind
         self._tools: dict[str, _Part] = {}
         self._plan: object = None
@@ -83,17 +86,25 @@ class Message:
         for part in parts or ():
             self._remember(part)
 
-    def look(self, changed: Iterable[Item]) -> list[Chunk]:
-        """What is to be said now. `changed`: the items that may be other ones than at the last
-        look; the first one looks at all."""
+    def tell(self) -> Iterator[Chunk]:
+        """What is to be said now, each thing as it is when it is asked for, until the client knows
+        all that there is."""
         if self.done:
-            return []
-        out: list[Chunk] = []
+            return
         if not self._begun:
-            changed = self._begin(out)
-        for item in changed:
-            if item.turn == self.turn:
-                self._item(item, out)
+            yield from self._begin()
+        while self._reading.behind:
+            settled, self._settled = self._settled, []
+            for id, new in self._reading.piece(lambda: [*self._texts, *self._tools]):
+                yield from self._item(self._reading.item(id), new)
+            for id in settled:  # what happened while they were told has been looked at
+                self._texts.pop(id, None)
+                self._tools.pop(id, None)
+        yield from self._rest()
+
+    def _rest(self) -> list[Chunk]:
+        """What is said when all items are told."""
+        out: list[Chunk] = []
         state = self._state
         current = state.state.turn
         if current is not None and current.id == self.turn and state.plan is not self._plan:
@@ -108,18 +119,23 @@ class Message:
             self._ask(out)
         return out
 
-    def _begin(self, out: list[Chunk]) -> list[Item]:
+    def _begin(self) -> list[Chunk]:
         self._begun = True
-        out.append({"type": "start", "messageId": self.turn, "messageMetadata": self._names})
+        out: list[Chunk] = [
+            {"type": "start", "messageId": self.turn, "messageMetadata": self._names}
+        ]
         if self._results:
             self._begin_step(out)
         open = self._state.permissions
         for id, part in self._tools.items():
             if id not in self._state.items and id not in open and not part.over:
-                self._answered(part, True, out)
                 part.over = True
-                out.append(_output(id, {"answered": True}))
-        return list(self._state.items.values())
+                if part.approved is False:
+                    out.append({"type": "tool-output-denied", "toolCallId": id})
+                else:
+                    self._answered(part, True, out)
+                    out.append(_output(id, {"answered": True}))
+        return out
 
     def _begin_step(self, out: list[Chunk]) -> None:
         self._step += 1
@@ -127,15 +143,24 @@ class Message:
 
     # --- what the agent says
 
-    def _item(self, item: Item, out: list[Chunk]) -> None:
+    def _item(self, item: Item, new: bool) -> list[Chunk]:
+        out: list[Chunk] = []
+        if item.turn != self.turn:
+            return out
+        known = item.id in self._tools or item.id in self._texts
+        if not new and not known:  # it has ended in the client's view
+            return out
         if item.type == "tool":
             self._tool(item, item.tool or Tool(), out)
         elif item.type in ("text", "thought"):
+            self._texts.setdefault(item.id, 0)
             self._text(item, out)
-            if item.content and item.id not in self._texts:
-                self._texts[item.id] = 0
+            if not known:
                 for number, block in enumerate(item.content):
                     out += _shown(f"{item.id}.{number}", block, _about(item))
+        if item.status in TERMINAL:
+            self._settled.append(item.id)
+        return out
 
     def _text(self, item: Item, out: list[Chunk]) -> None:
         kind = "text" if item.type == "text" else "reasoning"
@@ -172,8 +197,8 @@ class Message:
             self._answered(part, True, out)
 
     def _close(self, item: Item, tool: Tool, part: _Part, out: list[Chunk]) -> None:
-        unanswered = part.asked is not None and part.approved is None
-        if item.status == "denied" or (unanswered and item.status not in ("completed", "failed")):
+        ran = item.status in ("completed", "failed")  # somebody has allowed it, whatever is shown
+        if item.status == "denied" or (part.asked and not part.approved and not ran):
             self._approve(item.id, part, f"auto-{item.id}", out)
             if part.approved is not False:
                 self._answered(part, False, out, item.status)
@@ -208,7 +233,7 @@ class Message:
         """Have it shown how a question was answered, if there was one and that is news."""
         if part.asked is None:
             return
-        if part.approved is None or (part.approved and not approved):
+        if part.approved is not approved:
             part.approved = approved
             answer = {"type": "tool-approval-response", "approvalId": part.asked}
             told = {} if reason is None else {"reason": reason}
@@ -322,24 +347,23 @@ class Message:
             self._texts[item] = self._texts.get(item, 0) + shown
 
 
-def retold(
-    session: str, state: SessionState, turn: str, kept: Iterable[JsonObject]
-) -> Iterable[Chunk]:
+def retold(transcript: Transcript, turn: str, kept: Iterable[JsonObject]) -> Iterator[Chunk]:
     """A turn that is over, told from its beginning in the stream of a later one. Its message is
-    made anew; `kept` are the parts of it that are not in the state. What follows must begin with
-    `begin_behind`."""
-    start, *chunks = Message(session, state, turn, lambda item: False).look(())
-    yield start
-    yield from kept
-    for chunk in chunks:
+    made anew; `kept` are the parts of it that are not in the state."""
+    for chunk in Message(transcript, turn, lambda item: False).tell():
         if chunk["type"] not in ("abort", "error", "finish"):  # those would be the stream's own
             yield chunk
+        if chunk["type"] == "start":
+            yield from kept
 
 
-def begin_behind(chunks: list[Chunk]) -> list[Chunk]:
-    """The first chunks of a message, behind one that was retold: the parts of that, which the SDK
-    takes for the beginning of this one, are taken out of it."""
-    return [chunks[0], {"type": "reset-step"}, *chunks[1:]]
+def behind_retold(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """A message behind one that was retold: the parts of that, which the SDK takes for the
+    beginning of this one, are taken out of it."""
+    for chunk in chunks:
+        yield chunk
+        if chunk["type"] == "start":
+            yield {"type": "reset-step"}
 
 
 def is_pending(part: JsonObject) -> bool:

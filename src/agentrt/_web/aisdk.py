@@ -6,7 +6,7 @@ client gets the chunks of one turn; they are made in `aichunks`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from weakref import WeakKeyDictionary
 
@@ -19,10 +19,10 @@ from .._runtime.session import Session, When
 from .._runtime.turn import Turn
 from .._wire.json import decode as decode_json
 from . import commands as c
-from .aichunks import Chunk, Message, begin_behind, is_pending, retold
+from .aichunks import Chunk, Message, behind_retold, is_pending, retold
 from .answers import pack
 from .commands import Refused, ToolOffer
-from .foreign import Changes, ForeignViewer
+from .foreign import ForeignViewer
 from .native import as_refusal
 from .refusal import Code
 
@@ -52,7 +52,7 @@ class Body(Struct):
     - `agent`, `cwd`, `title`, `model`, `mode`: of the session that the first message opens.
     - `tools`: those that the application runs; sessions get them when they are opened.
     - `client`: a random word that the page keeps, so that its tools are its own after a reload.
-    - `when`: what to do with a message while a turn runs that the chat knows of.
+    - `when`: what to do with a message while a turn runs that the chat does not show.
     - `abort`: what the client's Stop does: `cancel` the turn, or only `detach` from it.
     - `stop`: cancel the turn that is resumed.
     - `answers`: by approval id.
@@ -117,6 +117,8 @@ class _Stream(Struct, eq=False):
     """The client's Stop is the turn's."""
     message: Message | None = None
     sent: int = 0
+    tells: dict[str, list[JsonObject]] = {}
+    """The turns whose messages it has, with the parts of those that the state does not have."""
 
     @property
     def turn_id(self) -> str:
@@ -131,8 +133,10 @@ class AiViewer(ForeignViewer):
         self._streams: dict[str, _Stream] = {}
         # Requests that wait for their session, and were not stopped.
         self._opening: set[str] = set()
-        # Turns whose end the client was not told when it ended a stream, or a question did, with
-        # the parts of their messages that the state does not have.
+        # What the newest streams that are over had: the client may have ended one before it read
+        # all of it.
+        self._over: dict[str, _Stream] = {}
+        # The turns whose messages the client may show without their end, as in `_Stream.tells`.
         self._unended: WeakKeyDictionary[Feed, dict[str, list[JsonObject]]] = WeakKeyDictionary()
         self._known = False
 
@@ -263,14 +267,15 @@ class AiViewer(ForeignViewer):
         self._stream(request, feed, session.submit(content, when=when, held=False))
 
     def _when(self, session: Session, feed: Feed, wanted: When) -> When:
-        """What a message does. A chat that is told nothing of the running turn, because it ended
-        the stream or a question did, is ready for a message, and refused none."""
+        """What a message does. A chat that shows the running turn is refused none: the SDK may be
+        ready although a stream is open, and is so when a question has ended it."""
         state = session.state
         if wanted != "reject" or state.turn is None or state.phase == "cancelling":
             return wanted if wanted != "reject" else "queue"
         turn = state.turn.id
-        told = any(each.feed is feed and each.turn_id == turn for each in self._streams.values())
-        if told or turn not in self._unended[feed]:
+        if any(each.feed is feed and each.turn_id == turn for each in self._streams.values()):
+            return "queue"
+        if turn not in self._unended[feed]:
             return "reject"
         return "interrupt" if self._is_asked(session) else "queue"
 
@@ -327,17 +332,17 @@ class AiViewer(ForeignViewer):
         if request.body.stop:
             if self.role == "viewer":
                 raise Refused("forbidden", "a viewer only looks on")
-            # Not the next one, if that has begun behind the one that is meant.
-            if turn in self._unended.get(feed, (turn,)):
+            left = self._unended.get(feed)
+            if not left or turn in left:  # else it has begun behind the one that is meant
                 self._hub.session(feed.log.session).cancel()
         self._stream(request, feed, turn)
 
     def _abort(self, request: str) -> None:
         self._opening.discard(request)
-        stream = self._streams.pop(request, None)
+        stream = self._streams.pop(request, None) or self._over.pop(request, None)
         if stream is None:
             return
-        self._remember(stream)
+        self._unended.setdefault(stream.feed, {}).update(stream.tells)
         if stream.stops and self.role == "controller":
             try:
                 session = self._hub.session(stream.feed.log.session)
@@ -366,61 +371,62 @@ class AiViewer(ForeignViewer):
         self.follow(feed)
 
     def _message(self, stream: _Stream, parts: Iterable[JsonObject] | None = None) -> Message:
-        log, calls = stream.feed.log, self._client.calls
+        session, calls = stream.feed.log.session, self._client.calls
         return Message(
-            log.session,
-            log.state,
+            stream.feed.transcript,
             stream.turn_id,
-            lambda item: calls.waits(log.session, item),
+            lambda item: calls.waits(session, item),
             parts,
         )
 
-    def project(self, feed: Feed, changes: Changes) -> Iterable[bytes]:
-        streams = [stream for stream in self._streams.values() if stream.feed is feed]
-        for stream in streams:
-            yield from self._told(stream, changes)
+    def project(self, feed: Feed) -> Iterator[bytes]:
+        for stream in [each for each in self._streams.values() if each.feed is feed]:
+            for message in self._told(stream):
+                yield message
+                if stream.request not in self._streams:  # it was ended, here or by the client
+                    break
         if not any(stream.feed is feed for stream in self._streams.values()):
             self.unfollow(feed)
 
-    def _told(self, stream: _Stream, changes: Changes) -> Iterable[bytes]:
+    def _told(self, stream: _Stream) -> Iterator[bytes]:
         request = stream.request
-        first: list[Chunk] = []
-        if stream.message is None:
-            if not stream.turn_id:
-                if (why := self._lost(stream)) is not None:
-                    del self._streams[request]
-                    yield pack(type="error", requestId=request, errorText=why)
-                return
-            stream.message = self._message(stream)
-            first = self._ended_meanwhile(stream)
-        chunks = stream.message.look(changes.items)
-        for chunk in (*first, *(begin_behind(chunks) if first else chunks)):
+        if stream.message is None and not stream.turn_id:
+            if (why := self._lost(stream)) is not None:
+                del self._streams[request]
+                yield pack(type="error", requestId=request, errorText=why)
+            return
+        for chunk in self._chunks(stream):
             yield pack(type="chunk", requestId=request, sequence=stream.sent, chunk=chunk)
             stream.sent += 1
-        if stream.message.done:
-            del self._streams[request]
-            self._remember(stream)
+        message = stream.message
+        if message is not None and message.done:
+            unended = self._unended.setdefault(stream.feed, {})
+            unended.pop(message.turn, None)
+            if message.asks:
+                unended[message.turn] = message.data
+            self._over[request] = self._streams.pop(request)
+            stream.message = None
+            for old in list(self._over)[:-STREAMS]:
+                del self._over[old]
             yield pack(type="end", requestId=request)
 
-    def _remember(self, stream: _Stream) -> None:
-        """A stream is over: the client may show a message that does not end by that."""
-        message = stream.message
-        unended = self._unended.setdefault(stream.feed, {})
+    def _chunks(self, stream: _Stream) -> Iterator[Chunk]:
+        """What is to be said in a stream; at first the client's messages of earlier turns, as they
+        ended, if it has left their streams and asks for another turn."""
+        message, chunks = stream.message, None
         if message is None:
-            return
-        unended.pop(message.turn, None)
-        if not message.done or message.asks:
-            unended[message.turn] = message.data
-
-    def _ended_meanwhile(self, stream: _Stream) -> list[Chunk]:
-        """The client's messages of earlier turns, as they ended: it has left their streams, and
-        asks for another turn."""
-        log = stream.feed.log
-        unended, turns = self._unended.get(stream.feed, {}), log.state.turns
-        over = [id for id in unended if id != stream.turn_id and turns[id].outcome is not None]
-        return [
-            chunk for id in over for chunk in retold(log.session, log.state, id, unended.pop(id))
-        ]
+            message = stream.message = self._message(stream)
+        if not stream.tells:
+            feed = stream.feed
+            unended, turns = self._unended.get(feed, {}), feed.log.state.turns
+            over = [id for id in unended if id != message.turn and turns[id].outcome is not None]
+            stream.tells = {id: unended.pop(id) for id in over} | {message.turn: message.data}
+            if over:
+                for id in over:
+                    yield from retold(feed.transcript, id, stream.tells[id])
+                chunks = behind_retold(message.tell())
+        yield from chunks or message.tell()
+        stream.tells[message.turn] = message.data
 
     def _lost(self, stream: _Stream) -> str | None:
         """Why a prompt that waits will never be a turn, if it will not."""

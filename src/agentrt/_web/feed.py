@@ -8,6 +8,7 @@ behind what is kept starts again from a snapshot.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from .._model.events import Event
@@ -15,6 +16,7 @@ from .._model.log import Log, Overrun
 from .._model.state import Snapshot
 from .._wire.json import encode_line
 from .answers import pack
+from .transcript import Transcript
 
 if TYPE_CHECKING:
     from .viewer import Viewer
@@ -48,6 +50,11 @@ class Feed:
         self._snapshot: tuple[int, float, bytes] | None = None  # its number, when it was made
         self._weight = (0, 0)
         self._head = pack(type="event", session=log.session, epoch=log.epoch)[:-1] + b',"seq":'
+
+    @cached_property
+    def transcript(self) -> Transcript:
+        """For those who tell it in words of their own."""
+        return Transcript(self.log)
 
     def reaches(self, epoch: str | None, seq: int | None) -> bool:
         """Whether a viewer that knows the session up to there can be given just what follows."""

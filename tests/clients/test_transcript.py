@@ -1,0 +1,99 @@
+"""A long history costs a client of another protocol nothing but the time to send it."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from agentrt._model.events import Item, ItemDelta, ItemOpened, Tool, TurnEnded, TurnStarted
+from agentrt._web.dialects import ACP, AI_SDK, Dialect
+from agentrt._web.hub import Hub
+from agentrt._web.viewer import Viewer
+from agentrt.testing import open_fake_runtime
+from runtime.fakes import Incarnations, echo
+
+ITEMS = 3000
+SIZE = 1000
+
+
+@pytest.mark.parametrize("dialect", [ACP, AI_SDK], ids=lambda dialect: dialect.path)
+async def test_a_long_history_is_told_piece_by_piece_and_kept_by_nobody(
+    dialect: Dialect, autojump_clock: MockClock
+) -> None:
+    async with open_fake_runtime({"fake": Incarnations(echo).start}) as runtime:
+        session = await runtime.create("fake")
+        hub, log = Hub(runtime), session._engine.log
+        log.append(TurnStarted("long", "user"))
+        for number in range(ITEMS):
+            shown = {"text": "w" * SIZE} if number % 2 else {"tool": Tool(output="o" * SIZE)}
+            kind = "text" if number % 2 else "tool"
+            item = Item(id=f"x{number}", type=kind, turn="long", status="completed", **shown)  # type: ignore[arg-type]
+            log.append(ItemOpened(item))
+            log.publish()
+        log.append(TurnEnded(turn="long", outcome="completed"))
+        log.publish()
+        with hub.attach_viewer(dialect=dialect) as first:
+            ask_for_all(first, dialect, session.id)
+            await told(first)  # what all share is made
+        tracemalloc.start()
+        with hub.attach_viewer(dialect=dialect) as viewer:
+            before, _ = tracemalloc.get_traced_memory()
+            ask_for_all(viewer, dialect, session.id)
+            sizes = await told(viewer)
+            _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert sum(sizes) > ITEMS * SIZE
+        assert peak - before < ITEMS * SIZE // 10
+        hub.close()
+
+
+def ask_for_all(viewer: Viewer, dialect: Dialect, session: str) -> None:
+    if dialect is ACP:
+        load = {"jsonrpc": "2.0", "id": 2, "method": "session/load"}
+        viewer.receive('{"jsonrpc": "2.0", "id": 1, "method": "initialize"}')
+        viewer.receive(json.dumps({**load, "params": {"sessionId": session}}))
+    else:
+        viewer.receive(json.dumps({"type": "resume", "requestId": "r", "id": session}))
+
+
+async def told(viewer: Viewer) -> list[int]:
+    """How long each message is, until there are no more."""
+    sizes: list[int] = []
+    with trio.move_on_after(60):
+        while True:
+            sizes.append(len(await viewer.next_frame()))
+    return sizes
+
+
+async def test_what_changes_while_a_history_is_told_is_told_once(
+    autojump_clock: MockClock,
+) -> None:
+    """A text that grows, in front of the place where the client is and behind it."""
+    async with open_fake_runtime({"fake": Incarnations(echo).start}) as runtime:
+        session = await runtime.create("fake")
+        hub, log = Hub(runtime), session._engine.log
+        log.append(TurnStarted("long", "user"))
+        for number in range(600):
+            log.append(ItemOpened(Item(id=f"x{number}", type="text", turn="long", text="a")))
+        log.publish()
+        with hub.attach_viewer(dialect=ACP) as viewer:
+            ask_for_all(viewer, ACP, session.id)
+            shown: dict[str, str] = {}
+            with trio.move_on_after(60):
+                for count in range(10_000):
+                    message = json.loads(await viewer.next_frame())
+                    update = message.get("params", {}).get("update", {})
+                    if update.get("sessionUpdate") == "agent_message_chunk":
+                        id, text = update["messageId"], update["content"]["text"]
+                        shown[id] = shown.get(id, "") + text
+                    if count == 100:
+                        log.append(ItemDelta("x7", "b"))
+                        log.append(ItemDelta("x500", "c"))
+                        log.publish()
+        assert {id: text for id, text in shown.items() if text != "a"} == {"x7": "ab", "x500": "ac"}
+        assert len(shown) == 600
+        hub.close()
