@@ -117,6 +117,15 @@ def rounds(session: nox.Session) -> None:
 
 
 @nox.session
+def clients(session: nox.Session) -> None:
+    """Clients of other protocols, in Node, with a hundred random sequences each."""
+    install(session, "-e", ".[test]")
+    session.run("python", "tests/clients/install.py")
+    full = {"AGENTRT_FULL": "1"}
+    session.run("python", "-m", "pytest", "tests/clients", *session.posargs, env=full)
+
+
+@nox.session
 def autobahn(session: nox.Session) -> None:
     """Autobahn's WebSocket cases, where there is a Python 2.7: `-- --python2 PATH`."""
     install(session, "-e", ".[test]")

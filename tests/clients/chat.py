@@ -21,8 +21,8 @@ class Chat:
         self.led = led
 
     def now(self) -> dict[str, Any]:
-        states = [message for message in self.led.told if message.get("chat") == self.name]
-        return states[-1] if states else {"status": "ready", "messages": [], "error": None}
+        nothing = {"status": "ready", "messages": [], "error": None}
+        return self.led.shows.get(self.name, nothing)
 
     async def until(self, status: str) -> dict[str, Any]:
         await self.led.until(lambda: self.now()["status"] == status)

@@ -107,6 +107,8 @@ class Node:
     def __init__(self, process: trio.Process) -> None:
         self.told: list[dict[str, Any]] = []
         """Everything it has said."""
+        self.shows: dict[str, dict[str, Any]] = {}
+        """What each chat shows."""
         self._process = process
         self._numbers = count(1)
         self._results: dict[int, dict[str, Any]] = {}
@@ -126,6 +128,8 @@ class Node:
     def _take(self, message: dict[str, Any]) -> None:
         if "done" in message:
             self._results[message["done"]] = message
+        elif "chat" in message:
+            self.shows[message["chat"]] = message
         else:
             self.told.append(message)
 

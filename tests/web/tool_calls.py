@@ -1,0 +1,46 @@
+"""An agent's way to the host's tools: what a bridge does, without its socket."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+import agentrt
+
+
+class Calls:
+    """One agent's calls, and their answers by number."""
+
+    def __init__(self, session: agentrt.Session) -> None:
+        engine = session._engine
+        assert engine.tool_server is not None
+        self.answers: dict[int, dict[str, Any]] = {}
+        self._engine = engine
+        self._connection = engine.tool_server.connect(lambda message: None)
+        self._last = 0
+        self._send("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={})
+
+    def call(self, name: str, *, call: str | None = None, **arguments: Any) -> int:
+        meta = {} if call is None else {"_meta": {"claudecode/toolUseId": call}}
+        return self._send("tools/call", name=name, arguments=arguments, **meta)
+
+    def withdraw(self, id: int) -> None:
+        self._handle({"method": "notifications/cancelled", "params": {"requestId": id}})
+
+    def text(self, id: int) -> str:
+        return str(self.answers[id]["result"]["content"][0]["text"])
+
+    def _send(self, method: str, **params: Any) -> int:
+        self._last += 1
+        self._handle({"id": self._last, "method": method, "params": params})
+        return self._last
+
+    def _handle(self, message: dict[str, Any]) -> None:
+        def answered(answer: Any) -> None:
+            if answer is not None:
+                self.answers[message["id"]] = msgspec.to_builtins(answer)
+
+        self._connection.handle(
+            {"jsonrpc": "2.0", **message}, self._engine.services.spawn_tool, answered
+        )
