@@ -186,9 +186,11 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def crowd(session: nox.Session) -> None:
-    """What two hundred viewers cost the agent they watch: `nox -s crowd -- --rounds 5 --quick`."""
+    """What two hundred viewers cost the agent they watch, and how soon each sees its words, beside
+    a plain broadcast: `nox -s crowd -- --rounds 5 --quick`."""
     install(session, "-e", ".")
     session.run("python", "benchmarks/crowd.py", *session.posargs)
+    session.run("python", "benchmarks/lag.py", *session.posargs)
 
 
 @nox.session

@@ -234,11 +234,16 @@ def watch(port: int, session: str, count: int, seed: int) -> None:
 
 
 class Child:
-    """Another process of this program, which says one JSON object a line."""
+    """Another process, by default of the same program, which says one JSON object a line."""
 
-    def __init__(self, *arguments: object) -> None:
+    def __init__(
+        self,
+        *arguments: object,
+        program: Path = Path(sys.argv[0]),
+        python: Path = Path(sys.executable),
+    ) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, __file__, *map(str, arguments)],
+            [python, program, *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

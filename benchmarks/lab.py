@@ -15,8 +15,12 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 LAB = Path(os.environ.get("BENCH_LAB") or Path.home() / ".cache" / "agentrt-bench")
-PEERS = {"acp": "agent-client-protocol", "claude": "claude-agent-sdk"}
-"""The Python SDK of each protocol."""
+PEERS = {
+    "acp": "agent-client-protocol",
+    "claude": "claude-agent-sdk",
+    "broadcast": "websockets",
+}
+"""The Python SDK of each protocol, and what a crowd of viewers is compared with."""
 
 
 def build_agent() -> Path:
@@ -28,7 +32,7 @@ def build_agent() -> Path:
         if compiler is None:
             sys.exit("the benchmarks need a C compiler (on Debian: apt install gcc libc6-dev)")
         subprocess.run([compiler, "-O2", "-o", binary, source], check=True)
-    for protocol in PEERS:  # the agent speaks the protocol of the name that it is started under
+    for protocol in ("acp", "claude"):  # the agent speaks that of the name it is started under
         link = LAB / f"fake-{protocol}"
         if not link.is_symlink():
             link.symlink_to(binary.name)

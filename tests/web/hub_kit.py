@@ -39,6 +39,8 @@ class Tab:
                     self._read = trio.Event()
             except Refusal as refusal:
                 self.ended = refusal
+            except trio.ClosedResourceError:
+                pass  # cut off
         self.viewer.close()
 
     def cut(self) -> None:

@@ -42,6 +42,9 @@ class Echo:
         if not text.startswith("quiet"):
             self.send.send_nowait(text.encode())
 
+    def connect(self, outlet: object) -> None:
+        pass
+
     async def caught_up(self) -> None:
         await trio.lowlevel.checkpoint()
 

@@ -18,10 +18,11 @@ from msgspec import json
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_server_stream
 
 from .._limits import Limits
-from .frames import Bucket, Meter, close_frame, frame, head
+from .frames import Bucket, Meter, close_frame
 from .http import Upgrade
 from .refusal import Code, Refusal
 from .stream import Wire
+from .viewer import Outlet
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,9 @@ class Viewer(Protocol):
 
     async def caught_up(self) -> None:
         """Wait until the client has taken enough of its answers for another message of its."""
+
+    def connect(self, outlet: Outlet) -> None:
+        """Where frames may go that can be sent at once."""
 
     async def next_frame(self) -> bytes:
         """What waits for the client, as one message. Raises the `Refusal` that ends the
@@ -109,6 +113,7 @@ class Connection:
             viewer = attach()
         if viewer is None:
             return
+        viewer.connect(self._wire)
         try:
             async with trio.open_nursery() as nursery:
                 for job in (self._read, self._write, self._ping):
@@ -158,7 +163,7 @@ class Connection:
             except Refusal as refusal:
                 self.refuse(refusal)
                 return
-            self._wire.put(head(len(message)), message)
+            self._wire.put(message)
             if not self._wire.written:
                 await self._wire.drained()
 
@@ -176,12 +181,12 @@ class Connection:
         if socket.closed is None and self.refusal is not None:
             code, reason = self.refusal.code, self.refusal.reason
             if self.dialect.says_closing:
-                self._wire.put(frame(json.encode({"type": "closing", "reason": reason})))
-            self._wire.put(close_frame(code, reason))
+                self._wire.put(json.encode({"type": "closing", "reason": reason}))
+            self._wire.write(close_frame(code, reason))
             self._wire.deafen()
             with trio.move_on_after(self._limits.ws_close):
                 await self._wire.over.wait()
         elif socket.closed is not None and socket.closed.code in BROKE_THE_RULES:
-            self._wire.put(close_frame(socket.closed.code))
+            self._wire.write(close_frame(socket.closed.code))
         with trio.move_on_after(self._limits.ws_close):
             await self._wire.drained()

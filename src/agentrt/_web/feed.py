@@ -8,8 +8,9 @@ behind what is kept starts again from a snapshot.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from .._model.events import Event
 from .._model.log import Log, Overrun
@@ -32,23 +33,54 @@ FRAME: Final = 200
 without making them."""
 
 
+COUNT: Final = 100
+SIZE: Final = 32 * 1024
+"""How many events, and of how many bytes, are sent together: batches are eight times cheaper, and
+larger ones gain nothing."""
+
+FRAME_COST: Final = 1e-5
+BYTE_COST: Final = 1e-9
+"""Seconds that a frame takes to be sent, and each of its bytes."""
+
+SHARE: Final = 10
+LEAST: Final = 0.004
+MOST: Final = 0.5
+"""A session's viewers rest ten times as long as telling them takes, within these bounds in seconds:
+so telling takes an eleventh of the time, however small the agent's words are. Words that come more
+rarely than that are told at once."""
+
+HOLD: Final = 10.0
+PAUSE: Final = 0.02
+"""The longest that an overtaken viewer waits for a pause, however large the session; and a pause
+that is long enough for a small one."""
+
+Schedule: TypeAlias = Callable[[Callable[[float], None], float], None]
+"""Has a function called at a time, with the time."""
+
+
 class Feed:
     """The frames of one session, and who follows it."""
 
-    def __init__(self, log: Log, keep: int) -> None:
+    def __init__(self, log: Log, keep: int, schedule: Schedule) -> None:
         self.log = log
         self.viewers: set[Viewer] = set()
         self.waiting: set[Viewer] = set()
-        """Those that are to be told of the next news."""
+        """Those that know all that has been told, and wait for more."""
+        self.overtaken: set[Viewer] = set()
+        """Those that are far behind, and wait for a pause of the agent."""
         self.changed_at = -math.inf
         self.over = False
         """True when the session is closed: nothing will come behind what there is."""
         self._keep = keep
+        self._schedule = schedule
+        self._due = self._told_at = -math.inf
+        self._overtaken_at = 0.0
         self._frames: list[bytes] = []
         self._first = log.seq + 1
         self._size = 0
         self._snapshot: tuple[int, float, bytes] | None = None  # its number, when it was made
         self._weight = (0, 0)
+        self._common: tuple[int | None, int, bytes] = (None, 0, b"")
         self._head = pack(type="event", session=log.session, epoch=log.epoch)[:-1] + b',"seq":'
 
     @cached_property
@@ -56,20 +88,80 @@ class Feed:
         """For those who tell it in words of their own."""
         return Transcript(self.log)
 
+    # --- who is told, and when
+
+    def publish(self, now: float) -> None:
+        """There is more: tell those that wait for it, now or when all have rested."""
+        self.changed_at = now
+        if not self.waiting:
+            return
+        due = max(self._due, self._told_at + LEAST)
+        if now >= due:
+            self.tell(now)
+        else:
+            self._schedule(self.tell, due)
+
+    def tell(self, now: float) -> None:
+        """Tell those that wait that there is more."""
+        waiting, self.waiting = self.waiting, set()
+        self._told_at = now
+        self._due = max(self._due, now)
+        for viewer in waiting:
+            viewer.news(self)
+
+    def charge(self, size: int, now: float) -> None:
+        """A viewer is sent a frame with so many bytes of this session."""
+        cost = (FRAME_COST + size * BYTE_COST) * SHARE
+        self._due = min(now + MOST, max(self._due, now) + cost)
+
+    def has_to_wait(self, viewer: Viewer, now: float) -> bool:
+        """Whether a viewer for whom there was more than a frame rests before the next one. It need
+        not where the agent pauses."""
+        if now - self.changed_at >= PAUSE:
+            return False
+        self.waiting.add(viewer)
+        self._schedule(self.tell, self._due)
+        return True
+
+    def overtake(self, viewer: Viewer, now: float) -> None:
+        """A viewer is far behind: tell it in the agent's next pause, or when it has waited for as
+        long as is right for what a snapshot costs."""
+        if not self.overtaken:
+            self._overtaken_at = now
+            self._schedule(self._look_for_pause, now + self._pause())
+        self.overtaken.add(viewer)
+
+    def drop(self, viewer: Viewer) -> None:
+        """A viewer follows no more."""
+        for each in (self.viewers, self.waiting, self.overtaken):
+            each.discard(viewer)
+
+    def _look_for_pause(self, now: float) -> None:
+        waited = now - self._overtaken_at
+        if now - self.changed_at >= self._pause() or waited >= self._hold():
+            overtaken, self.overtaken = self.overtaken, set()
+            for viewer in overtaken:
+                viewer.news(self, overtaken=True)
+        elif self.overtaken:  # seldom, if the agent has been going on for long
+            self._schedule(self._look_for_pause, now + max(2 * self._pause(), waited))
+
+    def _hold(self) -> float:
+        """For how long it is right to wait rather than to send a snapshot to every viewer. (One
+        viewer alone takes as long to understand it as ten take to be sent it.)"""
+        return min(HOLD, self.weight * BYTE_COST * 10 * max(10, len(self.viewers)))
+
+    def _pause(self) -> float:
+        """How long the session must be silent for its viewers to be sent a snapshot."""
+        return max(PAUSE, self._hold() / 50)
+
+    # --- what is sent
+
     def reaches(self, epoch: str | None, seq: int | None) -> bool:
         """Whether a viewer that knows the session up to there can be given just what follows."""
         if epoch != self.log.epoch or seq is None or seq > self.log.seq:
             return False
         self._catch_up()
         return seq >= self._first - 1 or self._go_back(seq)
-
-    def publish(self, now: float) -> None:
-        """There is news: tell those that wait for it."""
-        self.changed_at = now
-        if self.waiting:
-            waiting, self.waiting = self.waiting, set()
-            for viewer in waiting:
-                viewer.news()
 
     @property
     def weight(self) -> int:
@@ -98,14 +190,32 @@ class Feed:
         frames += self._frames[start:index]
         return seq + index - start, added
 
-    def snapshot(self, seq: int | None, now: float, age: float = 0.0) -> tuple[int, bytes]:
+    def all_after(self, seq: int | None) -> bytes | None:
+        """What follows `seq` as one frame, if there is a little, and it is not yet to be told that
+        the session is over."""
+        if self.over:
+            return None
+        if seq != self._common[0] or self._common[1] != self.log.seq:
+            if seq is None or not self.keeps(seq):
+                return None
+            parts: list[bytes] = []
+            known, _ = self.take(seq, parts, COUNT, SIZE)
+            if known != self.log.seq or not parts:
+                return None
+            text = parts[0] if len(parts) == 1 else b"[" + b",".join(parts) + b"]"
+            self._common = (seq, known, text)
+        text = self._common[2]
+        self._due += (FRAME_COST + len(text) * BYTE_COST) * SHARE
+        return text
+
+    def snapshot(self, seq: int | None, now: float) -> tuple[int, bytes]:
         """All that a viewer shows, as a frame, and its number. For one that was overtaken at `seq`,
-        it may be some events old, or have been made `age` seconds ago: many are overtaken at once,
-        and all get the same bytes."""
+        it may be some events old, or have been made a moment ago: many are overtaken at once, and
+        all get the same bytes."""
         if self._snapshot is not None and seq is not None:
             known, made, frame = self._snapshot
             fresh = known >= max(self.log.seq - FRESH, self._first - 1)
-            if known >= seq and (fresh or now - made < age):
+            if known > seq and (fresh or now - made < self._pause()):
                 return known, frame
         elif self._snapshot is not None and self._snapshot[0] == self.log.seq:
             return self.log.seq, self._snapshot[2]

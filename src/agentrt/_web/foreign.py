@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from .native import carry_out
-from .viewer import PACE, REST, Viewer
+from .viewer import Outlet, Viewer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +53,9 @@ class ForeignViewer(Viewer, ABC):
             return False
         return super().follow(feed, epoch, seq)
 
+    def connect(self, outlet: Outlet) -> None:
+        """Nothing is sent at once: what its clients are told is made for each."""
+
     def list_changed(self) -> None:
         """It is not told."""
 
@@ -67,10 +70,10 @@ class ForeignViewer(Viewer, ABC):
                 raise self._ended
             if (message := self._next()) is not None:
                 return message
-            if self._behind() and trio.current_time() >= self._rested:
+            if self._news:
                 self._look()
             else:
-                await self._sleep()
+                await self._lot.park()
 
     def _next(self) -> bytes | None:
         """The next message of what is being told, of one session after the other."""
@@ -78,20 +81,25 @@ class ForeignViewer(Viewer, ABC):
             feed, messages = next(iter(self._telling.items()))
             del self._telling[feed]
             if (message := next(messages, None)) is not None:
+                feed.charge(len(message), trio.current_time())
                 if feed in self._places:
                     self._telling[feed] = messages
                 return message
         return None
 
     def _look(self) -> None:
-        for feed, seq in list(self._places.items()):
+        news, self._news = self._news, {}
+        for feed in news:
+            seq = self._places[feed]
             if seq != feed.log.seq:
                 self._places[feed] = feed.log.seq
                 self._telling[feed] = self.project(feed)
             elif feed.over:
                 self.unfollow(feed)
-        rest = min(REST, PACE * len(self._hub.viewers))
-        self._rested = trio.current_time() + rest
+                continue
+            feed.waiting.add(self)
+            if feed.over:
+                self._news[feed] = False
 
     def unfollow(self, feed: Feed) -> None:
         super().unfollow(feed)

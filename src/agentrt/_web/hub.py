@@ -1,11 +1,12 @@
 """The hub: every session of a runtime, and all who look at them.
 
-It has no network and no task of its own. Sessions tell it synchronously that they have news, and
-it tells the viewers; none of that waits for anybody.
+It has no network. Sessions tell it synchronously that they have news, and it tells the viewers, at
+once or when they have rested; none of that waits for anybody.
 """
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -24,7 +25,7 @@ from .aisdk import AiViewer
 from .answers import pack, refusal
 from .commands import Command, Refused, ToolOffer
 from .dialects import ACP, AI_SDK, NATIVE, Dialect
-from .feed import Feed
+from .feed import BYTE_COST, FRAME_COST, MOST, SHARE, Feed
 from .files import Files
 from .folders import Folders
 from .native import Fields, Job, as_refusal
@@ -42,6 +43,9 @@ ANSWERS: Final = 512
 
 JOBS: Final = 32
 """Commands of one client that may be under way: most are over at once, opening a session is not."""
+
+LIST: Final = 0.02
+"""Seconds between two lists of the sessions, at least."""
 
 AGENTS: Final = 30.0
 """Seconds for which the list of installed agents holds: making it is looking for programs."""
@@ -70,6 +74,12 @@ class Hub:
         self._clients: OrderedDict[tuple[Role, str], Client] = OrderedDict()
         self._listening = {"": runtime.listen(self._sessions_changed)}  # and by session
         self._list: bytes | None = None
+        self._list_due = 0.0
+        self._jobs: dict[Callable[[float], None], float] = {}
+        self._wakes_at = math.inf
+        self._lot = trio.lowlevel.ParkingLot()
+        self._scope = trio.CancelScope()
+        runtime.start_soon(self._keep_time)
         self._agents: tuple[float, list[AgentInfo]] = (-AGENTS, [])
         self._sessions_changed()
 
@@ -86,6 +96,7 @@ class Hub:
         for stop in self._listening.values():
             stop()
         self._listening.clear()
+        self._scope.cancel()
 
     def session(self, id: str) -> Session:
         """Raises `Refused`."""
@@ -140,7 +151,9 @@ class Hub:
         """Sessions have come or gone."""
         now = {info.session for info in self.runtime.list()}
         for id in self.feeds.keys() - now:
-            self.feeds.pop(id).over = True
+            feed = self.feeds.pop(id)
+            feed.over = True
+            feed.tell(trio.current_time())
             self._listening.pop(id)()
         for chat in [
             chat for chat, id in self.chats.items() if isinstance(id, str) and id not in now
@@ -152,7 +165,7 @@ class Hub:
 
     def _add(self, session: Session) -> None:
         log = session._engine.log
-        feed = self.feeds[session.id] = Feed(log, self.limits.viewer_outbox)
+        feed = self.feeds[session.id] = Feed(log, self.limits.viewer_outbox, self._schedule)
 
         listed = (log.state.state.phase, log.state.title)
 
@@ -167,8 +180,35 @@ class Hub:
 
     def _list_changed(self) -> None:
         self._list = None
-        for viewer in self.viewers:
+        if self.viewers:
+            self._schedule(self._tell_list, self._list_due)
+
+    def _tell_list(self, now: float) -> None:
+        cost = (FRAME_COST + len(self.list_frame()) * BYTE_COST) * len(self.viewers)
+        self._list_due = now + min(MOST, max(LIST, SHARE * cost))
+        for viewer in list(self.viewers):
             viewer.list_changed()
+
+    # --- what is done later
+
+    def _schedule(self, job: Callable[[float], None], at: float) -> None:
+        """Have `job` called at that time or, if it is to be called anyway, at the earlier one."""
+        known = self._jobs.get(job)
+        if known is None or at < known:
+            self._jobs[job] = at
+            if at < self._wakes_at:
+                self._lot.unpark_all()
+
+    async def _keep_time(self) -> None:
+        with self._scope:
+            while True:
+                now = trio.current_time()
+                for job in [job for job, at in self._jobs.items() if at <= now]:
+                    del self._jobs[job]
+                    job(now)
+                self._wakes_at = min(self._jobs.values(), default=math.inf)
+                with trio.move_on_at(self._wakes_at):
+                    await self._lot.park()
 
     # --- clients, which outlive their connections
 

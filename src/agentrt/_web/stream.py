@@ -17,7 +17,7 @@ from typing import Final
 
 import trio
 
-from .frames import CLOSE, FIN, Meter
+from .frames import CLOSE, FIN, Meter, head
 from .refusal import Refusal
 
 CHUNK: Final = 64 * 1024
@@ -63,7 +63,11 @@ class Wire(trio.abc.Stream):
 
     # --- out
 
-    def put(self, *parts: bytes) -> None:
+    def put(self, text: bytes) -> None:
+        """Have a text written as one frame behind all others."""
+        self.write(head(len(text)), text)
+
+    def write(self, *parts: bytes) -> None:
         """Have whole frames, in as many parts as they came in, written behind all others; behind a
         close frame there is nothing. What has to wait is kept as it is, and not copied: many may
         wait for the same bytes."""
@@ -77,6 +81,8 @@ class Wire(trio.abc.Stream):
                 out = os.writev(self._socket.fileno(), parts)
             except OSError:
                 pass  # full, or gone: the pump will see
+            if out == sum(map(len, parts)):
+                return
         for part in parts:
             if out < len(part):
                 self._waiting.append(memoryview(part)[out:])
@@ -125,7 +131,7 @@ class Wire(trio.abc.Stream):
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         await trio.lowlevel.checkpoint()
-        self.put(bytes(data))
+        self.write(bytes(data))
 
     async def wait_send_all_might_not_block(self) -> None:
         await trio.lowlevel.checkpoint()

@@ -6,15 +6,15 @@ and sends what `next_frame` gives, until that raises the `Refusal` that ends the
 
 from __future__ import annotations
 
-import math
+import logging
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
 from .answers import pack, refusal
 from .commands import Beat, Hello, Malformed, Refused, decode
-from .feed import Feed
+from .feed import COUNT, SIZE, Feed
 from .native import perform, welcome
 from .refusal import Code, Refusal
 from .security import Role
@@ -22,27 +22,24 @@ from .security import Role
 if TYPE_CHECKING:
     from .hub import Client, Hub
 
-COUNT: Final = 100
-SIZE: Final = 32 * 1024
-"""How many events, and of how many bytes, are sent together: batches are eight times cheaper, and
-larger ones gain nothing."""
-
-PACE: Final = 0.00075
-WEIGHT: Final = 1e-8
-REST: Final = 0.5
-"""Seconds that a viewer rests after a frame and for each of its bytes, times the viewers there are;
-and the longest rest. A frame costs some 30 µs and a byte a nanosecond: so all viewers together
-take a twentieth of the time, however small the agent's words are."""
+logger = logging.getLogger(__name__)
 
 FAR: Final = 2000
 """Events by which the log may be ahead of a viewer. Beyond that the viewer is *overtaken*: what it
 has missed is better told by a snapshot, and that best when the agent pauses, since it would be old
 before it was sent."""
 
-HOLD: Final = 10.0
-PAUSE: Final = 0.02
-"""The longest that an overtaken viewer waits for a pause, however large the session; and a pause
-that is long enough for a small one."""
+
+class Outlet(Protocol):
+    """The way to a client that has a socket."""
+
+    @property
+    def written(self) -> bool:
+        """Whether the network has taken all frames so far."""
+        ...
+
+    def put(self, text: bytes) -> None:
+        """Send a text as a frame behind all others. Never waits."""
 
 
 class Viewer:
@@ -54,18 +51,23 @@ class Viewer:
         """Who it is; None before its `hello`."""
         self._hub = hub
         self._limits = hub.limits
+        self._outlet: Outlet | None = None
         self._places: dict[Feed, int | None] = {}  # up to where each session is known
+        self._news: dict[Feed, bool] = {}  # those that have more; whether for an overtaken viewer
         self._replies: deque[bytes] = deque()
         self._unsent = 0
         self._sent = trio.lowlevel.ParkingLot()
         self._list_changed = False
         self._ended: Refusal | None = None
         self._closed = False
+        self._receiving = False
         self._lot = trio.lowlevel.ParkingLot()
-        self._overtaken: dict[Feed, float] = {}  # since when each has been
-        self._rested = 0.0
         self._hasty = False  # whether the last frame was there without a wait
         self._beat_at = trio.current_time() + hub.limits.beat
+
+    def connect(self, outlet: Outlet) -> None:
+        """Where frames go that can be sent at once; the others wait for `next_frame`."""
+        self._outlet = outlet
 
     # --- what arrives
 
@@ -74,6 +76,14 @@ class Viewer:
         raises."""
         if self._ended is not None or self._closed:
             return
+        self._receiving = True  # so that its answer goes ahead of all that comes of it
+        try:
+            self._receive(text)
+        finally:
+            self._receiving = False
+            self._push()
+
+    def _receive(self, text: str) -> None:
         try:
             command = decode(text)
         except Malformed as error:
@@ -96,7 +106,7 @@ class Viewer:
             return
         self._replies.append(frame)
         self._unsent += len(frame)
-        self._wake()
+        self._push()
 
     async def caught_up(self) -> None:
         """Wait while more answers are unsent than `limits.viewer_outbox`, before the next frame of
@@ -118,25 +128,25 @@ class Viewer:
         replay = feed not in self._places and feed.reaches(epoch, seq)
         self._places[feed] = seq if replay else None
         feed.viewers.add(self)
-        self._wake()
+        self.news(feed)
         return replay
 
     def unfollow(self, feed: Feed) -> None:
         self._places.pop(feed, None)
-        self._overtaken.pop(feed, None)
-        feed.viewers.discard(self)
-        feed.waiting.discard(self)
+        self._news.pop(feed, None)
+        feed.drop(self)
 
-    def news(self) -> None:
-        """There is more of what may wait."""
-        self._wake()
+    def news(self, feed: Feed, *, overtaken: bool = False) -> None:
+        """There is more of a session. `overtaken`: also for a viewer that is far behind."""
+        if not self._push_events(feed):
+            self._news[feed] = overtaken
+            self._push()
 
     def list_changed(self) -> None:
         """The list of sessions is another one."""
-        if self.client is not None and not self._list_changed:
+        if self.client is not None:
             self._list_changed = True
-            if trio.current_time() >= self._rested:
-                self._wake()
+            self._push()
 
     def end(self, code: Code, reason: str) -> None:
         """Have the connection ended when what is answered already is sent. Idempotent."""
@@ -170,122 +180,130 @@ class Viewer:
         else:
             await trio.lowlevel.checkpoint_if_cancelled()
         self._hasty = True
-        while not self._due():
-            await self._sleep()
-            self._hasty = False
-        if self._closed:
-            raise trio.ClosedResourceError("the viewer is closed")
-        if self._ended is not None and not self._replies:
-            raise self._ended
-        return self._frame()
+        while True:
+            while not self._due():
+                with trio.move_on_at(self._beat_at):
+                    await self._lot.park()
+                self._hasty = False
+            if self._closed:
+                raise trio.ClosedResourceError("the viewer is closed")
+            frame = self._frame()
+            if frame is not None:
+                return frame
+            if self._ended is not None:
+                raise self._ended
+
+    def _push_events(self, feed: Feed) -> bool:
+        """What `_push` does in the commonest case: many viewers that know the same get the same."""
+        outlet = self._outlet
+        if self._receiving or self._news or self._replies or self._list_changed or outlet is None:
+            return False
+        if not outlet.written or (text := feed.all_after(self._places[feed])) is None:
+            return False
+        self._places[feed] = feed.log.seq
+        feed.waiting.add(self)
+        outlet.put(text)
+        return True
+
+    def _push(self) -> None:
+        """Send what is due at once if the network takes it: waking a task costs more. What cannot
+        be sent, or is more than a frame, is the task's that asks for frames."""
+        if self._receiving:
+            return
+        outlet = self._outlet
+        if outlet is not None and outlet.written and self._ended is None:
+            try:
+                frame = self._frame()
+            except Exception:
+                logger.exception("a viewer's frame could not be made")
+                self.end(Code.BROKEN, "a mistake of the server")
+                return
+            if frame is not None:
+                outlet.put(frame)
+        if self._due():
+            self._wake()
 
     def _due(self) -> bool:
         """Whether something is to be sent now."""
-        if self._replies or self._ended is not None or self._closed:
-            return True
-        now = trio.current_time()
-        if now < self._rested:
-            return now >= self._beat_at
-        return (
-            now >= self._beat_at
+        return bool(
+            self._news
+            or self._replies
             or self._list_changed
-            or any(self._may_take(feed, seq, now) for feed, seq in self._places.items())
+            or self._ended is not None
+            or self._closed
+            or trio.current_time() >= self._beat_at
         )
 
-    def _behind(self) -> bool:
-        """Whether there is something that may wait until the viewer has rested."""
-        return self._list_changed or any(seq != feed.log.seq for feed, seq in self._places.items())
-
-    def _may_take(self, feed: Feed, seq: int | None, now: float) -> bool:
-        """Whether there is news of a session that should be sent now."""
-        if seq is None or 0 < feed.log.seq - seq <= FAR:
-            self._overtaken.pop(feed, None)
-            return True
-        if seq == feed.log.seq:
-            return False
-        since = self._overtaken.setdefault(feed, now)
-        hold = self._hold(feed)
-        return now - since >= hold or now - feed.changed_at >= _pause(hold)
-
-    def _hold(self, feed: Feed) -> float:
-        """For how long it is right to wait rather than to send a snapshot to every viewer. (One
-        viewer alone takes as long to understand it as ten take to be sent it.)"""
-        return min(HOLD, feed.weight * WEIGHT * max(10, len(self._hub.viewers)))
-
-    async def _sleep(self) -> None:
-        """Until something is due, or may be."""
-        now = trio.current_time()
-        quiet: list[Feed] = []
-        if now < self._rested:
-            until = self._rested  # whatever comes meanwhile is seen then
-        else:
-            quiet = [feed for feed, seq in self._places.items() if seq == feed.log.seq]
-            until = self._look_again(now)
-        for feed in quiet:
-            feed.waiting.add(self)
-        try:
-            with trio.move_on_at(min(until, self._beat_at)):
-                await self._lot.park()
-        finally:
-            for feed in quiet:
-                feed.waiting.discard(self)
-
-    def _look_again(self, now: float) -> float:
-        """When to see whether a session pauses that has overtaken this viewer: seldom, if it has
-        been going on for long."""
-        if not self._overtaken:
-            return math.inf
-        return now + min(
-            max(2 * _pause(self._hold(feed)), now - since)
-            for feed, since in self._overtaken.items()
-        )
-
-    def _frame(self) -> bytes:
+    def _frame(self) -> bytes | None:
+        """What is due, as far as it makes one frame."""
         parts: list[bytes] = []
+        if self._replies:  # what came of a command goes with its answer
+            for feed, seq in self._places.items():
+                if seq != feed.log.seq and self in feed.waiting:
+                    self._news.setdefault(feed, False)
         while self._replies and len(parts) < COUNT:
             parts.append(self.next_reply())
         if self._list_changed and not self._replies:
             self._list_changed = False
             parts.append(self._hub.list_frame())
-        self._take_events(parts)
+        if self._news:
+            self._take_events(parts)
         now = trio.current_time()
-        if now >= self._beat_at or not parts:
+        if now >= self._beat_at and self._ended is None:
             self._beat_at = now + self._limits.beat
             parts.append(self._beat())
-        return parts[0] if len(parts) == 1 else b"[" + b",".join(parts) + b"]"
+        if len(parts) > 1:
+            return b"[" + b",".join(parts) + b"]"
+        return parts[0] if parts else None
 
     def _take_events(self, parts: list[bytes]) -> None:
         """Events of one session after the other, until the frame is full."""
         now = trio.current_time()
         size = sum(map(len, parts))
-        pauses = False  # who is behind an agent that pauses catches up without a rest
-        for feed, seq in list(self._places.items()):
+        for feed, overtaken in list(self._news.items()):
             if size >= SIZE or len(parts) >= COUNT:
                 break
+            del self._news[feed]
+            seq = self._places[feed]
             if seq == feed.log.seq:
-                if feed.over:
-                    self.unfollow(feed)
-            elif self._may_take(feed, seq, now):
-                size += self._take(feed, seq, parts, size)
-                pauses = now - feed.changed_at >= PAUSE
-        if not pauses or (size < SIZE and len(parts) < COUNT):
-            self._rested = now + min(REST, (PACE + size * WEIGHT) * len(self._hub.viewers))
+                pass
+            elif seq is not None and feed.log.seq - seq > FAR and not overtaken:
+                feed.overtake(self, now)
+                continue
+            else:
+                known, added = self._take(feed, seq, parts, size, now, overtaken)
+                self._places[feed] = known
+                size += added
+                if known != feed.log.seq:
+                    if not feed.has_to_wait(self, now):
+                        self._news[feed] = overtaken
+                    continue
+            if feed.over:
+                self.unfollow(feed)
+            else:
+                feed.waiting.add(self)
 
-    def _take(self, feed: Feed, seq: int | None, parts: list[bytes], size: int) -> int:
-        """What follows `seq` in a session, as far as there is room; returns its bytes."""
-        if seq is not None and feed.keeps(seq) and not (feed in self._overtaken and feed.long(seq)):
+    def _take(
+        self,
+        feed: Feed,
+        seq: int | None,
+        parts: list[bytes],
+        size: int,
+        now: float,
+        overtaken: bool,
+    ) -> tuple[int | None, int]:
+        """What follows `seq` in a session, as far as there is room: up to where it goes, and its
+        bytes."""
+        if seq is not None and feed.keeps(seq) and not (overtaken and feed.long(seq)):
             known, added = feed.take(seq, parts, COUNT - len(parts), SIZE - size)
-        else:
-            now = trio.current_time()
-            known, frame = feed.snapshot(seq, now, _pause(self._hold(feed)))
-            if parts and len(frame) > SIZE:
-                return SIZE  # alone in the next frame: nobody copies it
-            parts.append(frame)
-            added = min(len(frame), SIZE)
-        self._overtaken.pop(feed, None)
-        del self._places[feed]  # the next frame begins with the others
-        self._places[feed] = known
-        return added
+            feed.charge(added, now)
+            return known, added
+        known, frame = feed.snapshot(seq, now)
+        if parts and len(frame) > SIZE:
+            return seq, 0  # alone in the next frame: nobody copies it
+        parts.append(frame)
+        feed.charge(len(frame), now)
+        return known, len(frame)
 
     def _beat(self) -> bytes:
         known = {
@@ -305,8 +323,3 @@ class Viewer:
 
     def _wake(self) -> None:
         self._lot.unpark_all()
-
-
-def _pause(hold: float) -> float:
-    """How long a session must be silent for its viewers to be sent what is worth `hold`."""
-    return max(PAUSE, hold / 50)
