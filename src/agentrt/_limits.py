@@ -78,7 +78,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ws_frames: int = 500
     """WebSocket frames a second from one client, with a burst of twice as many."""
     ws_clients: int = 512
-    ws_strangers: int = 64
+    ws_pending: int = 64
     """Connections that have not shown a token; where there are more, the oldest is cut off."""
     queue: int = 64
     """Prompts waiting in one session."""

@@ -6,7 +6,7 @@ import os
 import stat
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -516,6 +516,21 @@ async def test_what_is_no_http_costs_its_connection_only(caplog: pytest.LogCaptu
 async def test_a_silent_connection_is_closed(autojump_clock: object) -> None:
     async with endpoint_of() as (endpoint, _), http_of(endpoint) as stranger:
         assert await stranger._stream.receive_some() == b""
+
+
+async def test_silent_connections_do_not_keep_the_agent_from_its_tools() -> None:
+    async with endpoint_of() as (endpoint, _), AsyncExitStack() as stack:
+        silent = [await stack.enter_async_context(http_of(endpoint)) for _ in range(100)]
+        for stranger in silent[::2]:
+            await stranger._stream.send_all(b"POST /mcp HTTP/1.1\r\n")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        async with http_of(endpoint) as agent:
+            assert (await agent.post("initialize", {}, id=0))[0] == 200
+            for _ in range(40):  # while it is at work, its own connection stays
+                await stack.enter_async_context(http_of(endpoint))
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert (await agent.post("ping", id=1))[0] == 200
+        assert await silent[0]._stream.receive_some() == b""  # the oldest had to go
 
 
 async def test_a_body_that_waits_to_be_asked_for_is_asked_for() -> None:

@@ -75,7 +75,7 @@ async def test_a_silent_connection_is_cut_off() -> None:
     with trio.fail_after(30):
         async with site(ws_handshake=0.1) as running, connect(running.port) as client:
             assert await client.read_rest() == b""
-            await until(lambda: running.statistics().strangers == 0)
+            await until(lambda: running.statistics().pending == 0)
             await trio.testing.wait_all_tasks_blocked()
             assert running.statistics().broken == 0
 
@@ -89,18 +89,18 @@ async def test_a_refused_client_that_does_not_leave_is_cut_off() -> None:
             frames, code = await client.until_closed()
             assert (len(frames), code) == (1, 4403)
             assert await client.read_rest() == b""
-            await until(lambda: running.statistics().strangers == 0)
+            await until(lambda: running.statistics().pending == 0)
 
 
 async def test_a_thousand_connections_without_a_token_keep_nobody_out() -> None:
     with trio.fail_after(60):
-        async with site(ws_strangers=20) as running:
+        async with site(ws_pending=20) as running:
             streams = []
             try:
                 for _ in range(50):
                     for _ in range(20):
                         streams.append(await trio.open_tcp_stream("127.0.0.1", running.port))
-                    await until(lambda: running.statistics().strangers == 20)
+                    await until(lambda: running.statistics().pending == 20)
                     for stream in streams[:-20]:
                         await trio.aclose_forcefully(stream)
                     del streams[:-20]
@@ -425,7 +425,7 @@ async def test_no_client_delays_the_servers_end(kind: str) -> None:
             half = kind == "in its handshake"
             await client.send(handshake(running.port)[: 20 if half else None])
             if half:
-                await until(lambda: running.statistics().strangers == 1)
+                await until(lambda: running.statistics().pending == 1)
             else:
                 assert await client.read_head() == 101
             if kind == "not reading":
@@ -435,7 +435,7 @@ async def test_no_client_delays_the_servers_end(kind: str) -> None:
                 await trio.testing.wait_all_tasks_blocked(0.05)
             elif kind == "sending":
                 nursery.start_soon(send, client)
-    assert running.statistics().clients == running.statistics().strangers == 0
+    assert running.statistics().clients == running.statistics().pending == 0
     assert running.statistics().broken == 0
 
 

@@ -268,7 +268,7 @@ async def test_a_hundred_wrong_tokens_at_once_keep_nobody_out() -> None:
         async with site() as running, trio.open_nursery() as nursery:
             for _ in range(100):
                 nursery.start_soon(guess, running)
-            while running.statistics().strangers < 64:
+            while running.statistics().pending < 64:
                 await trio.testing.wait_all_tasks_blocked()
             await works(running.port)
             nursery.cancel_scope.cancel()

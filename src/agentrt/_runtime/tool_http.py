@@ -20,12 +20,14 @@ from .._limits import Limits
 from .._model.content import JsonObject
 from .._wire.json import decode, encode_line
 from .._wire.mcp import Message
+from .pending import PendingConnections
 from .tool_server import Spawn, ToolConnection, ToolServer
 
 logger = logging.getLogger(__name__)
 
 CONNECTIONS: Final = 32
-"""Open at a time. A client opens one for each call that it makes at once."""
+"""Open at a time, of those that have shown the token; a client opens one for each call that it
+makes at once. And of those that have not: the oldest of them gives way."""
 
 CLIENTS: Final = 32
 """MCP sessions at a time; the oldest gives way."""
@@ -49,6 +51,7 @@ class HttpServer:
         self._authorization = f"Bearer {secrets.token_urlsafe()}"
         self._port = 0
         self._connections = 0
+        self._pending = PendingConnections(CONNECTIONS, PATIENCE)
         self._clients: dict[str, ToolConnection] = {}
 
     def entry(self) -> JsonObject:
@@ -73,35 +76,44 @@ class HttpServer:
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         """One connection, whose failure is nobody else's."""
-        self._connections += 1
         try:
             async with stream:
-                if self._connections > CONNECTIONS:
-                    logger.warning("more than %d connections for tools: one refused", CONNECTIONS)
-                else:
-                    await self._converse(_Wire(stream))
+                await self._converse(_Wire(stream))
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
             pass  # the client went away
         except h11.RemoteProtocolError as error:
             logger.warning("the tools' endpoint heard no HTTP: %s", error)
         except Exception:
             logger.exception("a connection for tools failed")
-        finally:
-            self._connections -= 1
 
     async def _converse(self, wire: _Wire) -> None:
-        with trio.fail_after(PATIENCE):
-            request = await wire.request()
-        while request is not None:
-            try:
-                self._admit(request)
-                with trio.fail_after(PATIENCE):
-                    body = await wire.body(self._limits.line)
-                await self._answer(wire, request, body)
-            except _Refused as refused:
-                await wire.send(refused.status, {"Connection": "close", **refused.headers})
+        try:
+            request = None
+            with self._pending.place():
+                request = await wire.request()
+                if request is not None:
+                    self._admit(request)
+            if request is None:
                 return
-            # A client that has shown its token may keep the connection for later.
+            if self._connections >= CONNECTIONS:
+                logger.warning("more than %d connections for tools: one refused", CONNECTIONS)
+                return
+            self._connections += 1
+            try:
+                await self._answer_all(wire, request)
+            finally:
+                self._connections -= 1
+        except _Refused as refused:
+            await wire.send(refused.status, {"Connection": "close", **refused.headers})
+
+    async def _answer_all(self, wire: _Wire, first: _Request) -> None:
+        """The requests of a connection that has shown the token. It may keep it for later ones."""
+        request: _Request | None = first
+        while request is not None:
+            self._admit(request)
+            with trio.fail_after(PATIENCE):
+                body = await wire.body(self._limits.line)
+            await self._answer(wire, request, body)
             request = await wire.request() if wire.reusable() else None
 
     def _admit(self, request: _Request) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final, NoReturn, Protocol
 
 import trio
@@ -40,7 +38,7 @@ class Reception:
         self._hub = hub
         self._limits = limits
         self._count = site._statistics
-        self._strangers: dict[trio.CancelScope, None] = {}
+        self._pending = site.pending
         self._clients: set[Connection] = set()
         self._guesses = Bucket(GUESSES, GUESSES)
 
@@ -63,18 +61,18 @@ class Reception:
 
     async def _attend(self, stream: trio.abc.Stream) -> None:
         admitted = None
-        with self._stranger() as stranger:
+        with self._pending.place() as pending:
             try:
                 request = await read_request(stream)
                 if request is None:
                     return
                 if not request.is_upgrade:
-                    await self._answer(stream, self._site.page(request), stranger)
+                    await self._answer(stream, self._site.page(request), pending)
                     return
                 upgrade = Upgrade.of(request)
             except BadRequest as error:
                 self._count.refused += 1
-                await self._answer(stream, response(error.status, f"{error}\n"), stranger)
+                await self._answer(stream, response(error.status, f"{error}\n"), pending)
                 return
             connection = Connection(stream, upgrade, self._limits)
             try:
@@ -85,7 +83,7 @@ class Reception:
             except Refusal as refusal:
                 self._count.refused += 1
                 if refusal.code is Code.UNAUTHORIZED:
-                    await self._slow_down(stranger)
+                    await self._slow_down(pending)
                 connection.refuse(refusal)
                 await connection.run(_nobody)
         if admitted is not None:
@@ -109,46 +107,27 @@ class Reception:
             if connection.refusal is not None and connection.refusal.code is Code.BROKEN:
                 self._count.broken += 1
 
-    @contextmanager
-    def _stranger(self) -> Iterator[trio.CancelScope]:
-        """A place for a connection that has not shown a token. It has it for a short time; where
-        all are taken, the newest is the most likely to be an honest one, and the oldest goes."""
-        if len(self._strangers) >= self._limits.ws_strangers:
-            oldest = next(iter(self._strangers))
-            del self._strangers[oldest]
-            oldest.cancel(reason="too many connections without a token")
-            self._count.refused += 1
-        with trio.move_on_after(self._limits.ws_handshake) as scope:
-            self._strangers[scope] = None
-            self._count.strangers += 1
-            try:
-                yield scope
-            finally:
-                self._strangers.pop(scope, None)
-                self._count.strangers -= 1
-
     async def _answer(
-        self, stream: trio.abc.Stream, answer: bytes, stranger: trio.CancelScope
+        self, stream: trio.abc.Stream, answer: bytes, pending: trio.CancelScope
     ) -> None:
         """Send a response, and read on until the client has closed: what is left unread would reset
         the connection, and the answer could be lost with it."""
-        stranger.deadline = trio.current_time() + self._limits.ws_write
+        pending.deadline = trio.current_time() + self._limits.ws_write
         await stream.send_all(answer)
         if isinstance(stream, trio.SocketStream):
             await stream.send_eof()
-            stranger.deadline = trio.current_time() + self._limits.ws_close
+            pending.deadline = trio.current_time() + self._limits.ws_close
             while await stream.receive_some():
                 pass
 
-    async def _slow_down(self, stranger: trio.CancelScope) -> None:
+    async def _slow_down(self, pending: trio.CancelScope) -> None:
         if not self._guesses.take(1, trio.current_time()):
-            stranger.deadline += 1
+            pending.deadline += 1
             await trio.sleep(1)
 
     async def part(self) -> None:
         """Say goodbye to everybody, and return when all are gone. Bounded."""
-        for stranger in tuple(self._strangers):
-            stranger.cancel(reason="shutdown")
+        self._pending.cancel("shutdown")
         for client in tuple(self._clients):
             client.refuse(Refusal(Code.SHUTDOWN, "the server ends"))
         with trio.move_on_after(3 * self._limits.ws_close):

@@ -81,7 +81,7 @@ async def open_site(
 
     sockets = await _open(host, port, security)
     taken = sockets[0].socket.getsockname()[1]
-    site = Site(security, host, taken, tls=ssl_context is not None)
+    site = Site(security, host, taken, limits, tls=ssl_context is not None)
     reception = Reception(site, hub, limits)
     listeners: list[trio.SocketListener | trio.SSLListener[trio.SocketStream]] = [
         trio.SSLListener(each, ssl_context, https_compatible=True) if ssl_context else each

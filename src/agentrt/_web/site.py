@@ -10,6 +10,8 @@ from typing import Final
 import trio
 from msgspec import Struct, structs
 
+from .._limits import Limits
+from .._runtime.pending import PendingConnections
 from .dialects import DIALECTS
 from .http import Request, load_page, response
 from .refusal import Code, Refusal
@@ -27,7 +29,7 @@ class SiteStatistics(Struct):
     """Connections: now, and since the start."""
 
     clients: int = 0
-    strangers: int = 0
+    pending: int = 0
     """Those that have not shown a token."""
     refused: int = 0
     dropped: int = 0
@@ -39,7 +41,9 @@ class SiteStatistics(Struct):
 class Site:
     """A web frontend that is running; what `await nursery.start(serve, …)` returns."""
 
-    def __init__(self, security: Security, host: str, port: int, *, tls: bool) -> None:
+    def __init__(
+        self, security: Security, host: str, port: int, limits: Limits, *, tls: bool
+    ) -> None:
         self.port = port
         self._host = host
         self._tls = tls
@@ -49,6 +53,7 @@ class Site:
         self._files = load_page()
         self._used = trio.Event()
         self._statistics = SiteStatistics()
+        self.pending = PendingConnections(limits.ws_pending, limits.ws_handshake)
 
     @property
     def url(self) -> str:
@@ -67,7 +72,8 @@ class Site:
 
     def statistics(self) -> SiteStatistics:
         """A copy of the counters."""
-        return structs.replace(self._statistics)
+        count, pending = self._statistics, self.pending
+        return structs.replace(count, pending=len(pending), refused=count.refused + pending.dropped)
 
     def admit(self, request: Request) -> Grant:
         """What the one who asks for a WebSocket may do. Raises `Refusal`."""
