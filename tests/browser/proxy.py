@@ -5,6 +5,7 @@ from __future__ import annotations
 import selectors
 import socket
 import threading
+import time
 
 
 class Network:
@@ -20,6 +21,7 @@ class Network:
         self._peers: dict[socket.socket, socket.socket] = {}
         self._up = True
         self._held = False
+        self._slow = False
         self._open = True
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -37,8 +39,13 @@ class Network:
         """Let nothing pass any more, and let nobody know."""
         self._held = True
 
+    def stall(self) -> None:
+        """Let nothing pass for now."""
+        self._slow = True
+
     def mend(self) -> None:
         self._up = True
+        self._slow = False
 
     def close(self) -> None:
         self._open = False
@@ -52,6 +59,9 @@ class Network:
                 selector.register(readable, selectors.EVENT_READ)
             while self._open:
                 for key, _ in selector.select():
+                    if self._slow and key.fileobj is not self._woken:
+                        time.sleep(0.005)  # it will be there again
+                        continue
                     self._serve(selector, key.fileobj)  # type: ignore[arg-type]
                 if not self._up:
                     self._drop(selector, *self._peers)

@@ -129,18 +129,19 @@ def carry_out(
 
 def _prompt(hub: Hub, client: Client, command: c.Prompt) -> Fields:
     session = hub.session(command.session)
+    log = hub.feed(command.session).log
     if command.when == "steer":
         try:
             session.steer(command.content)
         except LocalProtocolError as error:
             raise Refused("unsupported", str(error)) from error
         running = session.state.turn
-        return {"turn": running.id if running is not None else None}
+        return {"turn": running.id if running is not None else None, "seq": log.seq}
     turn = session.submit(command.content, when=command.when)
     if turn.id:
-        return {"turn": turn.id}
+        return {"turn": turn.id, "seq": log.seq}
     waiting = [entry.id for entry in session.queue]
-    return {"queued": waiting.index(turn.entry) + 1, "entry": turn.entry}
+    return {"queued": waiting.index(turn.entry) + 1, "entry": turn.entry, "seq": log.seq}
 
 
 def _cancel(hub: Hub, client: Client, command: c.Cancel) -> Fields:
@@ -151,7 +152,8 @@ def _cancel(hub: Hub, client: Client, command: c.Cancel) -> Fields:
             raise Refused("unknown_turn", f"no turn {command.turn!r} in this session")
         return {"turn": command.turn}  # it is over already
     session.cancel()
-    return {"turn": running.id if running is not None else None}
+    seq = hub.feed(command.session).log.seq
+    return {"turn": running.id if running is not None else None, "seq": seq}
 
 
 def _permission(hub: Hub, client: Client, command: c.Permission) -> Fields:

@@ -2,6 +2,7 @@
 
 import { Connection } from "./connection.js";
 import { note, seen, take, without } from "./model.js";
+import { settlePending } from "./pending.js";
 import { here, model, seat, setModel, setUi, ui } from "./store.js";
 import { answerCalls, TOOL } from "./tools.js";
 import { recordFrame } from "./frames.js";
@@ -48,6 +49,7 @@ function settle() {
     }
   }
   setModel({ ...seen(model(), session ?? ""), seats });
+  settlePending(seats);
   const listed = model().sessions.filter((summary) => summary.session !== left);
   if (session && (seat() || listed.some((summary) => summary.session === session))) return;
   const next = listed.find((summary) => summary.session === hashed()) ?? listed.at(-1);
@@ -98,12 +100,29 @@ export async function send(type, fields) {
 /** @param {object} fields */
 const ofSession = (fields) => ({ session: ui().session, ...fields });
 
-/** @param {w.Block[]} content @param {"queue" | "interrupt"} when */
-export const prompt = (content, when) => send("prompt", ofSession({ content, when }));
+let sent = 0;
 
-export function stop() {
-  const turn = seat()?.view.state.turn;
-  return send("cancel", ofSession(turn ? { turn: turn.id } : {}));
+/** Its bubble is there at once. @param {w.Block[]} content @param {string} text @param {"queue" | "interrupt"} when */
+export async function prompt(content, text, when) {
+  const before = new Set(seat()?.view.items.keys());
+  /** @type {Sending} */
+  const mine = { ...unheard(), key: ++sent, text, content, before };
+  setUi({ sending: [...ui().sending, mine] });
+  const ack = await send("prompt", ofSession({ content, when }));
+  const left = ack.ok ? [{ ...mine, seq: ack.seq ?? 0 }] : [];
+  setUi({ sending: ui().sending.flatMap((each) => (each === mine ? left : each)) });
+  return ack;
+}
+
+/** @returns {Place} where the session that is shown stands */
+const unheard = () => ({ session: ui().session ?? "", epoch: seat()?.epoch ?? "", seq: null });
+
+export async function stop() {
+  const turn = seat()?.view.state.turn?.id ?? null;
+  const mine = { ...unheard(), turn };
+  setUi({ stopping: mine });
+  const ack = await send("cancel", ofSession(turn ? { turn } : {}));
+  if (ui().stopping === mine) setUi({ stopping: ack.ok ? { ...mine, turn: ack.turn ?? turn, seq: ack.seq ?? 0 } : null });
 }
 
 export const stopAll = () => send("stop_all", {});

@@ -8,9 +8,10 @@ import { addFiles } from "./attach.js";
 import { Banner, Elsewhere, Notes } from "./banner.js";
 import { Composer } from "./composer.js";
 import { Header, Settings } from "./header.js";
-import { html, instead } from "./html.js";
+import { composing, html, instead } from "./html.js";
 import { attract, back } from "./notify.js";
 import { Dialog, Frames } from "./panels.js";
+import { isStopping, sendingHere } from "./pending.js";
 import { Sheet } from "./sheet.js";
 import { NewSession, Sidebar } from "./sidebar.js";
 import { field, listen, model, seat, setUi, ui } from "./store.js";
@@ -70,10 +71,11 @@ function tick() {
 
 /** @param {KeyboardEvent} event */
 function onKey(event) {
-  if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+  if (event.key !== "Escape" || composing(event) || event.defaultPrevented || document.querySelector("dialog[open]")) return;
   if (ui().panel) return setUi({ panel: null });
   const state = seat()?.view.state;
-  if (!state?.turn || state.phase === "cancelling" || ui().link.status !== "open") return;
+  if (!(state?.turn || sendingHere().length) || ui().link.status !== "open") return;
+  if (state?.phase === "cancelling" || isStopping()) return;
   const asks = seat()?.view.permissions.size;
   if (!asks || confirm("The agent waits for your answer. Stop it instead?")) stop();
 }
@@ -115,6 +117,16 @@ function fit() {
   style.setProperty("--top", covered ? `${offsetTop}px` : "0px");
 }
 
+/** What is typed, and what was to be sent when the connection is there again. */
+function kept() {
+  const drafts = new Map(ui().drafts);
+  const { status } = ui().link;
+  for (const { session, seq, text } of status === "open" ? [] : ui().sending) {
+    if (seq === null) drafts.set(session, [text, drafts.get(session)].filter(Boolean).join("\n\n"));
+  }
+  return drafts;
+}
+
 export function start() {
   [draw, attract, fade].forEach(listen);
   addEventListener("visibilitychange", back, true);
@@ -124,7 +136,7 @@ export function start() {
     if (model().sessions.some((each) => each.session === hashed())) choose(hashed());
   });
   setUi({ drafts: new Map(JSON.parse(sessionStorage.getItem("drafts") ?? "[]")) });
-  addEventListener("pagehide", () => sessionStorage.setItem("drafts", JSON.stringify([...ui().drafts])));
+  addEventListener("pagehide", () => sessionStorage.setItem("drafts", JSON.stringify([...kept()])));
   for (const change of ["resize", "scroll"]) visualViewport?.addEventListener(change, fit);
   fit();
   setInterval(tick, 1000);

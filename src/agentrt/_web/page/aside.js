@@ -5,6 +5,7 @@ import { queue, say, stopTask } from "./actions.js";
 import { setDraft } from "./composer.js";
 import { wordsOf } from "./content.js";
 import { html, icon, iconButton } from "./html.js";
+import { sendingHere } from "./pending.js";
 import { isOver } from "./reduce.js";
 import { oneLine, running } from "./safe.js";
 import { field, fold, isOpen, setUi, ui } from "./store.js";
@@ -13,10 +14,11 @@ import { field, fold, isOpen, setUi, ui } from "./store.js";
 export function Aside({ seat, offline, reading }) {
   const off = offline || reading || seat.gone;
   const { plan, tasks, queue: waiting, paused } = seat.view;
+  const sending = seat.view.state.turn ? sendingHere() : [];
   return html`<div class="aside">
     ${plan.length > 0 && html`<${Plan} plan=${plan} />`}
     ${tasks.size > 0 && html`<${Tasks} tasks=${[...tasks.values()]} offline=${offline} off=${off} />`}
-    ${(waiting.length > 0 || (paused && !seat.gone)) && html`<${Queue} waiting=${waiting} paused=${paused} gone=${seat.gone} off=${off} />`}
+    ${(waiting.length + sending.length > 0 || (paused && !seat.gone)) && html`<${Queue} waiting=${waiting} sending=${sending} paused=${paused} gone=${seat.gone} off=${off} />`}
   </div>`;
 }
 
@@ -63,9 +65,10 @@ function Tasks({ tasks, offline, off }) {
   </details>`;
 }
 
-/** @param {{ waiting: readonly w.QueueEntry[], paused: boolean, gone: boolean, off: boolean }} props */
-function Queue({ waiting, paused, gone, off }) {
-  const count = waiting.length === 1 ? "1 prompt" : `${waiting.length} prompts`;
+/** @param {{ waiting: readonly w.QueueEntry[], sending: readonly Sending[], paused: boolean, gone: boolean, off: boolean }} props */
+function Queue({ waiting, sending, paused, gone, off }) {
+  const number = waiting.length + sending.length;
+  const count = number === 1 ? "1 prompt" : `${number} prompts`;
   /** @param {w.QueueEntry} entry */
   const edit = (entry) => {
     if (field()?.value.trim() && !ui().editing) return say("Send what you have written first, or clear it.");
@@ -75,7 +78,7 @@ function Queue({ waiting, paused, gone, off }) {
     field()?.focus();
   };
   return html`<section class="queue tray" aria-label="waiting prompts">
-    <header><strong>${gone ? `Never sent: ${count}` : `${count} ${waiting.length === 1 ? "waits" : "wait"}`}</strong>
+    <header><strong>${gone ? `Never sent: ${count}` : `${count} ${number === 1 ? "waits" : "wait"}`}</strong>
       ${paused && !gone &&
       html`<span>held back, because you stopped</span>
         <button disabled=${off} onClick=${() => queue("resume")}>Resume</button>`}
@@ -87,6 +90,8 @@ function Queue({ waiting, paused, gone, off }) {
         <button disabled=${off} onClick=${() => edit(entry)}>Edit</button>
         ${iconButton("close", "Remove", () => queue("remove", entry.id), off)}
       </span>`}
+    </li>`)}${sending.map(({ key, content }) => html`<li key=${`sent-${key}`} class="sent">
+      <span class="words" dir="auto">${oneLine(wordsOf(content), 160) || "files"}</span> <span class="hint">Sending…</span>
     </li>`)}</ol>
   </section>`;
 }

@@ -4,7 +4,8 @@ import { editQueued, prompt, say, stop } from "./actions.js";
 import { addFiles, Attached, fits } from "./attach.js";
 import { Completions, completionAt, choosePart } from "./complete.js";
 import { wordsOf } from "./content.js";
-import { html, icon, instead, valued } from "./html.js";
+import { composing, html, icon, instead, valued } from "./html.js";
+import { isStopping, sendingHere } from "./pending.js";
 import { field, model, seat, setUi, ui } from "./store.js";
 
 /** @type {() => string} */
@@ -40,10 +41,13 @@ async function submit(when) {
   const session = key();
   const drafts = new Map(ui().drafts).set(session, "");
   setUi({ drafts, attached: new Map(ui().attached).set(session, []), editing: null, completing: null, atEnd: true });
-  const ack = await (editing ? editQueued(editing, content) : prompt(content, when));
-  if (!ack.ok && !ui().drafts.get(session)) {
-    // Nothing that was written is lost.
-    setUi({ drafts: new Map(ui().drafts).set(session, text), attached: new Map(ui().attached).set(session, attached) });
+  const ack = await (editing ? editQueued(editing, content) : prompt(content, text, when));
+  if (!ack.ok) {
+    // Nothing that was written is lost, neither this nor what has been written since.
+    const since = ui().drafts.get(session);
+    const files = [...attached, ...(ui().attached.get(session) ?? [])];
+    const draft = since ? `${text}\n\n${since}` : text;
+    setUi({ drafts: new Map(ui().drafts).set(session, draft), attached: new Map(ui().attached).set(session, files) });
   }
 }
 
@@ -55,10 +59,13 @@ const history = (seat) =>
     .filter(Boolean)
     .reverse();
 
+/** Without a keyboard of its own, as on a phone, Enter is how one comes to a second line. */
+const touched = () => matchMedia("(pointer: coarse) and (hover: none)").matches;
+
 /** @param {KeyboardEvent} event @param {boolean} busy */
 function onKey(event, busy) {
   const area = field();
-  if (event.isComposing || !area) return;
+  if (composing(event) || !area) return;
   const completion = completionAt(area, seat());
   if (completion && completion.options.length) {
     const { options } = completion;
@@ -77,7 +84,8 @@ function onKey(event, busy) {
       return setUi({ completing: { at: -1, words: completion.words } });
     }
   }
-  if (event.key === "Enter" && !event.shiftKey && !event.altKey) {
+  const line = event.shiftKey || event.altKey || (touched() && !event.ctrlKey && !event.metaKey);
+  if (event.key === "Enter" && !line) {
     event.preventDefault();
     submit(busy && (event.ctrlKey || event.metaKey) ? "interrupt" : "queue");
   } else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
@@ -113,8 +121,8 @@ export function Composer({ seat, offline, reading }) {
   const text = ui().drafts.get(key()) ?? "";
   const attached = ui().attached.get(key()) ?? [];
   const state = seat?.view.state;
-  const busy = Boolean(state?.turn) && !offline;
-  const stopping = state?.phase === "cancelling";
+  const busy = !offline && (Boolean(state?.turn) || sendingHere().length > 0);
+  const stopping = state?.phase === "cancelling" || isStopping();
   const empty = !text.trim() && !attached.length;
   const editing = Boolean(ui().editing);
   const label = editing ? "Save" : busy ? "Queue" : "Send";
@@ -127,7 +135,7 @@ export function Composer({ seat, offline, reading }) {
     ${completion && html`<${Completions} completion=${completion} />`}
     ${attached.length > 0 && html`<${Attached} files=${attached} />`}
     <label class="unseen" for="prompt">${editing ? "Edit the waiting prompt" : "Message to the agent"}</label>
-    <textarea id="prompt" rows=${Math.min(12, text.split("\n").length)} value=${text} dir="auto" enterkeyhint="send"
+    <textarea id="prompt" rows=${Math.min(12, text.split("\n").length)} value=${text} dir="auto" enterkeyhint=${touched() ? "enter" : "send"}
       aria-autocomplete="list" aria-controls=${completion ? "completions" : null}
       aria-activedescendant=${completion && (ui().completing?.at ?? 0) >= 0 ? `completion-${ui().completing?.at ?? 0}` : null}
       placeholder=${editing ? "Edit the waiting prompt" : busy ? "Say what comes next" : HINT}

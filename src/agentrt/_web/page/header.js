@@ -3,6 +3,7 @@
 import { setMode, setModelOf, setOption } from "./actions.js";
 import { count, duration, money } from "./format.js";
 import { html, icon, iconButton, valued } from "./html.js";
+import { isStopping, sendingHere } from "./pending.js";
 import { oneLine } from "./safe.js";
 import { setUi, ui } from "./store.js";
 
@@ -26,7 +27,9 @@ export const nameOf = (summary) => oneLine(summary.title, 120) || `${oneLine(sum
 /** @param {{ summary: w.Summary | undefined, seat: Seat | undefined, offline: boolean }} props */
 export function Header({ summary, seat, offline }) {
   const state = seat?.view.state;
-  const phase = state?.phase ?? summary?.phase;
+  const told = state?.phase ?? summary?.phase;
+  const phase = isStopping() ? "cancelling" : told;
+  const sending = told === "idle" && sendingHere().length > 0;
   const turn = offline ? null : state?.turn;
   const time = turn ? ` ${duration(ui().now - turn.since)}` : "";
   const limit = phase === "cancelling" && turn?.cancel_deadline;
@@ -46,7 +49,7 @@ export function Header({ summary, seat, offline }) {
     ${phase &&
     html`<span class=${`phase ${offline ? "offline" : phase}`}>
       <span class="dot" aria-hidden="true"></span>
-      <span>${offline ? OFFLINE : PHASES[phase]}<span class="time" aria-hidden="true">${time}${rest}</span></span>
+      <span>${offline ? OFFLINE : phase !== told ? "stopping…" : sending ? "sending…" : PHASES[phase]}<span class="time" aria-hidden="true">${time}${rest}</span></span>
     </span>`}
     ${iconButton("gear", "Settings", () => setUi({ panel: "settings" }))}
   </header>`;

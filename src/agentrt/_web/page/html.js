@@ -87,3 +87,7 @@ const ICONS = {
   down: "M12 5v14M6 13l6 6 6-6",
   wire: "M8 6l-5 6 5 6M16 6l5 6-5 6M13 4l-2 16",
 };
+
+/** Whether a key belongs to an input method. Safari reports the one that commits behind the
+ *  composition's end: only its number tells. @type {(event: KeyboardEvent) => boolean} */
+export const composing = (event) => event.isComposing || event.keyCode === 229;

@@ -4,7 +4,7 @@ import { Component } from "./vendor/libraries.js";
 import { answer } from "./actions.js";
 import { FormFields, isComplete } from "./form.js";
 import { duration } from "./format.js";
-import { html, icon } from "./html.js";
+import { composing, html, icon } from "./html.js";
 import { InView } from "./inview.js";
 import { oneLine } from "./safe.js";
 import { field, here, setUi, ui } from "./store.js";
@@ -143,6 +143,7 @@ class Question extends Component {
   /** @param {KeyboardEvent} event */
   pressed = (event) => {
     const { tagName } = /** @type {HTMLElement} */ (event.target);
+    if (composing(event)) return;
     if (event.key === "Escape") {
       event.stopPropagation();
       field()?.focus();

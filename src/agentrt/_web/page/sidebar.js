@@ -3,7 +3,7 @@
 import { choose, closeSession, newSession, rename, stopAll } from "./actions.js";
 import { baseName, moment } from "./format.js";
 import { nameOf, OFFLINE, PHASES } from "./header.js";
-import { html, icon, iconButton, instead } from "./html.js";
+import { composing, html, icon, iconButton, instead } from "./html.js";
 import { oneLine } from "./safe.js";
 import { field, model, setUi, ui } from "./store.js";
 
@@ -71,7 +71,7 @@ function Renaming({ summary }) {
     setUi({ renaming: null });
   });
   return html`<form class="renaming" onSubmit=${done} onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
-    if (event.key === "Escape") (event.stopPropagation(), setUi({ renaming: null }));
+    if (event.key === "Escape" && !composing(event)) (event.stopPropagation(), setUi({ renaming: null }));
   }}>
     <input name="title" aria-label="New name" maxlength="200" defaultValue=${summary.title ?? ""} ref=${focused} />
     <button>Rename</button>

@@ -22,6 +22,8 @@ const store = {
     faded: 0,
     asked: null,
     answering: null,
+    sending: [],
+    stopping: null,
     found: null,
     completing: null,
     atEnd: true,

@@ -2,8 +2,10 @@
 
 import { Component } from "./vendor/libraries.js";
 import { BlockView, Markdown, wordsOf } from "./content.js";
+import { Following } from "./follow.js";
 import { count, duration, money } from "./format.js";
 import { html, icon, memo } from "./html.js";
+import { sendingHere } from "./pending.js";
 import { isOver } from "./reduce.js";
 import { oneLine } from "./safe.js";
 import { clock, fold, isOpen, setUi, ui } from "./store.js";
@@ -16,54 +18,42 @@ const ASK_OR_LOOK = "Ask for something, or type / to see what this agent can do.
 /** Items of a sub-agent that are shown, the newest. */
 const INNER = 200;
 
-/** Pixels from the end within which somebody is taken to read the newest. */
-const NEAR = 60;
-
 /** Stays at the end while new things come, unless somebody has scrolled away from it. */
 export class Transcript extends Component {
   /** @type {HTMLElement | null} */
   box = null;
-  follows = new ResizeObserver(() => this.follow());
+  following = new Following();
   windowed = new Windowed(() => this.forceUpdate());
 
   componentDidMount() {
-    if (this.box) this.windowed.start(this.box);
-    if (this.box?.firstElementChild) this.follows.observe(this.box.firstElementChild);
-    this.follow();
+    if (!this.box) return;
+    this.windowed.start(this.box);
+    this.following.start(this.box);
   }
 
   componentDidUpdate() {
-    this.follow();
+    this.following.follow();
   }
 
   componentWillUnmount() {
-    this.follows.disconnect();
+    this.following.stop();
     this.windowed.stop();
-  }
-
-  follow() {
-    if (this.box && ui().atEnd) this.box.scrollTop = this.box.scrollHeight;
-  }
-
-  scrolled() {
-    if (!this.box) return;
-    const { scrollHeight, scrollTop, clientHeight } = this.box;
-    const atEnd = scrollHeight - scrollTop - clientHeight < NEAR;
-    if (atEnd !== ui().atEnd) setUi({ atEnd });
   }
 
   /** @param {any} props the `seat`, its `cwd`, and whether all of it is `stale` */
   render({ seat, cwd, stale }) {
     const { atEnd } = ui();
     const { roots, children } = tree(seat.view.items);
+    const sending = seat.view.state.turn ? [] : sendingHere(); // else they will wait in the queue
     const draw = (/** @type {number} */ from, /** @type {number} */ to) => rows(seat, roots, from, to, children, cwd);
     return html`<div class="reading">
-      <section ref=${(/** @type {any} */ box) => (this.box = box)} class=${`transcript ${stale ? "stale" : ""}`} onScroll=${() => this.scrolled()}
+      <section ref=${(/** @type {any} */ box) => (this.box = box)} class=${`transcript ${stale ? "stale" : ""}`}
           tabindex="0" role="log" aria-live="off" aria-label="conversation">
         <div class="column">
           <h2 class="unseen">Conversation</h2>
           ${this.windowed.draw(roots.length, draw)}
-          ${roots.length === 0 && html`<p class="empty">${seat.view.commands.length ? ASK_OR_LOOK : ASK}</p>`}
+          ${sending.map((each) => Sent(each, stale))}
+          ${roots.length + sending.length === 0 && html`<p class="empty">${seat.view.commands.length ? ASK_OR_LOOK : ASK}</p>`}
         </div>
       </section>
       ${!atEnd && html`<button class="to-end" onClick=${() => setUi({ atEnd: true })}>${icon("down")} Latest</button>`}
@@ -162,6 +152,12 @@ const UserItem = memo(
     </div>
   </article>`,
 );
+
+/** @type {(sending: Sending, stale: boolean) => Shown} what is not known to have arrived */
+const Sent = ({ key, content }, stale) => html`<div class="sent" key=${`sent-${key}`}>
+  <${UserItem} item=${{ id: "", type: "user", content }} />
+  <p class="hint">${stale ? "Not sent yet" : "Sending…"}</p>
+</div>`;
 
 const Answer = memo(
   /** @param {{ item: w.Item }} props */

@@ -107,6 +107,10 @@ interface Ui {
   faded: number;
   /** Since when a question is in sight, in milliseconds of `performance.now`. */
   asked: { request: string; since: number } | null;
+  /** Prompts that were sent here, and not heard of yet. */
+  sending: readonly Sending[];
+  /** The turn that was stopped here; without one, that of the prompt which is being sent. */
+  stopping: (Place & { turn: string | null }) | null;
   /** The question that was answered here, until it is closed. */
   answering: string | null;
   /** The files of a session that the server has found for what was typed last. */
@@ -118,6 +122,12 @@ interface Ui {
   /** Seconds since the epoch; moves only while something is being timed. */
   now: number;
 }
+
+/** From which event on something is known, once that was answered. */
+interface Place { session: string; epoch: string; seq: number | null }
+
+/** A prompt that was sent here. `before`: the items that were there. */
+interface Sending extends Place { key: number; text: string; content: w.Block[]; before: ReadonlySet<string> }
 
 type Decision = { option: string } | { content: object } | { cancel: true };
 

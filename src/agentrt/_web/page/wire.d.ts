@@ -125,7 +125,7 @@ export interface Summary {
 export interface AgentInfo { name: string; title?: string; available: boolean }
 export interface Ack {
   type: "ack"; id: string | null; ok: boolean; error?: Failure; session?: string; turn?: string;
-  queued?: number; entry?: string; cancelled?: number; sessions?: unknown;
+  queued?: number; entry?: string; seq?: number; cancelled?: number; sessions?: unknown;
   files?: string[]; complete?: boolean;
 }
 

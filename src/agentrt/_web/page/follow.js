@@ -1,0 +1,106 @@
+// Staying at the end of what grows, until somebody wants to look further up.
+
+import { setUi, ui } from "./store.js";
+
+/** Pixels from the end within which whoever scrolls down is taken to be there. */
+const NEAR = 40;
+
+/** Pixels that a finger may slip. */
+const SLIP = 3;
+
+const UP = new Set(["ArrowUp", "PageUp", "Home"]);
+const DOWN = new Set(["ArrowDown", "PageDown", "End", " "]);
+
+/** Whatever moves up ends it: a wheel, a finger, a key, the scrollbar. At the end it begins again. */
+export class Following {
+  /** @type {HTMLElement | null} */
+  box = null;
+  sizes = new ResizeObserver(() => this.follow());
+  /** How the box stood when it was last looked at. */
+  top = 0;
+  height = 0;
+  room = 0;
+  /** Where the finger is. */
+  finger = 0;
+  /** Whether a button of the mouse is down on it, as on its scrollbar. */
+  pressed = false;
+
+  /** @param {HTMLElement} box what scrolls; its first child is what grows */
+  start(box) {
+    this.box = box;
+    /** @type {(name: keyof HTMLElementEventMap, act: (event: any) => void) => void} */
+    const on = (name, act) => box.addEventListener(name, act, { passive: true });
+    on("scroll", () => this.scrolled());
+    on("wheel", ({ deltaY, ctrlKey }) => ctrlKey || this.moved(deltaY));
+    on("touchstart", ({ touches }) => (this.finger = touches[0].clientY));
+    on("touchmove", ({ touches }) => {
+      const by = this.finger - touches[0].clientY;
+      if (Math.abs(by) < SLIP) return;
+      this.finger = touches[0].clientY;
+      this.moved(by);
+    });
+    on("keydown", ({ key, shiftKey, target }) => {
+      if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
+      if (UP.has(key) || (key === " " && shiftKey)) this.moved(-1);
+      else if (DOWN.has(key)) this.moved(1);
+    });
+    on("pointerdown", () => (this.pressed = true));
+    on("pointermove", ({ buttons }) => (this.pressed &&= buttons > 0));
+    on("pointerup", () => (this.pressed = false));
+    if (box.firstElementChild) this.sizes.observe(box.firstElementChild);
+    this.follow();
+  }
+
+  stop() {
+    this.sizes.disconnect();
+  }
+
+  /** There may be more: show its end, unless somebody looks elsewhere. */
+  follow() {
+    if (!this.box) return;
+    if (ui().atEnd && !this.left()) this.box.scrollTop = this.box.scrollHeight;
+    this.note();
+  }
+
+  /** Somebody wants to go up or down. @param {number} by */
+  moved(by) {
+    if (!this.box || this.box.scrollHeight <= this.box.clientHeight) return;
+    if (by < 0) this.turn(false);
+    else if (by > 0 && this.rest() <= 1) this.turn(true);
+  }
+
+  scrolled() {
+    if (!this.box || this.left()) return;
+    const down = this.box.scrollTop > this.top;
+    this.note();
+    if (down && this.rest() < NEAR) this.turn(true);
+  }
+
+  /** Whether it was scrolled up, in whatever way; layout alone moves it when its sizes change. */
+  left() {
+    if (!this.box) return false;
+    const { scrollTop, scrollHeight, clientHeight } = this.box;
+    const same = scrollHeight === this.height && clientHeight === this.room;
+    if (scrollTop >= this.top - 0.5 || !(same || this.pressed)) return false;
+    this.note();
+    this.turn(false);
+    return true;
+  }
+
+  note() {
+    if (!this.box) return;
+    this.top = this.box.scrollTop;
+    this.height = this.box.scrollHeight;
+    this.room = this.box.clientHeight;
+  }
+
+  /** @returns {number} */
+  rest() {
+    return this.box ? this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight : 0;
+  }
+
+  /** @param {boolean} atEnd */
+  turn(atEnd) {
+    if (atEnd !== ui().atEnd) setUi({ atEnd });
+  }
+}

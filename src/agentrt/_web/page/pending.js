@@ -1,0 +1,38 @@
+// What was done here and not heard of yet: it is shown at once, as such, until the server's events
+// show it. An answer says up to which event that is, so nothing of this can stay for ever.
+
+import { wordsOf } from "./content.js";
+import { seat, setUi, ui } from "./store.js";
+
+/** @type {(place: Place, known: Seat | undefined) => boolean} whether the events that tell of it are here */
+const told = ({ seq, epoch }, known) =>
+  seq !== null && (!known || known.gone || known.epoch !== epoch || known.seq >= seq);
+
+/** The prompts of this session that the server has not shown. @returns {Sending[]} */
+export function sendingHere() {
+  const known = seat();
+  const mine = ui().sending.filter((each) => each.session === ui().session && !told(each, known));
+  if (!mine.length || !known) return mine;
+  // After a reconnect the prompt may be here before the answer to it is.
+  const fresh = [...known.view.items.values()].filter(({ type }) => type === "user");
+  return mine.filter(
+    (each) => !fresh.some(({ id, content }) => !each.before.has(id) && wordsOf(content) === wordsOf(each.content)),
+  );
+}
+
+/** Whether a stop is on its way to the turn that is shown. */
+export function isStopping() {
+  const { stopping, session } = ui();
+  const known = seat();
+  if (stopping?.session !== session || told(stopping, known)) return false;
+  const turn = known?.view.state.turn;
+  return stopping.turn ? turn?.id === stopping.turn : Boolean(turn) || sendingHere().length > 0;
+}
+
+/** Forget what the server has shown. @param {ReadonlyMap<string, Seat>} seats */
+export function settlePending(seats) {
+  const { sending, stopping } = ui();
+  const left = sending.filter((each) => !told(each, seats.get(each.session)));
+  if (left.length < sending.length) setUi({ sending: left });
+  if (stopping && told(stopping, seats.get(stopping.session))) setUi({ stopping: null });
+}
