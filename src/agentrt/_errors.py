@@ -46,12 +46,14 @@ class AgentStartError(AgentrtError):
     """
 
     def __init__(self, message: str, *, returncode: int | None = None, stderr: str = "") -> None:
-        tail = stderr.strip()
-        super().__init__(
-            f"{message}\n--- end of its standard error ---\n{tail}" if tail else message
-        )
+        super().__init__(_with_stderr(message, stderr))
         self.returncode = returncode
         self.stderr = stderr
+
+
+def _with_stderr(message: str, stderr: str) -> str:
+    tail = stderr.strip()
+    return f"{message}\n--- end of its standard error ---\n{tail}" if tail else message
 
 
 class ProtocolError(AgentrtError):
@@ -109,7 +111,13 @@ class AgentFailed(TurnFailed):
 
 
 class AgentDied(TurnFailed):
-    """The agent's process ended in the middle of the turn. The prompt is not sent again."""
+    """The agent's process ended in the middle of the turn. The prompt is not sent again. The text
+    ends with the last lines of its standard error."""
+
+    def __init__(self, message: str, result: TurnResult) -> None:
+        data = result.error.data if result.error is not None else None
+        stderr = data.get("stderr") if isinstance(data, dict) else None
+        super().__init__(_with_stderr(message, str(stderr or "")), result)
 
 
 class TurnTimedOut(TurnFailed):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from acp_kit import EVERYTHING, Peer, chunk, opened, update
+from msgspec.structs import replace
 
 from agentrt._errors import LocalProtocolError
 from agentrt._model.content import Audio, Image, Resource, ResourceLink, Text
@@ -87,6 +88,42 @@ def test_the_tokens_of_a_turn_come_with_its_end() -> None:
     assert peer.only(TurnFinished).usage == Usage(
         input_tokens=1, output_tokens=2, total_tokens=3, cache_read_tokens=4
     )
+
+
+def test_tokens_that_are_told_with_messages_are_summed_for_the_turn() -> None:
+    """As Qwen tells them: with an empty text behind each answer of the model."""
+    peer, id = running()
+    for count in (1, 10):
+        counts = {"inputTokens": count, "outputTokens": 2 * count, "totalTokens": 3 * count}
+        more = {"thoughtTokens": 0, "cachedReadTokens": count}
+        meta = {"usage": {**counts, **more}, "durationMs": 5}
+        peer.update("agent_message_chunk", content={"type": "text", "text": ""}, _meta=meta)
+    peer.answer(id, {"stopReason": "end_turn"})
+    assert peer.only(TurnFinished).usage == Usage(
+        input_tokens=11,
+        output_tokens=22,
+        total_tokens=33,
+        thought_tokens=0,
+        cache_read_tokens=11,
+    )
+
+
+def test_tokens_that_are_told_as_a_quota_are_those_of_the_turn() -> None:
+    """As Gemini tells them."""
+    peer, id = running()
+    counts = {"input_tokens": 20, "output_tokens": 5}
+    quota = {"token_count": counts, "model_usage": [{"model": "flash", "token_count": counts}, 7]}
+    peer.answer(id, {"stopReason": "end_turn", "_meta": {"quota": quota}})
+    each = Usage(input_tokens=20, output_tokens=5, total_tokens=25)
+    assert peer.only(TurnFinished).usage == replace(each, models={"flash": each})
+
+
+@pytest.mark.parametrize("meta", [{}, {"quota": 7}, {"quota": {"token_count": []}}, {"usage": "x"}])
+def test_a_turn_whose_tokens_nobody_tells_has_no_usage(meta: Any) -> None:
+    peer, id = running()
+    peer.update("agent_message_chunk", content={"type": "text", "text": ""}, _meta=meta)
+    peer.answer(id, {"stopReason": "end_turn", "_meta": meta})
+    assert peer.only(TurnFinished).usage is None
 
 
 def test_a_prompt_may_carry_what_the_agent_takes() -> None:

@@ -19,7 +19,7 @@ from .lab import Lab
 from .modelserver.scripts import Pause, Script, Shell, Status, Text, prompt_for
 from .story import GATE, open_gate, running, session_with, until
 
-pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
+pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude-2.1.165"])]
 
 PATIENCE = 120.0
 SLEEP = "sleep 297"

@@ -13,7 +13,7 @@ from .lab import Lab
 from .modelserver.scripts import Call, Edit, Script, Text, prompt_for
 from .story import session_with
 
-pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"])]
+pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude-2.1.165"])]
 
 PATIENCE = 120.0
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from agentrt._claude.legacy import LegacyDriver
 from agentrt._claude.options import ClaudeOptions
 from agentrt._model.driver import Asked, Spoke, TaskSet, ToolCalled, TurnBegan, TurnFinished
 from agentrt._model.events import Notice
@@ -200,6 +201,22 @@ def test_a_prompt_taken_into_a_turn_about_ended_work_ends_with_silence(rig: Rig)
     assert finished(rig) == [("t1", "completed")]
     rig.do(rig.driver.settle())
     assert finished(rig) == [("t1", "completed"), ("t2", "completed")]
+
+
+# --- what comes without end
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_noise_is_told_ever_more_rarely(legacy: bool) -> None:
+    keys = iter(map(str, range(9)))
+    rig = Rig(driver=LegacyDriver(new_key=keys.__next__)) if legacy else Rig()
+    if not legacy:
+        rig.start()
+    for _ in range(1000):
+        rig.feed(b"Debugger attached.\n", result("nobody"))
+    codes = [notice.code for notice in rig.told(Notice)]
+    assert 16 < codes.count("bad_line") < 30
+    assert 16 < codes.count("stale") < 30
 
 
 # --- tasks that do not say where they run

@@ -394,6 +394,9 @@ def test_usage_is_told_for_the_turn_and_for_the_session(rig: Rig) -> None:
     assert (session.used, session.size, session.cost) == (12, 200_000, 2.0)
     assert session.input_tokens == 30
     finished = rig.effects[-1].usage  # type: ignore[union-attr]
+    assert finished.steps == 1
+    assert set(finished.models) == set(session.models) == {"m"}
+    assert finished.models["m"].input_tokens == finished.input_tokens
     assert (finished.input_tokens, finished.total_tokens, finished.cost) == (10, 15, 0.5)
 
 

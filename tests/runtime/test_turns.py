@@ -329,6 +329,7 @@ async def test_a_dead_agent_ends_the_turn_with_its_status_and_its_last_words(
             await session.run("go")
         assert caught.value.result.text == "so far"
         assert caught.value.result.error.data["stderr"] == "segmentation fault\n"
+        assert str(caught.value).endswith("standard error ---\nsegmentation fault")
         assert session.state.phase == "dead"
         assert (await session.run("again")).text == "again"
         assert [m["params"]["sessionId"] for m in agents.sent("session/load")] == ["s1"]

@@ -151,7 +151,9 @@ def test_a_time_limit_is_3_and_the_agent_is_told(program: Program) -> None:
     done = program.demo("/slow 600", "--timeout", "4", "--output-format", "stream-json", status=3)
     [ended] = [e for e in events(done.stdout) if e["kind"] == "turn.ended"]
     assert (ended["outcome"], ended["stop_reason"]) == ("timed_out", "cancelled")
-    assert re.fullmatch(r"agentrt: the turn reached its hard limit of [0-3.]\S* s\n", done.stderr)
+    assert re.fullmatch(
+        r"agentrt: the turn reached its hard limit of [0-3.]\S* s \(limits\.hard\)\n", done.stderr
+    )
 
 
 def test_the_time_limit_is_that_of_the_whole_command_its_start_included(program: Program) -> None:
@@ -180,7 +182,7 @@ def test_the_time_limit_holds_while_standard_input_is_read(program: Program) -> 
 def test_silence_beyond_its_limit_is_3_and_a_deaf_agent_gets_its_grace(program: Program) -> None:
     flags = ("--idle-timeout", "0.3", "--cancel-grace", "0.3")
     done = program.demo("/stubborn 600", *flags, status=3)
-    assert "reached its idle limit of 0.3 s" in done.stderr
+    assert "reached its idle limit of 0.3 s (limits.idle)" in done.stderr
     assert "did not end its turn within 0.3 s of the cancel" in done.stderr
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from .._model.driver import Effect, Write
 from .._model.events import Notice
+from .._model.repeats import Repeats
 from .._wire.jsonrpc import Calls, Response, notification_line, request_line
 from .._wire.lenient import lenient
 
@@ -17,10 +18,6 @@ T = TypeVar("T", bound=Struct)
 
 Then: TypeAlias = Callable[[Response], None]
 """What to do with the answer to a request."""
-
-TELL_ALL = 16
-"""The first notices about one thing are all told, later ones at every power of two: an agent that
-logs to stdout for hours must not fill the log with it."""
 
 _STRAYS = {
     "duplicate": "a request was answered a second time",
@@ -35,7 +32,7 @@ class Channel:
         self.out: list[Effect] = []
         self.counts: Counter[str] = Counter()
         """How often each notice was due, told or not."""
-        self._told: Counter[tuple[str, str]] = Counter()
+        self._repeats = Repeats()
         self._calls: Calls[Then] = Calls()
 
     def take(self) -> list[Effect]:
@@ -105,18 +102,11 @@ class Channel:
         about: str = "",
         times: int = 1,
     ) -> None:
-        """Count something worth a notice and, unless it was told often before, tell it. `about`:
-        what is counted apart under the same code; `times`: how often it happened since."""
+        """Count something worth a notice and, unless it was told often before, tell it; as
+        `Repeats.rarer`."""
         self.counts[code] += times
-        if len(self._told) > 256:  # `about` is the agent's word: it may never be the same
-            about = ""
-        before = self._told[code, about]
-        so_far = self._told[code, about] = before + times
-        if so_far > TELL_ALL:
-            if so_far.bit_length() == before.bit_length():  # no power of two was passed
-                return
-            message = f"{message} ({so_far} times so far)"
-        self.out.append(Notice(level, code, message, data))
+        notice = Notice(level, code, message, data)
+        self.out += self._repeats.rarer(notice, about=about, times=times)
 
     def _late(self, response: Response) -> None:
         self.tell(

@@ -27,13 +27,14 @@ from .._model.driver import (
     Spoke,
     TurnFinished,
 )
-from .._model.events import Error
+from .._model.events import Error, Usage
+from .._model.repeats import TELL_ALL
 from .._wire.json import DECODE_ERRORS, repair
 from .._wire.jsonrpc import Notification, Request, Response, RpcError, parse, result_line
 from .._wire.lines import Lines
 from .._wire.long_lines import LongLine
 from .calls import resolve
-from .channel import TELL_ALL, Channel
+from .channel import Channel
 from .messages import (
     NOT_FOUND,
     CancelRequest,
@@ -50,7 +51,7 @@ from .requests import Requests
 from .services import ElicitationRequest, PermissionRequest
 from .settings import Settings, Unsupported
 from .stream import Stream
-from .translate import OUTCOMES, error_of, turn_usage
+from .translate import OUTCOMES, error_of, quota, turn_usage
 from .updates import (
     AgentMessageChunk,
     AgentThoughtChunk,
@@ -306,6 +307,7 @@ class AcpDriver:
                 params.session_id == live
                 and (type(update) is AgentMessageChunk or type(update) is AgentThoughtChunk)
                 and type(content := update.content) is Text
+                and content.text  # an empty one may carry something else
             ):
                 thought = type(update) is AgentThoughtChunk
                 append(Spoke(content.text, thought, update.message_id))
@@ -451,9 +453,15 @@ class AcpDriver:
                 turn=prompt.turn,
                 outcome=OUTCOMES.get(reason or "", "completed"),
                 stop_reason=reason,
-                usage=turn_usage(result.usage) if result.usage is not None else None,
+                usage=self._usage_of(result),
             )
         )
+
+    def _usage_of(self, result: PromptResponse) -> Usage | None:
+        """What the turn took: by the draft of ACP, else as Gemini or Qwen tell it."""
+        if result.usage is not None:
+            return turn_usage(result.usage)
+        return quota(result.meta) or self._stream.spent
 
     # --- helpers
 

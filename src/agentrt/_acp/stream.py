@@ -13,11 +13,11 @@ from msgspec import UNSET, Struct, to_builtins
 
 from .._model.content import Block, Diff, Text, plain_text
 from .._model.driver import Asked, ModesSet, Said, Showed, Spoke, TaskSet, TitleSet
-from .._model.events import Task
+from .._model.events import Task, Usage
 from .channel import Channel
 from .services import PermissionRequest
 from .settings import Settings
-from .translate import commands_set, plan_set, tool_called, tool_name, usage_set
+from .translate import commands_set, plan_set, tool_called, tool_name, usage_set, with_usage
 from .updates import (
     AgentMessageChunk,
     AgentThoughtChunk,
@@ -81,6 +81,8 @@ class Stream:
         """The same while a prompt runs that somebody waits for, else None."""
         self.works_by_itself = False
         """True if the agent has said something since the last turn that no prompt asked for."""
+        self.spent: Usage | None = None
+        """What the running turn took so far, where the agent tells it with its messages."""
         self._channel = channel
         self._settings = settings
         self._phase: Literal["opening", "replay", "open", "abandoned"] = "opening"
@@ -107,6 +109,7 @@ class Stream:
     def begin_turn(self) -> None:
         self.live = self.session
         self.works_by_itself = False
+        self.spent = None
         self._tools.clear()
 
     def abandon_turn(self) -> None:
@@ -171,6 +174,8 @@ class Stream:
                     out.append(Said(content=[block], message=message, replay=replay))
             case AgentMessageChunk() | AgentThoughtChunk():
                 thought = isinstance(update, AgentThoughtChunk)
+                if update.meta is not None and not replay:
+                    self.spent = with_usage(self.spent, update.meta.get("usage"))
                 out.append(_speech(update.content, thought, update.message_id, parent, replay))
             case ToolCall() | ToolCallUpdate():
                 self._remember(update)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from msgspec import UNSET, to_builtins
 
@@ -110,6 +110,58 @@ def turn_usage(usage: TurnUsage) -> Usage:
         cache_read_tokens=usage.cached_read_tokens,
         cache_write_tokens=usage.cached_write_tokens,
     )
+
+
+def with_usage(before: Usage | None, told: Any) -> Usage | None:
+    """The sum of what was told before and with one more message (`_meta.usage`, as Qwen has it)."""
+    if not isinstance(told, dict):
+        return before
+    return _sum([before or Usage(), _counts(told, _QWEN)])
+
+
+def quota(meta: JsonObject | None) -> Usage | None:
+    """A turn's usage as Gemini tells it (`_meta.quota`)."""
+    told = meta.get("quota") if meta is not None else None
+    if not isinstance(told, dict) or not isinstance(told.get("token_count"), dict):
+        return None
+    usage = _totalled(_counts(told["token_count"], _GEMINI))
+    rows = told.get("model_usage")
+    for row in rows if isinstance(rows, list) else ():
+        match row:
+            case {"model": str(model), "token_count": dict(counts)}:
+                usage.models[model] = _totalled(_counts(counts, _GEMINI))
+    return usage
+
+
+_QWEN = {
+    "input_tokens": "inputTokens",
+    "output_tokens": "outputTokens",
+    "thought_tokens": "thoughtTokens",
+    "cache_read_tokens": "cachedReadTokens",
+    "total_tokens": "totalTokens",
+}
+_GEMINI = {"input_tokens": "input_tokens", "output_tokens": "output_tokens"}
+
+
+def _counts(told: JsonObject, names: dict[str, str]) -> Usage:
+    usage = Usage()
+    for ours, theirs in names.items():
+        if type(count := told.get(theirs)) is int:
+            setattr(usage, ours, count)
+    return usage
+
+
+def _totalled(usage: Usage) -> Usage:
+    usage.total_tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0)
+    return usage
+
+
+def _sum(usages: list[Usage]) -> Usage:
+    total = Usage()
+    for name in _QWEN:
+        known = [n for usage in usages if (n := getattr(usage, name)) is not None]
+        setattr(total, name, sum(known) if known else None)
+    return total
 
 
 def error_of(error: jsonrpc.RpcError) -> Error:

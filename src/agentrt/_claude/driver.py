@@ -27,6 +27,7 @@ from .._model.driver import (
     Write,
 )
 from .._model.events import Error, Notice
+from .._model.repeats import Repeats
 from .._wire.json import encode_line
 from .._wire.lines import Lines
 from .._wire.long_lines import LongLine
@@ -82,6 +83,7 @@ class ClaudeDriver:
         self._new_uuid: Callable[[], str] = new_uuid or (lambda: str(uuid4()))
         self._lines = Lines(line_limit, long_apart=True)
         self._reader = wire.Reader()
+        self._repeats = Repeats()
         self._turns = Turns()
         self._tasks = Tasks()
         self._speech = Translator()
@@ -238,7 +240,8 @@ class ClaudeDriver:
         self._lines.long.clear()
 
     def _oversized(self, out: Out) -> None:
-        out += [notices.too_long(size, self._lines.limit) for size in self._lines.oversized]
+        for size in self._lines.oversized:
+            out += self._repeats.rarer(notices.too_long(size, self._lines.limit))
         self._lines.oversized.clear()
 
     def _read(self, lines: bytes | bytearray | LongLine, out: Out) -> None:
@@ -347,7 +350,8 @@ class ClaudeDriver:
         else:
             self.dropped["stale"] += 1
             data = {"prompts": m.uuids(), "outcome": verdict.outcome, "origin": m.origin}
-            out.append(Notice("info", "stale", "a result came that ends no turn", data))
+            notice = Notice("info", "stale", "a result came that ends no turn", data)
+            out += self._repeats.rarer(notice)
 
     def _forget_turn(self) -> None:
         self._speech.turn_ended()
@@ -367,7 +371,7 @@ class ClaudeDriver:
 
     def _bad(self, m: wire.Bad, out: Out) -> None:
         self.dropped["bad"] += 1
-        self._mention(m, out)
+        out += self._repeats.rarer(notices.bad_line(m))
 
     def _unknown(self, m: wire.Unknown, out: Out) -> None:
         self.dropped["unknown"] += 1

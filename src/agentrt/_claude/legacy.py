@@ -36,6 +36,7 @@ from .._model.driver import (
     Write,
 )
 from .._model.events import Error, Notice, Usage
+from .._model.repeats import Repeats
 from .._wire.json import encode_line
 from .._wire.lines import Lines
 from . import messages as wire
@@ -68,6 +69,7 @@ class LegacyDriver:
         self._new_key = new_key
         self._lines = Lines(line_limit)
         self._reader = wire.Reader()
+        self._repeats = Repeats()
         self._speech = Translator()
         self._snapshots = _Snapshots(self._speech)
         self._settings = Settings()
@@ -194,9 +196,12 @@ class LegacyDriver:
                     self._result(_double_encoded(fields), out)
                 case wire.System(fields=fields):
                     out += filter(None, [notices.of_system(fields)])
+                case wire.Bad():
+                    out += self._repeats.rarer(notices.bad_line(m))
                 case _:
                     out += filter(None, [notices.of_message(m)])
-        out += [notices.too_long(size, self._lines.limit) for size in self._lines.oversized]
+        for size in self._lines.oversized:
+            out += self._repeats.rarer(notices.too_long(size, self._lines.limit))
         self._lines.oversized.clear()
         return out
 
@@ -244,7 +249,8 @@ class LegacyDriver:
         late, self._owed = self._owed and not self._said and bool(m.is_error), False
         if late or self._turn is None:
             self.dropped["stale"] += 1
-            out.append(Notice("info", "stale", "a result came that ends no turn"))
+            notice = Notice("info", "stale", "a result came that ends no turn")
+            out += self._repeats.rarer(notice)
             return
         self._snapshots.end(out)
         usage = turn_usage(m, self._cost)

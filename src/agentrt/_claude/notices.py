@@ -34,11 +34,14 @@ def of_message(m: wire.Message) -> Notice | None:
             return Notice("info", "prompt_suggestion", text)
         case wire.ConversationReset(trigger=trigger):
             return Notice("info", "conversation_reset", "the conversation was cleared", trigger)
-        case wire.Bad(error=error, line=line):
-            shown = line.decode("utf-8", "replace")
-            return Notice("warning", "bad_line", f"the agent wrote what is {error}", shown)
         case _:
             return None
+
+
+def bad_line(m: wire.Bad) -> Notice:
+    """The notice of a line that is no message."""
+    shown = m.line.decode("utf-8", "replace")
+    return Notice("warning", "bad_line", f"the agent wrote what is {m.error}", shown)
 
 
 def too_long(size: int, limit: int) -> Notice:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .._model.events import Error, Outcome, Usage
 from .loose import number, text, texts, whole
@@ -87,6 +88,11 @@ def turn_usage(result: Result, cost_before: float | None) -> Usage | None:
     """What the turn took, with all its sub-agents. Older CLIs tell only the main conversation's
     tokens, and the cost of the whole session; `cost_before` is that of the result before, None if
     it is not known."""
+    usage = _turn_tokens(result, cost_before)
+    return replace(usage, steps=whole(result.num_turns)) if usage is not None else None
+
+
+def _turn_tokens(result: Result, cost_before: float | None) -> Usage | None:
     since = result.model_usage_since_last_result
     if isinstance(since, dict):
         return _total(since) if since else None
@@ -113,29 +119,40 @@ def session_usage(result: Result, context: dict[str, int], model: str | None) ->
     usage = _total(result.modelUsage)
     usage.cost = total_cost(result)
     usage.currency = "USD" if usage.cost is not None else None
-    models = _models(result.modelUsage)
-    main = result.modelUsage.get(model) if isinstance(result.modelUsage, dict) else None
-    sizes = [whole(m.get("contextWindow")) for m in ([main] if isinstance(main, dict) else models)]
-    usage.size = max((size for size in sizes if size), default=None)
+    sizes = {name: m.size for name, m in usage.models.items() if m.size}
+    usage.size = sizes.get(model or "") or max(sizes.values(), default=None)
     usage.used = sum(context.values()) or None
     return usage
 
 
 def _total(usage: Any) -> Usage:
-    """The sum over all models."""
-    models = _models(usage)
+    """All models', each by its name and the sum."""
+    rows = usage.items() if isinstance(usage, dict) else ()
+    models = {str(name): _of_model(row) for name, row in rows if isinstance(row, dict)}
 
     def total(name: str) -> int | None:
-        return sum(whole(m.get(name)) or 0 for m in models) if models else None
+        return sum(getattr(m, name) or 0 for m in models.values()) if models else None
 
-    costs = [c for m in models if (c := number(m.get("costUSD"))) is not None]
-    return _usage(
-        total("inputTokens"),
-        total("outputTokens"),
-        total("cacheReadInputTokens"),
-        total("cacheCreationInputTokens"),
+    costs = [m.cost for m in models.values() if m.cost is not None]
+    summed = _usage(
+        total("input_tokens"),
+        total("output_tokens"),
+        total("cache_read_tokens"),
+        total("cache_write_tokens"),
         sum(costs) if costs else None,
     )
+    return replace(summed, models=models)
+
+
+def _of_model(row: dict[str, Any]) -> Usage:
+    usage = _usage(
+        whole(row.get("inputTokens")),
+        whole(row.get("outputTokens")),
+        whole(row.get("cacheReadInputTokens")),
+        whole(row.get("cacheCreationInputTokens")),
+        number(row.get("costUSD")),
+    )
+    return replace(usage, size=whole(row.get("contextWindow")))
 
 
 def _usage(
@@ -156,8 +173,3 @@ def _usage(
 def total_cost(result: Result) -> float | None:
     """The session's cost so far, in USD."""
     return number(result.total_cost_usd)
-
-
-def _models(usage: Any) -> list[dict[str, Any]]:
-    values = usage.values() if isinstance(usage, dict) else ()
-    return [model for model in values if isinstance(model, dict)]

@@ -48,7 +48,9 @@ class Error(Struct, omit_defaults=True):
 
 class Usage(Struct, omit_defaults=True, kw_only=True):
     """Tokens and money. `used` of `size` tokens are in the context window now; the rest counts
-    the turn (in `turn.ended`) or the session (in `usage`). `cost` is in `currency` (USD)."""
+    the turn (in `turn.ended`) or the session (in `usage`). `cost` is in `currency` (USD), `steps`
+    are the agent's own count of its rounds with the model, and `models` has the same for each
+    model, by its name."""
 
     used: int | None = None
     size: int | None = None
@@ -60,6 +62,8 @@ class Usage(Struct, omit_defaults=True, kw_only=True):
     total_tokens: int | None = None
     cost: float | None = None
     currency: str | None = None
+    steps: int | None = None
+    models: dict[str, Usage] = {}
 
 
 class Tool(Struct, omit_defaults=True, kw_only=True):

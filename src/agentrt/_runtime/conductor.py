@@ -354,7 +354,9 @@ class Conductor:
     def time_out(self, turn: Turn, which: str, limit: float) -> None:
         """Cancel a turn that has reached one of its limits; the error names it."""
         turn._timeout = Error(
-            "timed_out", f"the turn reached its {which} limit of {limit:g} s", {"limit": which}
+            "timed_out",
+            f"the turn reached its {which} limit of {limit:g} s (limits.{which})",
+            {"limit": which},
         )
         self._engine.cancel_turn(turn, "timed_out", by=None)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import trio
 
 from .._model.events import Notice, Task
+from .._model.repeats import listed
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -38,7 +39,7 @@ def _live(engine: Engine) -> list[Task]:
 def _tell(
     engine: Engine, level: Literal["info", "warning"], code: str, what: str, tasks: list[Task]
 ) -> None:
-    titles = ", ".join(task.title or task.id for task in tasks)
+    titles = listed(task.title or task.id for task in tasks)
     data = {"tasks": [task.id for task in tasks]}
     engine.log.append(Notice(level, code, f"{what}: {titles}", data))
     engine.publish()

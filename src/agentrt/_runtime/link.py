@@ -227,7 +227,8 @@ class Link:
         elif self._patience.cancelled_caught:
             message = f"{name} does not speak its protocol (is an option missing in its command?)"
         else:
-            message = f"{name} was not ready within {self.limits.handshake:g} s"
+            limit = f"{self.limits.handshake:g} s (limits.handshake)"
+            message = f"{name} was not ready within {limit}"
         if error is None and (words := self._first.words):
             message = f"{message}; {words}"
         return AgentStartError(message, returncode=self.returncode, stderr=self.stderr)

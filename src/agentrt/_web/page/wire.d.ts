@@ -72,7 +72,8 @@ export interface Usage {
   used?: number | null; size?: number | null; input_tokens?: number | null;
   output_tokens?: number | null; total_tokens?: number | null; thought_tokens?: number | null;
   cache_read_tokens?: number | null; cache_write_tokens?: number | null;
-  cost?: number | null; currency?: string | null;
+  cost?: number | null; currency?: string | null; steps?: number | null;
+  models?: { [name: string]: Usage };
 }
 export interface QueueEntry { id: string; content: Block[] }
 
