@@ -152,6 +152,20 @@ def test_the_environment_is_read(place: Place) -> None:
     assert config.serve.allow_host == ("a", "b")
 
 
+def test_a_variable_that_is_no_setting_is_told(place: Place) -> None:
+    config = place.load(
+        AGENTRT_AGNET="gemini",
+        AGENTRT_TIMEOUT="3",
+        AGENTRT_LIMITS_HARD="3",
+        AGENTRT_GUARD="1",
+        OTHER_AGENTRT_AGNET="x",
+    )
+    assert config.warnings == (
+        "the variable AGENTRT_AGNET is no setting and is ignored; did you mean AGENTRT_AGENT?",
+        "the variable AGENTRT_TIMEOUT is no setting and is ignored",
+    )
+
+
 def test_a_file_can_be_named_in_the_environment_and_must_then_be_there(place: Place) -> None:
     other = place.project / "other.toml"
     with pytest.raises(ConfigError, match=r"other\.toml: there is no such file"):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._agents import Agent
     from ._config import Config
+    from ._errors import AgentrtError
     from ._model.content import JsonObject
     from ._terminal.setup import Setup
 
@@ -79,10 +80,21 @@ def _run(options: argparse.Namespace) -> int:
         work = _work(options)
     except AgentrtError as error:
         print(f"agentrt: {plain(str(error))}", file=sys.stderr)
+        if options.subcommand is None and options.output_format is not None:
+            _print_failure(options, error)
         return exit_code(error)
     import trio
 
     return trio.run(work)
+
+
+def _print_failure(options: argparse.Namespace, error: AgentrtError) -> None:
+    """Say on standard output, too, why nothing began: in the format that was asked for."""
+    from ._terminal.formats import error_of, failure
+    from ._terminal.text import escaped
+
+    line = failure(options.output_format, error_of(error), agent=options.agent)
+    sys.stdout.write(escaped(line.decode()))
 
 
 def _work(options: argparse.Namespace) -> Work:

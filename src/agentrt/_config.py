@@ -34,6 +34,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
@@ -170,6 +171,7 @@ def load_config(
                 warnings.append(_IGNORED.format(project_path, ", ".join(ignored), user_path))
         layers.append(project)
         places.append(str(project_path))
+    warnings += _unknown_variables(env)
     layers += [_from_environment(env), _checked(_FLAGS, dict(flags or {}))]
     merged = _merge(layers)
     return Config(
@@ -260,6 +262,26 @@ def _from_environment(env: Mapping[str, str]) -> _File:
     file.serve = _variables(env, Serve, "serve")
     file.terminal = _variables(env, Terminal, "terminal")
     return _check_tables(file, _VARIABLES)
+
+
+def _unknown_variables(env: Mapping[str, str]) -> list[str]:
+    """What to say about variables that look like settings and are none."""
+    known = [f"{PREFIX}{name}" for name in ("AGENT", "CONFIG", "PERMISSIONS")]
+    for table, struct in (("LIMITS", Limits), ("SERVE", Serve), ("TERMINAL", Terminal)):
+        known += [f"{PREFIX}{table}_{field.name.upper()}" for field in structs.fields(struct)]
+    tables = tuple(f"{PREFIX}{table}_" for table in ("LIMITS", "SERVE", "TERMINAL"))
+    warnings = []
+    for name in sorted(env):
+        # Of a table that there is, a wrong name is an error; some are ours, for the agents' use.
+        if name.startswith(PREFIX) and name not in known and not name.startswith((*tables, *_OURS)):
+            near = get_close_matches(name, known, 1, 0.8)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            warnings.append(f"the variable {name} is no setting and is ignored{meant}")
+    return warnings
+
+
+_OURS = tuple(f"{PREFIX}{name}" for name in ("GUARD", "MCP_", "TEST_", "FULL"))
+"""Variables that agentrt and its tests set."""
 
 
 def _variables(env: Mapping[str, str], table: type[Struct], name: str) -> JsonObject:

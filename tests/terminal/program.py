@@ -8,7 +8,6 @@ import pty
 import re
 import select
 import shlex
-import signal
 import struct
 import subprocess
 import sys
@@ -18,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TypeVar
+
+from forked import Popen
 
 PATIENCE = 20.0
 """Seconds for anything that is waited for: the machine may be slow."""
@@ -40,23 +41,6 @@ def fake_claude(scenario: str) -> tuple[str, ...]:
     return ("--protocol", "claude", "--command", shlex.join([sys.executable, str(fake), scenario]))
 
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-
-
-def _as_in_a_shell(*, terminal: int | None = None) -> Callable[[], None]:
-    """For the child: signals do what they do (a test run in the background ignores some), and the
-    terminal is its own."""
-
-    def prepare() -> None:
-        for number in _ENDING:
-            signal.signal(number, signal.SIG_DFL)
-        if terminal is not None:
-            os.setsid()
-            fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
-
-    return prepare
-
-
 def read_some(stream: IO[bytes] | None, deadline: float = 0.0, *, size: int = 65536) -> bytes:
     """What is in a pipe, once something is; never for ever."""
     assert stream is not None
@@ -67,6 +51,9 @@ def read_some(stream: IO[bytes] | None, deadline: float = 0.0, *, size: int = 65
 
 class Program:
     """How to start it: with a home and a folder of its own."""
+
+    fresh = False
+    """Each process is one that was started, and not forked."""
 
     def __init__(self, root: Path) -> None:
         self.folder = root / "work"
@@ -93,29 +80,23 @@ class Program:
     def start(self, *arguments: str, **options: object) -> subprocess.Popen[bytes]:
         """On pipes; the caller waits for it."""
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE) | options
-        return subprocess.Popen(
-            [*COMMAND, *arguments],
-            cwd=self.folder,
-            env=self.env,
-            preexec_fn=_as_in_a_shell(),
-            **streams,  # type: ignore[call-overload]
-        )
+        # What its processes look like from outside is looked at in the tests of the server.
+        fresh = self.fresh or arguments[:1] == ("serve",)
+        command = [*COMMAND, *arguments]
+        return Popen(command, cwd=self.folder, env=self.env, fresh=fresh, **streams)
 
     def run(
         self, *arguments: str, stdin: str = "", status: int | None = 0
     ) -> subprocess.CompletedProcess[str]:
         """Run it to its end, without a terminal; it must end with this exit status."""
-        done = subprocess.run(
-            [*COMMAND, *arguments],
-            cwd=self.folder,
-            env=self.env,
-            input=stdin,
-            capture_output=True,
-            encoding="utf-8",
-            timeout=PATIENCE,
-            start_new_session=True,
-            check=False,
-        )
+        command = [*COMMAND, *arguments]
+        with self.start(*arguments, start_new_session=True) as process:
+            try:
+                out, err = process.communicate(stdin.encode(), timeout=PATIENCE)
+            finally:
+                process.kill()
+        texts = out.decode(), err.decode()
+        done = subprocess.CompletedProcess(command, process.returncode, *texts)
         assert "\nTraceback" not in "\n" + done.stderr, done.stderr
         assert status is None or done.returncode == status, (done.returncode, done.stderr)
         return done
@@ -217,11 +198,7 @@ def on_terminal(
     try:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
         streams = {"stdin": slave, "stdout": slave, "stderr": slave} | options
-        process = subprocess.Popen(
-            command,
-            preexec_fn=_as_in_a_shell(terminal=slave),
-            **streams,  # type: ignore[call-overload]
-        )
+        process = Popen(command, terminal=slave, **streams)
         os.close(slave)
         slave = -1
         terminal = kind(master, process)

@@ -85,7 +85,7 @@ def signs(text: str) -> Counter[str]:
     return Counter(character for character in text if not character.isspace())
 
 
-@given(CODE, WIDTHS, st.booleans(), st.sampled_from(["", "> ", "- ", "1. - > "]))
+@given(CODE, WIDTHS, st.booleans(), st.sampled_from(["", "> ", "- ", "1. - "]))
 def test_all_of_a_code_block_is_shown_at_any_width(
     code: str, width: int, colour: bool, within: str
 ) -> None:
@@ -96,14 +96,12 @@ def test_all_of_a_code_block_is_shown_at_any_width(
     assert not signs(code.replace("~", "-")) - signs(LOOK.sub("", told))
 
 
-@given(CODE, WIDTHS, st.booleans())
-def test_code_keeps_its_spaces_where_it_is_broken(code: str, width: int, colour: bool) -> None:
-    line = "".join(code.replace("~", "-").split("\n")).rstrip() or "x"
+@given(st.text(st.characters(min_codepoint=32, max_codepoint=125)), WIDTHS, st.booleans())
+def test_code_keeps_its_spaces_where_it_is_broken(line: str, width: int, colour: bool) -> None:
+    line = line.rstrip() or "x"
     told = LOOK.sub("", Renderer(colour=colour)(f"~~~\n{line}\n~~~", width))
     rows = [row.removeprefix("  ") for row in told.removesuffix("\n").split("\n")]
-    assert "".join(rows).replace(" ", "") == line.replace(" ", "")
-    if line.isascii():
-        assert "".join(row.ljust(width - 2) for row in rows).rstrip() == line
+    assert "".join(row.ljust(width - 2) for row in rows).rstrip() == line
 
 
 @given(st.lists(st.lists(CELLS, min_size=1, max_size=9), min_size=1, max_size=5), WIDTHS)

@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 import msgspec
+import pytest
 from program import FAST_DEMO, PATIENCE, Program, fake_claude, odd
 
 from agentrt._model.events import Event
@@ -47,6 +48,50 @@ def test_json_is_one_object_that_says_all_of_the_end(program: Program) -> None:
     # its session is the one that --resume takes
     more = program.demo("/title x", "--resume", told["session"], "--output-format", "json")
     assert json.loads(more.stdout)["session"] == told["session"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "code", "message"),
+    [
+        (odd("locked"), 1, "agent_not_started", "wants a login first"),
+        (("--agent", "nobody"), 4, "agent_not_found", "no agent is called 'nobody'"),
+        ((*FAST_DEMO, "--resume", "nothing"), 4, "session_not_found", "Session not found"),
+        ((*FAST_DEMO, "--allow", "Bash("), 2, "failed", ""),
+        ((*FAST_DEMO, "--mode", "turbo"), 1, "agent_not_started", "turbo"),
+    ],
+)
+def test_what_does_not_start_says_so_in_the_format_that_was_asked_for(
+    program: Program, arguments: tuple[str, ...], status: int, code: str, message: str
+) -> None:
+    for format in ("json", "stream-json"):
+        done = program.run(*arguments, "-p", "go", "--output-format", format, status=None)
+        *before, end = events(done.stdout)
+        assert done.returncode == status
+        assert end["outcome"] == "failed"
+        assert end["error"]["code"] == code
+        assert message in end["error"]["message"]
+        if format == "json":
+            assert before == []
+            assert end["text"] == ""
+        else:
+            assert end["kind"] == "turn.ended"
+            assert [each["seq"] for each in (*before, end)] == list(range(1, len(before) + 2))
+        assert done.stderr  # for people as ever
+
+
+def test_what_an_agent_wrote_before_it_did_not_start_is_in_the_object(program: Program) -> None:
+    done = program.run(*odd("locked"), "-p", "go", "--output-format", "json", status=1)
+    assert "no key" in json.loads(done.stdout)["error"]["data"]["stderr"]
+
+
+def test_text_says_nothing_on_standard_output_about_what_does_not_start(program: Program) -> None:
+    assert program.run(*odd("locked"), "-p", "go", status=1).stdout == ""
+
+
+def test_a_dash_is_the_prompt_on_standard_input(program: Program) -> None:
+    done = program.demo("-", stdin="read notes.txt:2")
+    assert "second line" in done.stdout
+    assert program.demo("-", stdin=" \n", status=2).stdout == ""
 
 
 def test_stream_json_is_the_whole_log_and_its_fold_is_the_state(program: Program) -> None:

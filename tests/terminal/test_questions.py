@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from agentrt._model.content import Diff, JsonObject
-from agentrt._model.events import Item, PermissionOpened, PermissionOption, Tool
+from agentrt._model.events import Item, ItemOpened, PermissionOpened, PermissionOption, Tool
 from agentrt._runtime.session import Session
 from agentrt._terminal.asking import INERT, Asker
 from agentrt._terminal.pages import BAR, Pages
+from agentrt._terminal.view import View
 
 OPTIONS = [
     PermissionOption("ok", "Allow", "allow_once"),
@@ -41,12 +42,18 @@ class Answers:
         self.given.append(None)
 
 
+class Nowhere:
+    """A display for what nobody looks at."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments, **named: None
+
+
 class Paper:
     """Where questions are shown."""
 
-    def __init__(self, size: tuple[int, int], item: Item | None) -> None:
+    def __init__(self, size: tuple[int, int]) -> None:
         self.size = size
-        self._item = item
         self.lines: list[str] = []
         self.read: list[str] = []
         """What the agent has to say, page by page; without the end that is shown before."""
@@ -69,9 +76,6 @@ class Paper:
     def over(self) -> None:
         self.prompt = ""
 
-    def item(self, id: str | None) -> Item | None:
-        return self._item
-
 
 class Asked:
     """One question, asked and ready to be answered. To be made in a Trio task."""
@@ -80,9 +84,11 @@ class Asked:
         self, tool: Tool | None = None, *, size: tuple[int, int] = (80, 24), **fields: Any
     ) -> None:
         self.session = Answers()
-        item = Item(id="i", type="tool", status="waiting", tool=tool) if tool else None
-        self.paper = Paper(size, item)
-        self.asker = Asker(cast("Session", self.session), self.paper)
+        self.paper = Paper(size)
+        view = View(Nowhere())
+        if tool is not None:
+            view.take(ItemOpened(Item(id="i", type="tool", status="waiting", tool=tool)))
+        self.asker = Asker(cast("Session", self.session), view, self.paper)
         request = PermissionOpened(
             **{"request": "r", "title": "Do it", "item": "i", "options": OPTIONS, **fields}
         )

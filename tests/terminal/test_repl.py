@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psutil
-import pytest
 from program import FAST_DEMO, INERT, Program, Terminal, odd
 
 PROMPT = "\x1b[1m> \x1b[0m"
@@ -43,7 +42,7 @@ def test_a_conversation(program: Program) -> None:
         it.line("/slow 600")
         it.expect("→ Say nothing for 600 s")
         it.ctrl("c")
-        it.expect("(stopping; Ctrl-C again leaves)")
+        it.expect("(stopping; Ctrl-C again ends the agent)")
         it.expect("✗ Say nothing for 600 s: cancelled")
         it.expect("— cancelled\n")
         it.expect(PROMPT)
@@ -104,14 +103,30 @@ def test_a_stop_holds_back_what_was_typed_ahead_until_enter(program: Program) ->
         it.line("read notes.txt:2")
         it.expect("waits for its turn")
         it.ctrl("c")
-        it.expect("(stopping; Ctrl-C again leaves; 1 waiting, Enter goes on with them)")
+        it.expect("(stopping; Ctrl-C again ends the agent; 1 waiting, Enter goes on with them)")
+        it.expect("— cancelled\n")
+        it.expect(PROMPT)
+        it.line("/queue")
+        it.expect("1 held back; Enter goes on with them.")
+        it.line("")
+        it.expect("second line")
+        it.expect(PROMPT)
+        it.line("/quit")
+        assert it.ended() == 0
+
+
+def test_a_prompt_behind_a_stop_goes_first_and_the_others_follow(program: Program) -> None:
+    with talking(program) as it:
+        it.line("/slow 600")
+        it.expect("→ Say nothing")
+        it.line("read notes.txt:2")
+        it.expect("waits for its turn")
+        it.ctrl("c")
         it.expect("— cancelled\n")
         it.expect(PROMPT)
         it.line("read notes.txt:1")
         it.expect("first line")
-        it.expect(PROMPT)
-        assert "second line" not in it.shown
-        it.line("")
+        it.expect("> read notes.txt:2\n")
         it.expect("second line")
         it.expect(PROMPT)
         it.line("/quit")
@@ -133,17 +148,30 @@ def test_a_line_typed_ahead_of_a_question_is_a_prompt_and_no_answer(program: Pro
     assert not (program.folder / "new.txt").exists()
 
 
-@pytest.mark.parametrize("busy", [False, True])
-def test_ctrl_c_twice_leaves(program: Program, busy: bool) -> None:
+def test_ctrl_c_twice_leaves(program: Program) -> None:
     with talking(program) as it:
-        if busy:
-            it.line("/stubborn 600")
-            it.expect("cancel.")
         it.ctrl("c")
-        it.expect("Ctrl-C again leaves)")
+        it.expect("(Ctrl-C again leaves)")
         it.ctrl("c")
         assert it.ended() == 130
     assert "Traceback" not in it.shown
+
+
+def test_ctrl_c_while_it_is_being_stopped_ends_the_agent_and_stays(program: Program) -> None:
+    with talking(program) as it:
+        it.line("/stubborn 600")
+        it.expect("cancel.")
+        it.ctrl("c")
+        it.expect("(stopping; Ctrl-C again ends the agent)")
+        it.ctrl("c")
+        it.expect("(ending the agent; Ctrl-D leaves)")
+        it.expect("— cancelled\n")
+        it.expect(PROMPT)
+        it.line("read notes.txt:2")
+        it.expect("second line")
+        it.expect(PROMPT)
+        it.ctrl("d")
+        assert it.ended() == 0
 
 
 def test_ctrl_d_while_the_agent_works_leaves_behind_its_turn(program: Program) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import termios
-import time
 
 import psutil
 import pytest
@@ -111,8 +110,12 @@ def test_a_prompt_typed_ahead_waits_is_shown_and_can_be_taken_back(program: Prog
         it.until("^⏎ read notes.txt:1$", "^⏎ read notes.txt:2$", "2 queued")
         it.type(ALT_UP)
         it.until("^❯ read notes.txt:2$", gone="⏎ read notes.txt:2")
+        it.enter("")
+        it.until("^⏎ read notes.txt:2$", "^❯$")
+        it.type("a draft" + ALT_UP)
+        it.until("^❯ a draft$", "^  read notes.txt:2$", gone="⏎ read notes.txt:2")
         it.ctrl("c")  # stops, and holds the other one back; the draft stays
-        it.until("^— cancelled$", "held back; Enter goes on", "^❯ read notes.txt:2$")
+        it.until("^— cancelled$", "held back; Enter goes on", "^  read notes.txt:2$")
         it.ctrl("c")
         it.until("^❯$")
         it.type("\r")
@@ -127,6 +130,36 @@ def test_escape_stops_the_agent_too(program: Program) -> None:
         it.until("Say nothing")
         it.type(ESCAPE)
         it.until("^— cancelled$", READY)
+        leave(it)
+
+
+def test_ctrl_c_while_it_is_being_stopped_ends_the_agent_and_stays(program: Program) -> None:
+    with talking(program) as it:
+        it.enter("/stubborn 600")
+        it.until("cancel")
+        started = psutil.Process(it.process.pid).children()
+        agents = [each for each in started if "supervisor" not in str(each.cmdline())]
+        assert agents
+        it.ctrl("c")
+        it.until("stopping", "ctrl-c again ends the agent")
+        it.ctrl("c")
+        it.until("^— cancelled$", "the agent is being ended, as a user wished")
+        it.ctrl("c")  # a finger that was too fast changes nothing
+        assert psutil.wait_procs(agents, timeout=PATIENCE)[1] == []
+        it.until("asleep|ready", gone="again leaves")
+        it.enter("read notes.txt:2")
+        it.until("the agent was started again", "^  second line$", READY)
+        leave(it)
+
+
+def test_the_word_about_leaving_goes_with_its_time(program: Program) -> None:
+    with talking(program) as it:
+        it.ctrl("c")
+        it.until("ctrl-c again leaves")
+        it.type("x")
+        it.until("^❯ x$", gone="again leaves")
+        it.ctrl("c")
+        it.until("^❯$")
         leave(it)
 
 
@@ -241,8 +274,9 @@ def test_a_signal_ends_it_and_leaves_the_terminal_as_it_was(
         agents = psutil.Process(it.process.pid).children(recursive=True)
         it.process.send_signal(number)
         if number == signal.SIGINT:  # as Ctrl-C: the turn first
-            it.until("^— cancelled$")
-            time.sleep(0)
+            it.until("^— cancelled$", READY)
+            it.process.send_signal(number)
+            it.until("ctrl-c again leaves")
             it.process.send_signal(number)
         left(it, 128 + number)
     assert psutil.wait_procs(agents, timeout=10)[1] == []
@@ -286,7 +320,7 @@ def test_prompts_typed_before_the_agent_is_ready_wait_for_it(program: Program) -
         leave(it)
 
 
-@pytest.mark.parametrize("mistake", ["story.Story.prompt", "interface.Interface._prefix"])
+@pytest.mark.parametrize("mistake", ["drawing.Drawing.prompt", "interface.Interface._prefix"])
 def test_an_error_of_ours_leaves_the_terminal_as_it_was(program: Program, mistake: str) -> None:
     """Whether it is made on Trio's side or in the terminal's thread."""
     folder = program.folder.parent / "broken"

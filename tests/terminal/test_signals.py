@@ -97,6 +97,7 @@ def test_a_second_signal_ends_an_agent_that_does_not_listen(program: Program) ->
 
 
 def test_a_third_signal_kills_and_the_agent_ends_all_the_same(program: Program) -> None:
+    program.fresh = True  # the guard knows an agent by the environment that it was started with
     with streaming(program, "/stubborn 600", "--cancel-grace", "600") as stream:
         stream.until("item.delta", "listen to a ")
         agent = psutil.Process(_pid(stream))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from program import COMMAND, FAST_DEMO, Program
+from program import COMMAND, FAST_DEMO, Program, odd
 from tmux import MISSING, Tmux, has_tmux, in_tmux
 
 pytestmark = pytest.mark.skipif(not has_tmux(), reason=MISSING)
@@ -14,13 +17,19 @@ pytestmark = pytest.mark.skipif(not has_tmux(), reason=MISSING)
 READY = "● ready"
 
 
-@pytest.fixture
-def tmux(program: Program, tmp_path: Path) -> Iterator[Tmux]:
+@contextmanager
+def window(program: Program, folder: Path, *arguments: str, **options: Any) -> Iterator[Tmux]:
     env = {k: v for k, v in program.env.items() if k != "AGENTRT_TERMINAL_PLAIN"}
     env |= {"TERM": "tmux-256color", "LANG": "C.UTF-8"}
-    command = [*COMMAND, *FAST_DEMO]
-    with in_tmux(tmp_path, command, cwd=program.folder, env=env) as tmux:
+    command = [*COMMAND, *(arguments or FAST_DEMO)]
+    with in_tmux(folder, command, cwd=program.folder, env=env, **options) as tmux:
         tmux.until(READY)
+        yield tmux
+
+
+@pytest.fixture
+def tmux(program: Program, tmp_path: Path) -> Iterator[Tmux]:
+    with window(program, tmp_path) as tmux:
         yield tmux
 
 
@@ -39,6 +48,39 @@ def test_another_size_is_drawn_to_and_nothing_is_lost(tmux: Tmux) -> None:
     told = tmux.everything
     assert told.count("first line") == told.count("second line") == 1
     assert told.count("❯ read notes.txt") == 1
+
+
+def test_a_size_that_changes_while_it_streams_doubles_nothing(
+    program: Program, tmp_path: Path
+) -> None:
+    with window(program, tmp_path, *odd("streams")) as tmux:
+        tmux.enter("go")
+        tmux.until("^word0 ")
+        for columns in (90, 75, 60, 80, 100, 85, 70, 50):
+            tmux.resize(columns, 30)
+            last = re.findall(r"word(\d+) ", tmux.screen)[-1]
+            tmux.until("^❯$", "working", gone=rf"word{last} ?\n\n")
+        tmux.key("C-c")
+        tmux.until("^— cancelled$", READY)
+        words = re.findall(r"\bword(\d+)\b", tmux.everything)
+        assert words == [str(n) for n in range(len(words))]
+
+
+def test_a_small_window_shows_the_prompt_and_what_is_asked(
+    program: Program, tmp_path: Path
+) -> None:
+    with window(program, tmp_path, size=(20, 5)) as tmux:
+        tmux.enter("create a.txt with x")
+        tmux.until(r"^Enter/d\?", "waits for you")
+        for _ in range(20):
+            if re.search(r"^y/a/n/x\?", tmux.screen, re.MULTILINE):
+                break
+            tmux.key("Enter")
+            tmux.until("")
+        tmux.enter("y")
+        tmux.until("^❯$", READY)
+        assert "Create a.txt" in tmux.everything
+    assert (program.folder / "a.txt").read_text() == "x\n"
 
 
 def test_the_scrollback_has_each_line_once_and_no_prompts(tmux: Tmux) -> None:

@@ -338,7 +338,7 @@ class Conductor:
                 engine.finish_turn("cancelled")  # its end could not have been told
             elif now >= turn._grace_at:
                 self.quarantine = True
-                engine.give_up()
+                engine.give_up(gave_up(turn.limits.cancel_grace))
             else:
                 turn._resend_at = math.inf
                 engine.tell_cancel()
@@ -351,6 +351,14 @@ class Conductor:
             self.time_out(turn, which, limit)
         engine.publish()
 
+    def end_now(self) -> None:
+        """End the process under the turn that is being cancelled, without giving it its time."""
+        if self._engine.turn is not None and not self.quarantine:
+            self.quarantine = True
+            self._engine.give_up(ended())
+            self._poke.set()
+            self._engine.publish()
+
     def time_out(self, turn: Turn, which: str, limit: float) -> None:
         """Cancel a turn that has reached one of its limits; the error names it."""
         turn._timeout = Error(
@@ -359,6 +367,11 @@ class Conductor:
             {"limit": which},
         )
         self._engine.cancel_turn(turn, "timed_out", by=None)
+
+
+def ended() -> Notice:
+    """What is told when a person did not wait for the end of a cancelled turn."""
+    return Notice("info", "agent_ended", "the agent is being ended, as a user wished")
 
 
 def gave_up(grace: float) -> Notice:

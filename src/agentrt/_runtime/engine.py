@@ -36,7 +36,7 @@ from .._model.driver import (
 from .._model.events import CancelledBy, Error, Notice, Outcome
 from .._model.result import TurnResult
 from .calls import Calls
-from .conductor import Conductor, gave_up
+from .conductor import Conductor
 from .link import Connect, Link, exit_words
 from .permissions import Policy
 from .questions import Questions
@@ -281,11 +281,10 @@ class Engine:
         if self.link is not None:
             self.received(self.link, self.link.driver.cancel())
 
-    def give_up(self) -> None:
+    def give_up(self, why: Notice) -> None:
         """The agent did not end its cancelled turn: agentrt ends it. The session is in quarantine
         until the conductor has replaced the process."""
-        assert self.turn is not None
-        self.log.append(gave_up(self.turn.limits.cancel_grace))
+        self.log.append(why)
         if self.link is not None:
             self.received(self.link, self.link.driver.abandon())
         self.finish_turn("cancelled")

@@ -181,11 +181,14 @@ class Session:
             raise LocalProtocolError("the session was opened without tools")
         server.set_tools(tools)
 
-    def cancel(self) -> None:
+    def cancel(self, *, now: bool = False) -> None:
         """Cancel the running turn, as a user's Stop: the agent is told, waiting prompts that are
-        `held` stay where they are until the next such prompt or `resume_queue`. Returns at once;
-        idempotent."""
+        `held` stay where they are until the next such prompt or `resume_queue`. `now`: do not wait
+        for the agent to end the turn; its process is ended, by the ladder, and the next prompt
+        starts another one. Returns at once; idempotent."""
         self._engine.cancel_current("user")
+        if now:
+            self._engine.conductor.end_now()
 
     def resume_queue(self) -> None:
         """Let the prompts go on that a `cancel` held back."""

@@ -78,7 +78,11 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
 
 def _add_prompt(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("one prompt").add_argument
-    add("-p", "--prompt", metavar="TEXT", help="the prompt; standard input is added to it")
+    add(
+        *("-p", "--prompt"),
+        metavar="TEXT",
+        help="the prompt; standard input is added to it, and is all of it for `-`",
+    )
     add(
         "--output-format",
         choices=("text", "json", "stream-json"),
@@ -116,7 +120,8 @@ def _add_session(parser: argparse.ArgumentParser) -> None:
         "--timeout",
         type=_seconds,
         metavar="S",
-        help="the longest that the command may take, or a turn of a conversation (1800)",
+        help="the longest that the command may take (1800 for its turn), or a turn where a person"
+        " sits, in a conversation or in `serve` (none)",
     )
     add("--idle-timeout", type=_seconds, metavar="S", help="the longest silence in it (none)")
     add(

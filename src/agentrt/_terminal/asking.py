@@ -16,12 +16,13 @@ from typing import Final, Protocol
 import trio
 
 from .._errors import LocalProtocolError
-from .._model.events import Event, Item, PermissionClosed, PermissionOpened
+from .._model.events import Event, PermissionClosed, PermissionOpened
 from .._runtime.session import Session
 from .lines import LineReader
 from .pages import BAR, Pages
 from .questions import Question, make_question, reject
 from .text import broken, one_line
+from .view import View
 
 INERT: Final = 0.5
 """Seconds in which nobody can have read the question yet."""
@@ -54,20 +55,17 @@ class Shows(Protocol):
         """The question is not open any more."""
         ...
 
-    def item(self, id: str | None) -> Item | None:
-        """What a question is about."""
-        ...
-
 
 class Asker:
     """Asks the questions of a session that its policy leaves open.
 
-    Give `take` each event, and `answer` each line that is typed. With `can_ask=False` all are
-    rejected.
+    Give `take` each event, behind the view, and `answer` each line that is typed. With
+    `can_ask=False` all are rejected.
     """
 
-    def __init__(self, session: Session, shows: Shows, *, can_ask: bool = True) -> None:
+    def __init__(self, session: Session, view: View, shows: Shows, *, can_ask: bool = True) -> None:
         self._session = session
+        self._view = view
         self._shows = shows
         self._can_ask = can_ask
         self._waiting: deque[PermissionOpened] = deque()
@@ -163,7 +161,7 @@ class Asker:
     def _next(self) -> None:
         while self._current is None and self._waiting:
             request = self._waiting.popleft()
-            item = self._shows.item(request.item)
+            item = self._view.asked_about(request.item)
             question = make_question(self._session, request, item) if self._can_ask else None
             if question is None:
                 why = "it cannot be asked here" if self._can_ask else "nobody can be asked here"
@@ -173,8 +171,8 @@ class Asker:
             self._current = request, question
             for line in question.title.split("\n"):
                 self._title(line)
-            self._show(question)
             self._shown_at = trio.current_time()
+            self._show(question)
             self._news.set()
 
     def _over(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -10,14 +12,16 @@ from msgspec import Struct
 from .._agents import find_agents, resolve_agent
 from .._model.events import Choice
 from .._model.events import Command as AgentCommand
+from .attaching import text_of
 from .inspecting import debug, export, tasks
 from .past import resume, show_sessions
 from .permits import permissions
+from .setup import UsageError
 from .text import one_line
 
 if TYPE_CHECKING:
-    from .._runtime.session import Session
     from .conversation import Conversation
+    from .view import View
 
 
 class Command(Struct, frozen=True):
@@ -30,10 +34,12 @@ class Command(Struct, frozen=True):
 
 
 async def _help(repl: Conversation, argument: str) -> None:
-    repl.say("A line is a prompt; a \\ at its end goes on in the next one. Beside prompts:")
+    repl.say(
+        "A line is a prompt; a \\ at its end goes on in the next one, and //TEXT is the prompt"
+    )
+    repl.say("/TEXT. Beside prompts:")
     _table(repl, [(f"/{c.name} {c.hint}".rstrip(), c.description) for c in COMMANDS.values()])
-    session = repl.session
-    commands = session.snapshot().commands if session is not None else []
+    commands = repl.view.commands
     if commands:
         repl.say("The agent's own (// before a name that is also one of the above):")
         _table(
@@ -42,9 +48,26 @@ async def _help(repl: Conversation, argument: str) -> None:
         )
 
 
-def agent_commands(session: Session) -> list[tuple[str, str]]:
+def agent_commands(view: View) -> list[tuple[str, str]]:
     """The agent's commands: how each is typed, and what it does."""
-    return [(_name(c), c.description) for c in session.snapshot().commands]
+    return [(_name(c), c.description) for c in view.commands]
+
+
+def what_is_meant(view: View, line: str) -> str | None:
+    """What to say about a line that begins with a slash, and is no command; None if it may be
+    meant as it stands: a path, or for an agent that does not say which commands it has."""
+    name = line[1:].partition(" ")[0].partition("\n")[0]
+    theirs = [command.name for command in view.commands]
+    if name in theirs or not _COMMAND.fullmatch(name):
+        return None
+    near = get_close_matches(name.casefold(), [*COMMANDS, *theirs], 1)
+    if not near and not theirs:
+        return None
+    meant = f"; did you mean /{one_line(near[0])}?" if near else ""
+    return f"there is no command /{name}{meant} (//{name} sends it to the agent as it stands)"
+
+
+_COMMAND: Final = re.compile(r"[\w:.-]+")
 
 
 def _name(command: AgentCommand) -> str:
@@ -106,33 +129,30 @@ def _choices(repl: Conversation, what: str, choices: list[Choice], current: str 
 
 async def _queue(repl: Conversation, argument: str) -> None:
     word, _, number = argument.partition(" ")
-    if word == "clear":
-        repl.held.clear()
-        repl.waiting.clear()
-    elif word == "drop" and number.isdecimal() and 0 < int(number) <= len(_prompts(repl)):
-        place = int(number) - 1
-        if place < len(repl.held):
-            del repl.held[place]
-        else:
-            del repl.waiting[place - len(repl.held)]
+    session = repl.session
+    entries = session.queue if session is not None else []
+    if session is not None and word == "clear":
+        for entry in entries:
+            session.unqueue(entry.id)
+    elif session is not None and word == "drop" and number.isdecimal():
+        if not 0 < int(number) <= len(entries):
+            raise UsageError(f"there is no waiting prompt {number}")
+        session.unqueue(entries[int(number) - 1].id)
     elif word:
-        repl.say("/queue shows the waiting prompts, /queue drop N and /queue clear remove some.")
-        return
-    prompts = _prompts(repl)
-    for place, text in enumerate(prompts, 1):
-        repl.say(f"{place}  {one_line(text)}")
-    if repl.held:
-        repl.say(f"{len(repl.held)} held back; Enter goes on with them.")
-    if not prompts:
+        raise UsageError(
+            "/queue shows the waiting prompts; /queue drop N, /queue clear remove some"
+        )
+    entries = session.queue if session is not None else []
+    for place, entry in enumerate(entries, 1):
+        repl.say(f"{place}  {one_line(text_of(entry.content))}")
+    if entries and repl.view.paused:
+        repl.say(f"{len(entries)} held back; Enter goes on with them.")
+    if not entries:
         repl.say("No prompt is waiting.")
 
 
-def _prompts(repl: Conversation) -> list[str]:
-    return [prompt.text for prompt in (*repl.held, *repl.waiting)]
-
-
 async def _cost(repl: Conversation, argument: str) -> None:
-    usage = repl.session.snapshot().usage if repl.session is not None else None
+    usage = repl.view.usage
     if usage is None:
         repl.say("The agent has not told.")
         return

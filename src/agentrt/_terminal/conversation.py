@@ -1,5 +1,5 @@
-"""A conversation at a terminal, whatever shows it: one session after the other, the prompts that
-wait for their turn, stopping and leaving.
+"""A conversation at a terminal, whatever shows it: one session after the other, what is typed,
+stopping and leaving. Prompts that wait are in the session's queue.
 
 `repl.py` shows it line by line, `screen/` with a prompt that stays where it is.
 """
@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import signal
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, TypeAlias
 
 import trio
 from msgspec import structs
 
-from .._errors import AgentrtError, AgentStartError, SessionClosed
-from .._model.events import Event, Phase, StateChanged, TurnStarted
+from .._errors import AgentrtError, AgentStartError
+from .._model.events import TurnEnded
 from .._runtime.permissions import Decision, PermissionRequest
 from .._runtime.scopes import bare_errors
 from .._runtime.session import Session, Subscription
-from .commands import COMMANDS, Command
+from .._runtime.turn import Turn
+from .asking import Asker, Shows
+from .attaching import prompt_of, text_of
+from .commands import COMMANDS, Command, what_is_meant
 from .console import PARTING
 from .past import Note
 from .sessions import Stored
 from .setup import Setup, exit_code
 from .signals import INTERRUPTED, let_the_next_one_kill
+from .view import Display, View
 
 TWICE: Final = 2.0
 """Seconds in which a second Ctrl-C means to leave."""
@@ -35,11 +38,8 @@ HISTORY: Final = 20
 """Items of a resumed conversation that are shown."""
 
 
-class Typed(NamedTuple):
-    """A prompt, and whether it was typed while the agent was busy."""
-
-    text: str
-    ahead: bool
+Interrupt: TypeAlias = Literal["leaving", "ending", "stopping", "idle"]
+"""What came of a Ctrl-C."""
 
 
 class Conversation(ABC):
@@ -48,24 +48,21 @@ class Conversation(ABC):
     def __init__(self) -> None:
         self.setup: Setup
         self.session: Session | None = None
-        self.waiting: deque[Typed] = deque()
-        """Prompts that were typed ahead."""
-        self.held: deque[Typed] = deque()
-        """Those that a cancel held back."""
+        self.view: View
+        """The session that is open, or was last."""
+        self.asker: Asker | None = None
+        self.early: list[str] = []
+        """Lines that were typed before there was a session."""
         self.offered: list[Stored] = []
         """The earlier sessions that were shown last."""
         self._stderr = bytearray()
-        self.phase: Phase = "starting"
         self.left = trio.Event()
         """The session that is open is to be left."""
-        self._running = False
-        self._sent_ahead = False
+        self._at_once: Turn | None = None
         self._status = 0
         self._next: Setup | None = None
         self._shown = trio.Event()
         self._opening = trio.CancelScope()
-        self._work = trio.Event()
-        self._sending = trio.CancelScope()
         self._interrupted_at = float("-inf")
 
     # --- how it is shown
@@ -79,16 +76,12 @@ class Conversation(ABC):
         """Something that went wrong, with the end of what an agent wrote to its stderr."""
 
     @abstractmethod
-    def began(self, setup: Setup) -> None:
-        """An agent is being started."""
+    def began(self, setup: Setup) -> tuple[Display, Shows]:
+        """An agent is being started: where its session and its questions are shown."""
 
     @abstractmethod
     def opened(self, session: Session, nursery: trio.Nursery) -> None:
         """It has started; tasks that live as long as the session go into the nursery."""
-
-    @abstractmethod
-    def take(self, event: Event) -> None:
-        """Something happened in the session."""
 
     @abstractmethod
     def settled(self) -> None:
@@ -96,10 +89,10 @@ class Conversation(ABC):
 
     @abstractmethod
     def closed(self) -> None:
-        """The session is over, and everything that was in it was given to `take`."""
+        """The session is over, and all of it has been shown."""
 
     async def room(self) -> None:
-        """Wait until what was given to `take` has been shown, more or less."""
+        """Wait until what there is to be seen has been shown, more or less."""
         await trio.lowlevel.checkpoint()
 
     def restore(self) -> None:  # noqa: B027 - nothing, unless it matters to the form
@@ -142,23 +135,28 @@ class Conversation(ABC):
 
     async def _talk(self, setup: Setup) -> None:
         """One session, until it is left. Raises `AgentrtError` if it cannot be opened."""
-        self.session, self.phase = None, "starting"
+        self.session, self.asker, self._at_once = None, None, None
         self._stderr.clear()
         self.left, self._shown = trio.Event(), trio.Event()
         self._decide = setup.policy(setup.config.permissions.mode or "ask", attended=True)
-        self.began(setup)
+        display, shows = self.began(setup)
+        self.view = View(display)
         try:
             with trio.CancelScope() as self._opening:
+                limits = setup.attended_limits
                 opening = setup.open(
-                    self._policy, limits=setup.limits, replay=True, on_stderr=self._keep_stderr
+                    self._policy, limits=limits, replay=True, on_stderr=self._keep_stderr
                 )
                 async with opening as session:
                     self.session = session
+                    self.asker = Asker(session, self.view, shows)
                     async with bare_errors(), trio.open_nursery() as nursery:
                         self.opened(session, nursery)
                         note = Note(session, setup.agent.name, setup.cwd)
-                        nursery.start_soon(self._show, session.subscribe_all(), note)
-                        nursery.start_soon(self._prompt, session)
+                        nursery.start_soon(self._show, session.subscribe_all(), self.asker, note)
+                        early, self.early = self.early, []
+                        for line in early:
+                            self.typed(line, nursery)
                         await self.left.wait()
                         await session.aclose()
                         with trio.move_on_after(PARTING):
@@ -167,17 +165,13 @@ class Conversation(ABC):
         finally:
             self.closed()
 
-    async def _show(self, events: Subscription, note: Note) -> None:
+    async def _show(self, events: Subscription, asker: Asker, note: Note) -> None:
         async for event in events:
-            match event:
-                case StateChanged(state=state):
-                    self.phase = state.phase
-                case TurnStarted():
-                    self.phase = "running"
-                case _:
-                    pass
-            self.take(event)
+            self.view.take(event)
+            asker.take(event)
             note.take(event)
+            if isinstance(event, TurnEnded):
+                self._at_once = None
             self.settled()
             await self.room()
         self._shown.set()
@@ -211,44 +205,55 @@ class Conversation(ABC):
 
     @property
     def busy(self) -> bool:
-        """Whether a prompt that is typed now has to wait."""
-        return self._running or bool(self.waiting) or self.phase not in ("idle", "dead")
+        """Whether a prompt that is typed now has to wait, or an answer has not been shown yet."""
+        session = self.session
+        if session is None or session.state.turn is not None:
+            return True
+        waiting = bool(session.queue) and not self.view.paused
+        resting = {session.state.phase, self.view.phase} <= {"idle", "dead"}
+        return waiting or not resting
 
     @property
-    def sent_ahead(self) -> bool:
-        """Whether the prompt that runs had to wait."""
-        return self._sent_ahead
+    def waiting(self) -> list[str]:
+        """The prompts that wait, and what is to be looked at once there is a session."""
+        return [*(text_of(entry.content) for entry in self.view.queue), *self.early]
+
+    def was_typed_now(self, turn: str) -> bool:
+        """Whether this turn's prompt stands above its answer, where it was typed."""
+        return self._at_once is not None and self._at_once.id == turn
 
     def submit(self, text: str) -> None:
-        """Send a prompt, as soon as its turn has come."""
-        self.waiting.append(Typed(text, ahead=self.busy))
-        self._work.set()
+        """Send a prompt, as soon as its turn has come: before those that were held back."""
+        session = self.session
+        if session is None:
+            self.early.append(text)
+            return
+        busy = self.busy
+        try:
+            turn = session.submit(
+                prompt_of(text, self.setup.cwd),
+                when="interrupt" if not busy and self.view.paused else "queue",
+            )
+        except AgentrtError as error:
+            self.tell_error(error)
+        else:
+            if not busy:
+                self._at_once = turn
 
     def go_on(self) -> None:
         """Let the prompts go on that a cancel held back."""
-        self.waiting.extend(self.held)
-        self.held.clear()
-        self._work.set()
+        if self.session is not None and self.session.queue:
+            self.session.resume_queue()
 
-    async def _prompt(self, session: Session) -> None:
-        """Send what was typed, one prompt after the other."""
-        while True:
-            while not self.waiting:
-                self._work = trio.Event()
-                await self._work.wait()
-            typed = self.waiting.popleft()
-            self._sent_ahead = typed.ahead
-            self._running = True
-            try:
-                with trio.CancelScope() as self._sending:
-                    await session.run(typed.text, check=False)
-            except SessionClosed:
-                return
-            except AgentrtError as error:
-                self.tell_error(error)
-            finally:
-                self._running = False
-            self.settled()
+    def take_back(self) -> str | None:
+        """The last prompt that waits, which does not wait any more."""
+        if self.early:
+            return self.early.pop()
+        entries = self.session.queue if self.session is not None else []
+        if self.session is None or not entries:
+            return None
+        self.session.unqueue(entries[-1].id)
+        return text_of(entries[-1].content)
 
     def typed(self, line: str, nursery: trio.Nursery) -> None:
         """Something was typed that answers nothing: a command, or a prompt."""
@@ -256,10 +261,14 @@ class Conversation(ABC):
         name, _, argument = line.removeprefix("/").partition(" ")
         if not line:
             self.go_on()
-        elif line.startswith("//"):
-            self.submit(line[1:])
         elif line.startswith("/") and name in COMMANDS:
             nursery.start_soon(self._obey_command, COMMANDS[name], argument.strip())
+        elif self.session is None:
+            self.early.append(line)
+        elif line.startswith("//"):
+            self.submit(line[1:])
+        elif line.startswith("/") and (why := what_is_meant(self.view, line)) is not None:
+            self.tell(why)
         else:
             self.submit(line)
 
@@ -295,30 +304,23 @@ class Conversation(ABC):
         """Ctrl-C, as a signal."""
         self.interrupt()
 
-    def interrupt(self, *, draft: bool = False) -> Literal["leaving", "stopping", "idle"]:
-        """Stop what runs; leave, if it is the second time. `draft`: something is typed, which goes
-        first where nothing runs."""
+    def interrupt(self, *, draft: bool = False) -> Interrupt:
+        """Stop what runs; end the agent, if it is being stopped; leave, if nothing runs and it is
+        the second time. `draft`: something is typed, which goes first where nothing runs."""
         session, now = self.session, trio.current_time()
         again = now - self._interrupted_at < TWICE
-        self._interrupted_at = now
-        state = session.state if session is not None else None
-        idle = state is not None and state.turn is None and not self._running
-        if idle and (draft or not again):
-            return "idle"
-        if session is None or state is None or again or state.phase == "cancelling":
+        self._interrupted_at = float("-inf")
+        if session is None or self.left.is_set():
             self.leave(INTERRUPTED)
             return "leaving"
-        self.stop()
-        return "stopping"
-
-    def stop(self) -> None:
-        """Cancel what runs; what waits is held back."""
-        session = self.session
-        if session is None:
-            return
-        self.held.extendleft(reversed(self.waiting))
-        self.waiting.clear()
-        turn = session.state.turn
-        if turn is None or turn.origin == "agent":
-            self._sending.cancel(reason="stopped")  # it has not been sent yet
-        session.cancel()
+        if session.state.phase == "cancelling":
+            session.cancel(now=True)
+            return "ending"
+        if session.state.turn is not None or (session.queue and not self.view.paused):
+            session.cancel()
+            return "stopping"
+        if draft or not again:
+            self._interrupted_at = now
+            return "idle"
+        self.leave(INTERRUPTED)
+        return "leaving"

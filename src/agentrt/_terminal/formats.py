@@ -7,10 +7,12 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from .._errors import AgentNotFound, AgentrtError, AgentStartError, SessionNotFound
 from .._model.content import plain_text
-from .._model.events import Event, Item, ItemDelta, ItemOpened
+from .._model.events import Error, Event, Item, ItemDelta, ItemOpened, Outcome, TurnEnded
 from .._model.result import TurnResult
 from .._runtime.session import Session
+from .bound import TimedOut
 from .output import Output
 from .text import escaped
 
@@ -96,7 +98,7 @@ class JsonFormat:
             **msgspec.structs.asdict(result),
             "text": "".join(self._parts),
         }
-        self._out.data(_line(self._out, _encode(told)))
+        self._out.data(shown(self._out, _encode(told) + b"\n"))
 
 
 class StreamFormat:
@@ -106,7 +108,7 @@ class StreamFormat:
         self._out = out
 
     def take(self, event: Event, seq: int) -> None:
-        self._out.data(_line(self._out, b'{"seq":%d,%b' % (seq, _encode(event)[1:])))
+        self._out.data(shown(self._out, b'{"seq":%d,%b\n' % (seq, _encode(event)[1:])))
 
     def end(self, result: TurnResult) -> None:
         pass
@@ -123,7 +125,43 @@ class ValueFormat:
 
     def end(self, result: TurnResult) -> None:
         if result.structured_output is not None:
-            self._out.data(_line(self._out, _encode(result.structured_output)))
+            self._out.data(shown(self._out, _encode(result.structured_output) + b"\n"))
+
+
+def failure(
+    format: FormatName,
+    error: Error,
+    *,
+    agent: str | None,
+    outcome: Outcome = "failed",
+    seq: int = 1,
+) -> bytes:
+    """The line that a format ends with where there was no turn: what a turn's end would have said,
+    without its id. Empty for `text`."""
+    if format == "text":
+        return b""
+    if format == "stream-json":
+        end = TurnEnded(turn="", outcome=outcome, error=error)
+        return b'{"seq":%d,%b\n' % (seq, _encode(end)[1:])
+    result = TurnResult(turn="", outcome=outcome, error=error)
+    fields = msgspec.structs.asdict(result)
+    return _encode({"agent": agent, "version": None, "session": None, **fields}) + b"\n"
+
+
+def error_of(error: AgentrtError) -> Error:
+    """An error as an object: its class, its message, and what the agent wrote to stderr."""
+    code = _CODES.get(type(error), "failed")
+    message, _, _ = str(error).partition("\n---")
+    stderr = getattr(error, "stderr", "")
+    return Error(code, message, {"stderr": stderr} if stderr else None)
+
+
+_CODES: Final[dict[type[AgentrtError], str]] = {
+    AgentNotFound: "agent_not_found",
+    AgentStartError: "agent_not_started",
+    SessionNotFound: "session_not_found",
+    TimedOut: "timed_out",
+}
 
 
 class LastMessage:
@@ -165,8 +203,6 @@ def _is_answer(item: Item) -> bool:
     return item.type == "text" and item.parent is None and not item.replay
 
 
-def _line(out: Output, json: bytes) -> bytes:
-    """A line of JSON; on a terminal, what has power over it is escaped."""
-    if out.is_terminal:
-        json = escaped(json.decode()).encode()
-    return json + b"\n"
+def shown(out: Output, lines: bytes) -> bytes:
+    """Lines of JSON; on a terminal, what has power over it is escaped."""
+    return escaped(lines.decode()).encode() if out.is_terminal else lines

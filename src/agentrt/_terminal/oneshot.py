@@ -18,14 +18,21 @@ import trio
 from msgspec import structs
 
 from .._errors import AgentrtError
-from .._model.events import Event, PermissionClosed, PermissionOpened, TurnEnded
+from .._model.events import (
+    Error,
+    Event,
+    Outcome,
+    PermissionClosed,
+    PermissionOpened,
+    TurnEnded,
+)
 from .._model.result import TurnResult
 from .._runtime.leaving import wait_for_rest
 from .._runtime.permissions import NOTHING_IS_ALLOWED
 from .._runtime.scopes import bare_errors
 from .._runtime.session import Session, Subscription
 from .asking import Asker
-from .bound import Bound
+from .bound import Bound, TimedOut
 from .console import PARTING, Console, open_console, open_terminal, stderr_of
 from .formats import (
     Format,
@@ -36,12 +43,16 @@ from .formats import (
     StreamFormat,
     TextFormat,
     ValueFormat,
+    error_of,
+    failure,
+    shown,
 )
 from .lines import LineReader
 from .setup import Setup, UsageError, exit_code
 from .signals import BROKEN_PIPE, ending_signals, let_the_next_one_kill
 from .text import one_line
-from .transcript import Transcript, how_it_ended
+from .transcript import Transcript
+from .view import View, how_it_ended
 
 FAILED, TIMED_OUT, DENIED = 1, 3, 5
 
@@ -68,19 +79,23 @@ async def one_shot(
             nursery.start_soon(ending.obey, signals, nursery.cancel_scope)
             async with open_console(ending.cannot_write, setup.config.terminal.color) as console:
                 ending.console = console
+                last = LastMessage()
+                job = _OneShot(setup, console, ending, format, last, bound)
                 with ending.scope:
                     try:
                         with bound.over("reading the prompt from standard input"):
                             text = await _whole_prompt(prompt, console)
-                        last = LastMessage()
                         with _emptied(last_message) as file:
-                            job = _OneShot(setup, console, ending, format, last, bound)
                             status = await job.run(text)
                             if file is not None:
                                 await trio.to_thread.run_sync(file.write, last.text)
                     except AgentrtError as error:
                         console.tell_error(error)
                         status = exit_code(error)
+                        timed_out = isinstance(error, TimedOut)
+                        job.fail(error_of(error), "timed_out" if timed_out else "failed")
+                if ending.code is not None:
+                    job.fail(Error("interrupted", "it was ended before the turn was"), "cancelled")
                 if ending.trouble:
                     console.tell(ending.trouble)
                 console.end()
@@ -136,8 +151,10 @@ class Ending:
 
 
 async def _whole_prompt(text: str | None, console: Console) -> str:
-    """The prompt of the arguments and, behind it, what is on standard input."""
-    if os.isatty(0):
+    """The prompt of the arguments and, behind it, what is on standard input; `-` is all that."""
+    if text == "-":
+        prompt = await _piped(console)
+    elif os.isatty(0):
         prompt = text or ""
     else:
         prompt = "\n\n".join(filter(None, (text, await _piped(console))))
@@ -173,11 +190,14 @@ class _OneShot:
         self._setup = setup
         self._console = console
         self._ending = ending
-        self._format = format
+        self._format: FormatName = format
         self._last = last
         self._bound = bound
         self._rejected = Rejections()
         self._ends: list[TurnEnded] = []
+        self._seq = 0
+        self._told = False
+        """How it ended stands on standard output."""
 
     async def run(self, prompt: str) -> int:
         setup, console, ending = self._setup, self._console, self._ending
@@ -204,17 +224,29 @@ class _OneShot:
                     await session.aclose()
         return self._verdict(result)
 
+    def fail(self, error: Error, outcome: Outcome = "failed") -> None:
+        """Say on standard output that there was no turn, where a program reads it."""
+        if not self._told:
+            self._told = True
+            name = self._setup.agent.name
+            line = failure(self._format, error, agent=name, outcome=outcome, seq=self._seq + 1)
+            self._console.out.data(shown(self._console.out, line))
+
     async def _converse(self, session: Session, prompt: str, terminal: int | None) -> TurnResult:
         console, ending = self._console, self._ending
         answer = self._make_format(session)
-        story = Transcript(
-            console.err, answer=isinstance(answer, Nothing), progress=console.err.is_terminal
+        lines = Transcript(
+            console.err,
+            answer=isinstance(answer, Nothing),
+            progress=console.err.is_terminal,
+            all_of_it="--output-format stream-json has them all",
         )
-        asker = Asker(session, story, can_ask=terminal is not None)
+        view = View(lines)
+        asker = Asker(session, view, lines, can_ask=terminal is not None)
         with session.subscribe_all() as events, session.subscribe_all() as others:
             async with bare_errors(), trio.open_nursery() as viewers:
                 viewers.start_soon(self._write, events, answer)
-                viewers.start_soon(self._watch, others, story, asker, terminal)
+                viewers.start_soon(self._watch, others, view, asker, terminal)
                 left = self._bound.left
                 limits = (
                     session.limits if left is None else structs.replace(session.limits, hard=left)
@@ -228,6 +260,7 @@ class _OneShot:
                 events.finish()
                 others.finish()
         result = _decisive(result, self._ends)
+        self._told = True
         for each in (answer, self._last):
             each.end(result)
         return result
@@ -235,20 +268,21 @@ class _OneShot:
     async def _write(self, events: Subscription, answer: Format) -> None:
         """Standard output, as fast as its reader takes it."""
         async for event in events:
+            self._seq = events.seq
             answer.take(event, events.seq)
             self._last.take(event, events.seq)
             if self._console.out.full:
                 await self._console.out.room()
 
     async def _watch(
-        self, events: Subscription, story: Transcript, asker: Asker, terminal: int | None
+        self, events: Subscription, view: View, asker: Asker, terminal: int | None
     ) -> None:
         """Standard error, and the questions."""
         async with trio.open_nursery() as nursery:
             if terminal is not None:
                 nursery.start_soon(asker.serve, terminal)
             async for event in events:
-                story.take(event)
+                view.take(event)
                 asker.take(event)
                 if isinstance(event, TurnEnded):
                     self._ends.append(event)

@@ -15,7 +15,7 @@ from typing import Final
 import trio
 
 from .._config import ColorChoice
-from .text import safe, without_controls
+from .text import safe, without_controls, wrapped
 
 ROOM: Final = 1024 * 1024
 """Bytes that may wait before `room` does: beyond, the log merges for us what is not read."""
@@ -66,8 +66,12 @@ class Output:
         """The same for running text of an agent, which has no power here."""
         self.write(safe(text) if self.is_terminal or self.colour else without_controls(text))
 
-    def line(self, text: str = "") -> None:
-        """A line of its own, of our own."""
+    def line(self, text: str = "", *, dim: bool = False) -> None:
+        """A line of its own, of our own words; on a terminal broken at spaces."""
+        if self.is_terminal:
+            text = wrapped(text, self.size[0])
+        if dim:
+            text = self.dim(text)
         self.write(f"{text}\n" if self.at_line_start else f"\n{text}\n")
 
     def dim(self, text: str) -> str:

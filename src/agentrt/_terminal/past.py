@@ -14,8 +14,8 @@ from msgspec import structs
 
 from .._agents import resolve_agent
 from .._errors import AgentrtError
-from .._model.content import plain_text
 from .._model.events import TurnEnded, TurnStarted
+from .attaching import text_of
 from .sessions import Stored, listed, stored_sessions
 from .setup import UsageError
 from .state import remember, remembered
@@ -107,7 +107,7 @@ class Note:
     def take(self, event: Event) -> None:
         """Something happened in the session."""
         if isinstance(event, TurnStarted) and event.prompt is not None and not self._title:
-            self._title = one_line(plain_text(event.prompt), TITLE)
+            self._title = one_line(text_of(event.prompt), TITLE)
         elif isinstance(event, TurnEnded) and self._title:
             session = self._session
             if session.agent_session is not None and session.capabilities.get("resume"):

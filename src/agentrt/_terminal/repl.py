@@ -16,18 +16,20 @@ import trio
 
 from .. import __version__
 from .._model.content import plain_text
-from .._model.events import Event, Item, TurnEnded, TurnStarted
+from .._model.events import Item, TurnEnded, TurnStarted
 from .._runtime.scopes import bare_errors
 from .._runtime.session import Session
-from .asking import Asker
-from .console import Console, open_console, quoted, stderr_of
+from .asking import Shows
+from .attaching import text_of
+from .console import Console, open_console, quoted
 from .conversation import HISTORY, Conversation
 from .lines import LineReader
 from .output import wants_colour
 from .setup import Setup
 from .signals import ending_signals
-from .text import one_line, safe
-from .transcript import Transcript, how_it_ended, tool_title
+from .text import folded, one_line, safe
+from .transcript import Transcript
+from .view import Display, tool_title
 
 PROMPT: Final = "> "
 MORE: Final = "… "
@@ -78,27 +80,26 @@ class LineRepl(Conversation):
         super().__init__()
         self.console = console
         self._reader = LineReader(0)
-        self._story = Transcript(console.out)
-        self._asker: Asker | None = None
+        self._lines = _Lines(self)
         self._leave_when_done = False
         self._prompt_at = -1
 
     # --- how it is shown
 
     def say(self, text: str) -> None:
-        self._story.line(text)
+        self._lines.line(text)
 
     def tell(self, text: str, stderr: str = "") -> None:
         self.console.tell(text, stderr)
 
-    def began(self, setup: Setup) -> None:
-        self._asker = None
+    def began(self, setup: Setup) -> tuple[Display, Shows]:
+        self._lines = _Lines(self)
         self.say(f"agentrt {__version__} · starting {setup.agent.name} …")
+        return self._lines, self._lines
 
     def opened(self, session: Session, nursery: trio.Nursery) -> None:
-        self._asker = Asker(session, self._story)
         self._greet(session)
-        nursery.start_soon(self._read, nursery, self._asker)
+        nursery.start_soon(self._read, nursery)
 
     def closed(self) -> None:
         self.console.end()
@@ -110,6 +111,8 @@ class LineRepl(Conversation):
             parts.append(f"mode {one_line(modes.mode)}")
         if modes is not None and modes.model is not None:
             parts.append(f"model {one_line(modes.model)}")
+        if self.setup.config.permissions.mode == "allow-all":
+            parts.append("allow-all: nothing is asked")
         self.say(" · ".join(parts))
         if self.setup.note:
             self.console.tell(self.setup.note)
@@ -118,42 +121,26 @@ class LineRepl(Conversation):
 
     def _show_history(self, items: list[Item]) -> None:
         """The end of the conversation that is gone on with."""
-        told = [item for item in items if item.replay and item.parent is None]
-        if len(told) > HISTORY:
-            self.say(f"… {len(told) - HISTORY} more")
-        for item in told[-HISTORY:]:
+        earlier = [item for item in items if item.replay and item.parent is None]
+        if len(earlier) > HISTORY:
+            self.say(f"… {len(earlier) - HISTORY} more")
+        for item in earlier[-HISTORY:]:
             if item.type == "user":
-                self.say(f"{PROMPT}{safe(plain_text(item.content))}")
+                self.say(f"{PROMPT}{safe(text_of(item.content))}")
             elif item.type == "tool":
                 self.say(f"→ {tool_title(item)}")
             elif item.type == "text":
                 self.say(safe(item.text or plain_text(item.content)).rstrip("\n"))
 
-    def take(self, event: Event) -> None:
-        self._story.take(event)
-        if self._asker is not None:
-            self._asker.take(event)
-        if isinstance(event, TurnStarted) and event.prompt is not None and self.sent_ahead:
-            self.say(PROMPT + safe(plain_text(event.prompt)))
-        elif isinstance(event, TurnEnded):
-            self._tell_end(event)
-
-    def _tell_end(self, event: TurnEnded) -> None:
-        words = how_it_ended(event)
-        if words is not None:
-            self.say(f"— {one_line(words, 1000)}")
-            for line in quoted(stderr_of(event.error.data if event.error is not None else None)):
-                self.say(line)
-
     def settled(self) -> None:
         """Show that it is the person's turn, if it is."""
-        out = self.console.out
-        if self.busy or self.left.is_set() or self._asker is None or self._asker.asking:
+        out, asker = self.console.out, self.asker
+        if self.busy or self.left.is_set() or asker is None or asker.asking:
             return
         if self._leave_when_done:
             self.leave()
         elif out.count != self._prompt_at:
-            self._story.ask(PROMPT)
+            self._lines.ask(PROMPT)
             self._prompt_at = out.count
 
     async def room(self) -> None:
@@ -167,7 +154,9 @@ class LineRepl(Conversation):
             self.say(f"(waits for its turn, see /queue: {one_line(text, 60)})")
         super().submit(text)
 
-    async def _read(self, nursery: trio.Nursery, asker: Asker) -> None:
+    async def _read(self, nursery: trio.Nursery) -> None:
+        asker = self.asker
+        assert asker is not None
         text = ""
         while True:
             line = await self._reader.readline()
@@ -186,7 +175,7 @@ class LineRepl(Conversation):
                 continue
             if line.endswith("\\"):
                 text += line[:-1] + "\n"
-                self._story.ask(MORE)
+                self._lines.ask(MORE)
                 continue
             text, line = "", text + line
             self.typed(line.strip(), nursery)
@@ -196,10 +185,30 @@ class LineRepl(Conversation):
         self.console.interrupted()
         match self.interrupt():
             case "stopping":
-                held = f"; {len(self.held)} waiting, Enter goes on with them" if self.held else ""
-                self.say(f"(stopping; Ctrl-C again leaves{held})")
+                waiting = len(self.waiting)
+                held = f"; {waiting} waiting, Enter goes on with them" if waiting else ""
+                self.say(f"(stopping; Ctrl-C again ends the agent{held})")
+            case "ending":
+                self.say("(ending the agent; Ctrl-D leaves)")
             case "idle":
                 self.say("(Ctrl-C again leaves)")
                 self.settled()
             case "leaving":
                 pass
+
+
+class _Lines(Transcript):
+    """A transcript between the lines that are typed."""
+
+    def __init__(self, repl: LineRepl) -> None:
+        super().__init__(repl.console.out, all_of_it="/export FILE writes them all")
+        self._repl = repl
+
+    def prompted(self, event: TurnStarted, text: str) -> None:
+        if not self._repl.was_typed_now(event.turn):
+            self.line(PROMPT + folded(safe(text), "/export FILE writes them all"))
+
+    def ended(self, event: TurnEnded, words: str, stderr: str) -> None:
+        self.line(f"— {words}")
+        for line in quoted(stderr):
+            self.line(line)

@@ -87,6 +87,13 @@ class Setup(Struct, frozen=True, kw_only=True):
 
         return self.config.bound(limits_for(self.agent, None))
 
+    @property
+    def attended_limits(self) -> Limits:
+        """The same where a person sits, who ends a turn that takes too long: without a hard limit
+        unless one was set."""
+        hard = self.config.limits.get("hard")
+        return structs.replace(self.limits, hard=hard)
+
     def open(
         self,
         policy: Policy,

@@ -68,21 +68,42 @@ def broken(line: str, width: int) -> list[str]:
     return [*rows, line[start:]]
 
 
+def word_rows(line: str, width: int) -> tuple[int, list[tuple[int, int]]]:
+    """Where a line of our own words is to be broken, at spaces, to fit into so many columns: the
+    indentation of its further rows, and each row's beginning and end."""
+    indent = min(len(line) - len(line.lstrip(" │→·—")), width // 2)
+    rows: list[tuple[int, int]] = []
+    start, room = 0, max(2, width)
+    while True:
+        end = start + len(broken(line[start : start + room + 1], room)[0])
+        if end >= len(line):
+            return indent, [*rows, (start, len(line))]
+        cut = line.rfind(" ", start + (0 if rows else indent) + 1, end + 1)
+        rows.append((start, cut if cut > 0 else end))
+        start, room = (cut + 1 if cut > 0 else end), max(2, width - indent)
+
+
 def wrapped(text: str, width: int) -> str:
-    """Our own words, broken at spaces to fit into so many columns; a row that goes on is indented
-    as far as its first one, and words that are too long are broken."""
-    if width < 4:
-        return text
-    rows: list[str] = []
+    """Our own words, broken at spaces."""
+    lines = []
     for line in text.split("\n"):
-        indent = line[: len(line) - len(line.lstrip(" │"))][: width // 2]
-        while len(first := broken(line[: width + 1], width)) > 1:
-            cut = line.rfind(" ", len(indent) + 1, len(first[0]) + 1)
-            end = cut if cut > 0 else len(first[0])
-            rows.append(line[:end])
-            line = indent + line[end:].removeprefix(" ")
-        rows.append(line)
-    return "\n".join(rows)
+        indent, rows = word_rows(line, width)
+        lines += [" " * (indent if start else 0) + line[start:end] for start, end in rows]
+    return "\n".join(lines)
+
+
+def folded(text: str, how: str, *, lines: int = 12, characters: int = 2000) -> str:
+    """A long text's beginning and end. `how` says where all of it is."""
+    all_lines = text.split("\n")
+    left = len(all_lines) - lines
+    if left > 1:
+        text = "\n".join(
+            [*all_lines[: lines - 3], f"… {left + 1:,} more lines, {how}", *all_lines[-2:]]
+        )
+    if len(text) > characters:
+        half = characters // 2
+        text = f"{text[:half]} … {len(text) - characters:,} more characters, {how} … {text[-half:]}"
+    return text
 
 
 def as_json(value: Any) -> str:

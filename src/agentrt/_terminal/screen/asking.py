@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..._model.events import Item
 from ..pages import BAR
 from ..text import one_line
 from .cards import look_of
 from .interface import Interface
-from .story import Story
+from .page import Page
 from .style import Fragments
 from .terminal import Screen
 
@@ -17,10 +16,10 @@ from .terminal import Screen
 class OnScreen:
     """Where an `Asker` shows its questions."""
 
-    def __init__(self, screen: Screen, interface: Interface, story: Story) -> None:
+    def __init__(self, screen: Screen, interface: Interface, page: Page) -> None:
         self._screen = screen
         self._interface = interface
-        self._story = story
+        self._page = page
 
     @property
     def size(self) -> tuple[int, int]:
@@ -28,7 +27,7 @@ class OnScreen:
         return size.columns, size.lines
 
     def line(self, text: str) -> None:
-        page = self._story.page
+        page = self._page
         if text.startswith(BAR):
             look = look_of(text.removeprefix(BAR))
             bar = ("dim", BAR), ("" if look == "dim" else look, text.removeprefix(BAR))
@@ -47,13 +46,6 @@ class OnScreen:
 
     def over(self) -> None:
         self._screen.do(self._interface.stop_asking)
-
-    def item(self, id: str | None) -> Item | None:
-        card = self._story.cards.get(id) if id is not None else None
-        if card is None:
-            return None
-        card.diffs_seen = True
-        return card.item
 
 
 def kept_answer(text: str) -> str:

@@ -4,179 +4,113 @@ from __future__ import annotations
 
 from typing import Final
 
-import trio
-from msgspec import structs
-
-from ..._model.content import Diff, JsonObject, ToolText, plain_text
-from ..._model.events import TERMINAL, Item, ItemStatus, Tool
-from ..diffs import changes
-from ..text import one_line, plain
+from ..._model.events import ItemStatus
+from ..text import one_line, plain, wrapped
+from ..view import ENDS, Call
 from .style import Fragments, Painter
 
 LINES: Final = 5
 """Lines of output that a card shows."""
 CHANGED: Final = 16
 """Lines of a change that a card shows."""
-KEPT: Final = 2000
-"""Lines of output that are kept to be shown in full."""
-PIECES: Final = 20_000
-"""Pieces of output that are kept at least."""
-RECENT: Final = 20
-"""Pieces of output in which its last line is looked for while it runs."""
 SLOW: Final = 1.0
 """Seconds from which on it is said how long a call took."""
 
 SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
-_MARKS: Final[dict[ItemStatus, tuple[str, str, str]]] = {
-    "completed": ("good", "✓", ""),
-    "failed": ("bad", "✗", "failed"),
-    "denied": ("warn", "⊘", "denied"),
-    "cancelled": ("warn", "⊘", "cancelled"),
-    "orphaned": ("bad", "?", "unknown, the agent's process has ended"),
+_MARKS: Final[dict[ItemStatus, tuple[str, str]]] = {
+    "completed": ("good", "✓"),
+    "failed": ("bad", "✗"),
+    "denied": ("warn", "⊘"),
+    "cancelled": ("warn", "⊘"),
+    "orphaned": ("bad", "?"),
 }
 
 
-class Card:
-    """One tool call."""
-
-    def __init__(self, item: Item, since: float) -> None:
-        self.item = structs.replace(item)
-        self.since = since
-        self.inside = 0
-        """Calls of a sub-agent that it has begun."""
-        self.diffs_seen = False
-        """The change was shown in a question."""
-        self._streamed: list[str] = []
-
-    @property
-    def open(self) -> bool:
-        return self.item.status not in TERMINAL
-
-    @property
-    def tool(self) -> Tool:
-        return self.item.tool or Tool()
-
-    @property
-    def title(self) -> str:
-        """What it is, in one line, with its kind in front."""
-        tool = self.tool
-        title = one_line(tool.title or tool.name or tool.kind)
-        kind = one_line(tool.kind)
-        if kind in ("", "other") or title.casefold().startswith(kind.casefold()):
-            return title
-        return f"{kind} · {title}"
-
-    def add(self, text: str) -> None:
-        """It has written something."""
-        self._streamed.append(text)
-        if len(self._streamed) > 2 * PIECES:
-            del self._streamed[:PIECES]
-
-    def update(self, patch: JsonObject) -> None:
-        """Fields of it are others now."""
-        patch = dict(patch)
-        tool = patch.pop("tool", None)
-        before = self.item.status
-        for name, value in patch.items():
-            setattr(self.item, name, value)
-        if tool is not None:
-            self.item.tool = structs.replace(self.tool, **tool)
-        if before == "pending" and self.item.status != before:
-            self.since = trio.current_time()
-
-    # --- as it is drawn while it runs
-
-    def live(self, now: float, width: int) -> Fragments:
-        """A line, and the last one of its output."""
-        took = f" {now - self.since:.0f} s" if now - self.since >= 1 else ""
-        inside = f" · {self.inside} steps" if self.inside else ""
-        waits = " · waits for you" if self.item.status == "waiting" else ""
-        mark = SPINNER[int(now * 8) % len(SPINNER)]
-        room = max(10, width - 6 - len(took) - len(inside) - len(waits))
-        shown: Fragments = [
-            ("busy", f"{mark} "),
-            ("", one_line(self.title, room)),
-            ("dim", f"{inside}{took}{waits}\n"),
-        ]
-        if last := self._last_line(width):
-            shown.append(("dim", f"  │ {last[: max(10, width - 5)]}\n"))
-        return shown
-
-    def _last_line(self, width: int) -> str:
-        """The last line of its output, as far as it is known."""
-        recent = "".join(self._streamed[-RECENT:])
-        if not recent:
-            texts = [part for part in self.tool.content if isinstance(part, ToolText)]
-            recent = plain_text([texts[-1].content]) if texts else ""
-        lines = plain(recent[-2 * width :]).splitlines()
-        return next((x for x in reversed(lines) if x.strip() and not x.startswith("```")), "")
-
-    # --- as it is printed when it is over
-
-    def printed(self, paint: Painter, now: float, *, indent: str = "") -> str:
-        """What remains of it: whole lines."""
-        look, mark, ended = _MARKS.get(self.item.status, ("dim", "·", self.item.status))
-        took = now - self.since
-        notes = [ended] if ended else []
-        changed = self._changed()
-        if changed:
-            notes.append(changed)
-        if self.inside:
-            notes.append(f"{self.inside} steps")
-        if took >= SLOW:
-            notes.append(f"{took:.0f} s" if took >= 10 else f"{took:.1f} s")
-        tail = f"  {' · '.join(notes)}" if notes else ""
-        text = indent + paint((look, f"{mark} "), ("", self.title), ("dim", tail)) + "\n"
-        return text + "".join(f"{indent}{line}\n" for line in self._body(paint))
-
-    def _body(self, paint: Painter) -> list[str]:
-        if not self.diffs_seen and self.item.status == "completed":
-            shown = [line for diff in self._diffs() for line in changes(diff)]
-            if shown:
-                return _cut([_coloured(line, paint) for line in shown], CHANGED, paint, end=False)
-        if self.item.status == "failed" or self.tool.kind == "execute":
-            return _cut([_bar(line, paint) for line in self.output_lines()], LINES, paint, end=True)
-        return []
-
-    def full(self, paint: Painter) -> str:
-        """All of it."""
-        lines = [_bar(line, paint) for line in self.output_lines()]
-        for diff in self._diffs():
-            lines += [_coloured(line, paint) for line in changes(diff)]
-        head = paint(("bold", self.title))
-        return "\n".join([head, *(lines or [paint(("dim", "  no output"))])]) + "\n"
-
-    @property
-    def has_more(self) -> bool:
-        """Whether there is more than its card shows."""
-        return len(self.output_lines()) > LINES or any(
-            len(changes(diff)) > CHANGED for diff in self._diffs()
-        )
-
-    def output_lines(self) -> list[str]:
-        """What came out, safe to be shown."""
-        parts = [plain_text([p.content]) for p in self.tool.content if isinstance(p, ToolText)]
-        text = "\n".join(parts) or "".join(self._streamed)
-        lines = plain(text).splitlines()[-KEPT:]
-        return [line.rstrip() for line in lines if not line.startswith("```")]
-
-    def _diffs(self) -> list[Diff]:
-        return [part for part in self.tool.content if isinstance(part, Diff)]
-
-    def _changed(self) -> str:
-        lines = [line for diff in self._diffs() for line in changes(diff)]
-        added, removed = (sum(line.startswith(mark) for line in lines) for mark in "+-")
-        return f"+{added} −{removed}" if lines else ""
+def drawn(call: Call, now: float, width: int) -> Fragments:
+    """A call that runs: a line, and the last one of its output."""
+    took = f" {now - call.since:.0f} s" if now - call.since >= 1 else ""
+    inside = f" · {call.steps} steps" if call.steps else ""
+    waits = " · waits for you" if call.item.status == "waiting" else ""
+    mark = SPINNER[int(now * 8) % len(SPINNER)]
+    room = max(10, width - 6 - len(took) - len(inside) - len(waits))
+    shown: Fragments = [
+        ("busy", f"{mark} "),
+        ("", one_line(_title(call), room)),
+        ("dim", f"{inside}{took}{waits}\n"),
+    ]
+    lines = plain(call.latest[-2 * width :]).splitlines()
+    last = next((x for x in reversed(lines) if x.strip() and not x.startswith("```")), "")
+    if last:
+        shown.append(("dim", f"  │ {last[: max(10, width - 5)]}\n"))
+    return shown
 
 
-def _cut(lines: list[str], most: int, paint: Painter, *, end: bool) -> list[str]:
-    """At most so many of the lines."""
+def printed(call: Call, paint: Painter, width: int, *, indent: str = "") -> str:
+    """What remains of it when it is over: whole lines."""
+    status, took = call.item.status, call.took
+    look, mark = _MARKS.get(status, ("dim", "·"))
+    notes = [ENDS.get(status, status), call.changed()]
+    if call.steps:
+        notes.append(f"{call.steps} steps")
+    if took >= SLOW:
+        notes.append(f"{took:.0f} s" if took >= 10 else f"{took:.1f} s")
+    said = " · ".join(filter(None, notes))
+    tail = f"  {said}" if said else ""
+    text = indent + paint((look, f"{mark} "), ("", _title(call)), ("dim", tail)) + "\n"
+    return text + "".join(f"{indent}{line}\n" for line in _body(call, paint, width))
+
+
+def full(call: Call, paint: Painter) -> str:
+    """All of it, or as much as is kept."""
+    left_out, output = call.output()
+    lines = [_bar(line, paint) for line in output]
+    if left_out:
+        more = f"… {left_out:,} lines before these; /export FILE writes them all"
+        lines.insert(0, _bar(more, paint))
+    lines += [_coloured(line, paint) for line in call.changes()]
+    head = paint(("bold", _title(call)))
+    return "\n".join([head, *(lines or [paint(("dim", "  no output"))])]) + "\n"
+
+
+def has_more(call: Call) -> bool:
+    """Whether there is more than its card shows."""
+    return len(call.output()[1]) > LINES or len(call.changes()) > CHANGED
+
+
+def _title(call: Call) -> str:
+    """What it is, in one line, with its kind in front."""
+    title, kind = call.title, one_line(call.tool.kind)
+    if kind in ("", "other") or title.casefold().startswith(kind.casefold()):
+        return title
+    return f"{kind} · {title}"
+
+
+def _body(call: Call, paint: Painter, width: int) -> list[str]:
+    if not call.changes_seen and call.item.status == "completed":
+        shown = [_coloured(line, paint) for line in call.changes()]
+        if shown:
+            return _cut(shown, CHANGED, paint, width, end=False)
+    if call.item.status == "failed" or call.tool.kind == "execute":
+        left_out, lines = call.output()
+        shown = [_bar(line, paint) for line in lines]
+        return _cut(shown, LINES, paint, width, end=True, before=left_out)
+    return []
+
+
+def _cut(
+    lines: list[str], most: int, paint: Painter, width: int, *, end: bool, before: int = 0
+) -> list[str]:
+    """At most so many of the lines. `before`: how many there were before the first one."""
     left = len(lines) - most
     if left <= 0:
         return lines
-    what = "1 more line, ctrl-o shows it" if left == 1 else f"{left} more lines, ctrl-o shows them"
-    more = paint(("dim", f"  │ … {what}"))
+    what = "1 more line" if left + before == 1 else f"{left + before:,} more lines"
+    if before:
+        what += f", ctrl-o shows the last {len(lines):,}, /export FILE writes them all"
+    else:
+        what += ", ctrl-o shows it" if left == 1 else ", ctrl-o shows them"
+    more = paint(("dim", wrapped(f"  │ … {what}", width)))
     if end:
         return [more, *lines[-most:]]
     return [*lines[:most], more]
@@ -190,7 +124,7 @@ def look_of(line: str) -> str:
 
 
 def _coloured(line: str, paint: Painter) -> str:
-    return paint(("dim", "  │ "), (look_of(line), plain(line)))
+    return paint(("dim", "  │ "), (look_of(line), line))
 
 
 def _bar(line: str, paint: Painter) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final
 
+from pathspec import GitIgnoreSpec
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
@@ -18,7 +20,10 @@ OFFERED: Final = 200
 """Files that are offered."""
 FRESH: Final = 5.0
 """Seconds for which a listing is believed."""
+IGNORING: Final = (".gitignore", ".ignore")
+"""Files that say what is not to be offered, for their folder and those below."""
 _BORING: Final = frozenset({"node_modules", "__pycache__", "target", "dist", "build", "venv"})
+"""Folders that are generated, where no ignore file says so."""
 
 
 class Words(Completer):
@@ -29,8 +34,7 @@ class Words(Completer):
         self.arguments: dict[str, list[tuple[str, str]]] = {}
         """What a command can be given, with what each is."""
         self._cwd = cwd
-        self._files: list[str] = []
-        self._listed = float("-inf")
+        self._files: dict[bool, tuple[float, list[str]]] = {}
 
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
@@ -52,20 +56,24 @@ class Words(Completer):
         word = text[max(text.rfind(" "), text.rfind("\n"), text.rfind("\t")) + 1 :]
         if word.startswith("@"):
             for path in self._matches(word[1:]):
-                yield Completion(f"@{path}", -len(word), display=one_line(path))
+                named = f'@"{path}"' if " " in path else f"@{path}"
+                yield Completion(named, -len(word), display=one_line(path))
 
     def _matches(self, part: str) -> Iterator[str]:
-        """The files that contain it, those whose name begins with it first."""
+        """The files that contain it, those whose name begins with it first; hidden ones where it
+        has a name that begins with a dot."""
         wanted = part.casefold()
-        found = [path for path in self._listing() if wanted in path.casefold()]
+        hidden = any(name.startswith(".") for name in wanted.split("/"))
+        found = [path for path in self._listing(hidden=hidden) if wanted in path.casefold()]
         found.sort(key=lambda path: _rank(path.casefold(), wanted))
         yield from found[:OFFERED]
 
-    def _listing(self) -> list[str]:
-        if time.monotonic() - self._listed > FRESH:
-            self._files = list(_walk(self._cwd))
-            self._listed = time.monotonic()
-        return self._files
+    def _listing(self, *, hidden: bool) -> list[str]:
+        listed, files = self._files.get(hidden, (float("-inf"), []))
+        if time.monotonic() - listed > FRESH:
+            files = list(_walk(self._cwd, hidden=hidden))
+            self._files[hidden] = time.monotonic(), files
+        return files
 
 
 def _rank(path: str, wanted: str) -> tuple[int, int, str]:
@@ -79,17 +87,66 @@ def _rank(path: str, wanted: str) -> tuple[int, int, str]:
     return place, path.count("/"), path
 
 
-def _walk(top: str) -> Iterator[str]:
-    """The files and folders below a folder, but for hidden and generated ones."""
+def _walk(top: str, *, hidden: bool) -> Iterator[str]:
+    """The files and folders below a folder, but for ignored and generated ones and, unless they are
+    wanted, hidden ones."""
     seen = 0
+    rules: dict[str, list[tuple[str, GitIgnoreSpec]]] = {}
     for folder, folders, files in os.walk(top):
-        folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in _BORING)
         inside = os.path.relpath(folder, top)
         start = "" if inside == "." else f"{inside}/"
-        for name in (*(f"{f}/" for f in folders), *sorted(files)):
-            if name.startswith(".") or not name.isprintable():
-                continue
+        known = rules.pop(start.rpartition("/")[0], []) if start else _above(top)
+        specs = known + _ignored_in(folder, files)
+
+        def offered(
+            name: str,
+            folder: str = os.path.realpath(folder),
+            specs: list[tuple[str, GitIgnoreSpec]] = specs,
+        ) -> bool:
+            if not name.isprintable() or name in (".git", ".git/"):
+                return False
+            return (hidden or not name.startswith(".")) and not _is_ignored(folder, name, specs)
+
+        folders[:] = sorted(f for f in folders if f not in _BORING and offered(f + "/"))
+        for name in folders:
+            rules[start + name] = specs
+        for name in (*(f"{f}/" for f in folders), *sorted(filter(offered, files))):
             yield start + name
             seen += 1
             if seen >= FILES:
                 return
+
+
+def _above(top: str) -> list[tuple[str, GitIgnoreSpec]]:
+    """The rules of the folders above, up to the root of the repository."""
+    found: list[tuple[str, GitIgnoreSpec]] = []
+    folder = Path(os.path.realpath(top))
+    while not (folder / ".git").exists() and folder != folder.parent:
+        folder = folder.parent
+        found = _ignored_in(str(folder), IGNORING) + found
+    return found if (folder / ".git").exists() else []
+
+
+def _ignored_in(folder: str, files: Iterable[str]) -> list[tuple[str, GitIgnoreSpec]]:
+    """The rules that a folder's own files make, each with the folder."""
+    found = []
+    for name in IGNORING:
+        if name in files:
+            try:
+                text = Path(folder, name).read_text(encoding="utf-8", errors="replace")
+                found.append(
+                    (os.path.realpath(folder), GitIgnoreSpec.from_lines(text.splitlines()))
+                )
+            except (OSError, ValueError):
+                continue  # not to be read, or no rules
+    return found
+
+
+def _is_ignored(folder: str, name: str, specs: list[tuple[str, GitIgnoreSpec]]) -> bool:
+    """Whether the last rule that is about it says so."""
+    path = os.path.join(folder, name)
+    for base, spec in reversed(specs):
+        verdict = spec.check_file(os.path.relpath(path, base) + "/" * name.endswith("/")).include
+        if verdict is not None:
+            return verdict
+    return False

@@ -1,23 +1,23 @@
-"""What is drawn above the prompt beside the story: prompts that wait; and how much of it all."""
+"""What is drawn above the prompt beside the view: prompts that wait; and how much of it all."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from ..conversation import Typed
-from ..text import one_line
+from ..text import one_line, wrapped
 from .style import Fragments
 
 
-def queue_lines(held: Collection[Typed], waiting: Collection[Typed], width: int) -> Fragments:
+def queue_lines(prompts: Collection[str], *, paused: bool, width: int) -> Fragments:
     """The prompts that wait for their turn, and what can be done about them."""
     shown: Fragments = []
-    for typed in (*held, *waiting):
-        shown += [("you", "⏎ "), ("dim", f"{one_line(typed.text, max(10, width - 4))}\n")]
-    if held:
-        shown.append(("dim", "  held back; Enter goes on with them, alt-up takes one back\n"))
-    elif waiting:
-        shown.append(("dim", "  sent when it is done; alt-up takes it back\n"))
+    for text in prompts:
+        shown += [("you", "⏎ "), ("dim", f"{one_line(text, max(10, width - 4))}\n")]
+    if prompts and paused:
+        what = "  held back; Enter goes on with them, alt-up takes one back"
+        shown.append(("dim", wrapped(what, width) + "\n"))
+    elif prompts:
+        shown.append(("dim", wrapped("  sent when it is done; alt-up takes it back", width) + "\n"))
     return shown
 
 

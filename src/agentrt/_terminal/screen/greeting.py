@@ -11,13 +11,13 @@ from ..._runtime.session import Session
 from ..conversation import HISTORY
 from ..setup import Setup
 from ..text import one_line
-from ..transcript import tool_title
-from .story import Story
+from ..view import tool_title
+from .drawing import Drawing
 
 
-def greet(story: Story, session: Session, setup: Setup, width: int) -> None:
+def greet(drawing: Drawing, session: Session, setup: Setup, width: int) -> None:
     """Show it."""
-    page, agent = story.page, session.agent
+    page, agent = drawing.page, session.agent
     name = f"{one_line(agent.name)} {one_line(agent.version or '')}".strip()
     folder = one_line(_short(setup.cwd), max(20, width - len(name) - 24))
     page.line(
@@ -31,7 +31,7 @@ def greet(story: Story, session: Session, setup: Setup, width: int) -> None:
     page.line(("dim", keys), kind="head")
     if setup.note:
         page.line(("warn", setup.note), kind="head")
-    _tell_history(story, session.snapshot().items)
+    _show_history(drawing, session.snapshot().items)
 
 
 def _short(folder: str) -> str:
@@ -41,15 +41,15 @@ def _short(folder: str) -> str:
     return path
 
 
-def _tell_history(story: Story, items: list[Item]) -> None:
+def _show_history(drawing: Drawing, items: list[Item]) -> None:
     """The end of the conversation that is gone on with."""
-    told = [item for item in items if item.replay and item.parent is None]
-    if len(told) > HISTORY:
-        story.page.line(("dim", f"… {len(told) - HISTORY} more before this"), kind="head")
-    for item in told[-HISTORY:]:
+    earlier = [item for item in items if item.replay and item.parent is None]
+    if len(earlier) > HISTORY:
+        drawing.page.line(("dim", f"… {len(earlier) - HISTORY} more before this"), kind="head")
+    for item in earlier[-HISTORY:]:
         if item.type == "user":
-            story.prompt(plain_text(item.content))
+            drawing.prompt(plain_text(item.content))
         elif item.type == "tool":
-            story.page.line(("good", "✓ "), ("dim", tool_title(item)), kind="card")
+            drawing.page.line(("good", "✓ "), ("dim", tool_title(item)), kind="card")
         elif item.type == "text":
-            story.answer(item.text or plain_text(item.content))
+            drawing.answer(item.text or plain_text(item.content))

@@ -181,10 +181,10 @@ class Interface:
         self.draft.text = text
         self.draft.cursor_position = len(text)
 
-    def add_to_draft(self, text: str) -> None:
-        """Keep what was typed at the wrong moment."""
+    def add_to_draft(self, text: str, apart: str = "") -> None:
+        """Keep what was typed at the wrong moment; `apart` stands between it and what is there."""
         self.draft.cursor_position = len(self.draft.text)
-        self.draft.insert_text(text)
+        self.draft.insert_text((apart if self.draft.text else "") + text)
 
     def offer(self, text: str) -> None:
         """Begin a command whose argument is to be chosen."""

@@ -9,34 +9,28 @@ from typing import Final
 import trio
 
 from ..._errors import AgentrtError
-from ..._model.events import (
-    CommandsChanged,
-    Event,
-    ModesChanged,
-    TurnEnded,
-    TurnStarted,
-    Usage,
-    UsageChanged,
-)
+from ..._model.events import Command, Modes
 from ..._runtime.scopes import bare_errors
 from ..._runtime.session import Session
-from ..asking import Asker
+from ..asking import Shows
 from ..commands import COMMANDS, agent_commands
 from ..console import PARTING, quoted
 from ..conversation import TWICE, Conversation
 from ..setup import Setup
 from ..signals import ending_signals
 from ..text import one_line, plain
+from ..view import Display
 from .asking import OnScreen, kept_answer
 from .completion import Words
+from .drawing import Drawing
 from .editor import edit
 from .frame import last_lines, queue_lines
 from .greeting import greet
 from .history import open_history
 from .interface import Interface, Live
+from .page import Page
 from .shell import Shell
 from .status import status_line
-from .story import Page, Story
 from .style import Painter
 from .terminal import Screen, open_screen
 
@@ -74,18 +68,16 @@ class ScreenRepl(Conversation):
         super().__init__()
         self.screen: Screen
         self.nursery: trio.Nursery
-        self.page = Page(Painter(colour=colour))
+        self.page = Page(Painter(colour=colour), self._width)
         self._words = Words(setup.cwd)
         self.interface = Interface(self, open_history(setup.cwd), self._words)
-        self._story = Story(self.page, self._width)
-        self._asker: Asker | None = None
-        self._usage: Usage | None = None
+        self._drawing = Drawing(self.page)
         self._shell: Shell | None = None
         self._dirty = trio.Event()
         self._taken = trio.Event()
-        self._since = 0.0
         self._hint = ""
         self._hint_until = 0.0
+        self._learned: tuple[Modes | None, list[Command]] = None, []
         self._leave_when_done = False
 
     def _width(self) -> int:
@@ -94,7 +86,7 @@ class ScreenRepl(Conversation):
     # --- how it is shown
 
     def say(self, text: str) -> None:
-        self.page.write(text + "\n", "ours")
+        self.page.say(text, "ours")
         self._dirty.set()
 
     def tell(self, text: str, stderr: str = "") -> None:
@@ -109,48 +101,33 @@ class ScreenRepl(Conversation):
         self._hint_until = trio.current_time() + TWICE
         self._dirty.set()
 
-    def began(self, setup: Setup) -> None:
-        self._asker, self._usage = None, None
-        self._story = Story(self.page, self._width)
-        self._since = trio.current_time()
+    def began(self, setup: Setup) -> tuple[Display, Shows]:
+        self._drawing = Drawing(self.page)
+        self._learned = None, []
         self._words.commands = _own_commands()
         self._dirty.set()
+        return self._drawing, OnScreen(self.screen, self.interface, self.page)
 
     def opened(self, session: Session, nursery: trio.Nursery) -> None:
-        self._asker = Asker(session, OnScreen(self.screen, self.interface, self._story))
-        greet(self._story, session, self.setup, self._width())
-        self._learn_words(session)
+        greet(self._drawing, session, self.setup, self._width())
 
-    def _learn_words(self, session: Session) -> None:
+    def _learn_words(self) -> None:
         """What can be completed now."""
-        modes = session.modes
-        words = {
-            "/mode": modes.modes if modes is not None else [],
-            "/model": modes.models if modes is not None else [],
-        }
-        self._words.commands = _own_commands() + agent_commands(session)
-        self._words.arguments |= {
-            command: [(one_line(c.id), one_line(c.description or c.name)) for c in choices]
-            for command, choices in words.items()
-        }
-
-    def take(self, event: Event) -> None:
-        self._story.take(event)
-        if self._asker is not None:
-            self._asker.take(event)
-        match event:
-            case UsageChanged(usage=usage):
-                self._usage = usage
-            case TurnStarted() | TurnEnded():
-                self._since = trio.current_time()
-            case CommandsChanged() | ModesChanged() if self.session is not None:
-                self._learn_words(self.session)
-            case _:
-                pass
-        self._dirty.set()
+        modes = self.view.modes
+        self._learned = modes, self.view.commands
+        self._words.commands = _own_commands() + agent_commands(self.view)
+        for name, choices in (
+            ("/mode", modes.modes if modes is not None else []),
+            ("/model", modes.models if modes is not None else []),
+        ):
+            self._words.arguments[name] = [
+                (one_line(c.id), one_line(c.description or c.name)) for c in choices
+            ]
 
     def settled(self) -> None:
         self._dirty.set()
+        if (self.view.modes, self.view.commands) != self._learned:
+            self._learn_words()
         if self._leave_when_done and not self.busy:
             self.leave()
 
@@ -182,7 +159,9 @@ class ScreenRepl(Conversation):
     async def draw(self) -> None:
         """Draw what there is to be seen. Runs until it is cancelled."""
         while True:
-            with trio.move_on_after(TICK if self._moving else TWICE):
+            hint = self._hint_until - trio.current_time()
+            still = min(TWICE, hint) if hint > 0 else TWICE
+            with trio.move_on_after(TICK if self._moving else still):
                 await self._dirty.wait()
             self._dirty = trio.Event()
             text = self.page.take()
@@ -193,25 +172,23 @@ class ScreenRepl(Conversation):
 
     @property
     def _moving(self) -> bool:
-        return self.phase in ("starting", "running", "cancelling") or self._shell is not None
+        working = self.view.phase in ("starting", "running", "cancelling")
+        return working or self._shell is not None
 
     def _live(self) -> Live:
-        now = trio.current_time()
-        size = self.screen.size
-        above = self._story.live(now)
+        view, now, size = self.view, trio.current_time(), self.screen.size
+        above = self._drawing.live(view, now, size.lines)
         if self._shell is not None:
             words = one_line(self._shell.command, size.columns - 30)
             above += [("busy", "$ "), ("", words), ("dim", "   ctrl-c ends it\n")]
-        above += queue_lines(self.held, self.waiting, size.columns)
+        above += queue_lines(self.waiting, paused=view.paused, width=size.columns)
         above = last_lines(above, size.lines - 8, size.columns)
-        running = self.phase not in ("idle", "dead", "closed")
-        agent = self.session.agent.name if self.session is not None else self.setup.agent.name
+        running = view.phase not in ("idle", "dead", "closed")
         status = status_line(
-            self.phase,
-            now - self._since if running else None,
-            agent=agent,
-            modes=self.session.modes if self.session is not None else None,
-            usage=self._usage,
+            view,
+            now - view.since if running else None,
+            agent=self.session.agent.name if self.session is not None else self.setup.agent.name,
+            permissions=self.setup.config.permissions.mode,
             queue=len(self.waiting),
             hint=self._hint if now < self._hint_until else self._standing_hint(),
             now=now,
@@ -226,9 +203,13 @@ class ScreenRepl(Conversation):
             return "leaves when this is done"
         if self.left.is_set():
             return "leaving …"
-        if self._asker is not None and self._asker.asking:
+        if self.asker is not None and self.asker.asking:
             return "ctrl-d rejects · ctrl-c stops the agent"
-        return "esc stops it" if self.phase == "running" else ""
+        if self.view.phase == "cancelling":
+            return "ctrl-c again ends the agent"
+        if self.view.phase == "dead":
+            return "the next prompt starts it"
+        return "esc stops it" if self.view.phase == "running" else ""
 
     # --- keys
 
@@ -238,15 +219,13 @@ class ScreenRepl(Conversation):
         if text.startswith("!") and text != "!":
             self.nursery.start_soon(self._run_shell, text[1:].strip())
         else:
-            if text.startswith("/") and not text.startswith("//"):
-                name = text[1:].partition(" ")[0]
-                if name in COMMANDS:
-                    self.page.line(("you", f"❯ {one_line(text)}"), kind="you")
+            if text.startswith("/") and text[1:].partition(" ")[0] in COMMANDS:
+                self.page.line(("you", f"❯ {one_line(text)}"), kind="you")
             self.typed(text, self.nursery)
         self._dirty.set()
 
     def answered(self, text: str | None) -> None:
-        asker = self._asker
+        asker = self.asker
         if asker is None or not asker.asking:
             if text:
                 self.screen.do(self.interface.add_to_draft, text)
@@ -269,22 +248,23 @@ class ScreenRepl(Conversation):
             return
         match self.interrupt(draft=cleared):
             case "stopping":
-                self.hint("stopping; ctrl-c again leaves")
+                self._dirty.set()
+            case "ending":
+                self.hint("ending the agent; ctrl-d leaves")
             case "idle":
                 self.hint("ctrl-c again leaves")
             case "leaving":
                 self.hint("leaving …")
 
     def escape_key(self) -> None:
-        if self.phase in ("running", "waiting"):
-            self.stop()
-            self.hint("stopping")
+        if self.session is not None and self.view.phase in ("running", "waiting"):
+            self.session.cancel()
 
     def end_key(self) -> None:
         if self.busy and not self._leave_when_done and self.session is not None:
             self._leave_when_done = True
-            if self._asker is not None:
-                self._asker.stop_asking()
+            if self.asker is not None:
+                self.asker.stop_asking()
             self.hint("leaves when this is done; ctrl-d again leaves now")
         else:
             self.leave()
@@ -306,17 +286,16 @@ class ScreenRepl(Conversation):
             self.tell_error(error)
 
     def expand_key(self) -> None:
-        folded = self._story.folded
+        folded = self._drawing.folded
         if folded is None:
             self.hint("nothing is folded")
         else:
-            self.page.write(folded.full(self.page.paint), "full", apart=True)
+            self.page.write(folded(), "full", apart=True)
             self._dirty.set()
 
     def take_back_key(self) -> None:
-        queue = self.waiting or self.held
-        if queue:
-            self.screen.do(self.interface.add_to_draft, queue.pop().text)
+        if (text := self.take_back()) is not None:
+            self.screen.do(self.interface.add_to_draft, text, "\n")
             self._dirty.set()
 
     def edit_key(self, draft: str) -> None:

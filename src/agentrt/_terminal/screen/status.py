@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..._model.events import Modes, Phase, Usage
+from ..._config import PermissionMode
+from ..._model.events import Phase, Usage
 from ..text import one_line
+from ..view import View
 from .cards import SPINNER
 from .style import Fragments
 
@@ -16,47 +18,55 @@ _WORDS: Final[dict[Phase, tuple[str, str]]] = {
     "waiting": ("ask", "waits for you"),
     "cancelling": ("warn", "stopping"),
     "closed": ("dim", "closed"),
-    "dead": ("dim", "asleep; the next prompt starts it"),
+    "dead": ("dim", "asleep"),
 }
 
 
 def status_line(
-    phase: Phase,
+    view: View,
     seconds: float | None,
     *,
     agent: str,
-    modes: Modes | None,
-    usage: Usage | None,
+    permissions: PermissionMode | None,
     queue: int,
     hint: str,
     now: float,
     width: int,
 ) -> Fragments:
-    """The line. `seconds`: how long the turn has taken so far; `hint` gives way to the rest."""
-    look, word = _WORDS[phase]
-    moving = phase in ("starting", "running", "cancelling")
+    """The line. `seconds`: how long the turn has taken so far. Where there is no room, what matters
+    least is left out whole."""
+    look, word = _WORDS[view.phase]
+    moving = view.phase in ("starting", "running", "cancelling")
     mark = SPINNER[int(now * 8) % len(SPINNER)] if moving else "●"
     took = f" {seconds:.0f} s" if seconds is not None else ""
-    parts = [one_line(agent, 30)]
+    modes = view.modes
+    # How much each matters, from 0 on, and in the order of the line.
+    parts = [(2, "dim", one_line(agent, 30))]
     if modes is not None and modes.model is not None:
-        parts.append(one_line(modes.model, 30))
+        parts.append((5, "dim", one_line(modes.model, 30)))
     if modes is not None and modes.mode is not None:
-        parts.append(one_line(modes.mode, 20))
-    if usage is not None:
-        parts += _usage(usage)
+        parts.append((4, "dim", one_line(modes.mode, 20)))
+    parts += [(6 + n, "dim", part) for n, part in enumerate(_usage(view.usage))]
     if queue:
-        parts.append(f"{queue} queued")
-    told = f" {word}{took}"
-    rest = "".join(f" · {part}" for part in parts)
-    room = width - len(mark) - len(told) - len(rest) - 4
-    shown: Fragments = [(look, mark + told), ("dim", rest[: max(0, width - len(told) - 4)])]
-    if len(hint) <= room:
-        shown.append(("dim", f"   {hint}"))
+        parts.append((1, "dim", f"{queue} queued"))
+    if permissions == "allow-all":
+        parts.append((0, "warn", "allow-all"))
+    parts.append((9 if view.phase != "cancelling" else 3, "hint", hint))
+    parts = [part for part in parts if part[2]]
+    room = width - 1 - len(f"{mark} {word}{took}")
+    while parts and sum(len(text) + 3 for _, _, text in parts) > room:
+        parts.remove(max(parts))
+    shown: Fragments = [(look, f"{mark} {word}{took}"[: max(1, width - 1)])]
+    for _, look, text in parts:
+        shown += [("dim", "   " if look == "hint" else " · ")]
+        shown += [("dim" if look == "hint" else look, text)]
     return shown
 
 
-def _usage(usage: Usage) -> list[str]:
-    parts = []
+def _usage(usage: Usage | None) -> list[str]:
+    parts: list[str] = []
+    if usage is None:
+        return parts
     if usage.used is not None and usage.size:
         parts.append(f"{usage.used * 100 // usage.size}% context")
     elif usage.used is not None:

@@ -15,16 +15,17 @@ import signal
 import sys
 import termios
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Final
 
 import trio
 from prompt_toolkit.application import Application, in_terminal
-from prompt_toolkit.data_structures import Size
+from prompt_toolkit.data_structures import Point, Size
 from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.layout.screen import Char
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from ..console import PARTING
@@ -57,6 +58,8 @@ class Screen:
         self._away = False
         self._frame: tuple[str, Live] | None = None
         self._output = _Terminal()
+        self._columns = 0
+        """How many the terminal had for what was drawn last."""
         self._loop: asyncio.AbstractEventLoop | None = None
         interface.post = self._post
         self._input = Vt100Input(sys.stdin)
@@ -193,6 +196,7 @@ class Screen:
             return
         self.interface.live = live
         with self._output.in_one():
+            self._find_cursor()
             if text:
                 self._app.renderer.erase()
                 self._output.write_raw(text.replace("\n", "\r\n"))
@@ -202,7 +206,19 @@ class Screen:
     def _resized(self) -> None:
         if not self._away:
             with self._output.in_one():
+                self._find_cursor()
                 self._app._on_resize()
+
+    def _find_cursor(self) -> None:
+        """Let the renderer know how far above the cursor begins what it is to erase: a terminal
+        that has become narrower may have broken each row that it drew into several."""
+        renderer, columns = self._app.renderer, self._output.size.columns
+        drawn, cursor = renderer._last_screen, renderer._cursor_pos
+        before, self._columns = self._columns, columns
+        if drawn is None or before <= columns or not _rewraps(os.environ):
+            return
+        above = sum(max(1, -(-_used(drawn.data_buffer[row]) // columns)) for row in range(cursor.y))
+        renderer._cursor_pos = Point(x=cursor.x % columns, y=above + cursor.x // columns)
 
     def _lend(self, lent: trio.Event) -> None:
         self._back = asyncio.Event()
@@ -223,6 +239,22 @@ class Screen:
 
     def _take_back(self) -> None:
         self._back.set()
+
+
+_REWRAPPING: Final = frozenset(
+    {"TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "KONSOLE_VERSION", "WEZTERM_PANE", "WT_SESSION"}
+    | {"ALACRITTY_WINDOW_ID", "GHOSTTY_RESOURCES_DIR", "ITERM_SESSION_ID", "TERM_PROGRAM"}
+)
+"""Variables of terminals that break long rows anew when they get another width."""
+
+
+def _rewraps(env: Mapping[str, str]) -> bool:
+    return env.get("TERM", "").startswith("tmux") or not _REWRAPPING.isdisjoint(env)
+
+
+def _used(row: Mapping[int, Char]) -> int:
+    """Columns of a row that were written to."""
+    return max((x + 1 for x, char in row.items() if char.char != " "), default=0)
 
 
 class _Terminal(Vt100_Output):

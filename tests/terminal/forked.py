@@ -1,0 +1,150 @@
+"""The program in a process of its own that was forked, and not started anew: without the half of a
+second that an interpreter takes for its imports, three times over (the program, its guard, the demo
+agent). It has its own session, terminal, environment and streams, as if it had been started.
+
+`AGENTRT_FULL=1` starts an interpreter each time, as do tests that change how one starts.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import termios
+import traceback
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from trio._core._run import GLOBAL_RUN_CONTEXT
+from trio._core._thread_cache import THREAD_CACHE
+
+# What a program needs is imported here, so that it is there when the program is forked.
+import agentrt._config
+import agentrt._runtime.wings
+import agentrt._terminal.agents
+import agentrt._terminal.arguments
+import agentrt._terminal.oneshot
+import agentrt._terminal.screen.repl
+import agentrt._terminal.sessions
+from agentrt._cli import main as agentrt
+from agentrt.demo.__main__ import main as demo
+
+FULL = bool(os.environ.get("AGENTRT_FULL"))
+
+_MODULES = ("agentrt", "agentrt.demo")
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD)
+
+
+class Popen(subprocess.Popen[bytes]):
+    """A process that is started as from a shell; forked if it is to run a module of ours.
+    `terminal`: a descriptor of the terminal that is to be its own. `fresh`: never forked."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        terminal: int | None = None,
+        fresh: bool = False,
+        **options: Any,
+    ) -> None:
+        prepare = _as_in_a_shell(terminal)
+        if not fresh and _can_fork(command, options.get("env")):
+            prepare = _becoming(command, options["env"], prepare)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # other threads: see `_forget`
+            super().__init__(command, preexec_fn=prepare, **options)
+
+
+class _AgentPopen(subprocess.Popen[bytes]):
+    """What a forked program starts its agents with."""
+
+    def __init__(self, command: Sequence[str], **options: Any) -> None:
+        if _can_fork(command, options.get("env")):
+            options["preexec_fn"] = _becoming(command, options["env"], _as_in_a_shell())
+        super().__init__(command, **options)
+
+
+def _can_fork(command: Sequence[str], env: Mapping[str, str] | None) -> bool:
+    return (
+        not FULL
+        and list(command[:2]) == [sys.executable, "-m"]
+        and command[2] in _MODULES
+        and env is not None
+        and not any(name.startswith(("PYTHON", "LC_")) for name in env if name != "PYTHONWARNINGS")
+        and env.get("LANG") == os.environ.get("LANG")
+    )
+
+
+def _as_in_a_shell(terminal: int | None = None) -> Callable[[], None]:
+    """For the child: signals do what they do (a test run in the background ignores some), and the
+    terminal is its own."""
+
+    def prepare() -> None:
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        if terminal is not None:
+            os.setsid()
+            fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+    return prepare
+
+
+def _becoming(
+    command: Sequence[str], env: Mapping[str, str], prepare: Callable[[], None]
+) -> Callable[[], None]:
+    """For the child: be that module's process, instead of running a program."""
+    module, arguments = command[2], command[3:]
+
+    def become() -> None:
+        status = 1
+        try:
+            prepare()
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+            os.closerange(3, 4096)  # also the pipe that waits for the program to be run
+            os.environ.clear()
+            os.environ.update(env)
+            _forget(module)
+            warnings.resetwarnings()
+            warnings.simplefilter("error")
+            _open_streams()
+            sys.argv = [module, *arguments]
+            status = _run(module)
+            sys.stdout.flush()
+        except BaseException:
+            traceback.print_exc(file=sys.stderr)
+        finally:
+            os._exit(status)
+
+    return become
+
+
+def _forget(module: str) -> None:
+    """What belongs to the process that was forked: its event loop and its threads."""
+    GLOBAL_RUN_CONTEXT.__dict__.clear()
+    THREAD_CACHE._idle_workers.clear()
+    if module == "agentrt":
+        subprocess.Popen = _AgentPopen  # type: ignore[misc]
+
+
+def _open_streams() -> None:
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        errors = "backslashreplace" if name == "stderr" else "strict"
+        try:
+            lines = 1 if name == "stderr" or os.isatty(number) else -1
+            stream = open(number, mode, lines, "utf-8", errors, closefd=False)  # noqa: SIM115
+        except OSError:
+            stream = None  # type: ignore[assignment]
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _run(module: str) -> int:
+    try:
+        return agentrt() if module == "agentrt" else demo()
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else int(done.code is not None)
