@@ -69,6 +69,9 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     viewer_outbox: int = 1024 * 1024
     """Bytes waiting for one WebSocket viewer; above it, it gets a fresh snapshot instead."""
     frame: int = 8 * 1024 * 1024
+    """The largest message of a WebSocket client."""
+    viewer_frame: int = 64 * 1024
+    """The same of one that only looks on."""
     beat: float = 15.0
     ping: float = 20.0
     ws_handshake: float = 5.0

@@ -104,7 +104,7 @@ async def test_attach_prompt_answer_a_question_cancel_and_come_back(tmp_path: Pa
         ('{"type":"cancel","id":"x","session":5}', "bad_request"),
         ('{"type":"cancel","id":"x","session":"s","extra":1}', "bad_request"),
         ('{"type":"cancel","id":5,"session":"s"}', "bad_request"),
-        ('{"type":"cancel","id":"x","session":"\\ud800"}', "unknown_session"),
+        ('{"type":"cancel","id":"x","session":"\\ud800"}', "bad_request"),
         ('{"type":"cancel","id":"x","id":"y","session":"s"}', "unknown_session"),
         ('{"type":"session","id":"x","op":"explode"}', "unknown_command"),
     ],

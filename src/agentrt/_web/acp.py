@@ -17,7 +17,7 @@ from .._errors import RemoteProtocolError
 from .._model.content import JsonObject
 from .._runtime.turn import Turn
 from .._wire import jsonrpc as rpc
-from .._wire.json import decode as decode_json
+from .._wire.json import decode_strictly
 from .._wire.lenient import lenient
 from . import commands as c
 from .acpmessages import (
@@ -93,7 +93,7 @@ class AcpViewer(ForeignViewer):
         if self._ended is not None or self._closed:
             return
         try:
-            message: object = decode_json(text.encode(errors="replace"))
+            message: object = decode_strictly(text)
         except RemoteProtocolError as error:
             self._refuse(None, rpc.PARSE_ERROR, str(error))
             return

@@ -17,7 +17,7 @@ from .._errors import RemoteProtocolError
 from .._model.content import Audio, Block, Image, JsonObject, Resource, ResourceLink, Text
 from .._runtime.session import Session, When
 from .._runtime.turn import Turn
-from .._wire.json import decode as decode_json
+from .._wire.json import decode_strictly
 from . import commands as c
 from .aichunks import Chunk, Message, behind_retold, is_pending, retold
 from .answers import pack
@@ -143,11 +143,10 @@ class AiViewer(ForeignViewer):
     def receive(self, text: str) -> None:
         if self._ended is not None or self._closed:
             return
-        frame = text.encode(errors="replace")
         try:
-            request = decode_json(frame, _requests)
+            request = decode_strictly(text, _requests)
         except RemoteProtocolError as error:
-            self._malformed(frame, str(error))
+            self._malformed(text, str(error))
             return
         if isinstance(request, Abort):
             self._abort(request.request_id)
@@ -168,10 +167,10 @@ class AiViewer(ForeignViewer):
         except Exception as error:
             self._fail(request.request_id, as_refusal(error))
 
-    def _malformed(self, frame: bytes, why: str) -> None:
+    def _malformed(self, text: str, why: str) -> None:
         """Told under the request's id, so far as it has one: there is no other way to tell it."""
         try:
-            id = decode_json(frame, _heads).request_id
+            id = decode_strictly(text, _heads).request_id
         except RemoteProtocolError:
             id = None
         if isinstance(id, str):

@@ -13,7 +13,8 @@ from msgspec import Meta, Struct
 
 from .._errors import RemoteProtocolError
 from .._model.content import Block, JsonObject
-from .._wire.json import decode as decode_json
+from .._wire.json import decode_strictly
+from .security import Role
 
 Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1024)]
@@ -247,11 +248,20 @@ _head: Final[msgspec.json.Decoder[_Head]] = msgspec.json.Decoder(_Head)
 _decoders: Final[dict[type[Struct], msgspec.json.Decoder[Any]]] = {}
 
 
-def decode(text: str) -> Command | Beat:
-    """The command in a frame. Raises `Malformed`."""
-    frame = text.encode(errors="replace")
+LONGEST: Final = 256 * 1024
+"""Characters of a command that carries no content of a person's or a tool's."""
+
+WITH_CONTENT: Final = frozenset({Prompt, ToolResult, QueueEdit})
+
+LOOKS: Final = frozenset({Hello, Attach, Detach, ListSessions, Beat})
+"""What those may say who only look on."""
+
+
+def decode(text: str, role: Role = "controller") -> Command | Beat:
+    """The command in a frame. Raises `Malformed`, before anything is made of what this role may not
+    say or of what is too long."""
     try:
-        head = decode_json(frame, _head)
+        head = decode_strictly(text, _head)
     except RemoteProtocolError as error:
         raise Malformed(None, "bad_request", _words(error)) from error
     id = head.id if isinstance(head.id, str) and len(head.id) <= 128 else None
@@ -265,11 +275,15 @@ def decode(text: str) -> Command | Beat:
             message = f"{head.type} has no op {_short(head.op)}; known: {', '.join(kind)}"
             raise Malformed(id, "unknown_command", message)
         kind = operation
+    if role == "viewer" and kind not in LOOKS:
+        raise Malformed(id, "forbidden", "a viewer only looks on")
+    if len(text) > LONGEST and kind not in WITH_CONTENT:
+        raise Malformed(id, "bad_request", f"{head.type}: longer than {LONGEST} characters")
     decoder = _decoders.get(kind)
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
     try:
-        command: Command | Beat = decode_json(frame, decoder)
+        command: Command | Beat = decode_strictly(text, decoder)
     except RemoteProtocolError as error:
         raise Malformed(id, "bad_request", f"{head.type}: {_words(error)}") from error
     return command

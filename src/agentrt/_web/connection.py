@@ -18,9 +18,10 @@ from msgspec import json
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_server_stream
 
 from .._limits import Limits
-from .frames import Bucket, Meter, close_frame
+from .frames import Bucket, Meter, close_frame, largest
 from .http import Upgrade
 from .refusal import Code, Refusal
+from .security import Role
 from .stream import Wire
 from .viewer import Outlet
 
@@ -54,7 +55,9 @@ class Viewer(Protocol):
 class Connection:
     """A WebSocket from its handshake to its end."""
 
-    def __init__(self, stream: trio.abc.Stream, upgrade: Upgrade, limits: Limits) -> None:
+    def __init__(
+        self, stream: trio.abc.Stream, upgrade: Upgrade, limits: Limits, role: Role | None
+    ) -> None:
         self.over = trio.Event()
         """Set at the end of `run`."""
         self._limits = limits
@@ -63,12 +66,13 @@ class Connection:
         self._parting = trio.Event()
         self.refusal: Refusal | None = None
         """Why the server ends it; None if the client does."""
+        self._largest = largest(limits, role)
         rate = limits.ws_frames
         self._wire = Wire(
             stream,
             upgrade.head,
             upgrade.rest,
-            meter=Meter(limits.frame, Bucket(rate, 2 * rate)),
+            meter=Meter(self._largest, Bucket(rate, 2 * rate)),
             refused=self.refuse,
             patience=limits.ws_write,
         )
@@ -90,7 +94,7 @@ class Connection:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._wire.pump)
                 request = await wrap_server_stream(
-                    nursery, self._wire, max_message_size=self._limits.frame
+                    nursery, self._wire, max_message_size=self._largest
                 )
                 socket = await request.accept(
                     subprotocol=self._protocol, extra_headers=self._headers()

@@ -7,7 +7,9 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from .._limits import Limits
 from .refusal import Code, Refusal
+from .security import Role
 
 TEXT: Final = 0x1
 CLOSE: Final = 0x8
@@ -36,6 +38,11 @@ def close_frame(code: int, reason: str = "") -> bytes:
     """The last frame. A reason that is too long for it is cut."""
     words = reason.encode()[:123].decode(errors="ignore").encode()
     return frame(struct.pack("!H", code) + words, CLOSE)
+
+
+def largest(limits: Limits, role: Role | None) -> int:
+    """Bytes of a message that a client in this role may send; None: one that is not let in."""
+    return limits.frame if role == "controller" else min(limits.frame, limits.viewer_frame)
 
 
 class Bucket:

@@ -28,6 +28,7 @@ from .dialects import ACP, AI_SDK, NATIVE, Dialect
 from .feed import BYTE_COST, FRAME_COST, MOST, SHARE, Feed
 from .files import Files
 from .folders import Folders
+from .frames import largest
 from .native import Fields, Job, as_refusal
 from .refusal import Code
 from .security import Role
@@ -122,7 +123,7 @@ class Hub:
             sessions=self.runtime.list(),
             agents=self._known_agents(),
             beat_s=self.limits.beat,
-            limits={"frame": self.limits.frame},
+            limits={"frame": largest(self.limits, viewer.role)},
         )
 
     def default_agent(self) -> str:

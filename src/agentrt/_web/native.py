@@ -91,8 +91,6 @@ def perform(hub: Hub, viewer: Viewer, client: Client, command: c.Command) -> Non
         if look is not None:  # of no other connection's concern: done again on another one
             viewer.reply(ack(id, **look(hub, viewer, command)))
             return
-        if viewer.role == "viewer":
-            raise Refused("forbidden", "a viewer only looks on")
     except Refused as error:
         viewer.reply(refusal(id, error))
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import Final, NoReturn, Protocol
 
 import trio
@@ -40,6 +41,7 @@ class Reception:
         self._count = site._statistics
         self._pending = site.pending
         self._clients: set[Connection] = set()
+        self._by_role: Counter[Role] = Counter()
         self._guesses = Bucket(GUESSES, GUESSES)
 
     async def attend(self, stream: trio.abc.Stream) -> None:
@@ -74,20 +76,26 @@ class Reception:
                 self._count.refused += 1
                 await self._answer(stream, response(error.status, f"{error}\n"), pending)
                 return
-            connection = Connection(stream, upgrade, self._limits)
             try:
                 grant = self._site.admit(request)
-                if len(self._clients) >= self._limits.ws_clients:
-                    raise Refusal(Code.TOO_MANY, f"{self._limits.ws_clients} clients are connected")
-                admitted = connection, grant
+                self._check_number(grant.role)
+                admitted = Connection(stream, upgrade, self._limits, grant.role), grant
             except Refusal as refusal:
                 self._count.refused += 1
                 if refusal.code is Code.UNAUTHORIZED:
                     await self._slow_down(pending)
+                connection = Connection(stream, upgrade, self._limits, None)
                 connection.refuse(refusal)
                 await connection.run(_nobody)
         if admitted is not None:
             await self._converse(*admitted)
+
+    def _check_number(self, role: Role) -> None:
+        """Those who only look on have three quarters of the places. Raises `Refusal`."""
+        places = self._limits.ws_clients
+        viewers = self._by_role["viewer"]
+        if self._count.clients >= places or (role == "viewer" and viewers >= places * 3 // 4):
+            raise Refusal(Code.TOO_MANY, f"{self._count.clients} clients are connected")
 
     async def _converse(self, connection: Connection, grant: Grant) -> None:
         def revoked() -> None:
@@ -96,6 +104,7 @@ class Reception:
         deaf = grant.listen(revoked)
         self._clients.add(connection)
         self._count.clients += 1
+        self._by_role[grant.role] += 1
         try:
             await connection.run(
                 lambda: self._hub.attach_viewer(role=grant.role, dialect=connection.dialect)
@@ -103,6 +112,7 @@ class Reception:
         finally:
             self._clients.discard(connection)
             self._count.clients -= 1
+            self._by_role[grant.role] -= 1
             deaf()
             if connection.refusal is not None and connection.refusal.code is Code.BROKEN:
                 self._count.broken += 1

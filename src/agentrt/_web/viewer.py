@@ -85,7 +85,7 @@ class Viewer:
 
     def _receive(self, text: str) -> None:
         try:
-            command = decode(text)
+            command = decode(text, self.role)
         except Malformed as error:
             self.reply(refusal(error.id, error))
             return

@@ -44,6 +44,15 @@ def decode(line: bytes | bytearray, decoder: msgspec.json.Decoder[T] = _ANY) -> 
         raise _refusal(error, line) from error
 
 
+def decode_strictly(text: str, decoder: msgspec.json.Decoder[T] = _ANY) -> T:
+    """Decode what a client sent, which is refused where an agent's would be repaired: repairing
+    takes a hundred times as long. Raises `RemoteProtocolError`."""
+    try:
+        return decoder.decode(text)
+    except (*DECODE_ERRORS, UnicodeEncodeError) as error:
+        raise RemoteProtocolError(f"not a message: {error}", b"") from error
+
+
 def repair(line: bytes | bytearray) -> bytes:
     """The same JSON with U+FFFD for what is no UTF-8 and for lone surrogates, and null for NaN and
     for numbers that are out of range.
