@@ -52,11 +52,6 @@ def test_a_wrong_import_is_found(module: str, line: str, contract: str, tmp_path
     assert any(contract in row and "BROKEN" in row for row in linted.stdout.splitlines())
 
 
-def test_no_file_is_longer_than_five_hundred_lines() -> None:
-    lengths = {str(path.relative_to(SRC)): path.read_bytes().count(b"\n") for path in SOURCES}
-    assert not {path: lines for path, lines in lengths.items() if lines > 500}
-
-
 def test_every_file_says_what_lives_in_it() -> None:
     silent = [
         str(path.relative_to(SRC))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from typing import Final
+
 from msgspec import Struct
 
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The bounds of a session. Change one with `msgspec.structs.replace(limits, hard=60)`.
 
-    Times are seconds, sizes are bytes; None means "no limit" where the type allows it.
+    Times are seconds, sizes are bytes; None means "no limit" where the type allows it. A value
+    that no bound can have (negative, not finite, of another type) raises `ValueError`.
     """
 
     # --- a session's start and a turn's clocks
@@ -34,14 +38,21 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     # --- the end of a process, one rung of the ladder after the other
     stdin_close: float = 3.0
+    """Seconds that an agent gets to exit after its standard input was closed: most do so in less
+    than one."""
     terminate: float = 2.0
+    """Seconds from SIGTERM to SIGKILL: what shells and their children need to leave."""
     kill: float = 1.0
+    """Seconds for which what was killed is waited for, before the session goes on without."""
     drain: float = 600.0
     """How long leaving a session normally waits for running and background work."""
 
     # --- the pipes
     line: int = 64 * 1024 * 1024
+    """The longest message of the agent; a longer one costs a notice. Images and whole files come in
+    one line."""
     stderr_ring: int = 64 * 1024
+    """How much of the end of an agent's stderr is kept, for errors to quote."""
     stdout_drain: float = 0.25
     """How long stdout is read after the agent's exit: a grandchild may hold it open for ever."""
     outbox: int = 64 * 1024 * 1024
@@ -61,11 +72,16 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     file: int = 16 * 1024 * 1024
     """The largest file that the agent may read or write through the host."""
     terminals: int = 32
+    """Terminals that an agent may have open at a time, each with a program of its own."""
     terminal_output: int = 1024 * 1024
+    """How much of the end of a terminal's output is kept, whatever the agent asks for."""
 
     # --- the log and its viewers
     ring_events: int = 4096
+    """The newest events that a session keeps for readers that come back; one that is further behind
+    starts from a snapshot."""
     ring_bytes: int = 4 * 1024 * 1024
+    """The same by their size."""
     viewer_outbox: int = 1024 * 1024
     """Bytes waiting for one WebSocket viewer; above it, it gets a fresh snapshot instead."""
     frame: int = 8 * 1024 * 1024
@@ -73,14 +89,19 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     viewer_frame: int = 64 * 1024
     """The same of one that only looks on."""
     beat: float = 15.0
+    """How often the server says where each session is, so that a client notices what it missed."""
     ping: float = 20.0
+    """How often a silent connection is pinged: proxies cut what is silent for a minute."""
     ws_handshake: float = 5.0
+    """How long a connection may take to say who it is."""
     ws_write: float = 10.0
+    """How long a client may leave what it is sent unread, before it is cut off."""
     ws_close: float = 1.0
     """How long a client may take to answer a close, before it is cut off."""
     ws_frames: int = 500
     """WebSocket frames a second from one client, with a burst of twice as many."""
     ws_clients: int = 512
+    """Connections at a time."""
     ws_pending: int = 64
     """Connections that have not shown a token; where there are more, the oldest is cut off."""
     queue: int = 64
@@ -88,6 +109,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     # --- many sessions in one process
     sessions: int = 64
+    """Sessions that a runtime has open at a time: each has a process."""
     suspend: float | None = 900.0
     """How long a session may rest before its process is ended: an agent holds some 200 MB while it
     waits for nothing. The session stays, and the next prompt resumes it."""
@@ -102,3 +124,28 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     client_return: float = 30.0
     """How long it waits for a viewer that has gone to come back: a page that is reloaded takes some
     seconds, a phone that changes its network some ten."""
+
+    def __post_init__(self) -> None:
+        for name, default in _DEFAULTS:
+            value = getattr(self, name)
+            if value is default or (value is None and name in _OPTIONAL):
+                continue
+            kinds = (int,) if name in _COUNTS else (int, float)
+            if isinstance(value, bool) or not isinstance(value, kinds):
+                raise ValueError(f"limits.{name} is {value!r}; it takes {_wanted(name)}")
+            if not 0 <= value < math.inf:
+                raise ValueError(f"limits.{name} is {value!r}; it takes {_wanted(name)}")
+
+
+def _wanted(name: str) -> str:
+    kind = "a whole number, 0 or more" if name in _COUNTS else "seconds, 0 or more"
+    return f"{kind}, or None for no limit" if name in _OPTIONAL else kind
+
+
+_DEFAULTS: Final = tuple(zip(Limits.__struct_fields__, Limits.__struct_defaults__, strict=True))
+_OPTIONAL: Final = frozenset(
+    name for name, kind in Limits.__annotations__.items() if kind.endswith("| None")
+)
+_COUNTS: Final = frozenset(
+    name for name, kind in Limits.__annotations__.items() if kind.startswith("int")
+)

@@ -86,7 +86,7 @@ from ._runtime.runtime import Runtime as Runtime
 from ._runtime.runtime import SessionInfo as SessionInfo
 from ._runtime.runtime import open_runtime as open_runtime
 from ._runtime.session import Session as Session
-from ._runtime.session import Subscription as Subscription
+from ._runtime.subscription import Subscription as Subscription
 from ._runtime.tools import Tool as Tool
 from ._runtime.tools import ToolContext as ToolContext
 from ._runtime.tools import ToolError as ToolError

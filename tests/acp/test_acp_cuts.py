@@ -21,7 +21,6 @@ from agentrt._model.driver import (
     Effect,
     Requested,
     Returned,
-    Settled,
     TurnFinished,
     Withdrawn,
 )
@@ -199,7 +198,7 @@ class Exchange(RuleBasedStateMachine):
     def note(self) -> None:
         for effect in self.peer.effects:
             match effect:
-                case TurnFinished(turn=str() as turn) | Settled(turn=turn):
+                case TurnFinished(turn=str() as turn):
                     self.ended.append(turn)
                 case Returned(call=call):
                     self.returned.append(call)
@@ -226,10 +225,6 @@ class Exchange(RuleBasedStateMachine):
     @rule()
     def cancel(self) -> None:
         self.take(self.peer.driver.cancel())
-
-    @rule()
-    def abandon(self) -> None:
-        self.take(self.peer.driver.abandon())
 
     @precondition(lambda self: self.prompt is not None)
     @rule(twice=st.booleans(), text=st.booleans())

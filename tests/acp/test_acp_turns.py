@@ -15,7 +15,6 @@ from agentrt._model.driver import (
     ModesSet,
     PlanSet,
     Said,
-    Settled,
     Showed,
     Spoke,
     TaskSet,
@@ -343,28 +342,8 @@ def test_what_is_said_after_a_cancel_is_still_passed_on() -> None:
     assert [type(effect) for effect in peer.effects] == [Spoke, TurnFinished]
 
 
-# --- abandoned prompts
-
-
-def test_an_abandoned_prompt_blocks_the_next_until_it_is_answered() -> None:
-    peer, id = running()
-    peer.do(peer.driver.abandon())
-    with pytest.raises(LocalProtocolError):
-        peer.driver.prompt("t2", [Text("x")])
-    peer.say(chunk("stale"), update("tool_call", toolCallId="c", title="stale"))
-    assert peer.notices() == ["stale_update", "stale_update"]
-    peer.effects.clear()
-    peer.answer(id, end("end_turn"))
-    assert peer.effects == [Settled("t1")]
-    assert peer.driver.idle
-    peer.prompt("t2")
-    peer.say(chunk("fresh"))
-    assert peer.effects[-1] == Spoke("fresh")
-
-
 def test_a_late_answer_never_meets_the_next_prompt() -> None:
     peer, first = running()
-    peer.do(peer.driver.abandon())
     peer.answer(first, end("end_turn"))
     second = peer.prompt("t2")
     peer.effects.clear()
@@ -375,13 +354,6 @@ def test_a_late_answer_never_meets_the_next_prompt() -> None:
     assert peer.only(TurnFinished) == TurnFinished(
         turn="t2", outcome="limit", stop_reason="max_tokens"
     )
-
-
-def test_an_abandoned_turn_can_still_be_cancelled() -> None:
-    peer, _ = running()
-    peer.do(peer.driver.abandon())
-    peer.do(peer.driver.cancel())
-    assert "session/cancel" in peer.methods()
 
 
 # --- outside turns

@@ -19,7 +19,6 @@ from agentrt._model.driver import (
     Driver,
     Opening,
     Returned,
-    Settled,
     Settles,
     Signal,
     SpeechEnded,
@@ -176,11 +175,6 @@ def test_nothing_is_answered_after_the_signal(rig: Rig) -> None:
     before = len(rig.written)
     rig.answer("k1")
     assert len(rig.written) == before
-
-
-def test_an_abandoned_prompt_is_settled_by_its_late_end(rig: Rig) -> None:
-    rig.driver.abandon()
-    assert only(rig.feed(result()), Settled).turn == "t1"
 
 
 def test_a_result_without_a_turn_is_stale(rig: Rig) -> None:

@@ -14,7 +14,7 @@ from agentrt._claude.legacy import LegacyDriver
 from agentrt._claude.messages import DECLARED
 from agentrt._errors import LocalProtocolError
 from agentrt._model.content import Text
-from agentrt._model.driver import Effect, Settled, Spoke, TurnBegan, TurnFinished
+from agentrt._model.driver import Effect, Spoke, TurnBegan, TurnFinished
 
 from .rig import (
     INIT,
@@ -229,7 +229,7 @@ LINES: list[Json] = [
 ]
 STEPS = st.one_of(
     st.sampled_from(LINES).map(lambda line: ("line", line)),
-    st.sampled_from(["prompt", "steer", "cancel", "abandon", "settle", "goodbye"]).map(
+    st.sampled_from(["prompt", "steer", "cancel", "settle", "goodbye"]).map(
         lambda command: (command, None)
     ),
 )
@@ -265,7 +265,7 @@ def test_every_prompt_ends_at_most_once_and_the_driver_never_raises(
                 assert not agent_open
                 assert open_turn is None
                 agent_open = True
-            elif isinstance(effect, TurnFinished | Settled):
+            elif isinstance(effect, TurnFinished):
                 if effect.turn is None:
                     assert agent_open
                     agent_open = False

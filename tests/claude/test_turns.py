@@ -10,7 +10,6 @@ from agentrt._model.content import Text
 from agentrt._model.driver import (
     Driver,
     Opening,
-    Settled,
     Settles,
     Spoke,
     Started,
@@ -401,7 +400,7 @@ def test_steering_needs_a_turn(rig: Rig) -> None:
         rig.driver.steer("t2", [Text("also")])
 
 
-# --- cancel and abandon
+# --- cancel
 
 
 def test_cancel_interrupts_and_takes_waiting_prompts_along(rig: Rig) -> None:
@@ -454,17 +453,6 @@ def test_a_prompt_that_was_cancelled_before_it_ran_has_no_result(rig: Rig) -> No
     rig.do(rig.driver.cancel())
     told = rig.feed(fate("u1", "cancelled"))
     assert only(told, TurnFinished) == TurnFinished(turn="t1", outcome="cancelled")
-
-
-def test_an_abandoned_prompt_is_settled_by_its_late_end(rig: Rig) -> None:
-    running(rig)
-    rig.driver.abandon()
-    with pytest.raises(LocalProtocolError):
-        rig.prompt(turn="t2")
-    told = rig.feed(result("u1"), state("idle"))
-    assert only(told, Settled).turn == "t1"
-    assert not [e for e in told if isinstance(e, TurnFinished)]
-    rig.prompt(turn="t2")
 
 
 def test_goodbye_ends_the_session(rig: Rig) -> None:

@@ -13,7 +13,7 @@ from agentrt._runtime.runtime import Runtime
 from agentrt._runtime.session import Session
 from agentrt.testing import FakeAcpAgent, FakePrompt
 from clients.kit import first_of
-from web.tool_calls import Calls
+from web.tool_calls import Calls, server_of
 
 KINDS = ("say", "say", "work", "hang", "ask", "pick")
 """What prompts begin with. `work` takes a while, `hang` is only ever stopped; `ask` puts a
@@ -55,7 +55,7 @@ class Actor:
             agent.update("tool_call_update", toolCallId=call, status="completed")
 
     async def _pick(self, session: Session) -> None:
-        if session._engine.tool_server is None:
+        if server_of(session) is None:
             return  # it was opened by a client without tools
         calls = Calls(session)
         number = calls.call("pick")
@@ -76,5 +76,5 @@ class Actor:
 
 def said(session: Session) -> list[str]:
     """The prompts that the agent was given."""
-    items = session._engine.log.state.items.values()
+    items = session.log.state.items.values()
     return [item.content[0].text for item in items if item.type == "user"]  # type: ignore[union-attr]

@@ -148,7 +148,7 @@ class Life:
     @property
     def events(self) -> list[agentrt.Event]:
         """Everything in the session's log."""
-        return [] if self.session is None else self.session._engine.log.since(0)
+        return [] if self.session is None else self.session.log.since(0)
 
     def check_whole(self) -> None:
         """Nothing has disturbed it: it went as it should."""
@@ -178,4 +178,4 @@ class Life:
             assert self.session.state.phase == "closed"
             assert self.session.state.turn is None
             assert not self.session.queue
-            assert not self.session._engine.services.handlers
+            assert not self.session._host.handlers

@@ -343,7 +343,7 @@ def _fed(protocol: str, driver: Any, cut: list[bytes], greets: int) -> list[Effe
             effects += driver.reply(effect.key, {})
             effects += driver.refuse(effect.key, -1, "twice")
     if greets > 1 and any(isinstance(effect, Started) for effect in effects):
-        effects += driver.cancel() + driver.abandon()
+        effects += driver.cancel()
     effects += driver.receive_eof() + driver.goodbye()
     for effect in effects:
         if isinstance(effect, Write):

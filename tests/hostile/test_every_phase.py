@@ -95,6 +95,10 @@ class Visit:
                         await block(session)
             except InTheMiddleError:
                 self.came_out = "error"
+            except ExceptionGroup as group:  # of a nursery in the block, which keeps its group
+                [error] = group.exceptions
+                assert isinstance(error, InTheMiddleError)
+                self.came_out = "error"
             if self._scope.cancelled_caught:
                 self.came_out = "cancel"
             await trio.lowlevel.checkpoint()

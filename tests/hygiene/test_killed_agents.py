@@ -68,7 +68,7 @@ async def test_an_agent_killed_at_any_moment_costs_one_turn(protocol: Protocol) 
             await works(session)
             assert base is not None
             assert Holdings.now().but_for_rss() == base.but_for_rss()
-            events = session._engine.log.since(0)
+            events = session.log.since(0)
     check_log(events)
     assert died >= ROUNDS / 10
     assert kills >= died

@@ -30,6 +30,7 @@ from agentrt._model.events import (
     Task,
     Usage,
 )
+from agentrt._model.life import LifeInput
 
 from .talk import Talk, ask, call
 
@@ -40,7 +41,7 @@ AWKWARD: Final = 'é 👩‍👩‍👧 \u2028 "quoted" \\ </script> \x1b[31mred
 def answer(talk: Talk) -> None:
     """A prompt, a thought, an answer in two messages and a picture."""
     prompt = [Text("Why?"), ResourceLink("file:///project/a.py", "a.py")]
-    talk.conversation.begin("user", list(prompt), deadline=2800.0)
+    talk.begin(list(prompt), hard=1800.0)
     talk.step()
     talk.tell(Spoke("Let me ", thought=True, message="m1"), Spoke("see.", True, "m1"))
     talk.tell(Spoke("Because", message="m1"), Spoke(" of " + AWKWARD, message="m1"))
@@ -56,7 +57,7 @@ def answer(talk: Talk) -> None:
 
 def tools(talk: Talk) -> None:
     """Text, tool, text; a diff, live output, a sub-agent, a plan, a failure."""
-    talk.conversation.begin("user", [Text("Fix it.")])
+    talk.begin([Text("Fix it.")])
     talk.step()
     plan = [PlanEntry("Read"), PlanEntry("Edit", priority="high")]
     talk.tell(Spoke("First I read."), PlanSet(plan))
@@ -84,7 +85,7 @@ def tools(talk: Talk) -> None:
 
 def questions(talk: Talk) -> None:
     """Allowed, denied before any tool call, overtaken by the agent, and a form."""
-    talk.conversation.begin("user", [Text("Do it.")])
+    talk.begin([Text("Do it.")])
     talk.tell(call("c1", opens=True, title="rm a"), ask("r1", "c1", detail=[{"type": "content"}]))
     talk.step()
     talk.conversation.resolve("r1", "selected", by="user", option="yes")
@@ -106,19 +107,19 @@ def questions(talk: Talk) -> None:
 
 def cancel(talk: Talk) -> None:
     """A cancel with everything open, what comes late, and the next prompt."""
-    talk.conversation.begin("user", [Text("Work.")], deadline=2800.0)
+    talk.begin([Text("Work.")], hard=1800.0)
     talk.tell(Spoke("Working"), call("c1", opens=True, status="running"), ask("r1", "c2"))
-    talk.conversation.queue([QueueEntry("q1", [Text("And then?")])], paused=False)
+    talk.queued(QueueEntry("q1", [Text("And then?")]), paused=False)
     talk.step()
     talk.conversation.cancel("user", 1010.0)
-    talk.conversation.queue([QueueEntry("q1", [Text("And then?")])], paused=True)
+    talk.queued(QueueEntry("q1", [Text("And then?")]), paused=True)
     talk.step()
     talk.tell(Spoke(" on"), call("c1", status="completed"), call("c3", opens=True))
     talk.step()
     talk.conversation.end("cancelled", stop_reason="end_turn")
     talk.step()
-    talk.conversation.queue([], paused=False)
-    talk.conversation.begin("user", [Text("And then?")])
+    talk.queued()
+    talk.begin([Text("And then?")])
     talk.tell(call("c1", status="failed"), call("c3", status="failed"), Spoke("Then this."))
     talk.step()
     talk.conversation.cancel(None, 1020.0)
@@ -134,7 +135,7 @@ def background(talk: Talk) -> None:
     )
     modes = Modes(mode="ask", modes=[Choice("ask", "Ask", "Asks first")], options=[model, switch])
     talk.tell(ModesSet(modes), CommandsSet([Command("help", "Shows help", "topic"), Command("x")]))
-    talk.conversation.begin("user", [Text("Start it.")])
+    talk.begin([Text("Start it.")])
     talk.tell(TaskSet(Task(id="b1", title="Build", turn="t1", kind="shell")))
     talk.conversation.end("completed")
     talk.step()
@@ -147,7 +148,7 @@ def background(talk: Talk) -> None:
     talk.tell(ModesSet(Modes(mode=None, model="a", models=[Choice("a", "A")])), TitleSet(None))
     talk.step()
     talk.set_agent(alive=False, pid=None)
-    talk.conversation.lifecycle = "dead"
+    talk.conversation.live(LifeInput.END)
     talk.conversation.error = Error("agent_failed", "it cannot be started")
     talk.step()
 
@@ -161,16 +162,17 @@ def restart(talk: Talk) -> Talk:
     )
     talk.items.replayed()
     talk.step()
-    talk.conversation.begin("user", [Text("Go on.")])
+    talk.begin([Text("Go on.")])
     talk.tell(Spoke("Going"), call("c1", opens=True, title="ls"), ask("r1", "c1"))
     talk.tell(TaskSet(Task(id="b1")))
     talk.step()
 
     talk = talk.restarted()
     talk.set_agent(pid=43, alive=True)
-    talk.conversation.lifecycle = "ready"
+    talk.conversation.live(LifeInput.START)
+    talk.conversation.live(LifeInput.OPEN)
     talk.step()
-    talk.conversation.begin("user", [Text("Again.")])
+    talk.begin([Text("Again.")])
     talk.tell(Spoke("Again."))
     talk.conversation.end("agent_died", error=Error("agent_died", "signal SIGKILL"))
     talk.step()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from agentrt._limits import Limits
+from agentrt._model.content import Block
 from agentrt._model.conversation import Conversation
 from agentrt._model.driver import Asked, Effect, ToolCalled
 from agentrt._model.events import (
@@ -22,6 +23,7 @@ from agentrt._model.events import (
     PermissionOpened,
     PermissionOption,
     QueueChanged,
+    QueueEntry,
     StateChanged,
     TaskChanged,
     TextDelta,
@@ -29,8 +31,10 @@ from agentrt._model.events import (
     TurnEnded,
     TurnStarted,
 )
+from agentrt._model.life import LifeInput
 from agentrt._model.log import Log
 from agentrt._model.state import SessionState, Snapshot
+from agentrt._model.turn import TurnMachine
 
 OPTIONS = [
     PermissionOption("yes", "Allow", "allow_once"),
@@ -39,6 +43,18 @@ OPTIONS = [
 
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _snapshots: msgspec.json.Decoder[Snapshot] = msgspec.json.Decoder(Snapshot)
+
+
+def prompted(
+    conversation: Conversation,
+    content: list[Block],
+    *,
+    id: str | None = None,
+    hard: float | None = None,
+) -> TurnMachine:
+    turn = TurnMachine("user", Limits(hard=hard), content)
+    conversation.begin(turn, id)
+    return turn
 
 
 class Talk:
@@ -54,8 +70,27 @@ class Talk:
         self._told = self.log.cursor(lossless=True)
         if ready:
             self.set_agent(alive=True)
-            self.conversation.lifecycle = "ready"
+            self.conversation.live(LifeInput.OPEN)
             self.step()
+
+    def begin(
+        self, content: list[Block], *, id: str | None = None, hard: float | None = None
+    ) -> TurnMachine:
+        """A turn of the user's."""
+        return prompted(self.conversation, content, id=id, hard=hard)
+
+    def queued(self, *entries: QueueEntry, paused: bool = False) -> None:
+        """Just these prompts wait."""
+        queue = self.conversation.queue
+        for turn in list(queue):
+            queue.remove(turn)
+        for entry in entries:
+            turn = TurnMachine("user", content=entry.content)
+            turn.entry = entry.id
+            queue.put(turn)
+        if paused:
+            queue.hold()
+        self.conversation.show_queue()
 
     def set_agent(self, **changes: object) -> None:
         agent = self.conversation.agent

@@ -41,11 +41,12 @@ from agentrt._model.events import (
     Task,
     Usage,
 )
+from agentrt._model.life import TABLE, Life, LifeInput
 from agentrt._model.log import Cursor, Overrun
 from agentrt._model.state import SessionState, Snapshot
 from agentrt._model.turn import TurnState
 
-from .talk import Rules, Talk, ask, call, shown
+from .talk import Rules, Talk, ask, call, prompted, shown
 
 _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 
@@ -141,7 +142,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.late = Viewer(talk, lossless=False)
         self.answer = ""
         talk.set_agent(alive=True)
-        self.conversation.lifecycle = "ready"
+        self.conversation.live(LifeInput.OPEN)
         talk.step()
 
     @property
@@ -162,13 +163,13 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(text=letters)
     def prompt(self, text: str) -> None:
         self.answer = ""
-        self.conversation.begin("user", [Text(text)], deadline=1060.0)
+        prompted(self.conversation, [Text(text)], hard=60.0)
 
     @precondition(lambda self: self.turn is None)
     @rule()
     def agent_begins(self) -> None:
         self.answer = ""
-        self.conversation.begin("agent")
+        self.conversation.begin_own(explicit=True)
 
     @precondition(lambda self: self.turn is not None)
     @rule(by=st.sampled_from(["user", "caller", None]))
@@ -220,7 +221,7 @@ class AnyOrder(RuleBasedStateMachine):
     def terminal_output(self, text: str) -> None:
         self.talk.items.append_output("term1", text)
 
-    @precondition(lambda self: self.conversation.lifecycle == "ready")
+    @precondition(lambda self: self.conversation.life is Life.READY)
     @rule(value=values)
     def value(self, value: Any) -> None:
         self.tell(value)
@@ -267,12 +268,14 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(waiting=st.integers(0, 2), paused=st.booleans())
     def queue(self, waiting: int, paused: bool) -> None:
         entries = [QueueEntry(f"q{n}", [Text("next")]) for n in range(waiting)]
-        self.conversation.queue(entries, paused=paused)
+        self.talk.queued(*entries, paused=paused)
 
     @rule(alive=st.booleans())
     def process(self, alive: bool) -> None:
         self.talk.set_agent(alive=alive, pid=42 if alive else None)
-        self.conversation.lifecycle = "ready" if alive else "dead"
+        for input in [LifeInput.START, LifeInput.OPEN] if alive else [LifeInput.END]:
+            if input in TABLE[self.conversation.life]:
+                self.conversation.live(input)
 
     @rule()
     def batch_ends(self) -> None:

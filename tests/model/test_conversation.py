@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 
@@ -41,6 +39,7 @@ from agentrt._model.events import (
     Usage,
     UsageChanged,
 )
+from agentrt._model.life import LifeInput
 
 from .talk import Rules, Talk, ask, call, shown
 
@@ -57,7 +56,7 @@ def talk() -> Talk:
 
 
 def test_a_turn_of_the_users_begins_with_its_prompt(talk: Talk) -> None:
-    turn = talk.conversation.begin("user", [Text("hi")], deadline=1060.0)
+    turn = talk.begin([Text("hi")], hard=60.0)
     started, _ = talk.events()
     assert started == TurnStarted("t1", "user", [Text("hi")])
     assert talk.state.items["i1"].content == [Text("hi")]
@@ -65,15 +64,15 @@ def test_a_turn_of_the_users_begins_with_its_prompt(talk: Talk) -> None:
 
 
 def test_a_turn_takes_the_id_it_is_given(talk: Talk) -> None:
-    assert talk.conversation.begin("user", [], id="t7").id == "t7"
+    assert talk.begin([], id="t7").id == "t7"
     assert talk.told()[0] == "turn t7 by user"
 
 
 def test_a_second_turn_cannot_begin_inside_the_first(talk: Talk) -> None:
-    talk.conversation.begin("user", [])
+    talk.begin([])
     talk.events()
     with pytest.raises(LocalProtocolError, match="t1 is running"):
-        talk.conversation.begin("agent")
+        talk.conversation.begin_own(explicit=True)
     assert talk.told() == []
 
 
@@ -86,7 +85,7 @@ def test_without_a_turn_there_is_nothing_to_cancel_or_end(talk: Talk) -> None:
 
 
 def test_the_end_says_all_that_is_known_of_it(talk: Talk) -> None:
-    talk.conversation.begin("user", [])
+    talk.begin([])
     ended = talk.conversation.end(
         "failed",
         stop_reason="error",
@@ -115,7 +114,7 @@ def test_content_outside_a_turn_begins_one_of_the_agents(talk: Talk, content: Sp
 
 
 def test_the_tail_of_an_answer_behind_its_end_is_a_turn_of_its_own(talk: Talk) -> None:
-    talk.conversation.begin("user", [])
+    talk.begin([])
     talk.tell(Spoke("ans", message="m1"))
     talk.conversation.end("completed")
     talk.events()
@@ -153,7 +152,7 @@ def test_what_is_no_content_begins_no_turn(talk: Talk, effect: PlanSet) -> None:
 
 
 def test_a_cancel_closes_everything_at_once_and_drops_what_follows(talk: Talk) -> None:
-    talk.conversation.begin("user", [])
+    talk.begin([])
     talk.tell(Spoke("a"), call("c1", opens=True), ask("r1", "c1"), Spoke("b", parent="c1"))
     talk.events()
     talk.conversation.cancel("user", 1010.0)
@@ -170,7 +169,7 @@ def test_a_cancel_closes_everything_at_once_and_drops_what_follows(talk: Talk) -
 
 
 def test_values_and_notices_are_still_told_during_a_cancel(talk: Talk) -> None:
-    talk.conversation.begin("user", [])
+    talk.begin([])
     talk.conversation.cancel("user", None)
     talk.events()
     talk.tell(UsageSet(Usage(used=1)), Notice("info", "n", "n"))
@@ -178,7 +177,7 @@ def test_values_and_notices_are_still_told_during_a_cancel(talk: Talk) -> None:
 
 
 def test_a_second_cancel_changes_nothing(talk: Talk) -> None:
-    talk.conversation.begin("user", [])
+    talk.begin([])
     talk.conversation.cancel("user", 1010.0)
     talk.conversation.cancel("caller", 1099.0)
     talk.step()
@@ -189,22 +188,22 @@ def test_a_second_cancel_changes_nothing(talk: Talk) -> None:
 
 
 def test_a_turn_that_nobody_cancelled_was_cancelled_by_the_agent(talk: Talk) -> None:
-    talk.conversation.begin("user", [])
+    talk.begin([])
     assert talk.conversation.end("cancelled").by == "agent"
 
 
 @pytest.mark.parametrize("outcome", ["timed_out", "completed", "agent_died"])
 def test_nobody_cancelled_a_turn_that_ended_otherwise(talk: Talk, outcome: Outcome) -> None:
-    talk.conversation.begin("user", [])
+    talk.begin([])
     talk.conversation.cancel("user", None)
     assert talk.conversation.end(outcome).by is None
 
 
 def test_after_a_cancelled_turn_the_next_one_shows_everything_again(talk: Talk) -> None:
-    talk.conversation.begin("user", [])
+    talk.begin([])
     talk.conversation.cancel("user", None)
     talk.conversation.end("cancelled")
-    talk.conversation.begin("user", [])
+    talk.begin([])
     talk.events()
     talk.tell(Spoke("a"), call("c1", opens=True))
     assert talk.told() == [
@@ -240,11 +239,11 @@ def test_usage_keeps_what_an_update_does_not_mention(talk: Talk) -> None:
 
 def test_the_queue_is_told_when_it_changes(talk: Talk) -> None:
     entry = QueueEntry("q1", [Text("next")])
-    talk.conversation.queue([], paused=False)
-    talk.conversation.queue([entry], paused=False)
-    talk.conversation.queue([entry], paused=False)
-    talk.conversation.queue([entry], paused=True)
-    talk.conversation.queue([], paused=False)
+    talk.queued()
+    talk.queued(entry, paused=False)
+    talk.queued(entry, paused=False)
+    talk.queued(entry, paused=True)
+    talk.queued()
     assert talk.told() == ["queue q1", "queue q1 paused", "queue nothing"]
 
 
@@ -265,9 +264,9 @@ def test_the_phases_of_a_session_follow_its_turn() -> None:
     talk = Talk(ready=False)
     conversation = talk.conversation
     talk.step()
-    conversation.lifecycle = "ready"
+    conversation.live(LifeInput.OPEN)
     talk.step()
-    conversation.begin("user", [])
+    talk.begin([])
     talk.step()
     talk.tell(ask("r1"))
     talk.step()
@@ -275,9 +274,9 @@ def test_the_phases_of_a_session_follow_its_turn() -> None:
     talk.step()
     conversation.end("cancelled")
     talk.step()
-    conversation.lifecycle = "dead"
+    conversation.live(LifeInput.END)
     talk.step()
-    conversation.lifecycle = "closed"
+    conversation.live(LifeInput.CLOSE)
     talk.step()
     assert talk.phases() == [
         *("starting", "idle", "running", "waiting", "cancelling", "idle", "dead", "closed")
@@ -296,7 +295,7 @@ def test_the_state_follows_the_agent_and_the_error(talk: Talk) -> None:
 
 
 def test_the_session_is_busy_exactly_while_a_turn_runs(talk: Talk) -> None:
-    talk.conversation.begin("user", [], deadline=1060.0)
+    talk.begin([], hard=60.0)
     talk.step()
     assert talk.state.state.turn == TurnState("t1", "user", 1000.0, 1060.0)
     talk.conversation.end("completed")
@@ -314,12 +313,15 @@ def test_ids_are_unique_by_kind(talk: Talk) -> None:
 # --- after the agent, and after a restart of ours
 
 
-@pytest.mark.parametrize("lifecycle", ["dead", "closed"])
-def test_background_work_of_a_process_that_is_gone_is_orphaned(talk: Talk, lifecycle: Any) -> None:
+@pytest.mark.parametrize("inputs", [[LifeInput.END], [LifeInput.CLOSE, LifeInput.END]])
+def test_background_work_of_a_process_that_is_gone_is_orphaned(
+    talk: Talk, inputs: list[LifeInput]
+) -> None:
     talk.tell(TaskSet(Task(id="b1")), TaskSet(Task(id="b2", status="completed")))
     talk.step()
     talk.events()
-    talk.conversation.lifecycle = lifecycle
+    for input in inputs:
+        talk.conversation.live(input)
     talk.step()
     talk.step()
     assert talk.told() == ["task b1 orphaned"]
@@ -328,7 +330,7 @@ def test_background_work_of_a_process_that_is_gone_is_orphaned(talk: Talk, lifec
 def interrupted() -> Talk:
     """A conversation whose process was killed with everything open."""
     talk = Talk()
-    talk.conversation.begin("user", [Text("hi")])
+    talk.begin([Text("hi")])
     talk.tell(
         TaskSet(Task(id="b1")),
         Spoke("a"),
@@ -336,7 +338,7 @@ def interrupted() -> Talk:
         ask("r12", "c1"),
         Spoke("b"),
     )
-    talk.conversation.queue([QueueEntry("q5", [Text("next")])], paused=False)
+    talk.queued(QueueEntry("q5", [Text("next")]), paused=False)
     talk.step()
     return talk
 
@@ -378,7 +380,7 @@ def test_after_a_restart_no_id_is_given_twice() -> None:
 
 def test_after_a_restart_a_whole_conversation_gets_nothing_but_its_state() -> None:
     old = Talk()
-    old.conversation.begin("user", [Text("hi")])
+    old.begin([Text("hi")])
     old.tell(Spoke("a"))
     old.conversation.end("completed")
     old.step()
@@ -390,9 +392,9 @@ def test_after_a_restart_a_whole_conversation_gets_nothing_but_its_state() -> No
 def test_after_a_restart_the_queue_is_what_was_logged() -> None:
     new = interrupted().restarted()
     seq = new.log.seq
-    new.conversation.queue([QueueEntry("q5", [Text("next")])], paused=False)
+    new.queued(QueueEntry("q5", [Text("next")]), paused=False)
     assert new.log.seq == seq
-    new.conversation.queue([], paused=False)
+    new.queued()
     assert new.log.seq == seq + 1
 
 
@@ -405,7 +407,7 @@ def test_after_a_restart_the_history_is_not_shown_again() -> None:
 
 def test_output_that_comes_before_its_tool_call_shows_the_terminal_is_kept_for_it() -> None:
     talk = Talk()
-    talk.conversation.begin("user", [Text("go")])
+    talk.begin([Text("go")])
     talk.conversation.items.append_output("term-1", "early ")
     talk.tell(ToolCalled(id="c1", title="Run"))
     talk.tell(ToolCalled(id="c1", content=[TerminalRef("term-1")]))

@@ -26,7 +26,7 @@ IMAGE = Image("aGk=", "image/png")
 def talk() -> Talk:
     """In a turn of the user's, with all before it read."""
     talk = Talk()
-    talk.conversation.begin("user", [Text("hi")])
+    talk.begin([Text("hi")])
     talk.step()
     talk.events()
     return talk
@@ -139,7 +139,7 @@ def test_a_prompt_that_the_turn_takes_in_stands_between_the_texts(talk: Talk) ->
 def test_the_next_turn_has_an_answer_of_its_own(talk: Talk) -> None:
     talk.tell(Spoke("First."))
     talk.conversation.end("completed")
-    talk.conversation.begin("user", [])
+    talk.begin([])
     talk.tell(Spoke("Second."))
     assert talk.items.answer_text() == "Second."
 
@@ -331,7 +331,7 @@ def test_an_announcement_with_the_id_of_a_finished_call_is_another_item(talk: Ta
 def test_an_announcement_with_the_id_of_an_earlier_turns_call_is_another_item(talk: Talk) -> None:
     talk.tell(call("c1", opens=True))
     talk.conversation.end("completed")
-    talk.conversation.begin("user", [])
+    talk.begin([])
     talk.events()
     talk.tell(call("c1", opens=True), call("c1", status="completed"))
     assert talk.told() == ["i4 tool pending in t2", "i4 completed"]
@@ -362,7 +362,7 @@ def test_a_late_update_inside_the_next_turn_does_not_touch_it(talk: Talk) -> Non
     talk.tell(call("c1", opens=True))
     talk.conversation.cancel("user", None)
     talk.conversation.end("cancelled")
-    talk.conversation.begin("user", [])
+    talk.begin([])
     talk.events()
     talk.tell(Spoke("a"), call("c1", status="failed"), Spoke("b"))
     assert talk.told() == ["i4 text running in t2", "i4 + a", "notice late", "i4 + b"]
@@ -372,7 +372,7 @@ def test_a_call_first_announced_during_the_cancel_is_late_in_the_next_turn(talk:
     talk.conversation.cancel("user", None)
     talk.tell(call("c1", opens=True))
     talk.conversation.end("cancelled")
-    talk.conversation.begin("user", [])
+    talk.begin([])
     talk.events()
     talk.tell(call("c1", status="completed"))
     [notice] = talk.events()
@@ -390,7 +390,7 @@ def test_the_users_words_that_the_agent_repeats_are_not_shown_twice(talk: Talk) 
 
 def test_words_of_the_user_in_a_turn_of_the_agents_are_shown(talk: Talk) -> None:
     talk.conversation.end("completed")
-    talk.conversation.begin("agent")
+    talk.conversation.begin_own(explicit=True)
     talk.events()
     talk.tell(Spoke("a"), Said(content=[Text("task done")]), Spoke("b"))
     assert talk.told() == [
@@ -405,7 +405,7 @@ def test_words_of_the_user_in_a_turn_of_the_agents_are_shown(talk: Talk) -> None
 
 def test_words_of_the_user_in_a_turn_of_the_agents_are_dropped_after_its_cancel(talk: Talk) -> None:
     talk.conversation.end("completed")
-    talk.conversation.begin("agent")
+    talk.conversation.begin_own(explicit=True)
     talk.conversation.cancel("user", None)
     talk.events()
     talk.tell(Said(content=[Text("task done")]))

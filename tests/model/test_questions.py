@@ -7,6 +7,7 @@ import pytest
 from agentrt._model.content import Text
 from agentrt._model.driver import Spoke
 from agentrt._model.events import PermissionOpened, StateChanged, Tool
+from agentrt._model.life import LifeInput
 from agentrt._model.turn import TurnState
 
 from .talk import OPTIONS, Talk, ask, call
@@ -16,7 +17,7 @@ from .talk import OPTIONS, Talk, ask, call
 def talk() -> Talk:
     """In a turn of the user's, with all before it read."""
     talk = Talk()
-    talk.conversation.begin("user", [Text("hi")])
+    talk.begin([Text("hi")])
     talk.step()
     talk.events()
     return talk
@@ -51,7 +52,7 @@ def test_a_question_of_background_work_begins_no_turn_and_ends_with_the_process(
     talk.tell(ask("r1", background=True))
     assert talk.told() == ["r1 asks about None"]
     assert talk.conversation.turn is None
-    talk.conversation.lifecycle = "dead"
+    talk.conversation.live(LifeInput.END)
     talk.conversation.sync()
     assert talk.told()[0] == "r1 cancelled by agent"
 
@@ -150,7 +151,7 @@ def test_the_question_about_a_call_that_is_over_changes_nothing_on_it(talk: Talk
 def test_a_question_with_the_call_id_of_an_earlier_turn_opens_another_item(talk: Talk) -> None:
     talk.tell(call("c1", opens=True))
     talk.conversation.end("completed")
-    talk.conversation.begin("user", [])
+    talk.begin([])
     talk.events()
     talk.tell(ask("r1", "c1"))
     assert talk.told() == ["i4 tool pending in t2", "i4 status=waiting", "r1 asks about i4"]
@@ -182,7 +183,7 @@ def test_the_call_of_a_question_that_was_not_shown_is_late_in_the_next_turn(talk
     talk.conversation.cancel("user", None)
     talk.tell(ask("r1", "c1"))
     talk.conversation.end("cancelled")
-    talk.conversation.begin("user", [])
+    talk.begin([])
     talk.events()
     talk.tell(call("c1", status="failed"))
     assert talk.told() == ["notice late"]

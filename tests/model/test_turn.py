@@ -8,6 +8,8 @@ from agentrt._errors import LocalProtocolError
 from agentrt._model.turn import PHASES, TABLE, TurnInput, TurnMachine, TurnState
 
 LEGAL = {
+    ("queued", "start"): "running",
+    ("queued", "drop"): "dropped",
     ("running", "ask"): "waiting",
     ("running", "cancel"): "cancelling",
     ("running", "end"): "ended",
@@ -22,8 +24,8 @@ ALL = [(state, input) for state in TurnState for input in TurnInput]
 
 
 def machine(state: TurnState) -> TurnMachine:
-    turn = TurnMachine("t1", "user", since=1000.0, deadline=None)
-    turn.state = state
+    turn = TurnMachine("user")
+    turn.id, turn.state = "t1", state
     return turn
 
 
@@ -51,10 +53,11 @@ def test_the_table_has_a_row_for_every_state() -> None:
     assert set(TABLE) == set(TurnState)
 
 
-def test_every_state_but_the_end_is_a_phase_of_the_session() -> None:
-    assert set(PHASES) == set(TurnState) - {TurnState.ENDED}
+def test_every_state_of_a_turn_that_runs_is_a_phase_of_the_session() -> None:
+    ends = {TurnState.ENDED, TurnState.DROPPED}
+    assert set(PHASES) == set(TurnState) - ends - {TurnState.QUEUED}
 
 
-def test_from_every_state_the_end_is_one_input_away() -> None:
-    for state in set(TurnState) - {TurnState.ENDED}:
+def test_from_every_state_of_a_turn_that_runs_the_end_is_one_input_away() -> None:
+    for state in PHASES:
         assert TABLE[state][TurnInput.END] is TurnState.ENDED

@@ -59,7 +59,7 @@ async def every(turn: agentrt.Turn) -> list[Event]:
 
 def log_of(session: agentrt.Session) -> list[Event]:
     """Everything in a session's log (tests keep it below the ring's size)."""
-    return session._engine.log.since(0)
+    return session.log.since(0)
 
 
 def kinds(events: list[Event]) -> list[str]:

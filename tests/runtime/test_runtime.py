@@ -143,7 +143,7 @@ async def test_a_session_that_breaks_is_lost_and_nothing_else(
         async def bug() -> None:
             raise KeyError("a bug in a service")
 
-        broken._engine.nursery.start_soon(bug)
+        broken._host.nursery.start_soon(bug)
         await trio.sleep(10)
         assert [info.session for info in runtime.list()] == [whole.id]
         assert broken.state.phase == "closed"

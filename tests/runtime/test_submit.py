@@ -185,7 +185,7 @@ async def test_an_idle_process_is_retired_and_the_next_prompt_resumes_it(
     fake = {"capabilities": {"loadSession": True}}
     async with session_with(echo, fake=fake) as (session, agents):
         await session.run("one")
-        assert session._engine.conductor.retire()
+        assert session._host.core.retire()
         session.submit("two")  # while it is on its way out
         await settled(session)
         assert [p.returncode for p in agents.processes] == [0, None]
@@ -196,7 +196,7 @@ async def test_an_idle_process_is_retired_and_the_next_prompt_resumes_it(
 async def test_a_busy_process_is_not_retired(autojump_clock: trio.abc.Clock) -> None:
     async with session_with(obedient) as (session, _):
         session.submit("one")
-        assert not session._engine.conductor.retire()
+        assert not session._host.core.retire()
 
 
 async def test_a_session_keeps_the_title_that_a_person_gave_it(
@@ -219,16 +219,16 @@ async def test_a_call_that_waits_for_a_client_makes_the_session_wait(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     async with session_with(deaf) as (session, _):
-        engine = session._engine
+        core = session._host.core
         session.submit("one")
         call = ToolCalled(id="c", opens=True, name="pick", owner="client", status="waiting")
-        item = engine.conversation.call_client(call)
-        engine.publish()
+        with core:
+            item = core.conversation.call_client(call)
         assert session.state.phase == "waiting"
-        engine.conversation.items.tool_called(ToolCalled(id="c", status="completed"))
-        engine.publish()
+        with core:
+            core.conversation.items.tool_called(ToolCalled(id="c", status="completed"))
         assert session.state.phase == "running"
-        assert engine.conversation.items.open_call("c") is None
+        assert core.conversation.items.open_call("c") is None
         assert next(i for i in session.snapshot().items if i.id == item).status == "completed"
 
 

@@ -44,6 +44,10 @@ class Turn:
     """How long nothing had been heard when it began to be cancelled."""
     asked_then: bool = False
     """A question was open when it began to be cancelled."""
+    person_since: float | None = None
+    """Since when a person is asked, by a policy that leaves it to one."""
+    person_for: float = 0.0
+    """How long persons were asked before."""
     ended: float | None = None
     outcome: str | None = None
     wishes: set[str] = field(default_factory=set)
@@ -85,6 +89,8 @@ class Checker:
         self.closed_as: dict[str, tuple[str, str | None]] = {}
         """How the question of each tag was closed: outcome and the kind of its option."""
         self.opened_tags: set[str] = set()
+        self.left: set[str] = set()
+        """The tags of what a policy has left to a person."""
         self.turn: Turn | None = None
         self.state: e.State | None = None
         self.queue: list[str] = []
@@ -227,7 +233,7 @@ class Checker:
         assert at is not None
         if limit == "hard":
             hard = turn.limits.hard
-            if hard is None or at < turn.began + hard - SLACK:
+            if hard is None or at < turn.began + hard + turn.person_for - SLACK:
                 self.fail("T4", f"{turn.id} met its hard limit after {at - turn.began:g} s")
         elif limit == "idle":
             idle = turn.limits.idle
@@ -243,9 +249,13 @@ class Checker:
 
     @property
     def silent_since(self) -> float:
-        """When something was last heard of the agent, or said to it."""
+        """When something was last heard of the agent, or said to it, or done for it."""
+        handlers = self.world.handlers
+        if handlers.running:
+            return trio.current_time()
         began = self.turn.began if self.turn is not None else 0.0
-        return max(began, self.last_answer, self.world.processes[-1].read_at)
+        read_at = self.world.processes[-1].read_at
+        return max(began, self.last_answer, read_at, handlers.ended_at)
 
     def judge_result(self, token: str, result: TurnResult) -> None:
         """What the caller gets is what the log tells."""
@@ -340,6 +350,14 @@ class Checker:
 
     # --- questions
 
+    def person_asked(self, tag: str) -> None:
+        """The policy leaves this question to a person, whose time is not the turn's."""
+        self.left.add(tag)
+        turn = self.turn
+        if turn is not None and turn.person_since is None and turn.cancelling is None:
+            if any(q.tag == tag and q.turn == turn.id for q in self.questions.values()):
+                turn.person_since = trio.current_time()
+
     def _asked(self, event: e.PermissionOpened) -> None:
         if event.request in self.asked:
             self.fail("W5", f"{event.request} was opened twice")
@@ -359,6 +377,8 @@ class Checker:
             self.fail("W5", f"{event.request} is about nothing known: {title}")
             return
         self.opened_tags.add(tag)
+        if tag in self.left:
+            self.person_asked(tag)
         token = self.world.book.asks[tag].token
         if token is not None and turn is not None and turn.token != token:
             self.fail("T3", f"{tag} of {token} was opened in the turn of {turn.token}")
@@ -372,6 +392,11 @@ class Checker:
             self.last_answer = trio.current_time()
         elif event.by == "turn" and self.turn is not None:
             self.turn.asked_then = True
+        turn = self.turn
+        if turn is not None and turn.person_since is not None:
+            if not any(q.turn for q in self.questions.values()):
+                turn.person_for += trio.current_time() - turn.person_since
+                turn.person_since = None
         if question.tag is not None:
             kind = question.options.get(event.option or "")
             self.closed_as[question.tag] = (event.outcome, kind or event.option)
@@ -424,8 +449,9 @@ class Checker:
             if idle is not None and prompt is not None:
                 if prompt.end_read or prompt.rest_read or prompt.fate_read is not None:
                     idle = max(idle, turn.limits.settle)  # one of Claude's last words has come
-            if hard is not None and now > turn.began + hard + SLACK:
-                self.fail("T4", f"{turn.id} runs for {now - turn.began:g} s, its limit is {hard}")
+            took = now - turn.began - turn.person_for
+            if hard is not None and turn.person_since is None and took > hard + SLACK:
+                self.fail("T4", f"{turn.id} runs for {took:g} s, its limit is {hard}")
             if idle is not None and not any(q.turn for q in self.questions.values()):
                 silence = now - self.silent_since
                 if silence > idle + SLACK:

@@ -1,53 +1,68 @@
 """Mistakes, planted one at a time: what the simulation must find.
 
-Each is a change of one place of the source, as one could make it. A defect whose text is not in the
-source any more is an error: then it has to be planted anew.
+Each replaces one method by one that behaves as if somebody had got it wrong. What is replaced is
+named by its place, so that a mistake whose place is gone is an error.
 """
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 from unittest.mock import patch
 
+import trio
+from msgspec import structs
+
+from agentrt import Allow
+from agentrt._acp.channel import Channel
+from agentrt._acp.driver import AcpDriver
+from agentrt._acp.messages import SessionRequest
+from agentrt._claude.driver import ClaudeDriver
+from agentrt._model.clocks import Ring
+from agentrt._model.events import ItemClosed
+from agentrt._model.items import Items
+from agentrt._model.log import Cursor
+from agentrt._model.prompt_queue import PromptQueue
+from agentrt._model.state import SessionState
+from agentrt._model.turn import TurnMachine, TurnState
+from agentrt._runtime import core as core_module
+from agentrt._runtime import link as link_module
+from agentrt._runtime.core import SessionCore
+from agentrt._runtime.host import SessionHost
+from agentrt._runtime.link import Link
+from agentrt._runtime.pipes import Writer
+from agentrt._runtime.turn import Turn
+from agentrt._web.feed import Feed
+from agentrt._web.hub import Client
+from agentrt._web.viewer import Viewer
+
 from .world import Driver
+
+Wrong: TypeAlias = Callable[..., Any]
+"""Gets what was there before, and what that would have got."""
+
+ACP: tuple[Driver, ...] = ("acp",)
+CLAUDE: tuple[Driver, ...] = ("claude",)
 
 
 @dataclass(frozen=True)
 class Change:
-    """In the source of one function, `old` becomes `new`."""
+    """At `owner`, a class or a module, `name` becomes `wrong`."""
 
-    function: str
-    """`module:Class.method`, below `agentrt`."""
-    old: str
-    new: str
+    owner: Any
+    name: str
+    wrong: Wrong
 
     @contextmanager
     def made(self) -> Iterator[None]:
-        module_name, _, path = self.function.partition(":")
-        module = importlib.import_module(f"agentrt.{module_name}")
-        owner: Any = module
-        *owners, name = path.split(".")
-        for each in owners:
-            owner = getattr(owner, each)
-        original = owner.__dict__[name]
-        function = original.fget if isinstance(original, property) else original
-        source = textwrap.dedent(inspect.getsource(function))
-        if self.old not in source:
-            raise LookupError(f"{self.function} does not contain {self.old!r} any more")
-        scope: dict[str, Any] = {}
-        code = compile(
-            f"from __future__ import annotations\n{source.replace(self.old, self.new)}",
-            f"<planted in {self.function}>",
-            "exec",
-        )
-        exec(code, vars(module), scope)
-        with patch.object(owner, name, scope[name]):
+        before = getattr(self.owner, self.name)  # AttributeError: it has to be planted anew
+        if isinstance(before, property):
+            new: Any = property(lambda *args: self.wrong(before.fget, *args))
+        else:
+            new = lambda *args, **more: self.wrong(before, *args, **more)  # noqa: E731
+        with patch.object(self.owner, self.name, new):
             yield
 
 
@@ -67,212 +82,265 @@ class Defect:
             yield
 
 
-ACP: tuple[Driver, ...] = ("acp",)
-CLAUDE: tuple[Driver, ...] = ("claude",)
-
-
 def _one(
-    name: str, function: str, old: str, new: str, drivers: tuple[Driver, ...] = ("acp", "claude")
+    name: str,
+    owner: Any,
+    place: str,
+    wrong: Wrong,
+    drivers: tuple[Driver, ...] = ("acp", "claude"),
 ) -> Defect:
-    return Defect(name, (Change(function, old, new),), drivers)
+    return Defect(name, (Change(owner, place, wrong),), drivers)
+
+
+def _nothing(*args: Any, **more: Any) -> None:
+    pass
+
+
+# --- the wire
+
+
+def _answer_whoever_waits(answered: Any, self: Channel, response: Any) -> None:
+    waiting = self._calls._waiting
+    if waiting and response.id is not None and response.id not in waiting:
+        response = structs.replace(response, id=max(waiting))
+    answered(self, response)
+
+
+def _cancel_at_rest(cancel: Any, self: AcpDriver) -> Any:
+    effects = cancel(self)
+    if not effects:
+        self._channel.notify("session/cancel", SessionRequest(self._session()), urgent=False)
+        effects = self._channel.take()
+    return effects
+
+
+def _tell_also_without_a_turn(cancel: Any, self: SessionCore, by: Any) -> None:
+    if self.turn is None:
+        self._tell_cancel()
+    cancel(self, by)
+
+
+async def _reader_that_waits(
+    read_loop: Any, transport: Any, on_data: Any, on_eof: Any, **more: Any
+) -> None:
+    writer = on_data.__self__._writer
+    while (data := transport.read_nowait()) != b"":
+        if data is None:
+            await transport.wait_readable()
+            continue
+        on_data(data)
+        while writer.statistics().bytes_waiting:  # noqa: ASYNC110 - the mistake
+            await trio.sleep(0.01)
+    on_eof()
+
+
+def _forget_the_rest(flush: Any, self: Writer) -> None:
+    flush(self)
+    if self._rest:
+        self._bytes_waiting -= len(self._rest)
+        self._rest = memoryview(b"")
+
+
+# --- the model
+
+
+def _forget_calls(tool_called: Any, self: Items, effect: Any) -> None:
+    call = self._calls.get(effect.id)
+    if call is not None and not self._belongs(call, effect.replay):
+        del self._calls[effect.id]
+    tool_called(self, effect)
+
+
+def _leave_questions(close_all: Any, self: Items, *statuses: Any) -> None:
+    asks, self._asks = self._asks, {}
+    close_all(self, *statuses)
+    self._asks = asks
+
+
+def _leave_calls(close_all: Any, self: Items, *statuses: Any) -> None:
+    calls, append = set(self._open), self._append
+
+    def appended(event: Any) -> None:
+        if not (isinstance(event, ItemClosed) and event.item in calls):
+            append(event)
+
+    self._append = appended
+    close_all(self, *statuses)
+    self._append = append
+
+
+def _lose_text(item_closed: Any, self: SessionState, event: Any) -> None:
+    item_closed(self, event)
+    if event.item in self.items:
+        self.items[event.item] = structs.replace(self.items[event.item], text="")
+
+
+# --- clocks
+
+
+def _idle_while_asked(next_alarm: Any, turn: TurnMachine | None, **more: Any) -> Any:
+    alarm = next_alarm(turn, **more)
+    if turn is not None and turn.state is TurnState.WAITING and turn.limits.idle is not None:
+        return min((more["active_at"] + turn.limits.idle, Ring.IDLE), alarm, key=lambda a: a[0])
+    return alarm
+
+
+def _hard_limit_of_silence(next_alarm: Any, turn: TurnMachine | None, **more: Any) -> Any:
+    if turn is None:
+        return next_alarm(turn, **more)
+    before = turn.hard_at
+    turn.hard_at += more["active_at"] - turn.began_at
+    alarm = next_alarm(turn, **more)
+    turn.hard_at = before
+    return alarm
+
+
+def _never_set_anew(look: Any, self: SessionHost) -> None:
+    asleep, self._asleep = self._asleep, None
+    look(self)
+    self._asleep = asleep
+
+
+# --- turns
+
+
+def _send_again(process_ended: Any, self: SessionCore, *how: Any, **more: Any) -> None:
+    turn = self.turn
+    process_ended(self, *how, **more)
+    if turn is not None and turn.content and not self.conversation.ended:
+        self.place(TurnMachine("user", turn.limits, turn.content), "queue")
+
+
+def _believe_the_agent(end_turn: Any, self: SessionCore, outcome: Any, **more: Any) -> None:
+    if self.turn is not None and outcome == "completed":
+        self.turn.verdict = None
+    end_turn(self, outcome, **more)
+
+
+async def _leave_without_a_cancel(stop: Any, self: Turn) -> None:
+    machine = self._machine
+    with trio.move_on_after(machine.limits.cancel_grace + 1, shield=True):
+        await self._host.wait_for_end(machine)
+    machine.awaited = False
+    if machine.cursor is not None:
+        machine.cursor.close()
+
+
+def _hear_everybody(
+    received: Any, self: SessionHost, link: Any, effects: Any, size: int = 0
+) -> Any:
+    self.core.receive(*effects)
+
+
+def _no_end_of_output(eof: Any, self: Link) -> None:
+    self._owner.received(self, self.driver.receive_eof())
+
+
+def _rest_by_the_ledger(idle: Any, self: ClaudeDriver) -> bool:
+    return self._started and not self._tasks.live
+
+
+# --- viewers
+
+
+def _register_late(follow: Any, self: Viewer, feed: Feed, epoch: Any, seq: Any) -> bool:
+    replay: bool = follow(self, feed, epoch, seq)
+    if replay:
+        self._places[feed] = feed.log.seq
+    return replay
+
+
+def _old_snapshot(snapshot: Any, self: Feed, *args: Any, **more: Any) -> Any:
+    if self._snapshot is not None:
+        self._snapshot = (self.log.seq, *self._snapshot[1:])
+    return snapshot(self, *args, **more)
+
+
+def _carry_out_twice(seen: Any, self: Client, command: Any) -> bool:
+    known = self._answers.get(command.id)
+    if known is not None and known.frame is not None:
+        del self._answers[command.id]
+    return bool(seen(self, command))
 
 
 DEFECTS = (
     _one(
         "a response is routed by slot: what answers nothing answers whoever waits",
-        "_acp.channel:Channel.answered",
-        "if then is None:",
-        "if then is None and self._calls._waiting:\n"
-        "        then = self._calls._waiting.pop(max(self._calls._waiting))\n"
-        "    if then is None:",
-        ACP,
+        *(Channel, "answered", _answer_whoever_waits, ACP),
     ),
     _one(
         "a missing tombstone: calls of earlier turns are forgotten",
-        "_model.items:Items.tool_called",
-        "call = self._calls.get(effect.id)",
-        "call = self._calls.get(effect.id)\n"
-        "    call = call if call and self._belongs(call, effect.replay) else None",
-        ACP,
+        *(Items, "tool_called", _forget_calls, ACP),
     ),
-    _one(
-        "a permission is left open on cancel",
-        "_model.items:Items.close_all",
-        "if not ask.request.background:",
-        "if False:",
-    ),
+    _one("a permission is left open on cancel", Items, "close_all", _leave_questions),
     _one(
         "a cancelled question is closed in the log, and the agent is not told",
-        "_runtime.engine:Engine._release",
-        "self.questions.drop(released.pop())",
-        "released.pop()",
+        *(SessionCore, "_release", lambda release, self: self.conversation.items.released.clear()),
     ),
     Defect(
         "a cancel is sent after the turn has settled",
         (
-            Change(
-                "_acp.driver:AcpDriver.cancel",
-                "if prompt is not None or self._stream.works_by_itself:",
-                "if True:",
-            ),
-            Change(
-                "_runtime.engine:Engine.cancel_current",
-                "if self.turn is not None:",
-                "if self.turn is None:\n        self.tell_cancel()\n    else:",
-            ),
+            Change(AcpDriver, "cancel", _cancel_at_rest),
+            Change(SessionCore, "cancel", _tell_also_without_a_turn),
         ),
         ACP,
     ),
-    _one(
-        "a cancel is not sent",
-        "_runtime.engine:Engine.cancel_turn",
-        "self.tell_cancel()",
-        "pass",
-    ),
+    _one("a cancel is not sent", SessionCore, "_tell_cancel", _nothing),
     _one(
         "the idle clock is not stopped while a question is open",
-        "_runtime.conductor:Conductor._alarm",
-        "if machine.state is TurnState.WAITING or turn.limits.idle is None:",
-        "if turn.limits.idle is None:",
+        *(core_module, "next_alarm", _idle_while_asked),
     ),
-    _one(
-        "the idle clock is not set anew when the agent takes its question back",
-        "_runtime.engine:Engine.publish",
-        "self.conductor.adjust()",
-        "pass",
-    ),
-    _one(
-        "the hard clock is reset by activity",
-        "_runtime.conductor:Conductor._alarm",
-        "turn._hard_at",
-        "(turn._hard_at + active - turn._began)",
-    ),
-    _one(
-        "an item is left open at the end",
-        "_model.items:Items.close_all",
-        "self._append(ItemClosed(call.item, tools))",
-        "pass",
-    ),
+    _one("the clocks are not set anew when something moves", SessionHost, "look", _never_set_anew),
+    _one("the hard clock is reset by activity", core_module, "next_alarm", _hard_limit_of_silence),
+    _one("an item is left open at the end", Items, "close_all", _leave_calls),
     _one(
         "a viewer is registered after an await: where the log is then",
-        "_web.viewer:Viewer.follow",
-        "self._places[feed] = seq if replay else None",
-        "self._places[feed] = feed.log.seq if replay else None",
+        *(Viewer, "follow", _register_late),
     ),
     _one(
-        "a snapshot is told with the number that the log has reached since",
-        "_web.feed:Feed.snapshot",
-        "if self._snapshot is not None and self._snapshot[0] == self.log.seq:",
-        "if self._snapshot is not None:",
+        "a snapshot is sent with the number that the log has reached since",
+        *(Feed, "snapshot", _old_snapshot),
     ),
+    _one("the queue goes on after a Stop", PromptQueue, "hold", _nothing),
     _one(
-        "the queue goes on after a Stop",
-        "_runtime.conductor:Conductor.pause",
-        "self._paused = True",
-        "self._paused = False",
-    ),
-    Defect(
         "the reader replies itself, and waits until that is written",
-        (
-            Change(
-                "_runtime.link:Link.run",
-                "nursery.start_soon(self._writer.run)",
-                "nursery.start_soon(self._writer.run)\n"
-                "                async def read_loop(transport, on_data, on_eof, **more):\n"
-                "                    while (data := transport.read_nowait()) != b'':\n"
-                "                        if data is None:\n"
-                "                            await transport.wait_readable()\n"
-                "                            continue\n"
-                "                        on_data(data)\n"
-                "                        while self._writer.statistics().bytes_waiting:\n"
-                "                            await trio.sleep(0.01)\n"
-                "                    on_eof()",
-            ),
-        ),
+        *(link_module, "read_loop", _reader_that_waits),
     ),
     _one(
         "a partial line: what did not fit into the pipe is forgotten",
-        "_runtime.pipes:Writer._flush",
-        "self._rest = memoryview(data)[taken:] if taken < len(data) else _NOTHING",
-        "self._rest = _NOTHING\n        taken = len(data)",
+        *(Writer, "_flush", _forget_the_rest),
     ),
     _one(
         "input ends by the ledger alone: while the agent goes on about ended work",
-        "_claude.driver:ClaudeDriver.idle",
-        "return self._started and self._turns.at_rest and not self._tasks.live",
-        "return self._started and not self._tasks.live",
-        CLAUDE,
+        *(ClaudeDriver, "idle", _rest_by_the_ledger, CLAUDE),
     ),
     _one(
         "a policy that fails has allowed",
-        "_runtime.questions:Questions._consult",
-        'return Deny("the permission policy failed")',
-        "return Allow()",
+        *(SessionCore, "policy_failed", lambda failed, self, error: Allow()),
     ),
-    _one(
-        "a prompt is sent again after a crash",
-        "_runtime.engine:Engine.gone",
-        'self.finish_turn("agent_died", error=died)',
-        "again = self.turn\n"
-        '        self.finish_turn("agent_died", error=died)\n'
-        "        if again is not None and again._content:\n"
-        "            self.conductor.place(\n"
-        "                Turn(self, again._content, again.limits, check=False)\n"
-        "            )",
-    ),
-    _one(
-        "handlers go on when their turn is cancelled",
-        "_runtime.handlers:Handlers.cancel_turn",
-        "scope.cancel()",
-        "pass",
-    ),
+    _one("a prompt is sent again after a crash", SessionCore, "process_ended", _send_again),
+    _one("handlers go on when their turn is cancelled", SessionHost, "turn_cancelled", _nothing),
     _one(
         "an agent that has closed its output is waited for",
-        "_runtime.link:Link._eof",
-        'self._lost("the agent closed its output")',
-        "pass",
+        *(Link, "_eof", _no_end_of_output),
     ),
     _one(
         "no quarantine: the next prompt goes to an agent that was given up on",
-        "_runtime.conductor:Conductor._ring",
-        "self.quarantine = True",
-        "pass",
+        *(SessionCore, "replace", _nothing),
     ),
     _one(
         "what is said of a turn that was given up is heard",
-        "_model.conversation:Conversation._admit",
-        "if self.deaf:",
-        "if False:",
-        CLAUDE,
+        *(SessionHost, "received", _hear_everybody, CLAUDE),
     ),
-    _one(
-        "a slow reader loses what leaves the ring",
-        "_model.log:Log._cut",
-        "cursor._keep(gone, self._first)",
-        "pass",
-    ),
-    _one(
-        "a command that is sent twice is carried out twice",
-        "_web.hub:Client.seen",
-        "if known is None:",
-        "if known is None or known.frame is not None:",
-    ),
+    _one("a slow reader loses what leaves the ring", Cursor, "_keep", _nothing),
+    _one("a command that is sent twice is carried out twice", Client, "seen", _carry_out_twice),
     _one(
         "a closed item loses its text in the snapshot",
-        "_model.state:SessionState._item_closed",
-        "status=event.status, text=text",
-        "status=event.status",
+        *(SessionState, "_item_closed", _lose_text),
     ),
     _one(
         "an agent's cancelled word counts more than what agentrt decided",
-        "_runtime.engine:Engine.finish_turn",
-        "if turn._verdict is not None:",
-        "if turn._verdict is not None and outcome != 'completed':",
+        *(SessionCore, "end_turn", _believe_the_agent),
     ),
-    _one(
-        "the caller's cancel closes nothing",
-        "_runtime.turn:Turn.__aexit__",
-        'self._engine.cancel_turn(self, "cancelled", by="caller")',
-        "pass",
-    ),
+    _one("the caller's cancel closes nothing", Turn, "_stop", _leave_without_a_cancel),
 )

@@ -68,6 +68,8 @@ class Handlers:
     def __init__(self, world: World) -> None:
         self.world = world
         self.running: dict[str, Handler] = {}
+        self.ended_at = 0.0
+        """When the last one was over: what the agent waits for is no silence of its own."""
 
     async def serve(self, tag: str) -> Any:
         """A handler: returns something, raises, hangs, or goes on after its cancel."""
@@ -95,6 +97,7 @@ class Handlers:
                             await trio.sleep(0.3)
         finally:
             del self.running[tag]
+            self.ended_at = trio.current_time()
         return {"content": tag}
 
     def policy(self, kind: str) -> Policy | None:
@@ -107,7 +110,7 @@ class Handlers:
             case "deny":
                 return deny_all
             case "ask":
-                return lambda request: Ask()
+                return self._leave
             case "sync":
                 return self._sync
             case _:
@@ -121,6 +124,10 @@ class Handlers:
     def _all(self, request: PermissionRequest) -> Any:
         self.world.book.allowed.add(self._tag(request))
         return allow_all(request)
+
+    def _leave(self, request: PermissionRequest) -> Any:
+        self.world.checker.person_asked(self._tag(request))
+        return Ask()
 
     def _sync(self, request: PermissionRequest) -> Any:
         return self._decision(self._tag(request))
@@ -144,6 +151,7 @@ class Handlers:
                 return Deny("stop", interrupt=True)
             case "raise":
                 raise Boom(tag)
+        self.world.checker.person_asked(tag)
         return Ask()
 
     async def _async(self, request: PermissionRequest) -> Any:

@@ -24,9 +24,9 @@ def check(world: World) -> None:
     _after_an_exit(world)
     _actors(world)
     _stopped_handlers(world)
-    engine = world.session._engine
+    host = world.session._host
     process, agent = world.processes[-1], world.agents[-1]
-    link = engine.link
+    link = host.link
     if link is None or link._transport is not process:
         return
     writer = link._writer
@@ -171,8 +171,6 @@ async def final(world: World) -> None:
         world.fail("T2", f"nobody tells {left} that it is over")
     if world.handlers.running:
         world.fail("T1", f"the handlers of {list(world.handlers.running)} run on")
-    if world.session._engine.conductor._wanted:
-        world.fail("T1", "handlers wait for ever for their turn's nursery")
     for viewer in world.log_viewers:
         if not viewer.over:
             world.fail("L1", f"{viewer.reader.name} waits for ever at {viewer.reader.seq}")

@@ -246,9 +246,10 @@ def stop(world: World, rng: Random) -> None:
     """A person's Stop."""
     world.checker.catch_up()
     world.wish("user")
-    world.checker.held |= set(world.checker.queued.values())
+    waiting = set(world.checker.queued.values())
+    world.checker.held |= waiting
     world.session.cancel()
-    if world.checker.held and not world.checker.paused:
+    if waiting and not world.checker.paused:
         world.checker.catch_up()
         if not world.checker.paused:
             world.fail("W6", "a Stop left the queue running")

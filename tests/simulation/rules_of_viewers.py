@@ -34,7 +34,7 @@ def subscribe(world: World, rng: Random) -> None:
     try:
         viewer = LogViewer(world, len(world.log_viewers), after)
     except agentrt.Overrun:
-        if after is None or world.session._engine.log.kept_after <= after <= world.checker.seq:
+        if after is None or world.session.log.kept_after <= after <= world.checker.seq:
             world.fail("W4", f"no cursor behind {after}")
         return
     if rng.random() < 0.7:

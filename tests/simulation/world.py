@@ -223,7 +223,7 @@ class World:
             now=trio.current_time,
         ) as session:
             if not claude:
-                session._engine.services.table["fs"] = self._file
+                session._host.services["fs"] = self._file
             yield session
 
     async def _file(self, asked: Any) -> Any:
@@ -265,7 +265,7 @@ class World:
 
     async def _inside(self, session: Session) -> None:
         self.session = session
-        self.checker.follow(session._engine.log)
+        self.checker.follow(session.log)
         self.opened.set()
         await self.leave.wait()
         self.note("leaving", str(self.leaving))

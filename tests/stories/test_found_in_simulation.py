@@ -304,7 +304,7 @@ async def test_an_agent_that_even_a_kill_does_not_end_is_not_heard_any_more(
     start = lambda: Unkillable(undead, ignores=frozenset({"eof", "terminate"}))  # noqa: E731
     async with open_fake_session(start, limits=limits) as session:
         await session.run("go")
-        assert session._engine.conductor.retire()  # as a session that rests for long
+        assert session._host.core.retire()  # as a session that rests for long
         await trio.sleep(10)
         assert session.state.phase == "dead"
         await trio.sleep(100)

@@ -11,7 +11,7 @@ from msgspec import structs
 
 import agentrt
 from hostile.bad_agent import Agent, Message
-from hostile.kit import PATIENT, SHORT, Marks, bad_session, notices, outcomes, works
+from hostile.kit import PATIENT, SHORT, Marks, bad_session, outcomes, works
 
 HARD = 0.4
 
@@ -93,4 +93,3 @@ async def test_answers_that_come_when_nobody_waits_any_more_reach_no_later_turn_
         assert marks.seen.split() == ["abandoned", "late"] * 3
         shown = [item.text for item in session.snapshot().items if item.type != "user"]
         assert shown == ["still there?"] * 3
-        assert (await notices(session)).count("stale_update") == 6

@@ -169,7 +169,7 @@ async def test_a_lone_viewer_of_a_fast_agent_follows_closely(autojump_clock: Moc
         tab = stage.connect(id)
         stage.runtime.get(id).submit("go")
         await trio.sleep(0.7)
-        log = stage.runtime.get(id)._engine.log
+        log = stage.runtime.get(id).log
         assert tab.view(id).snapshots == 1
         assert log.seq - tab.view(id).seq < 1000
 
@@ -229,7 +229,7 @@ async def test_sessions_and_viewers_that_have_gone_leave_nothing_in_the_hub(
 async def test_a_closed_hub_listens_to_its_runtime_no_more(autojump_clock: MockClock) -> None:
     async with stage_with(echo) as stage:
         id = await stage.session()
-        before = len(stage.runtime.get(id)._engine.log._wakers)
+        before = len(stage.runtime.get(id).log._wakers)
         stage.hub.close()
-        assert len(stage.runtime.get(id)._engine.log._wakers) == before - 1
+        assert len(stage.runtime.get(id).log._wakers) == before - 1
         assert stage.runtime._listeners == set()

@@ -111,7 +111,7 @@ class Restless:
     def compare(self) -> None:
         """What is shown is what the server would show now, if nothing is under way."""
         session = self.stage.runtime.get(self.session)
-        if self.view.shown and self.view.seq == session._engine.log.seq:
+        if self.view.shown and self.view.seq == session.log.seq:
             expected = View(self.session)
             expected.take_snapshot(json.loads(msgspec.json.encode(session.snapshot())))
             assert self.view.comparable() == expected.comparable()

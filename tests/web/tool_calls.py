@@ -7,17 +7,24 @@ from typing import Any
 import msgspec
 
 import agentrt
+from agentrt._runtime.tool_server import ToolServer
+
+
+def server_of(session: agentrt.Session) -> ToolServer | None:
+    """The session's tool server, if it was opened with tools."""
+    set_tools = session._set_tools
+    return None if set_tools is None else set_tools.__self__  # type: ignore[attr-defined,no-any-return]
 
 
 class Calls:
     """One agent's calls, and their answers by number."""
 
     def __init__(self, session: agentrt.Session) -> None:
-        engine = session._engine
-        assert engine.tool_server is not None
+        server = server_of(session)
+        assert server is not None
         self.answers: dict[int, dict[str, Any]] = {}
-        self._engine = engine
-        self._connection = engine.tool_server.connect(lambda message: None)
+        self._host = session._host
+        self._connection = server.connect(lambda message: None)
         self._last = 0
         self._send("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={})
 
@@ -41,6 +48,4 @@ class Calls:
             if answer is not None:
                 self.answers[message["id"]] = msgspec.to_builtins(answer)
 
-        self._connection.handle(
-            {"jsonrpc": "2.0", **message}, self._engine.services.spawn_tool, answered
-        )
+        self._connection.handle({"jsonrpc": "2.0", **message}, self._host.spawn_tool, answered)

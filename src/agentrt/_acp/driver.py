@@ -23,7 +23,6 @@ from .._model.driver import (
     NewKey,
     Opening,
     Returned,
-    Settled,
     Spoke,
     TurnFinished,
 )
@@ -72,7 +71,6 @@ class _Prompt(Struct):
     turn: str
     id: int
     cancels: int = 0
-    abandoned: bool = False
 
 
 class Statistics(Struct, frozen=True):
@@ -153,12 +151,6 @@ class AcpDriver:
             prompt.cancels += 1
             if prompt.cancels > 1:  # perhaps it understands this one
                 self._channel.notify("$/cancel_request", CancelRequest(prompt.id), urgent=False)
-        return self._channel.take()
-
-    def abandon(self) -> list[Effect]:
-        if self._prompt is not None:
-            self._prompt.abandoned = True
-            self._stream.abandon_turn()
         return self._channel.take()
 
     def answer(self, key: str, answer: Answer) -> list[Effect]:
@@ -403,9 +395,7 @@ class AcpDriver:
         match params:
             case None:
                 pass
-            case PermissionRequest() | ElicitationRequest() if prompt is not None and (
-                prompt.cancels or prompt.abandoned
-            ):
+            case PermissionRequest() | ElicitationRequest() if prompt and prompt.cancels:
                 if isinstance(params, PermissionRequest):
                     self._stream.about_permission(params)  # updates of the call may come later
                 self._requests.say_cancelled(request.id, request.method)
@@ -424,9 +414,6 @@ class AcpDriver:
         assert prompt is not None
         self._prompt = None
         self._stream.end_turn()
-        if prompt.abandoned:
-            self._channel.out.append(Settled(prompt.turn))
-            return
         if response.error is not None:
             error = error_of(response.error)
             cancelled = error.code == "request_cancelled"

@@ -85,7 +85,7 @@ class Stream:
         """What the running turn took so far, where the agent tells it with its messages."""
         self._channel = channel
         self._settings = settings
-        self._phase: Literal["opening", "replay", "open", "abandoned"] = "opening"
+        self._phase: Literal["opening", "replay", "open"] = "opening"
         self._early: list[tuple[str, KnownUpdate | UnknownUpdate]] = []
         self._children: dict[str, _Child] = {}
         self._tools: dict[str, _Tool] = {}
@@ -111,11 +111,6 @@ class Stream:
         self.works_by_itself = False
         self.spent = None
         self._tools.clear()
-
-    def abandon_turn(self) -> None:
-        """What still comes for the running prompt is nobody's."""
-        self.live = None
-        self._phase = "abandoned"
 
     def end_turn(self) -> None:
         self.live = None
@@ -145,8 +140,6 @@ class Stream:
         if isinstance(update, Content):
             if self._phase == "opening":
                 self._keep(session, update)
-            elif self._phase == "abandoned":
-                self._drop("stale_update", "an update of a turn that was given up", update)
             else:
                 self.works_by_itself = self.live is None
                 self._content(update, parent, self._phase == "replay")

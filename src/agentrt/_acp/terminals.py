@@ -20,6 +20,7 @@ from typing import Final
 
 import trio
 
+from .._bare_errors import bare_errors
 from .._descendants import MARKER
 from .._errors import RequestError
 from .._limits import Limits
@@ -54,33 +55,27 @@ async def open_terminals(
     on_output: OnOutput = lambda terminal, text: None,
     variables: Sequence[str] = (),
     on_left_out: OnLeftOut = lambda name: None,
+    on_exit: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Terminals]:
     """The terminals of one session. Tasks that use them belong into the block.
 
     `env` is the programs' environment, to which the agent may add harmless variables and those that
     `variables` names (see `merge_environment`); others are left out, and `on_left_out(name)` is
     called once for each. `cwd` is where they start if the agent does not say.
-    `on_output(terminal, text)` sees the output as it comes.
+    `on_output(terminal, text)` sees the output as it comes; `on_exit` is called when one has ended.
 
     Leaving the block, in whatever way, kills them all, with everything that they started, within
     `limits.terminate` and `limits.kill` seconds.
     """
-    failure: Exception | None = None
-    async with trio.open_nursery() as nursery:
+    async with bare_errors(), trio.open_nursery() as nursery:
         terminals = Terminals(
-            nursery, roots, cwd, env, limits or Limits(), on_output, variables, on_left_out
+            *(nursery, roots, cwd, env, limits or Limits()),
+            *(on_output, variables, on_left_out, on_exit),
         )
         try:
             yield terminals
-        except Exception as error:
-            failure = error  # to be raised as it is: the nursery would make a group of it
         finally:
             terminals.release_all()
-    if failure is not None:
-        try:
-            raise failure
-        finally:
-            del failure
 
 
 class Terminals:
@@ -96,6 +91,7 @@ class Terminals:
         on_output: OnOutput,
         variables: Sequence[str],
         on_left_out: OnLeftOut,
+        on_exit: Callable[[], None],
     ) -> None:
         self._nursery = nursery
         self._roots = roots
@@ -105,6 +101,7 @@ class Terminals:
         self._on_output = on_output
         self._variables = tuple(variables)
         self._on_left_out = on_left_out
+        self._on_exit = on_exit
         self._left_out: set[str] = set()
         """The names of which the session has been told."""
         self._terminals: dict[str, _Terminal] = {}
@@ -135,6 +132,11 @@ class Terminals:
             case "terminal/release":
                 self._terminals.pop(id).release()
         return {}
+
+    @property
+    def running(self) -> int:
+        """How many programs have not exited."""
+        return sum(not terminal.over for terminal in self._terminals.values())
 
     def release_all(self) -> None:
         """End every terminal, as when the agent that knew them is gone. Returns at once."""
@@ -167,7 +169,8 @@ class Terminals:
         self._last += 1
         id = f"terminal-{self._last}"
         tree = ProcessTree(process.pid, marker)
-        terminal = _Terminal(id, process, tree, limit, self._limits, self._on_output)
+        outputs = (self._on_output, self._on_exit)
+        terminal = _Terminal(id, process, tree, limit, self._limits, *outputs)
         self._terminals[id] = terminal
         with trio.CancelScope(shield=True):  # it starts at once
             await self._nursery.start(terminal.serve)
@@ -217,6 +220,7 @@ class _Terminal:
         limit: int,
         limits: Limits,
         on_output: OnOutput,
+        on_exit: Callable[[], None],
     ) -> None:
         assert isinstance(process.stdout, trio.lowlevel.FdStream)
         self._id = id
@@ -225,6 +229,7 @@ class _Terminal:
         self._output = _Tail(limit)
         self._limits = limits
         self._on_output = on_output
+        self._on_exit = on_exit
         self._tree = tree
         self._status: JsonObject = {"exitCode": None, "signal": None}
         self._dead = trio.Event()
@@ -238,6 +243,10 @@ class _Terminal:
     def output(self) -> JsonObject:
         result = {"output": self._output.text(), "truncated": self._output.truncated}
         return {**result, "exitStatus": self._status} if self._exited.is_set() else result
+
+    @property
+    def over(self) -> bool:
+        return self._exited.is_set()
 
     async def wait(self) -> JsonObject:
         await self._exited.wait()
@@ -293,6 +302,7 @@ class _Terminal:
         with trio.move_on_after(self._limits.stdout_drain):
             await self._eof.wait()  # what it started may hold the pipe open for ever
         self._exited.set()
+        self._on_exit()
 
     async def _wait_dead(self) -> int:
         """The exit status, negative for a signal, without reaping where the system can."""

@@ -144,16 +144,19 @@ class Requests:
     # --- our answers
 
     def answer(self, key: str, answer: Answer) -> list[Effect]:
-        asking = self._take(key)
+        asking = self._keys.get(key)
         if asking is None:
             return []
         if asking.request.get("subtype") == "elicitation":
-            return [_success(asking.id, elicitation_response(answer))]
-        response = permission_response(asking.request, answer)
-        call = asking.request.get("tool_use_id")
-        if not allows(response) and isinstance(call, str):
-            self._denied.add(call)
-        return [_success(asking.id, response)]
+            line = _success(asking.id, elicitation_response(answer))
+        else:
+            response = permission_response(asking.request, answer)
+            line = _success(asking.id, response)
+            call = asking.request.get("tool_use_id")
+            if not allows(response) and isinstance(call, str):
+                self._denied.add(call)
+        self._take(key)  # the line exists by now: what cannot be encoded stays open
+        return [line]
 
     def reply(self, key: str, result: Any) -> list[Effect]:
         asking = self._take(key)
@@ -165,7 +168,11 @@ class Requests:
             if not isinstance(result, dict):
                 result = _rpc_error(asking.rpc[1], INTERNAL_ERROR, "no result", None)
             return [_success(asking.id, {"mcp_response": result})]
-        except (TypeError, ValueError) as error:  # a handler's result that is no JSON
+        except (
+            TypeError,
+            ValueError,
+            RecursionError,
+        ) as error:  # a handler's result that is no JSON
             return self._refuse(asking, INTERNAL_ERROR, f"no JSON: {error}", None)
 
     def refuse(self, key: str, code: int, message: str, data: Any) -> list[Effect]:

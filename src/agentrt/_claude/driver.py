@@ -166,10 +166,6 @@ class ClaudeDriver:
         interrupt.urgent = False
         return [interrupt]
 
-    def abandon(self) -> list[Effect]:
-        self._turns.abandon()
-        return []
-
     def answer(self, key: str, answer: Answer) -> list[Effect]:
         return self._requests.answer(key, answer)
 

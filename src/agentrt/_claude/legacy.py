@@ -28,7 +28,6 @@ from .._model.driver import (
     NewKey,
     Opening,
     Returned,
-    Settled,
     Signal,
     Started,
     TurnFinished,
@@ -74,7 +73,6 @@ class LegacyDriver:
         self._snapshots = _Snapshots(self._speech)
         self._settings = Settings()
         self._turn: str | None = None
-        self._abandoned = False
         self._said = False
         """Something came since the prompt."""
         self._owed = False
@@ -99,7 +97,7 @@ class LegacyDriver:
         texts = [block.text for block in content if isinstance(block, Text)]
         if len(texts) != len(content):
             raise LocalProtocolError("this protocol takes text only")
-        self._turn, self._abandoned, self._said = turn, False, False
+        self._turn, self._said = turn, False
         message = {"role": "user", "content": "\n".join(texts)}
         return [Write(encode_line({"type": "user", "message": message}), urgent=False)]
 
@@ -109,10 +107,6 @@ class LegacyDriver:
         self._speech.interrupted = True
         self._asked.clear()  # the signal ends what waits; a later `deny` would hit the next turn
         return [Signal("interrupt")]
-
-    def abandon(self) -> list[Effect]:
-        self._abandoned = True
-        return []
 
     def answer(self, key: str, answer: Answer) -> list[Effect]:
         call, request = self._asked.pop(key, (None, {}))
@@ -266,9 +260,6 @@ class LegacyDriver:
         assert turn is not None
         self._speech.turn_ended()
         self._withdraw(out)
-        if self._abandoned:
-            out.append(Settled(turn))
-            return
         out.append(
             TurnFinished(
                 turn=turn,

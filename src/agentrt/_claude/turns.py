@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from .._model.driver import Effect, Settled, TurnBegan, TurnFinished
+from .._model.driver import Effect, TurnBegan, TurnFinished
 from .._model.events import Error, Usage
 from .outcome import Verdict
 
@@ -59,7 +59,6 @@ class _Turn(Struct):
     """Its last word was said, but its result may be held back."""
     likely: Verdict | None = None
     """Of a result that may be its own."""
-    abandoned: bool = False
     verdict: Verdict | None = None
     usage: Usage | None = None
     folded: tuple[str, ...] = ()
@@ -119,10 +118,6 @@ class Turns:
     def uuid_of(self, id: str) -> str | None:
         """What Claude calls the prompt of a turn, or a steered one."""
         return next((uuid for uuid, known in self.used.items() if known == id), None)
-
-    def abandon(self) -> None:
-        if self.user is not None:
-            self.user.abandoned = True
 
     # --- what Claude tells
 
@@ -294,9 +289,6 @@ class Turns:
             self.user = None
         else:
             self.agent = None
-        if turn.abandoned and turn.id is not None:
-            out.append(Settled(turn.id))
-            return
         out.append(
             TurnFinished(
                 turn=turn.id,

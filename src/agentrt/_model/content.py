@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
+
+from .._errors import LocalProtocolError
 
 JsonObject: TypeAlias = dict[str, Any]
 """A JSON object whose shape is somebody else's business."""
@@ -91,17 +94,57 @@ class TerminalRef(Struct, tag_field="type", tag="terminal", rename="camel", gc=F
 
 ToolContent: TypeAlias = ToolText | Diff | TerminalRef
 
-Prompt: TypeAlias = str | Block | Iterable[Block | str]
+Prompt: TypeAlias = str | Block | JsonObject | Iterable[Block | JsonObject | str]
 """What a prompt may be given as; `blocks` makes a list of blocks of it."""
 
 
 def blocks(prompt: Prompt) -> list[Block]:
-    """The content blocks of a prompt. A string is one text block."""
+    """The content blocks of a prompt. A string is one text block, a dict a block in ACP's shape.
+
+    Raises `LocalProtocolError` for what is no content, and for a prompt without any.
+    """
     if isinstance(prompt, str):
-        return [Text(prompt)]
-    if isinstance(prompt, Text | Image | Audio | ResourceLink | Resource):
-        return [prompt]
-    return [Text(part) if isinstance(part, str) else part for part in prompt]
+        return [_text(prompt)]
+    if isinstance(prompt, Text | Image | Audio | ResourceLink | Resource | dict):
+        return [_block(prompt)]
+    if isinstance(prompt, bytes | bytearray | memoryview) or not isinstance(prompt, Iterable):
+        raise LocalProtocolError(f"a prompt is {_WANTED}, not {_named(prompt)}")
+    content = [_text(part) if isinstance(part, str) else _block(part) for part in prompt]
+    if not content:
+        raise LocalProtocolError("a prompt needs some content: it is an empty list")
+    return content
+
+
+_WANTED = "a str, a content block (Text, Image, …), a dict in ACP's shape, or a list of these"
+
+
+def _named(value: object) -> str:
+    return f"{type(value).__name__} ({value!r:.60})"
+
+
+def _text(text: str) -> Text:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise LocalProtocolError(f"a prompt holds half a character: {error}") from None
+    return Text(text)
+
+
+def _block(value: object) -> Block:
+    """A block with its fields checked: a wrong one would reach the agent, and every viewer."""
+    if not isinstance(value, Text | Image | Audio | ResourceLink | Resource | dict):
+        raise LocalProtocolError(f"a part of a prompt is {_named(value)}; it takes {_WANTED}")
+    try:
+        block: Block = msgspec.convert(msgspec.to_builtins(value), Block)
+        msgspec.json.encode(block)
+    except msgspec.ValidationError as error:
+        raise LocalProtocolError(f"{_named(value)} is no content block: {error}") from None
+    except RecursionError:
+        raise LocalProtocolError("a part of a prompt contains itself") from None
+    except (TypeError, ValueError) as error:
+        raise LocalProtocolError(f"{_named(value)} cannot be sent as JSON: {error}") from None
+    return block
 
 
 def plain_text(content: Iterable[Block]) -> str:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
 from .._errors import LocalProtocolError
+from .._limits import Limits
 from .bounds import cut, cut_commands, cut_modes, cut_task
-from .content import Block
 from .driver import (
     Asked,
     CommandsSet,
@@ -47,13 +47,11 @@ from .events import (
     ItemStatus,
     ModesChanged,
     Notice,
-    Origin,
     Outcome,
     PermissionOpened,
     Phase,
     PlanChanged,
     QueueChanged,
-    QueueEntry,
     State,
     StateChanged,
     TaskChanged,
@@ -67,7 +65,10 @@ from .events import (
     UsageChanged,
 )
 from .items import Items
+from .life import PHASES as LIFE_PHASES
+from .life import Life, LifeInput, after
 from .log import Log
+from .prompt_queue import PromptQueue
 from .state import left_open
 from .turn import PHASES, TurnInput, TurnMachine
 from .turn import TurnState as Machine
@@ -86,9 +87,6 @@ CLOSING: Final[dict[Outcome, ItemStatus]] = {
 _DELTAS: Final[dict[str, type[ItemDelta]]] = {"text": TextDelta, "thought": ThoughtDelta}
 """What a delta is called in Python, by the item it belongs to; as JSON it is one kind."""
 
-Lifecycle: TypeAlias = Literal["starting", "ready", "dead", "closed"]
-"""What a session is beside its turns."""
-
 
 class Conversation:
     """One session's conversation: writes the log, and is the only one who does.
@@ -97,22 +95,30 @@ class Conversation:
     after each batch, then `log.publish()`.
     """
 
-    def __init__(self, log: Log, *, agent: AgentState, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        *,
+        agent: AgentState,
+        now: Callable[[], float],
+        limits: Limits | None = None,
+        clock: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self.log = log
         self.turn: TurnMachine | None = None
+        """The running turn; None as soon as it has ended."""
+        self.queue = PromptQueue()
         self.agent = agent
-        self.lifecycle: Lifecycle = "starting"
+        self.life = Life.STARTING
         """The phase is derived from it and the turn."""
         self.error: Error | None = None
         self.items = Items(log, self.new_id, self._admit)
         self.keep_replay = True
-        self.deaf = False
-        """True after a turn was given up: what the agent still says is nobody's."""
         self._now = now
+        self._clock = clock
+        self._limits = limits or Limits()
         self._append = log.append
         self._ids: Counter[str] = Counter()
-        self._queue: list[QueueEntry] = []
-        self._paused = False
         self._named = False
         self._said: tuple[object, ...] = ()
         self._apply: dict[type, Callable[[Any], None]] = {
@@ -143,24 +149,27 @@ class Conversation:
 
     # --- the turn
 
-    def begin(
-        self,
-        origin: Origin,
-        prompt: list[Block] | None = None,
-        *,
-        id: str | None = None,
-        deadline: float | None = None,
-        explicit: bool = True,
-    ) -> TurnMachine:
+    def begin(self, turn: TurnMachine, id: str | None = None) -> None:
         """Start a turn. Illegal while another one runs."""
         if self.turn is not None:
             raise LocalProtocolError(f"turn {self.turn.id} is running")
-        turn = TurnMachine(id or self.new_id("t"), origin, self._now(), deadline, explicit=explicit)
+        turn.apply(TurnInput.START)
+        turn.id = id or self.new_id("t")
+        turn.since = self._now()
+        turn.began_at = self._clock()
+        if (hard := turn.limits.hard) is not None:
+            turn.deadline = turn.since + hard
+            turn.hard_at = turn.began_at + hard
         self.turn = turn
         self._show_in(turn)
-        self._append(TurnStarted(turn.id, origin, prompt))
-        if prompt is not None:
-            self.items.prompted(prompt)
+        self._append(TurnStarted(turn.id, turn.origin, turn.content))
+        if turn.content is not None:
+            self.items.prompted(turn.content)
+
+    def begin_own(self, *, explicit: bool) -> TurnMachine:
+        """Start a turn of the agent's own."""
+        turn = TurnMachine("agent", self._limits, explicit=explicit)
+        self.begin(turn)
         return turn
 
     def _show_in(self, turn: TurnMachine | None) -> None:
@@ -266,11 +275,8 @@ class Conversation:
             if not self.keep_replay:
                 dropped["replay"] += 1
             return self.keep_replay
-        if self.deaf:
-            dropped["abandoned"] += 1
-            return False
         if self.turn is None:
-            self.begin("agent", explicit=False)
+            self.begin_own(explicit=False)
         elif self.turn.state is Machine.CANCELLING:
             dropped["cancelling"] += 1
             return False
@@ -295,11 +301,22 @@ class Conversation:
         self._named = True
         self._append(TitleChanged(cut(title)))
 
-    def queue(self, entries: list[QueueEntry], *, paused: bool) -> None:
-        """The waiting prompts are these."""
-        if entries != self._queue or paused != self._paused:
-            self._queue, self._paused = entries, paused
+    def show_queue(self) -> None:
+        """The waiting prompts have changed."""
+        entries, paused, shown = self.queue.entries, self.queue.paused, self.log.state
+        if entries != shown.queue or paused != shown.paused:
             self._append(QueueChanged(entries, paused))
+
+    # --- the process
+
+    def live(self, input: LifeInput) -> None:
+        """The process's life goes on. Raises `LocalProtocolError` for what cannot be."""
+        self.life = after(self.life, input)
+
+    @property
+    def ended(self) -> bool:
+        """True once the session is being closed."""
+        return self.life is Life.CLOSING or self.life is Life.CLOSED
 
     # --- after a restart of ours
 
@@ -315,10 +332,9 @@ class Conversation:
             for id in _ids(event):
                 letter = id.rstrip("0123456789")
                 self._ids[letter] = max(self._ids[letter], int(id[len(letter) :] or 0))
-        self._queue, self._paused = state.queue, state.paused
         for event in left_open(state):
             self._append(event)
-        self.lifecycle = "dead"
+        self.live(LifeInput.END)
         self.keep_replay = False
         self.sync()
 
@@ -330,14 +346,13 @@ class Conversation:
         if turn is not None and turn.state is Machine.WAITING:
             self._resolved()  # a tool call that ended takes its question with it
         agent = self.agent
-        phase: Phase
-        if self.lifecycle != "ready":
-            phase = self.lifecycle
-        else:
+        phase: Phase | None = LIFE_PHASES.get(self.life)
+        if phase is None:
             phase = "idle" if turn is None else PHASES[turn.state]
         now: tuple[object, ...] = (
             phase,
             turn and turn.id,
+            turn and turn.deadline,
             turn and turn.cancel_deadline,
             agent,
             self.error,
@@ -345,7 +360,7 @@ class Conversation:
         if now == self._said:
             return False
         self._said = now
-        if self.lifecycle == "dead" or self.lifecycle == "closed":
+        if self.life is Life.DEAD or self.life is Life.CLOSED:
             self._orphan_background()
         self._append(
             StateChanged(

@@ -247,12 +247,6 @@ class TurnFinished(Struct, kw_only=True):
     """Further prompts (their ids) that this same end belongs to."""
 
 
-class Settled(Struct, gc=False):
-    """A prompt that had been given up on has now been answered: the quarantine may end."""
-
-    turn: str
-
-
 class Returned(Struct):
     """The result of `call`: a value in the protocol's own shape, or an error."""
 
@@ -283,7 +277,6 @@ Effect: TypeAlias = (
     | Withdrawn
     | TurnBegan
     | TurnFinished
-    | Settled
     | Returned
     | Notice
 )
@@ -306,8 +299,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 class Driver(Protocol):
     """The state machine of one agent process. Every method returns what is to be done, in order.
 
-    One prompt at a time is in flight; `prompt` while one is raises `LocalProtocolError`. A prompt
-    that was given up on (`abandon`) is still awaited: until `Settled`, `prompt` raises, too.
+    One prompt at a time is in flight; `prompt` while one is raises `LocalProtocolError`.
     """
 
     def start(self, opening: Opening) -> list[Effect]:
@@ -330,10 +322,6 @@ class Driver(Protocol):
         """Tell the agent to stop the running turn. May be called again to repeat it. Nothing is
         sent when no turn runs: a late cancel would hit the next one. Open `Asked` and `Requested`
         keys stay the runtime's to answer."""
-        ...
-
-    def abandon(self) -> list[Effect]:
-        """Nobody waits for the running prompt any more: its late end becomes `Settled`."""
         ...
 
     def answer(self, key: str, answer: Answer) -> list[Effect]:

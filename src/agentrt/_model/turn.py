@@ -1,30 +1,44 @@
-"""THE turn: its states, the one table that moves it, and nothing else.
+"""THE turn: its states, the one table that moves it, and its record.
 
-Everything that decides whether a turn runs, waits, is being cancelled or is over lives here; no
-other room keeps a flag for it.
+Whatever decides whether a turn waits for its place, runs, waits for an answer, is being cancelled
+or is over lives here; no other room keeps a flag for it.
 """
 
 from __future__ import annotations
 
+import contextvars
 import enum
-from typing import Final
+import math
+from typing import TYPE_CHECKING, Final, Protocol
 
-from .._errors import LocalProtocolError
-from .events import CancelledBy, Origin, Phase
+from .._errors import AgentrtError, LocalProtocolError
+from .._limits import Limits
+from .content import Block
+from .events import CancelledBy, Error, Origin, Outcome, Phase
+from .result import Denial, TurnResult
+
+if TYPE_CHECKING:
+    from .log import Cursor
 
 
 class TurnState(enum.Enum):
     __hash__ = object.__hash__  # in C; members are singletons
 
+    QUEUED = "queued"
     RUNNING = "running"
     WAITING = "waiting"
     CANCELLING = "cancelling"
     ENDED = "ended"
+    DROPPED = "dropped"
 
 
 class TurnInput(enum.Enum):
     __hash__ = object.__hash__
 
+    START = "start"
+    """Its prompt is sent, or the agent has begun it by itself."""
+    DROP = "drop"
+    """Its prompt is taken back, or cannot be sent."""
     ASK = "ask"
     """The agent asks something that a person or a policy must answer."""
     RESOLVE = "resolve"
@@ -36,6 +50,10 @@ class TurnInput(enum.Enum):
 
 
 TABLE: Final[dict[TurnState, dict[TurnInput, TurnState]]] = {
+    TurnState.QUEUED: {
+        TurnInput.START: TurnState.RUNNING,
+        TurnInput.DROP: TurnState.DROPPED,
+    },
     TurnState.RUNNING: {
         TurnInput.ASK: TurnState.WAITING,
         TurnInput.CANCEL: TurnState.CANCELLING,
@@ -52,6 +70,7 @@ TABLE: Final[dict[TurnState, dict[TurnInput, TurnState]]] = {
         TurnInput.END: TurnState.ENDED,
     },
     TurnState.ENDED: {},
+    TurnState.DROPPED: {},
 }
 
 PHASES: Final[dict[TurnState, Phase]] = {
@@ -60,43 +79,114 @@ PHASES: Final[dict[TurnState, Phase]] = {
     TurnState.CANCELLING: "cancelling",
 }
 
+_DEFAULTS: Final = Limits()
+
+
+class Deadline(Protocol):
+    """What can be moved by others: on the session's monotonic clock."""
+
+    deadline: float
+
 
 class TurnMachine:
-    """One turn from its start to its one end.
+    """One turn from the moment it is wanted to its one end.
 
-    An illegal input raises `LocalProtocolError` and changes nothing.
+    An illegal input raises `LocalProtocolError` and changes nothing. Instants named `…_at` are on
+    the monotonic clock of the session, `since` and the two deadlines on the wall's.
     """
 
     __slots__ = (
+        "attended",
+        "awaited",
+        "began_at",
         "by",
         "cancel_deadline",
+        "content",
+        "context",
+        "cursor",
         "deadline",
+        "denied",
+        "entry",
+        "error",
         "explicit",
+        "failure",
+        "grace_at",
+        "handle",
+        "hard_at",
+        "hard_left",
+        "held",
         "id",
+        "limits",
         "origin",
+        "resend_at",
+        "result",
+        "scope",
         "since",
         "state",
+        "timeout",
+        "verdict",
     )
 
     def __init__(
         self,
-        id: str,
         origin: Origin,
-        since: float,
-        deadline: float | None,
+        limits: Limits = _DEFAULTS,
+        content: list[Block] | None = None,
         *,
         explicit: bool = True,
+        attended: bool = False,
     ) -> None:
-        self.id = id
+        self.id = ""
+        """Its id in the log; empty until it has started."""
         self.origin: Origin = origin
-        self.state = TurnState.RUNNING
-        self.since = since
-        self.deadline = deadline
+        self.state = TurnState.QUEUED
+        self.limits = limits
+        self.content = content
+        """The prompt; None for a turn that the agent began."""
         self.explicit = explicit
         """False for a turn of the agent's own that has no end on the wire."""
+        self.attended = attended
+        """Whether somebody iterates over it, and may answer its questions."""
+        self.entry = ""
+        """Its id in the queue; empty if it did not have to wait."""
+        self.held = True
+        """Whether a cancel holds it back while it waits."""
+        self.cursor: Cursor | None = None
+        """Where its reader is; made when it starts, if it is attended."""
+        self.context: contextvars.Context | None = None
+        """What its handlers run in."""
+        self.handle: object | None = None
+        """What its owner holds of it."""
+        self.awaited = False
+        """Whether somebody is in its block, and gets what goes wrong."""
+        # --- its clocks
+        self.since = 0.0
+        self.deadline: float | None = None
+        """When the hard limit is reached; None while there is none, or a person is asked."""
         self.cancel_deadline: float | None = None
+        self.began_at = 0.0
+        self.hard_at = math.inf
+        self.grace_at = math.inf
+        """When the agent has had its time to end the cancelled turn."""
+        self.resend_at = math.inf
+        self.hard_left: float | None = None
+        """What is left to `hard_at` while a person is asked, whose time is not the turn's."""
+        self.scope: Deadline | None = None
+        """The cancel scope whose deadline is the hard limit, once somebody has looked at it."""
+        # --- how it ends
         self.by: CancelledBy | None = None
-        """Who cancelled first; set by `Conversation.cancel`."""
+        """Who cancelled first."""
+        self.verdict: Outcome | None = None
+        """What agentrt decided about its end; it wins over what the agent calls it."""
+        self.timeout: Error | None = None
+        """Which limit it has reached."""
+        self.denied: list[Denial] = []
+        """What the agent asked for and was rejected."""
+        self.result: TurnResult | None = None
+        self.failure: AgentrtError | None = None
+        """Why it was dropped."""
+        self.error: BaseException | None = None
+        """What a task of the program's in its nursery has raised."""
 
     def apply(self, input: TurnInput) -> TurnState:
         try:
@@ -106,3 +196,12 @@ class TurnMachine:
                 f"{input.value} is illegal in turn {self.id}, which is {self.state.value}"
             ) from None
         return self.state
+
+    @property
+    def cancelling(self) -> bool:
+        return self.state is TurnState.CANCELLING
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing will come of it any more."""
+        return self.state is TurnState.ENDED or self.state is TurnState.DROPPED

@@ -17,7 +17,8 @@ from .._model.content import Block, JsonObject, ToolContent, ToolText
 from .._model.driver import ToolCalled
 from .._model.events import ItemStatus
 from .._wire.mcp import ToolOutcome
-from .engine import Engine
+from .core import SessionCore
+from .session import host_of
 from .tools import Tool, ToolContext, ToolError
 
 
@@ -73,7 +74,8 @@ class ClientTools:
         if name not in self._offered or now >= self._expected_until:
             raise ToolError("the client that runs this tool is not connected")
         assert context.session is not None
-        call = _Call(context.session._engine, name, arguments, context.tool_call, now + limit)
+        core = host_of(context.session).core
+        call = _Call(core, name, arguments, context.tool_call, now + limit)
         key = (context.session.id, call.item)
         self._calls[key] = call
         try:
@@ -97,38 +99,39 @@ class _Call:
 
     def __init__(
         self,
-        engine: Engine,
+        core: SessionCore,
         name: str,
         arguments: JsonObject,
         agent_call: str | None,
         deadline: float,
     ) -> None:
-        conversation = engine.conversation
+        conversation = core.conversation
         self.name = name
         self.deadline = deadline
         self.scope = trio.CancelScope()
-        self._engine = engine
+        self._core = core
         # Some agents say which call of theirs this is; else it gets an item beside the agent's.
         known = agent_call is not None and conversation.items.open_call(agent_call) is not None
         self._id = agent_call if known and agent_call else conversation.new_id("client")
         self._agents = known
         self.done = trio.Event()
         self.outcome: ToolOutcome | None = None
-        item = conversation.call_client(
-            ToolCalled(
-                id=self._id,
-                opens=not self._agents,
-                name=name,
-                title=name,
-                owner="client",
-                input=arguments,
-                status="waiting",
+        with core:
+            item = conversation.call_client(
+                ToolCalled(
+                    id=self._id,
+                    opens=not self._agents,
+                    name=name,
+                    title=name,
+                    owner="client",
+                    input=arguments,
+                    status="waiting",
+                )
             )
-        )
         if item is None:
             raise ToolError("the turn is over")
         self.item = item
-        self._publish()
+        core.touch()
 
     def end(self, outcome: ToolOutcome) -> None:
         self.outcome = outcome
@@ -136,19 +139,13 @@ class _Call:
 
     def close(self, status: ItemStatus, content: list[Block]) -> None:
         """Say how it ended, unless its turn's end has done so. Idempotent."""
-        items = self._engine.conversation.items
+        items = self._core.conversation.items
         if items.open_call(self._id) != self.item:
             return
-        if self._agents:
-            items.tool_called(ToolCalled(id=self._id, status="running"))  # the agent closes it
-        else:
-            shown: list[ToolContent] = [ToolText(block) for block in content]
-            items.tool_called(ToolCalled(id=self._id, status=status, content=shown))
-        self._publish()
-
-    def _publish(self) -> None:
-        engine = self._engine
-        if engine.link is not None:
-            engine.link.last_activity = trio.current_time()  # the idle clock starts again
-        engine.perform([])  # a step like any other: a turn that began by this is hosted
-        engine.conductor.adjust()
+        with self._core:
+            if self._agents:
+                items.tool_called(ToolCalled(id=self._id, status="running"))  # the agent closes it
+            else:
+                shown: list[ToolContent] = [ToolText(block) for block in content]
+                items.tool_called(ToolCalled(id=self._id, status=status, content=shown))
+        self._core.touch()

@@ -7,25 +7,21 @@ the turn's cancel and the session's end all reach it.
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import trio
 
 from .._errors import RequestError
-
-CANCELLED: Final = -32800
-INTERNAL: Final = -32603
+from .._wire.jsonrpc import INTERNAL_ERROR
+from .core import CANCELLED, Until
 
 Reply = Callable[[Any], None]
+"""Answers with a result; raises `TypeError`, `ValueError` or `RecursionError` for what is no JSON,
+and can be refused then."""
 Refuse = Callable[[int, str, Any], None]
 OnError = Callable[[Exception], None]
-
-
-Until: TypeAlias = Literal["turn", "cancel", "session", "itself"]
-"""What ends a handler, beside its own end and the agent's withdrawal: its turn, however that ends;
-a cancel of its turn only; the session, because no turn has caused it; or nothing but the session's
-end by force, because it has outlived its turn and is to finish."""
 
 
 class Starter(Protocol):
@@ -35,17 +31,20 @@ class Starter(Protocol):
 
 
 class Handlers:
-    """The handlers that run now, by the key of their request."""
+    """The handlers that run now, by the key of their request. `ended` is called when one has
+    answered."""
 
-    def __init__(self) -> None:
+    def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
         self._scopes: dict[str, trio.CancelScope] = {}
         self._until: dict[str, Until] = {}
+        self._ended = ended
 
     def __len__(self) -> int:
         return len(self._scopes)
 
-    def prepare(
+    def start(
         self,
+        nursery: Starter,
         key: str,
         service: Callable[[], Awaitable[Any]],
         reply: Reply,
@@ -53,18 +52,20 @@ class Handlers:
         on_error: OnError,
         *,
         until: Until = "turn",
-    ) -> Callable[[Starter], None]:
-        """Have `service` run and its result answered, exactly once: call what this returns with
-        the nursery to run in, now or when there is one. `cancel` works from now on.
+        context: contextvars.Context | None = None,
+    ) -> None:
+        """Have `service` run in *nursery* and its result answered, exactly once.
 
         An exception is an error answer; being cancelled is one, too. What is no `Exception`
         (KeyboardInterrupt, a bug's BaseException) is answered and then goes on upwards.
         """
         self._until[key] = until
         scope = self._scopes[key] = trio.CancelScope()
-        return lambda nursery: nursery.start_soon(
-            self._serve, key, scope, service, reply, refuse, on_error
-        )
+        args = (self._serve, key, scope, service, reply, refuse, on_error)
+        if context is None:
+            nursery.start_soon(*args)
+        else:
+            context.run(nursery.start_soon, *args)
 
     def cancel(self, key: str) -> None:
         """Stop one handler, if it runs."""
@@ -92,6 +93,11 @@ class Handlers:
         """Whether some have outlived their turn."""
         return "itself" in self._until.values()
 
+    @property
+    def of_turn(self) -> bool:
+        """Whether some are not over that are to end with their turn."""
+        return "turn" in self._until.values()
+
     def cancel_all(self) -> None:
         for scope in self._scopes.values():
             scope.cancel()
@@ -105,21 +111,29 @@ class Handlers:
         refuse: Refuse,
         on_error: OnError,
     ) -> None:
+        def failed(error: Exception) -> None:
+            on_error(error)
+            refuse(INTERNAL_ERROR, f"{type(error).__name__}: {error}", None)
+
         answer: Callable[[], None] = lambda: refuse(CANCELLED, "Request cancelled", None)  # noqa: E731
         try:
             with scope:
                 try:
+                    await trio.lowlevel.checkpoint_if_cancelled()  # it may be withdrawn by now
                     value = await service()
                 except RequestError as error:
                     code, message, data = error.code, error.message, error.data
                     answer = lambda: refuse(code, message, data)  # noqa: E731
                 except Exception as error:
-                    on_error(error)
-                    message = f"{type(error).__name__}: {error}"
-                    answer = lambda: refuse(INTERNAL, message, None)  # noqa: E731
+                    failure = error
+                    answer = lambda: failed(failure)  # noqa: E731
                 else:
                     answer = lambda: reply(value)  # noqa: E731
         finally:
             if self._scopes.get(key) is scope:
                 del self._scopes[key], self._until[key]
-            answer()
+            try:
+                answer()
+            except (TypeError, ValueError, RecursionError) as error:  # no JSON
+                failed(error)
+            self._ended()

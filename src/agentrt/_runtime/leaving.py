@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import trio
 
 from .._model.events import Notice, Task
 from .._model.repeats import listed
-
-if TYPE_CHECKING:
-    from .engine import Engine
+from .host import SessionHost
 
 LIVE = frozenset({"pending", "running"})
 
 
-async def wait_for_rest(engine: Engine, limit: float | None = None) -> None:
+async def wait_for_rest(host: SessionHost, limit: float | None = None) -> None:
     """Wait until the agent has nothing left to do, for `limit` or `limits.drain` at the most.
 
     Some background work never ends, such as a server that the agent has started. So whoever watches
     is told what is waited for, and what is not waited for any longer.
     """
-    limit = engine.limits.drain if limit is None else limit
+    limit = host.limits.drain if limit is None else limit
     with trio.move_on_after(limit) as scope:
-        if engine.turn is None and (live := _live(engine)):
-            _tell(
-                engine, "info", "waiting", f"waiting for background work, {limit:g} s at most", live
-            )
-        await engine.drained()
-    if scope.cancelled_caught and (live := _live(engine)):
-        _tell(engine, "warning", "not_waited_for", f"background work took over {limit:g} s", live)
+        if host.core.turn is None and (live := _live(host)):
+            _say(host, "info", "waiting", f"waiting for background work, {limit:g} s at most", live)
+        await host.drained()
+    if scope.cancelled_caught and (live := _live(host)):
+        _say(host, "warning", "not_waited_for", f"background work took over {limit:g} s", live)
 
 
-def _live(engine: Engine) -> list[Task]:
-    return [task for task in engine.log.state.tasks.values() if task.status in LIVE]
+def _live(host: SessionHost) -> list[Task]:
+    return [task for task in host.log.state.tasks.values() if task.status in LIVE]
 
 
-def _tell(
-    engine: Engine, level: Literal["info", "warning"], code: str, what: str, tasks: list[Task]
+def _say(
+    host: SessionHost, level: Literal["info", "warning"], code: str, what: str, tasks: list[Task]
 ) -> None:
     titles = listed(task.title or task.id for task in tasks)
     data = {"tasks": [task.id for task in tasks]}
-    engine.log.append(Notice(level, code, f"{what}: {titles}", data))
-    engine.publish()
+    host.core.say(Notice(level, code, f"{what}: {titles}", data))

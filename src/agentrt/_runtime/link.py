@@ -11,9 +11,10 @@ from typing import Any, Final, Protocol
 import trio
 from msgspec import structs
 
+from .._bare_errors import bare_errors
 from .._errors import AgentrtError, AgentStartError, SessionNotFound
 from .._limits import Limits
-from .._model.driver import Driver, Effect, Opening, Settles, Started, StartFailed
+from .._model.driver import Driver, Effect, Opening, StartFailed, Write
 from .first_output import FirstOutput
 from .pipes import Transport, Writer, read_loop
 from .process import close
@@ -47,16 +48,14 @@ class Link:
 
     def __init__(self, owner: Owner, driver: Driver, limits: Limits) -> None:
         self.driver = driver
-        self.settles = driver if isinstance(driver, Settles) else None
         self.limits = limits
-        self.started = trio.Event()
-        """Set when the handshake has ended, one way or the other, or the process has."""
-        self.opened: Started | None = None
-        self.failed: StartFailed | None = None
         self.gone = False
         self.unreachable: str | None = None
         """Why the process has to be ended although it lives, if that is so."""
-        self.last_activity = trio.current_time()
+        self.started = trio.Event()
+        """Set when the handshake has ended, one way or the other, or the process has."""
+        self.opened = False
+        """Whether it has ended well."""
         self._first = FirstOutput()
         self._patience = trio.CancelScope()
         """Around the wait for the end of the handshake; ends it where that will never come."""
@@ -90,7 +89,7 @@ class Link:
                     on_broken=self._broken,
                 )
                 task_status.started()
-                async with trio.open_nursery() as nursery:
+                async with bare_errors(), trio.open_nursery() as nursery:
                     self._nursery = nursery
                     nursery.start_soon(self._writer.run)
                     await read_loop(transport, self._data, self._eof, replied=lambda: self._replied)
@@ -135,11 +134,10 @@ class Link:
     def _data(self, data: bytes) -> None:
         if self.gone:
             return  # not even SIGKILL has ended it, and nobody listens any more
-        self.last_activity = trio.current_time()
         if not self.started.is_set():
             self._first.feed(data)
             patience = self._first.patience(self.limits.handshake)
-            self._patience.deadline = self.last_activity + patience
+            self._patience.deadline = trio.current_time() + patience
         self._replied = False
         whole = data.rfind(b"\n") + 1
         size = self._begun + whole if whole else 0
@@ -187,7 +185,6 @@ class Link:
         here: that, too, may be an answer."""
         if self._transport is not None and not self.gone:
             self._transport.interrupt()
-            self.last_activity = trio.current_time()
 
     async def close(self) -> None:
         """End the process by the ladder: goodbye, end of input, signals. Bounded and shielded."""
@@ -199,7 +196,7 @@ class Link:
             wait += limits.stdin_close + limits.terminate + limits.kill
         else:
             self._closing = True
-            if self.opened is None:  # it has nothing to save
+            if not self.opened:  # it has nothing to save
                 limits = structs.replace(limits, stdin_close=min(limits.stdin_close, UNOPENED))
             await close(self._transport, limits, writer=self._writer, goodbye=self._goodbye)
         with trio.move_on_after(wait, shield=True):
@@ -207,12 +204,14 @@ class Link:
         self._end()  # what even SIGKILL does not end is not waited for
 
     def _goodbye(self) -> None:
-        self._owner.received(self, self.driver.goodbye())
+        for effect in self.driver.goodbye():
+            if isinstance(effect, Write):
+                self.write(effect.data, urgent=effect.urgent)
 
-    def start_error(self, name: str, *, resumes: bool) -> AgentrtError:
-        """Why there is no session, with what the agent said about it. `resumes`: it was to go on
-        with an earlier conversation."""
-        error = self.failed.error if self.failed is not None else None
+    def start_error(self, name: str, failed: StartFailed | None, *, resumes: bool) -> AgentrtError:
+        """Why there is no session, with what the agent said about it (`failed`). `resumes`: it was
+        to go on with an earlier conversation."""
+        error = failed.error if failed is not None else None
         if error is not None and error.code == "session_not_found":
             return SessionNotFound(f"{name}: {error.message}")
         if error is not None and error.code == "auth_required":

@@ -18,7 +18,7 @@ from .._model.driver import Opening
 from .._model.events import AgentState
 from .._model.log import Log
 from .._model.state import SessionState
-from .engine import Engine
+from .host import SessionHost
 from .inherited import inherited
 from .leaving import wait_for_rest
 from .permissions import Policy, check_policy, for_agent
@@ -127,24 +127,25 @@ async def serve_session(
     beforehand."""
     state = AgentState(agent.name, agent.protocol)
     log = Log(ids(), ids(), limits, SessionState(state))
-    engine = Engine(
-        Conversation(log, agent=state, now=now),
+    clock = trio.current_time
+    host = SessionHost(
+        Conversation(log, agent=state, now=now, limits=limits, clock=clock),
         limits=limits,
         opening=wing.opening,
         make_driver=wing.make_driver,
         connect=wing.connect,
         policy=for_agent(permissions, agent) if permissions is not None else None,
-        now=now,
+        wall=now,
     )
-    session = Session(engine)
+    session = Session(host)
     async with open_service_nursery() as services:
         try:
-            async with wing.attach(engine, session) as opening:
-                await engine.start(services, opening)
-                services.start_soon(engine.conductor.run)
+            async with wing.attach(host, session) as opening:
+                await host.start(services, opening)
+                services.start_soon(host.run)
                 yield session
-                await wait_for_rest(engine)
-                await engine.finish()
+                await wait_for_rest(host)
+                await host.finish()
         finally:
             with trio.CancelScope(shield=True):  # bounded by the ladder
-                await engine.finish()
+                await host.finish()

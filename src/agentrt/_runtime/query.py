@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from .._bare_errors import bare_errors
 from .._model.content import Prompt
 from .._model.events import Event
 from .._model.result import TurnResult
 from .leaving import wait_for_rest
 from .open import open_session
-from .scopes import bare_errors
-from .session import Session, Subscription
+from .session import Session, host_of
+from .subscription import Subscription
 
 if TYPE_CHECKING:
     from .._agents import Agent
@@ -84,5 +85,5 @@ async def _feed(query: Query, prompts: Prompts) -> None:
     else:
         for prompt in prompts:
             query.results.append(await session.run(prompt, check=False))
-    await wait_for_rest(session._engine)
+    await wait_for_rest(host_of(session))
     query._events.finish()

@@ -1,8 +1,16 @@
-"""Where readers of the log wait for more."""
+"""Where readers of the log wait for more, and how long they may go on without waiting."""
 
 from __future__ import annotations
 
+from typing import Final
+
 import trio
+
+STRIDE: Final = 512
+"""Events handed over between two checkpoints of a reader that always finds more."""
+
+SLICE: Final = 0.001
+"""Seconds that a reader may take for what it finds before others have their turn."""
 
 
 class Readers:
@@ -32,3 +40,34 @@ class Readers:
             tasks, self._tasks = self._tasks, set()
             for task in tasks:
                 trio.lowlevel.reschedule(task)
+
+
+class Pace:
+    """Keeps one reader from holding up others while it always finds more: each step notices a
+    cancelled scope, and others run at least once in a `SLICE` of the reader's own time."""
+
+    __slots__ = ("_given", "_resumed", "waited")
+
+    def __init__(self) -> None:
+        self._given = 0
+        self._resumed = -1.0
+        self.waited = False
+        """Whether the reader has ever waited, or let others run."""
+
+    async def step(self) -> None:
+        """To be awaited before each event."""
+        now = trio.current_time()
+        if self._resumed < 0:
+            self._resumed = now
+        self._given += 1
+        if self._given >= STRIDE or now - self._resumed > SLICE:
+            await trio.lowlevel.checkpoint()
+            self.has_waited()
+        else:
+            await trio.lowlevel.checkpoint_if_cancelled()
+
+    def has_waited(self) -> None:
+        """Others have had their turn."""
+        self._given = 0
+        self._resumed = trio.current_time()
+        self.waited = True

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import trio
 from msgspec import Struct
 
+from .._bare_errors import bare_errors
 from .._errors import LimitExceeded, SessionClosed, SessionNotFound
 from .._limits import Limits
 from .._model.content import JsonObject
@@ -25,8 +26,7 @@ from .._model.events import Notice, Phase
 from .._model.turn import TurnState
 from .open import open_session
 from .permissions import Policy, ask, check_policy
-from .scopes import bare_errors
-from .session import Session
+from .session import Session, host_of
 from .tools import Tool
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class _Host:
             with self.scope:
                 async with opening as self.session:
                     opened = True
-                    self._created = self.session._engine.wall_time()
+                    self._created = host_of(self.session).wall_time()
                     self._runtime._add(self)
                     task_status.started(self.session)
                     await self._look_after()
@@ -285,35 +285,32 @@ class _Host:
             await trio.sleep_forever()
         while True:
             soonest = trio.current_time() + step / 8  # what is not ended stays as it is for a while
-            await trio.sleep_until(max(self.session._engine.last_activity + step, soonest))
+            await trio.sleep_until(max(host_of(self.session).core.active_at + step, soonest))
             self._look()
 
     def _look(self) -> None:
         """Suspend what rests, recycle what hangs."""
-        engine, limits = self.session._engine, self.session.limits
-        turn, silence = engine.turn, trio.current_time() - engine.last_activity
-        if not engine.ready:
+        core, limits = host_of(self.session).core, self.session.limits
+        turn, silence = core.turn, trio.current_time() - core.active_at
+        if not core.ready:
             return
-        if turn is None and engine.idle:
+        if turn is None and core.idle:
             # A conversation that cannot be resumed is kept where it is.
-            resumable = engine.capabilities.get("resume") or not engine.log.state.turns
+            resumable = core.capabilities.get("resume") or not core.log.state.turns
             if limits.suspend is not None and silence >= limits.suspend and resumable:
                 self._retire("info", "suspended", limits.suspend)
-        elif limits.hang is None or silence < limits.hang:
+        elif limits.hang is None or silence < limits.hang or core.serving:
             return
         elif turn is None:
             self._retire("warning", "hung", limits.hang)
-        elif turn._machine is not None and turn._machine.state is TurnState.RUNNING:
-            engine.conductor.time_out(turn, "hang", limits.hang)
+        elif turn.state is TurnState.RUNNING:
+            core.time_out(turn, "hang", limits.hang)
 
     def _retire(self, level: Any, code: str, limit: float) -> None:
-        engine = self.session._engine
-        if engine.conductor.retire():
+        core = host_of(self.session).core
+        if core.retire():
             message = f"the agent was silent for {limit:g} s: its process is ended"
-            engine.log.append(
-                Notice(level, code, f"{message}, and started again by the next prompt")
-            )
-            engine.publish()
+            core.say(Notice(level, code, f"{message}, and started again by the next prompt"))
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Two ways of nesting tasks that Trio leaves to its users.
+"""A way of nesting tasks that Trio leaves to its users.
 
 A *service scope* holds tasks that must outlive the block that uses them for a moment: when the
 block is cancelled they go on, so that the last words can still be written, until the block's own
@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import trio
+
+from .._bare_errors import bare_errors
 
 
 class ServiceNursery:
@@ -79,7 +81,7 @@ async def open_service_nursery() -> AsyncIterator[ServiceNursery]:
 
     async def serve(task_status: trio.TaskStatus[trio.Nursery]) -> None:
         with trio.CancelScope() as scope:
-            async with trio.open_nursery() as services:
+            async with bare_errors(), trio.open_nursery() as services:
                 task_status.started(services)
                 # If the caller was cancelled by now, this has not started: a shield would keep it
                 # waiting for ever in the middle of `start`.
@@ -93,35 +95,3 @@ async def open_service_nursery() -> AsyncIterator[ServiceNursery]:
             yield ServiceNursery(services, outer.cancel_scope)
         finally:
             services.cancel_scope.cancel()
-
-
-@asynccontextmanager
-async def bare_errors() -> AsyncIterator[None]:
-    """Raise the one real error of an exception group instead of the group.
-
-    Cancellations beside it are dropped: the error replaces them, as anywhere in Trio. Several
-    errors stay a group.
-    """
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        errors = list(_leaves(group))
-        if len(errors) == 1:
-            error = errors[0]
-            try:
-                raise error
-            finally:
-                # The group says nothing that the error does not; a chain to it would only repeat.
-                error.__context__ = error.__cause__
-                del error, errors
-        raise
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    found: list[BaseException] = []
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            found += _leaves(error)
-        elif not isinstance(error, trio.Cancelled):
-            found.append(error)
-    return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+import contextvars
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -11,26 +13,25 @@ from .._limits import Limits
 from .._model.content import JsonObject, Prompt, blocks
 from .._model.events import (
     AgentState,
-    Event,
     Modes,
     PermissionOpened,
     QueueEntry,
     State,
     Task,
 )
-from .._model.log import Cursor
+from .._model.log import Log
 from .._model.result import TurnResult
 from .._model.state import Snapshot
+from .._model.turn import TurnMachine
+from .calls import call
+from .core import When
+from .host import SessionHost
 from .settings import Settings
-from .turn import STRIDE, Turn
+from .subscription import Subscription
+from .turn import Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .engine import Engine
     from .tools import Tool
-
-When = Literal["queue", "interrupt", "reject"]
 
 
 class Session:
@@ -40,26 +41,33 @@ class Session:
     is started again, and its conversation resumed where it can, by the next prompt.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._settings = Settings(engine)
+    def __init__(self, host: SessionHost) -> None:
+        self._host = host
+        self._core = host.core
+        self._set_tools: Callable[[Iterable[Tool]], None] | None = None
+        self._settings = Settings(host)
 
     # --- what it is
 
     @property
     def id(self) -> str:
         """agentrt's id of the session."""
-        return self._engine.log.session
+        return self.log.session
 
     @property
     def agent_session(self) -> str | None:
         """The agent's own id of the conversation: what `resume` of `open_session` takes."""
-        return self._engine.agent_session
+        return self._core.agent_session
+
+    @property
+    def log(self) -> Log:
+        """The numbered log of its events, which every viewer reads: for frontends."""
+        return self._host.log
 
     @property
     def state(self) -> State:
         """What it is doing now. Busy means `state.turn is not None`."""
-        return self._engine.log.state.state
+        return self.log.state.state
 
     @property
     def agent(self) -> AgentState:
@@ -69,42 +77,42 @@ class Session:
     @property
     def limits(self) -> Limits:
         """The bounds that it was opened with."""
-        return self._engine.limits
+        return self._host.limits
 
     @property
     def title(self) -> str | None:
         """What a person or the agent called it."""
-        return self._engine.log.state.title
+        return self.log.state.title
 
     @property
     def modes(self) -> Modes | None:
         """The agent's mode, model and options, and what they can be set to."""
-        return self._engine.log.state.modes
+        return self.log.state.modes
 
     @property
     def tasks(self) -> dict[str, Task]:
         """Background work by id, also what is over."""
-        return dict(self._engine.log.state.tasks)
+        return dict(self.log.state.tasks)
 
     @property
     def permissions(self) -> dict[str, PermissionOpened]:
         """The questions that are open now, by their request."""
-        return dict(self._engine.log.state.permissions)
+        return dict(self.log.state.permissions)
 
     @property
     def queue(self) -> list[QueueEntry]:
         """The prompts that wait, the next one first."""
-        return list(self._engine.log.state.queue)
+        return list(self.log.state.queue)
 
     @property
     def capabilities(self) -> JsonObject:
         """What the agent can do, as it told when it was started; what is in it differs between
         the protocols."""
-        return dict(self._engine.capabilities)
+        return dict(self._core.capabilities)
 
     def snapshot(self) -> Snapshot:
         """All that a viewer shows, at this moment."""
-        return self._engine.log.snapshot()
+        return self.log.snapshot()
 
     # --- turns
 
@@ -122,9 +130,7 @@ class Session:
         goes first, `reject` raises `Busy`. `limits` replaces the session's for this turn (`hard`,
         `idle`, `cancel_grace`, `cancel_resend`).
         """
-        return Turn(
-            self._engine, blocks(content), limits or self._engine.limits, check=check, when=when
-        )
+        return self._turn(content, when, limits, check=check, attended=True)
 
     async def run(
         self,
@@ -138,8 +144,7 @@ class Session:
 
         Cancelling it cancels the turn; the session stays usable.
         """
-        turn = self.prompt(content, when=when, limits=limits, check=check)
-        turn._attended = False
+        turn = self._turn(content, when, limits, check=check, attended=False)
         async with turn:
             pass
         return turn.result
@@ -162,50 +167,68 @@ class Session:
         Raises `Busy`, `LimitExceeded`, `SessionClosed` or `LocalProtocolError`; then nothing
         happened. What keeps the agent from starting later is told as a `Notice` (`prompt_dropped`).
         """
-        turn = self.prompt(content, when=when, limits=limits, check=False)
-        turn._attended = False
-        turn._held = held
-        self._engine.conductor.place(turn)
+        turn = self._turn(content, when, limits, check=False, attended=False, held=held)
+        turn.place()
         return turn
+
+    def _turn(
+        self,
+        content: Prompt,
+        when: When,
+        limits: Limits | None,
+        *,
+        check: bool,
+        attended: bool,
+        held: bool = True,
+    ) -> Turn:
+        machine = TurnMachine(
+            "user", limits or self._host.limits, blocks(content), attended=attended
+        )
+        machine.held = held
+        machine.context = contextvars.copy_context()
+        return Turn(self._host, machine, check=check, when=when)
 
     def steer(self, content: Prompt) -> None:
         """Send a prompt into the running turn. Raises `LocalProtocolError` if none runs or the
         agent cannot take one (ACP agents cannot)."""
-        self._engine.conductor.steer(blocks(content))
+        self._core.steer(blocks(content))
 
     def set_tools(self, tools: Iterable[Tool]) -> None:
         """Replace the in-process tools; agents that listen are told. The session must have been
         opened with at least one."""
-        server = self._engine.tool_server
-        if server is None:
+        if self._set_tools is None:
             raise LocalProtocolError("the session was opened without tools")
-        server.set_tools(tools)
+        self._set_tools(tools)
+
+    def offer_tools(self, set_tools: Callable[[Iterable[Tool]], None]) -> None:
+        """The session has a tool server, whose tools this replaces."""
+        self._set_tools = set_tools
 
     def cancel(self, *, now: bool = False) -> None:
         """Cancel the running turn, as a user's Stop: the agent is told, waiting prompts that are
         `held` stay where they are until the next such prompt or `resume_queue`. `now`: do not wait
         for the agent to end the turn; its process is ended, by the ladder, and the next prompt
         starts another one. Returns at once; idempotent."""
-        self._engine.cancel_current("user")
+        self._core.cancel("user")
         if now:
-            self._engine.conductor.end_now()
+            self._core.end_now()
 
     def resume_queue(self) -> None:
         """Let the prompts go on that a `cancel` held back."""
-        self._engine.conductor.resume()
+        self._core.resume_queue()
 
     def unqueue(self, entry: str) -> None:
         """Take a waiting prompt back (an id of `snapshot().queue`); whoever waits for it gets an
         `AgentrtError`. Raises `LocalProtocolError` if it does not wait any more."""
-        self._engine.conductor.remove(entry)
+        self._core.remove(entry)
 
     def edit_queued(self, entry: str, content: Prompt) -> None:
         """Replace what a waiting prompt says; as `unqueue`."""
-        self._engine.conductor.edit(entry, blocks(content))
+        self._core.edit(entry, blocks(content))
 
     def promote(self, entry: str) -> None:
         """Let a waiting prompt be the next one; as `unqueue`."""
-        self._engine.conductor.promote(entry)
+        self._core.promote(entry)
 
     def answer(self, request: str, option: str, *, note: str = "") -> None:
         """Answer a permission request with an option's id or kind (`"allow_once"`). `note` is told
@@ -213,23 +236,23 @@ class Session:
 
         Raises `LocalProtocolError` if it is not open or has no such option: then nothing happened.
         """
-        self._engine.questions.answer(request, option, by="user", note=note)
+        self._core.answer(request, option, note=note)
 
     def fill(self, request: str, content: JsonObject) -> None:
         """Answer an elicitation with the fields that its `form` asks for."""
-        self._engine.questions.fill(request, content, by="user")
+        self._core.fill(request, content)
 
     def dismiss(self, request: str, message: str = "") -> None:
         """Answer a question with neither yes nor no; agents take it as a rejection. `message` is
         told to agents that can hear it."""
-        self._engine.questions.dismiss(request, message, by="user")
+        self._core.dismiss(request, message)
 
     # --- settings
 
     def rename(self, title: str) -> None:
         """Give the session a title; the agent's own ones are not shown any more."""
-        self._engine.conversation.rename(title)
-        self._engine.publish()
+        with self._core:
+            self._core.conversation.rename(title)
 
     async def set_mode(self, mode: str) -> None:
         """Change the agent's mode (an id of `modes.modes`), also for the processes that come after
@@ -258,13 +281,13 @@ class Session:
         Raises `RequestError`. Cancelling it tells the agent, where the protocol can; the session
         stays usable.
         """
-        return await self._engine.calls.call(method, params)
+        return await call(self._core, method, params)
 
     async def drained(self) -> None:
         """Wait until no turn runs or waits, the agent has by its own word nothing left to do in the
         background, and no hook runs that it did not wait for. Without a limit of its own.
         Cancelling it changes nothing."""
-        await self._engine.drained()
+        await self._host.drained()
 
     # --- the log
 
@@ -273,12 +296,12 @@ class Session:
 
         Raises `Overrun` if those events are no longer kept: start from `snapshot()` then.
         """
-        return Subscription(self._engine, self._engine.log.cursor(after, lossless=True))
+        return Subscription(self._host, self.log.cursor(after, lossless=True))
 
     def subscribe_all(self) -> Subscription:
         """Every event from the session's first one on; or, behind a long history that a resumed
         agent has repeated, from the first one that is still kept."""
-        return self.subscribe(after=self._engine.log.kept_after)
+        return self.subscribe(after=self.log.kept_after)
 
     # --- the end
 
@@ -288,53 +311,10 @@ class Session:
         Bounded; cancelling it does not shorten it. The session is over afterwards.
         """
         with trio.CancelScope(shield=True):  # bounded by the ladder
-            await self._engine.finish()
-
-
-class Subscription:
-    """An async iterator over the log. It never ends by itself before the session does; memory is
-    bounded while it is not read (neighbouring text is joined). Close it with `close`, or use it
-    as a block."""
-
-    def __init__(self, engine: Engine, cursor: Cursor) -> None:
-        self._engine = engine
-        self._cursor = cursor
-        self._given = 0
-        self._end: int | None = None
-
-    @property
-    def seq(self) -> int:
-        """The number of the last event given."""
-        return self._cursor.seq
-
-    def __enter__(self) -> Subscription:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._cursor.close()
-
-    def finish(self) -> None:
-        """End the iteration behind the last event that there is now."""
-        self._end = self._engine.log.seq
-        self._engine.news.wake()
-
-    def __aiter__(self) -> Subscription:
-        return self
-
-    async def __anext__(self) -> Event:
-        """The next event. Cancelling it loses none."""
-        self._given += 1
-        if self._given >= STRIDE:
-            self._given = 0
+            await self._host.finish()
             await trio.lowlevel.checkpoint()
-        if self._end is not None and self.seq >= self._end:
-            raise StopAsyncIteration
-        while (event := self._cursor.pop()) is None:
-            self._given = 0
-            if self._engine.closed.is_set() or self._end is not None:
-                raise StopAsyncIteration
-            await self._engine.news.wait()
-        return event
+
+
+def host_of(session: Session) -> SessionHost:
+    """The inside of a session, for the rest of agentrt."""
+    return session._host

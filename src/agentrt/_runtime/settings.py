@@ -6,70 +6,67 @@ whatever somebody has set goes into the opening of every process that comes afte
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import structs
 
 from .._errors import LocalProtocolError, SessionClosed
 from .._model.events import Choice, Modes, ModesChanged, Option
-
-if TYPE_CHECKING:
-    from .engine import Engine
+from .calls import call
+from .host import SessionHost
 
 
 class Settings:
     """Changes the settings of one session. While its agent does not run, they are only noted, and
-    what it does not offer raises `LocalProtocolError`; else as `Calls.call`."""
+    what it does not offer raises `LocalProtocolError`; else as `call`."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, host: SessionHost) -> None:
+        self._host = host
+        self._core = host.core
 
     async def set_mode(self, mode: str) -> None:
         if await self._runs():
-            await self._engine.calls.call("set_mode", {"mode": mode})
+            await call(self._core, "set_mode", {"mode": mode})
         else:
             known = self._known()
             mode = _choice("mode", mode, known.modes)
             self._note(structs.replace(known, mode=mode))
-        self._engine.opening = structs.replace(self._engine.opening, mode=mode)
+        self._core.opening = structs.replace(self._core.opening, mode=mode)
 
     async def set_model(self, model: str) -> None:
         if await self._runs():
-            await self._engine.calls.call("set_model", {"model": model})
+            await call(self._core, "set_model", {"model": model})
         else:
             known = self._known()
             model = _choice("model", model, known.models)
             self._note(structs.replace(known, model=model))
-        self._engine.opening = structs.replace(self._engine.opening, model=model)
+        self._core.opening = structs.replace(self._core.opening, model=model)
 
     async def set_option(self, option: str, value: str | bool) -> None:
-        engine = self._engine
+        core = self._core
         if await self._runs():
-            await engine.calls.call("set_option", {"option": option, "value": value})
+            await call(self._core, "set_option", {"option": option, "value": value})
         else:
             known = self._known()
             if all(each.id != option for each in known.options):
                 raise LocalProtocolError(f"the agent has no option {option!r}")
             options = [_changed(o, value) if o.id == option else o for o in known.options]
             self._note(structs.replace(known, options=options))
-        told = engine.opening.options
-        config = {**told.get("config", {}), option: value}
-        engine.opening = structs.replace(engine.opening, options={**told, "config": config})
+        given = core.opening.options
+        config = {**given.get("config", {}), option: value}
+        core.opening = structs.replace(core.opening, options={**given, "config": config})
 
     async def _runs(self) -> bool:
         """Whether there is an agent to be asked. One that is just being started is waited for."""
-        engine = self._engine
-        await engine.revival.settled()
-        if engine.conversation.lifecycle == "closed":
+        await self._host.restarted()
+        if self._core.conversation.ended:
             raise SessionClosed("the session is closed")
-        return engine.ready
+        return self._core.ready
 
     def _known(self) -> Modes:
-        return self._engine.log.state.modes or Modes()
+        return self._core.log.state.modes or Modes()
 
     def _note(self, modes: Modes) -> None:
-        self._engine.log.append(ModesChanged(modes))
-        self._engine.publish()
+        with self._core:
+            self._core.log.append(ModesChanged(modes))
 
 
 def _choice(what: str, wanted: str, offered: list[Choice]) -> str:

@@ -22,6 +22,7 @@ from typing import Final
 
 import trio
 
+from .._bare_errors import bare_errors
 from .._errors import AgentStartError, RemoteProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject
@@ -31,7 +32,6 @@ from .._wire.long_lines import LongLine
 from .._wire.mcp import Message
 from . import mcp_stdio
 from .pipes import FIRST, next_size
-from .scopes import bare_errors
 from .tool_http import HttpServer
 from .tool_server import Spawn, ToolServer
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextvars
-import math
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import trio
 
@@ -18,17 +16,13 @@ from .._errors import (
     TurnTimedOut,
 )
 from .._limits import Limits
-from .._model.content import Block
-from .._model.events import Error, Event, Notice, Outcome, PermissionOpened, TurnEnded
-from .._model.log import Cursor
-from .._model.result import Denial, TurnResult
-from .._model.turn import TurnMachine
-
-if TYPE_CHECKING:
-    from .engine import Engine
-
-STRIDE: Final = 512
-"""Events handed over between two checkpoints of a reader that always finds more."""
+from .._model.events import Event, Outcome, PermissionOpened, TurnEnded
+from .._model.result import TurnResult
+from .._model.turn import TurnMachine, TurnState
+from .core import When
+from .host import SessionHost
+from .readers import Pace
+from .turn_tasks import TurnTasks
 
 _FAILURES: Final[dict[Outcome, type[TurnFailed]]] = {
     "failed": AgentFailed,
@@ -56,80 +50,116 @@ class Turn:
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        content: list[Block],
-        limits: Limits,
-        *,
-        check: bool,
-        when: str = "queue",
+        self, host: SessionHost, machine: TurnMachine, *, check: bool, when: When = "queue"
     ) -> None:
-        self.id = ""
-        """The turn's id in the log; empty until it has started."""
-        self.limits = limits
-        self._engine = engine
-        self._content = content
+        self._host = host
+        self._core = host.core
+        self._machine = machine
         self._check = check
         self._when = when
-        self._context = contextvars.copy_context()
-        self._attended = True
-        self._held = True
-        # --- set by the session
-        self._machine: TurnMachine | None = None
-        self._cursor: Cursor | None = None
-        self._entry = ""
-        self._failure: AgentrtError | None = None
-        self._result: TurnResult | None = None
-        self._verdict: Outcome | None = None
-        self._timeout: Error | None = None
-        self._denied: list[Denial] = []
-        self._hard_at = math.inf
-        self._grace_at = math.inf
-        self._resend_at = math.inf
-        self._started: trio.Event | None = None  # only if it has to wait for its place
-        self._began = 0.0
-        # --- of the iterator
+        self._pace = Pace()
         self._offered: str | None = None
-        self._given = 0
         self._over = False
+        machine.handle = self
+
+    @classmethod
+    def of(cls, host: SessionHost, machine: TurnMachine | None) -> Turn | None:
+        """The handle of a turn, also of one that the agent began."""
+        if machine is None:
+            return None
+        handle = machine.handle
+        return handle if isinstance(handle, Turn) else cls(host, machine, check=False)
+
+    @property
+    def id(self) -> str:
+        """The turn's id in the log; empty until it has started."""
+        return self._machine.id
+
+    @property
+    def limits(self) -> Limits:
+        """Its bounds."""
+        return self._machine.limits
 
     @property
     def result(self) -> TurnResult:
         """How it ended. Raises `LocalProtocolError` while it runs."""
-        if self._result is None:
+        if self._machine.result is None:
             raise LocalProtocolError("the turn has not ended yet")
-        return self._result
+        return self._machine.result
 
     @property
     def entry(self) -> str:
         """Its id in the queue; empty if it did not have to wait."""
-        return self._entry
+        return self._machine.entry
 
     @property
     def ended(self) -> bool:
-        return self._result is not None
+        return self._machine.result is not None
+
+    @property
+    def failure(self) -> AgentrtError | None:
+        """Why its prompt was never sent; None if it was, or still waits."""
+        return self._machine.failure
 
     @property
     def seq(self) -> int:
         """The number of the last event that the iterator gave."""
-        return self._cursor.seq if self._cursor is not None else 0
+        cursor = self._machine.cursor
+        return cursor.seq if cursor is not None else 0
+
+    @property
+    def nursery(self) -> trio.Nursery:
+        """Tasks that live with the turn: started here, they are cancelled with it, and are over
+        before the next one starts. Its handlers run here, too. An error of one cancels the turn
+        and is raised by its block. Raises `LocalProtocolError` unless the turn runs."""
+        return self._tasks().nursery
+
+    @property
+    def cancel_scope(self) -> trio.CancelScope:
+        """The scope of `nursery`. Its deadline is the turn's hard limit: move it, and the turn may
+        take so long; cancel it, and the turn is cancelled, which the agent is told."""
+        return self._tasks().cancel_scope
+
+    def _tasks(self) -> TurnTasks:
+        machine = self._machine
+        tasks = self._host.tasks_of(machine) if self._core.turn is machine else None
+        if tasks is None:
+            raise LocalProtocolError("the turn does not run: it has no nursery now")
+        return tasks
+
+    def place(self) -> None:
+        """Send the prompt now, or let it wait in the queue, without staying. As
+        `Session.submit`."""
+        self._core.place(self._machine, self._when)
 
     def cancel(self) -> None:
         """Ask the turn to stop, and return at once; its end is told by `TurnEnded`. One that still
         waits for its place is taken back, and never begins. Idempotent, harmless after the end."""
-        if self._machine is None:
-            self._engine.conductor.withdraw(self)
-        self._engine.cancel_turn(self, "cancelled", by="caller")
+        self._core.withdraw(self._machine)
+        self._core.cancel_turn(self._machine, "cancelled", by="caller")
 
     def answer(self, request: str, option: str) -> None:
         """Answer a permission request: `option` is an option's id, or a kind such as
         `"allow_once"`. Raises `LocalProtocolError` if it is not open or has no such option."""
-        self._engine.questions.answer(request, option, by="user")
+        self._core.answer(request, option)
 
     # --- the block
 
     async def __aenter__(self) -> Turn:
-        await self._engine.conductor.enter(self)
+        machine = self._machine
+        await trio.lowlevel.checkpoint_if_cancelled()  # before anything is sent
+        self._core.place(machine, self._when)
+        machine.awaited = True
+        try:
+            while machine.state is TurnState.QUEUED:
+                await self._host.readers.wait()
+        except BaseException:
+            self._core.withdraw(machine)
+            if machine.id:
+                await self._stop()  # noqa: ASYNC102 - shields itself, with a deadline
+            raise
+        if machine.failure is not None:
+            raise machine.failure
         return self
 
     async def __aexit__(
@@ -138,41 +168,35 @@ class Turn:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        machine = self._machine
         try:
             if error is None:
-                self._attended = False
-                if self._result is None:
-                    self._engine.questions.refuse_unattended(self)
-                    await self._wait_for_end()  # noqa: ASYNC102 - to be felt, as in the block
+                machine.attended = False
+                if not machine.over:
+                    self._core.passed_by(machine)
+                elif not self._pace.waited:
+                    await trio.lowlevel.checkpoint()
+                await self._host.wait_for_end(machine)  # noqa: ASYNC102 - as in the block
         finally:
             # By an error of the block, or of the wait above: by now only a cancellation.
-            if self._result is None:
-                self._engine.cancel_turn(self, "cancelled", by="caller")
-                # Bounded by the session, which gives up on the agent after `cancel_grace`; the
-                # extra second is for a session that is being closed itself.
-                with trio.move_on_after(self.limits.cancel_grace + 1, shield=True):
-                    await self._wait_for_end()
-            self._close_cursor()
+            await self._stop()
+        if machine.error is not None:
+            raise machine.error
         if self._check and error is None:
             self.raise_for_outcome()
 
-    async def _wait_for_end(self) -> None:
-        while self._result is None:
-            await self._engine.news.wait()
-
-    def _fail(self, failure: AgentrtError) -> None:
-        """It never started; `__aenter__` raises this. If nobody waits there, the log tells it."""
-        self._failure = failure
-        if self._started is not None:
-            self._started.set()
-        else:
-            self._engine.log.append(
-                Notice("error", "prompt_dropped", str(failure), {"entry": self._entry})
-            )
-
-    def _close_cursor(self) -> None:
-        if self._cursor is not None:
-            self._cursor.close()
+    async def _stop(self) -> None:
+        """Cancel the turn unless it is over, and see it end."""
+        machine = self._machine
+        if not machine.over:
+            self._core.cancel_turn(machine, "cancelled", by="caller")
+        # Bounded by the session, which gives up on the agent after `cancel_grace`; the extra
+        # second is for a session that is being closed itself.
+        with trio.move_on_after(machine.limits.cancel_grace + 1, shield=True):
+            await self._host.wait_for_end(machine)
+        machine.awaited = False
+        if machine.cursor is not None:
+            machine.cursor.close()
 
     def raise_for_outcome(self) -> None:
         """Raise the `TurnFailed` that fits the outcome, if it is a failure."""
@@ -189,27 +213,25 @@ class Turn:
 
     async def __anext__(self) -> Event:
         if self._over:
+            await trio.lowlevel.checkpoint()
             raise StopAsyncIteration
-        cursor = self._cursor
+        machine = self._machine
+        cursor = machine.cursor
         if cursor is None:
             raise LocalProtocolError("iterate a turn inside its `async with` block")
-        engine = self._engine
         if self._offered is not None:
-            engine.questions.refuse_unattended(self, self._offered)
+            self._core.passed_by(machine, self._offered)
             self._offered = None
-        self._given += 1
-        if self._given >= STRIDE:
-            self._given = 0
-            await trio.lowlevel.checkpoint()
+        await self._pace.step()
         while True:
             event = cursor.pop()
             if event is None:
-                self._given = 0
-                await engine.news.wait()
+                await self._host.readers.wait()
+                self._pace.has_waited()
             elif type(event) is TurnEnded:
                 self._over = True
                 return event
-            elif self._verdict is None:
+            elif machine.verdict is None:
                 if type(event) is PermissionOpened:
                     self._offered = event.request
                 return event

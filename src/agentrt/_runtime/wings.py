@@ -33,19 +33,19 @@ from .._version import __version__
 from .claude_sessions import stored_history
 from .guard import guard
 from .hooks import Hook, HookTable
+from .host import SessionHost
 from .link import Connect
 from .pipes import Transport
 from .process import open_process
 from .tool_bridge import serve_tools
 from .tool_server import ToolConnection, ToolServer
 from .tools import Tool
+from .turn import Turn
 
 if TYPE_CHECKING:
-    from .engine import Engine
-    from .services import Services
     from .session import Session
 
-Attach = Callable[["Engine", "Session"], AbstractAsyncContextManager[Opening]]
+Attach = Callable[[SessionHost, "Session"], AbstractAsyncContextManager[Opening]]
 
 
 def _new_uuid() -> str:
@@ -154,12 +154,12 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
         )
 
     @asynccontextmanager
-    async def attach(engine: Engine, session: Session) -> AsyncIterator[Opening]:
+    async def attach(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         async with AsyncExitStack() as stack:
             roots = Roots((opening.cwd, *opening.roots))
             if offer.files:
-                files = Files(roots, limits=offer.limits, ready=partial(_wait_read, engine))
-                engine.services.table["fs"] = lambda asked: files.handle(asked.method, asked.params)
+                files = Files(roots, limits=offer.limits, ready=host.wait_read)
+                host.services["fs"] = lambda asked: files.handle(asked.method, asked.params)
             if offer.terminals:
                 marked = environment
                 if offer.connect is None:
@@ -173,18 +173,20 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
                         cwd=opening.cwd,
                         env=marked,
                         limits=offer.limits,
-                        on_output=engine.services.terminal_output,
+                        on_output=host.terminal_output,
                         variables=agent.terminal_env,
-                        on_left_out=partial(_left_out, engine),
+                        on_left_out=partial(_left_out, host),
+                        on_exit=host.program_ended,
                     )
                 )
-                engine.services.when_gone.append(terminals.release_all)
-                engine.services.table["terminal"] = partial(_serve_terminal, engine, terminals)
+                host.when_gone.append(terminals.release_all)
+                host.programs = lambda: terminals.running
+                host.services["terminal"] = partial(_serve_terminal, host, terminals)
             servers: tuple[JsonObject, ...] = ()
             if offer.tools:
-                server = _tool_server(engine, session, offer)
+                server = _tool_server(host, session, offer)
                 endpoint = await stack.enter_async_context(
-                    serve_tools(server, engine.services.spawn_tool, limits=offer.limits)
+                    serve_tools(server, host.spawn_tool, limits=offer.limits)
                 )
                 # Alternatives: the driver takes the first that the agent knows.
                 servers = (await endpoint.http_server(), endpoint.stdio_server())
@@ -193,36 +195,29 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
     return Wing(opening, make_driver, offer.connect or connect, attach)
 
 
-async def _wait_read(engine: Engine) -> None:
-    """Until the agent takes a large answer."""
-    if engine.link is not None:
-        await engine.link.wait_read()
-
-
-async def _serve_terminal(engine: Engine, terminals: Terminals, asked: Requested) -> JsonObject:
+async def _serve_terminal(host: SessionHost, terminals: Terminals, asked: Requested) -> JsonObject:
     if asked.method == "terminal/output":
-        await _wait_read(engine)
+        await host.wait_read()
     return await terminals.handle(asked.method, asked.params)
 
 
-def _left_out(engine: Engine, variable: str) -> None:
+def _left_out(host: SessionHost, variable: str) -> None:
     message = (
         f"a command runs without {variable!r:.100}, which the agent may not set: it could make the"
         " command something else (see `terminal_env` of the agent)"
     )
-    engine.log.append(Notice("info", "variable_left_out", message, {"variable": variable[:100]}))
-    engine.publish()
+    host.core.say(Notice("info", "variable_left_out", message, {"variable": variable[:100]}))
 
 
-def _tool_server(engine: Engine, session: Session, offer: Offer) -> ToolServer:
+def _tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServer:
     server = ToolServer(
         offer.tools,
         session=session,
-        turn=lambda: engine.turn,
+        turn=lambda: Turn.of(host, host.core.turn),
         timeout=offer.limits.tool,
-        on_error=lambda tool, error: engine.services.tell_error(f"the tool {tool.name}", error),
+        on_error=lambda tool, error: host.handler_failed(f"the tool {tool.name}", error),
     )
-    engine.tool_server = server
+    session.offer_tools(server.set_tools)
     return server
 
 
@@ -263,30 +258,30 @@ def _claude(agent: Agent, opening: Opening, offer: Offer) -> Wing:
         )
 
     @asynccontextmanager
-    async def attach(engine: Engine, session: Session) -> AsyncIterator[Opening]:
+    async def attach(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         if offer.tools:
-            server = _tool_server(engine, session, offer)
-            connection = server.connect(partial(_notify, engine, server.name))
-            engine.services.table["mcp"] = partial(_serve_mcp, engine.services, connection)
+            server = _tool_server(host, session, offer)
+            connection = server.connect(partial(_notify, host, server.name))
+            host.services["mcp"] = partial(_serve_mcp, host, connection)
         if offer.hooks:
-            engine.services.hook = hooks.serve
+            host.hooks = lambda asked, turn: hooks.serve(asked, Turn.of(host, turn))
         given = effective(options, opening)
         env = {**_environment(agent, offer.env, frozenset()), **given.env}
         for effect in await stored_history(opening, given, env):
-            engine.conversation.handled[type(effect)](effect)
+            host.core.conversation.handled[type(effect)](effect)
         yield with_session_id(opening, options, offer.new_uuid)
 
     return Wing(opening, make_driver, offer.connect or connect, attach)
 
 
-async def _serve_mcp(services: Services, connection: ToolConnection, request: Requested) -> Any:
+async def _serve_mcp(host: SessionHost, connection: ToolConnection, request: Requested) -> Any:
     """One message of Claude's to the tool server. A call is run here, in its own handler."""
     calls: list[Callable[[], Awaitable[None]]] = []
     answers: list[Any] = []
 
     def begin(call: Callable[..., Awaitable[None]], *args: object) -> None:
         if not request.background:
-            services.begin_tool()
+            host.begin_tool()
         calls.append(partial(call, *args))
 
     message, background = request.params["message"], request.background
@@ -296,11 +291,8 @@ async def _serve_mcp(services: Services, connection: ToolConnection, request: Re
     return answers[0]
 
 
-def _notify(engine: Engine, server: str, message: Any) -> None:
+def _notify(host: SessionHost, server: str, message: Any) -> None:
     """Send a notification of the tool server; nobody waits for its acknowledgement."""
-    link = engine.link
-    if link is not None and not link.gone:
-        call = engine.conversation.new_id("c")
-        engine.received(
-            link, link.driver.call(call, "mcp_notify", {"server": server, "message": message})
-        )
+    if host.core.ready:
+        params = {"server": server, "message": message}
+        host.core.call("mcp_notify", params, lambda returned: None)

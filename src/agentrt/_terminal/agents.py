@@ -8,6 +8,7 @@ import msgspec
 import trio
 
 from .._agents import Found, agent_version, find_agents
+from .._bare_errors import bare_errors
 from .._config import Config
 from .text import one_line
 
@@ -50,7 +51,7 @@ async def _versions(found: list[Found]) -> dict[str, str | None]:
         async with limit:
             versions[each.agent.name] = await agent_version(each.agent)
 
-    async with trio.open_nursery() as nursery:
+    async with bare_errors(), trio.open_nursery() as nursery:
         for each in found:
             nursery.start_soon(ask, each)
     return versions

@@ -14,11 +14,12 @@ from typing import Final, Literal, TypeAlias
 import trio
 from msgspec import structs
 
+from .._bare_errors import bare_errors
 from .._errors import AgentrtError, AgentStartError
 from .._model.events import TurnEnded
 from .._runtime.permissions import Decision, PermissionRequest
-from .._runtime.scopes import bare_errors
-from .._runtime.session import Session, Subscription
+from .._runtime.session import Session
+from .._runtime.subscription import Subscription
 from .._runtime.turn import Turn
 from .asking import Asker, Shows
 from .attaching import prompt_of, text_of

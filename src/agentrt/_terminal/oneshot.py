@@ -17,6 +17,7 @@ from typing import Final, TextIO
 import trio
 from msgspec import structs
 
+from .._bare_errors import bare_errors
 from .._errors import AgentrtError
 from .._model.events import (
     Error,
@@ -29,8 +30,8 @@ from .._model.events import (
 from .._model.result import TurnResult
 from .._runtime.leaving import wait_for_rest
 from .._runtime.permissions import NOTHING_IS_ALLOWED
-from .._runtime.scopes import bare_errors
-from .._runtime.session import Session, Subscription
+from .._runtime.session import Session, host_of
+from .._runtime.subscription import Subscription
 from .asking import Asker
 from .bound import Bound, TimedOut
 from .console import PARTING, Console, open_console, open_terminal, stderr_of
@@ -168,7 +169,7 @@ async def _piped(console: Console) -> str:
         await trio.sleep(PATIENCE)
         console.tell("reading the prompt from standard input (use </dev/null if there is none)")
 
-    async with trio.open_nursery() as nursery:
+    async with bare_errors(), trio.open_nursery() as nursery:
         nursery.start_soon(explain)
         piped = await LineReader(0).read_all()
         nursery.cancel_scope.cancel(reason="it has come")
@@ -254,7 +255,7 @@ class _OneShot:
                 result = await session.run(prompt, check=False, limits=limits)
                 ending.resting = True
                 with ending.rest:
-                    await wait_for_rest(session._engine, self._bound.left)
+                    await wait_for_rest(host_of(session), self._bound.left)
                 if ending.code is not None:
                     await session.aclose()  # what it still did is told as ended
                 events.finish()
@@ -278,7 +279,7 @@ class _OneShot:
         self, events: Subscription, view: View, asker: Asker, terminal: int | None
     ) -> None:
         """Standard error, and the questions."""
-        async with trio.open_nursery() as nursery:
+        async with bare_errors(), trio.open_nursery() as nursery:
             if terminal is not None:
                 nursery.start_soon(asker.serve, terminal)
             async for event in events:

@@ -14,6 +14,7 @@ from typing import Final
 
 import trio
 
+from .._bare_errors import bare_errors
 from .._config import ColorChoice
 from .text import safe, without_controls, wrapped
 
@@ -135,7 +136,7 @@ async def open_output(
     """An `Output` on a descriptor. Leaving the block normally writes out what waits; by an error
     or a cancellation it gives up what waits. `on_closed` is told why nothing can be written."""
     output = Output(fd, encoding, color)
-    async with trio.open_nursery() as nursery:
+    async with bare_errors(), trio.open_nursery() as nursery:
         nursery.start_soon(output._run, on_closed)
         yield output
         output._end()

@@ -15,9 +15,9 @@ from typing import Final
 import trio
 
 from .. import __version__
+from .._bare_errors import bare_errors
 from .._model.content import plain_text
 from .._model.events import Item, TurnEnded, TurnStarted
-from .._runtime.scopes import bare_errors
 from .._runtime.session import Session
 from .asking import Shows
 from .attaching import text_of

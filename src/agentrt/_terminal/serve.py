@@ -9,9 +9,9 @@ from functools import partial
 import trio
 from msgspec import structs
 
+from .._bare_errors import bare_errors
 from .._errors import AgentrtError
 from .._runtime.runtime import open_runtime
-from .._runtime.scopes import bare_errors
 from .._web.security import Security
 from .._web.server import serve
 from .._web.site import Site

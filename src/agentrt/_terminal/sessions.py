@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from .._acp.messages import ListSessionsResponse
 from .._agents import Agent, find_agents
+from .._bare_errors import bare_errors
 from .._config import Config
 from .._errors import AgentrtError, SessionNotFound
 from .._runtime.claude_sessions import ClaudeSessions
 from .._runtime.permissions import deny_all
-from .._runtime.scopes import bare_errors
 from .._runtime.session import Session
 from .agents import print_table
 from .export import ExportFormat, exported

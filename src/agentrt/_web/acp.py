@@ -338,8 +338,8 @@ class AcpViewer(ForeignViewer):
         """The answer to a prompt, once it is over."""
         state = feed.log.state
         if not turn.id:
-            if turn._failure is not None:
-                return failed(id, rpc.INTERNAL_ERROR, str(turn._failure))
+            if turn.failure is not None:
+                return failed(id, rpc.INTERNAL_ERROR, str(turn.failure))
             waits = any(entry.id == turn.entry for entry in state.queue)
             return None if waits else answered(id, stopReason="cancelled")
         record = state.turns.get(turn.id)

@@ -15,7 +15,8 @@ from msgspec import Meta, Struct
 
 from .._errors import RemoteProtocolError
 from .._model.content import Audio, Block, Image, JsonObject, Resource, ResourceLink, Text
-from .._runtime.session import Session, When
+from .._runtime.core import When
+from .._runtime.session import Session
 from .._runtime.turn import Turn
 from .._wire.json import decode_strictly
 from . import commands as c
@@ -431,8 +432,8 @@ class AiViewer(ForeignViewer):
         """Why a prompt that waits will never be a turn, if it will not."""
         turn = stream.turn
         assert isinstance(turn, Turn)
-        if turn._failure is not None:
-            return str(turn._failure)
+        if turn.failure is not None:
+            return str(turn.failure)
         waits = any(entry.id == turn.entry for entry in stream.feed.log.state.queue)
         return None if waits else "the prompt was taken out of the queue"
 

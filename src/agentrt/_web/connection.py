@@ -17,6 +17,7 @@ import trio
 from msgspec import json
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_server_stream
 
+from .._bare_errors import bare_errors
 from .._limits import Limits
 from .frames import Bucket, Meter, close_frame, largest
 from .http import Upgrade
@@ -91,7 +92,7 @@ class Connection:
         (`trio.TooSlowError`), in a group. Cancelling it ends the connection without a word.
         """
         try:
-            async with trio.open_nursery() as nursery:
+            async with bare_errors(), trio.open_nursery() as nursery:
                 nursery.start_soon(self._wire.pump)
                 request = await wrap_server_stream(
                     nursery, self._wire, max_message_size=self._largest
@@ -119,7 +120,7 @@ class Connection:
             return
         viewer.connect(self._wire)
         try:
-            async with trio.open_nursery() as nursery:
+            async with bare_errors(), trio.open_nursery() as nursery:
                 for job in (self._read, self._write, self._ping):
                     nursery.start_soon(self._guarded, job, socket, viewer)
                 await self._parting.wait()

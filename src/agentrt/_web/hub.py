@@ -165,7 +165,7 @@ class Hub:
         self._list_changed()
 
     def _add(self, session: Session) -> None:
-        log = session._engine.log
+        log = session.log
         feed = self.feeds[session.id] = Feed(log, self.limits.viewer_outbox, self._schedule)
 
         listed = (log.state.state.phase, log.state.title)

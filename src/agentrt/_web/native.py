@@ -24,7 +24,7 @@ from .._errors import (
     SessionClosed,
     SessionNotFound,
 )
-from .._runtime.session import Session
+from .._runtime.session import Session, host_of
 from .._wire.jsonrpc import METHOD_NOT_FOUND
 from . import commands as c
 from .answers import ack, refusal
@@ -146,7 +146,7 @@ def _cancel(hub: Hub, client: Client, command: c.Cancel) -> Fields:
     session = hub.session(command.session)
     running = session.state.turn
     if command.turn is not None and (running is None or running.id != command.turn):
-        if command.turn not in session._engine.log.state.turns:
+        if command.turn not in session.log.state.turns:
             raise Refused("unknown_turn", f"no turn {command.turn!r} in this session")
         return {"turn": command.turn}  # it is over already
     session.cancel()
@@ -157,7 +157,7 @@ def _cancel(hub: Hub, client: Client, command: c.Cancel) -> Fields:
 def _permission(hub: Hub, client: Client, command: c.Permission) -> Fields:
     session = hub.session(command.session)
     if command.request not in session.permissions:
-        if session._engine.conversation.items.was_asked(command.request):
+        if host_of(session).core.conversation.items.was_asked(command.request):
             raise Refused("already_resolved", f"the request {command.request!r} is closed")
         raise Refused("unknown_request", f"no request {command.request!r} in this session")
     if command.content is not None:
@@ -173,7 +173,7 @@ def _tool_result(hub: Hub, client: Client, command: c.ToolResult) -> Fields:
     session = hub.session(command.session)
     if client.calls.finish(session.id, command.item, command.content, error=command.error):
         return {}
-    item = session._engine.log.state.items.get(command.item)
+    item = session.log.state.items.get(command.item)
     if item is None or item.tool is None:
         raise Refused("unknown_request", f"no tool call {command.item!r} in this session")
     if item.tool.owner != "client":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import trio
 
+from .._bare_errors import bare_errors
 from .._runtime.scopes import open_service_nursery
 from .security import Security
 from .site import Site
@@ -94,7 +95,7 @@ async def open_site(
             trio.serve_listeners, reception.attend, listeners, handler_nursery=handlers
         )
         try:
-            async with trio.open_nursery() as nursery:
+            async with bare_errors(), trio.open_nursery() as nursery:
                 await nursery.start(listen)
                 yield site
                 nursery.cancel_scope.cancel()

@@ -9,8 +9,8 @@ from itertools import count
 
 import trio
 
+from .._bare_errors import bare_errors
 from .._runtime.pipes import READ_SIZE, Transport
-from .._runtime.scopes import bare_errors
 
 _pids = count(100_000)
 

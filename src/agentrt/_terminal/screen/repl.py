@@ -8,9 +8,9 @@ from typing import Final
 
 import trio
 
+from ..._bare_errors import bare_errors
 from ..._errors import AgentrtError
 from ..._model.events import Command, Modes
-from ..._runtime.scopes import bare_errors
 from ..._runtime.session import Session
 from ..asking import Shows
 from ..commands import COMMANDS, agent_commands
@@ -48,7 +48,7 @@ async def converse(setup: Setup, *, colour: bool) -> int:
         repl = ScreenRepl(setup, colour=colour)
         async with bare_errors(), open_screen(repl.interface, colour=colour) as screen:
             repl.screen = screen
-            async with trio.open_nursery() as nursery:
+            async with bare_errors(), trio.open_nursery() as nursery:
                 repl.nursery = nursery
                 nursery.start_soon(repl.obey, signals)
                 nursery.start_soon(screen.serve)

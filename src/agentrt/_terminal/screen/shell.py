@@ -10,6 +10,8 @@ from typing import Final
 
 import trio
 
+from ..._bare_errors import bare_errors
+
 DRAIN: Final = 0.25
 """Seconds in which the rest of the output is read when the shell has ended."""
 END: Final = 1.0
@@ -52,7 +54,7 @@ class Shell:
         if self._stops:
             self._signal(signal.SIGINT)  # the key was faster
         try:
-            async with trio.open_nursery() as nursery:
+            async with bare_errors(), trio.open_nursery() as nursery:
                 nursery.start_soon(self._read, process)
                 await _exited(process)
                 nursery.cancel_scope.deadline = trio.current_time() + DRAIN

@@ -28,6 +28,7 @@ from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.layout.screen import Char
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from ..._bare_errors import bare_errors
 from ..console import PARTING
 from ..output import encoding_of, terminal_size
 from .interface import Interface, Live
@@ -305,7 +306,7 @@ async def open_screen(interface: Interface, *, colour: bool) -> AsyncIterator[Sc
     """The screen of this process's terminal, which is left as it was, however the block ends."""
     with as_it_was() as saved:
         screen = Screen(interface, saved, colour=colour)
-        async with trio.open_nursery() as nursery:
+        async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(screen._run)
             try:
                 await screen._ready.wait()

@@ -1,0 +1,959 @@
+"""The session as a machine: commands, the agent's effects and the clock go in; events go into the
+log, and what has to be done goes out to the `Host`.
+
+Nothing here waits, and nothing here knows Trio. Each command and each batch of effects is one step;
+its end says the state if it changed, and wakes whoever reads.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, Protocol, TypeAlias
+
+from msgspec import structs
+
+from .._errors import AgentrtError, Busy, LimitExceeded, LocalProtocolError, SessionClosed
+from .._limits import Limits
+from .._model.clocks import NEVER, Alarm, Ring, next_alarm
+from .._model.content import Block, JsonObject
+from .._model.conversation import Conversation
+from .._model.driver import (
+    Answer,
+    Asked,
+    Driver,
+    Effect,
+    Opening,
+    Requested,
+    Returned,
+    Settles,
+    Signal,
+    Started,
+    StartFailed,
+    Steers,
+    TurnBegan,
+    TurnFinished,
+    Withdrawn,
+    Write,
+)
+from .._model.events import CancelledBy, Error, Notice, Outcome, PermissionOpened, Usage
+from .._model.life import Life, LifeInput
+from .._model.result import Denial, TurnResult
+from .._model.turn import TurnInput, TurnMachine, TurnState
+from .._wire.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND
+from .decisions import OPEN, answer_for, check_json, chosen_option, rejection
+from .permissions import Ask, Decision, Deny, PermissionRequest, Policy, check_decision
+
+CANCELLED = -32800
+"""JSON-RPC's code (LSP's, and ACP's) for a request that was cancelled."""
+
+_STOPPED = "the turn was cancelled"
+
+_EFFECTS = frozenset({"fs/write_text_file", "terminal/create"})
+"""What a stopped turn must not begin any more; what it has begun it may look at and end."""
+
+When = Literal["queue", "interrupt", "reject"]
+
+Until: TypeAlias = Literal["turn", "cancel", "session", "itself"]
+"""What ends a handler, beside its own end and the agent's withdrawal: its turn, however that ends;
+a cancel of its turn only; the session, because no turn has caused it; or nothing but the session's
+end by force, because it has outlived its turn and is to finish."""
+
+
+class Host(Protocol):
+    """Carries out what the core decides. Nothing here waits, raises or calls back."""
+
+    def write(self, data: bytes, *, urgent: bool) -> None:
+        """Queue whole lines for the agent."""
+        ...
+
+    def interrupt(self) -> None:
+        """Send the agent SIGINT."""
+        ...
+
+    def offers(self, method: str) -> bool:
+        """Whether somebody serves such a request."""
+        ...
+
+    def serve(self, request: Requested, until: Until) -> None:
+        """Have a handler answer it."""
+        ...
+
+    def decide(self, key: str, decision: Awaitable[Decision], until: Until) -> None:
+        """Have a handler wait for a policy's decision; `SessionCore.decided` gets it."""
+        ...
+
+    def expire(self, key: str, seconds: float, until: Until) -> None:
+        """Call `SessionCore.expired` if the question is open for so long."""
+        ...
+
+    def stop(self, key: str) -> None:
+        """Cancel the handlers of one request, if any run."""
+        ...
+
+    def turn_cancelled(self) -> None:
+        """Stop every handler that the running turn has caused."""
+        ...
+
+    def turn_ended(self, turn: TurnMachine) -> None:
+        """Stop what it has caused, but let those finish that it did not wait for."""
+        ...
+
+    @property
+    def handlers_open(self) -> int:
+        """How many handlers run."""
+        ...
+
+    @property
+    def serving(self) -> bool:
+        """Whether a handler or a program of the host's is at work for the agent."""
+        ...
+
+    @property
+    def finishing(self) -> bool:
+        """Whether a handler has outlived its turn."""
+        ...
+
+    @property
+    def occupied(self) -> bool:
+        """Whether the tasks of the last turn are not over yet."""
+        ...
+
+    def look(self) -> None:
+        """The next deadline, or what waits for the host, may be another one now."""
+        ...
+
+
+def unsendable(error: Exception) -> AgentrtError:
+    """What a prompt raises that its driver cannot put into words for the agent."""
+    if isinstance(error, AgentrtError):
+        return error
+    return LocalProtocolError(f"the prompt cannot be sent: {type(error).__name__}: {error}")
+
+
+def _ignored(grace: float) -> Notice:
+    return Notice(
+        "warning",
+        "cancel_ignored",
+        f"the agent did not end its turn within {grace:g} s of the cancel and is being ended",
+    )
+
+
+class SessionCore:
+    """One session: its turns, its queue, its questions and its process's life."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        *,
+        limits: Limits,
+        opening: Opening,
+        policy: Policy | None,
+        host: Host,
+        wall: Callable[[], float],
+        clock: Callable[[], float],
+    ) -> None:
+        self.conversation = conversation
+        self.log = conversation.log
+        self.queue = conversation.queue
+        self.limits = limits
+        self.opening = opening
+        self.driver: Driver | None = None
+        self.agent_session: str | None = opening.resume
+        """The agent's own id of the conversation, for resuming it."""
+        self.capabilities: JsonObject = {}
+        self.start_failed: StartFailed | None = None
+        self.active_at = clock()
+        """When the agent last wrote something, or was last answered."""
+        self._host = host
+        self._policy = policy
+        self._wall = wall
+        self._clock = clock
+        self._settles: Settles | None = None
+        self._depth = 0
+        """How many steps are under way, one inside the other."""
+        self._moved = False
+        """Whether something has moved that the next deadline, or the host, depends on."""
+        self._steered: set[str] = set()
+        """Prompts sent into a running turn that no turn's end has accounted for."""
+        self._calls: dict[str, Callable[[Returned], None]] = {}
+        self._requests: deque[Requested] = deque()  # of the agent, that are to be passed on
+        self._take: dict[type, Callable[[Any], None]] = {
+            **conversation.handled,
+            Write: self._write,
+            Signal: self._signal,
+            Asked: self._asked,
+            Requested: self._requested,
+            Withdrawn: self._withdrawn,
+            TurnBegan: self._turn_began,
+            TurnFinished: self._turn_finished,
+            Started: self._opened,
+            StartFailed: self._refused,
+            Returned: self._returned,
+        }
+
+    # --- steps
+
+    def receive(self, effects: list[Effect], size: int = 0) -> None:
+        """Take what a driver tells; `size`: the bytes of the lines that it was made of."""
+        if not self._depth:
+            self.log.arrived(size)
+        take = self._take
+        self._depth += 1
+        try:
+            for effect in effects:
+                take[type(effect)](effect)
+        finally:
+            self._depth -= 1
+        if not self._depth:
+            self._end_step()
+
+    def __enter__(self) -> None:
+        """A step of commands, as a block: several of them make one batch of events."""
+        self._depth += 1
+
+    def __exit__(self, *exc: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._end_step()
+
+    def _end_step(self) -> None:
+        conversation = self.conversation
+        if conversation.items.released:
+            self._release()
+        turn = conversation.turn
+        if turn is not None:
+            if turn.scope is not None and turn.scope.deadline != turn.hard_at:
+                self._set_hard(turn, turn.scope.deadline)  # the program has moved it
+            if turn.hard_left is not None and not conversation.items.waits:
+                self._set_hard(turn, self._clock() + turn.hard_left)  # nobody is asked any more
+                turn.hard_left = None
+        settles = self._settles
+        if conversation.sync() or self._moved or (settles is not None and settles.settling):
+            self._moved = False
+            self._host.look()
+        self.log.publish()
+
+    def _release(self) -> None:
+        """What the conversation closed by itself is told to the agent."""
+        released = self.conversation.items.released
+        self._depth += 1  # one batch, however many there are
+        try:
+            while released:
+                self.drop(released.pop())
+        finally:
+            self._depth -= 1
+
+    def say(self, notice: Notice) -> None:
+        """Put a notice into the log."""
+        with self:
+            self.log.append(notice)
+
+    # --- the process
+
+    @property
+    def turn(self) -> TurnMachine | None:
+        """The running turn."""
+        return self.conversation.turn
+
+    @property
+    def ready(self) -> bool:
+        """Whether the process takes prompts."""
+        return self.conversation.life is Life.READY
+
+    @property
+    def serving(self) -> bool:
+        """Whether the agent may wait for a handler or a program of the host's."""
+        return self._host.serving
+
+    @property
+    def idle(self) -> bool:
+        """Whether the agent has nothing left to do, and no hook of ours runs that it left alone."""
+        return (self.driver is None or self.driver.idle) and not self._host.finishing
+
+    def start(self, driver: Driver, opening: Opening) -> None:
+        """A process is being started."""
+        with self:
+            self.conversation.live(LifeInput.START)
+            self.conversation.error = None
+            self.opening = opening
+            self.start_failed = None
+            self.driver = driver
+            self._settles = driver if isinstance(driver, Settles) else None
+
+    def spawned(self, pid: int | None) -> None:
+        """The process runs: shake hands."""
+        assert self.driver is not None
+        conversation = self.conversation
+        conversation.agent = structs.replace(conversation.agent, pid=pid, alive=True)
+        self.active_at = self._clock()
+        self.receive(self.driver.start(self.opening))
+
+    def process_ended(self, how: str, data: Any = None, *, wanted: bool = False) -> None:
+        """The process is gone, or did not come about. `how`, in words; `wanted`: it was ended
+        because it is not needed any more, which is no error."""
+        conversation = self.conversation
+        with self:
+            self.driver = self._settles = None
+            self._steered.clear()
+            for call in list(self._calls):
+                gone = Error("agent_died", "the agent's process has ended")
+                self._returned(Returned(call, error=gone))
+            conversation.agent = structs.replace(conversation.agent, pid=None, alive=False)
+            conversation.error = None if wanted else Error("agent_died", how, data)
+            conversation.live(LifeInput.END)
+            if conversation.turn is not None:
+                died = Error("agent_died", f"{how} before the turn was over", data)
+                self.end_turn("agent_died", error=died)
+            self._moved = True
+
+    def cannot_start(self, error: AgentrtError) -> None:
+        """No process could be started: it is said why."""
+        with self:
+            self.conversation.error = Error("agent_failed", str(error))
+
+    def replace(self) -> None:
+        """The process is of no use any more: have it ended. The next prompt starts another one."""
+        with self:
+            self.conversation.live(LifeInput.REPLACE)
+            self.driver = self._settles = None  # what it still says is nobody's
+            self._steered.clear()
+            self._moved = True
+
+    def retire(self) -> bool:
+        """End the process, on which nothing runs. False, and nothing happens, if a turn runs or
+        waits or there is no process."""
+        if not self.free or self.queue.flows or not self.ready:
+            return False
+        self.replace()
+        return True
+
+    def close(self) -> None:
+        """No prompt is taken any more; the turn is cancelled, and what waits is dropped."""
+        with self:
+            self.conversation.live(LifeInput.CLOSE)
+            self._drop_all(SessionClosed("the session was closed while the prompt waited"))
+            if self.turn is not None:
+                self.cancel_turn(self.turn, "cancelled", by="caller")
+
+    def closed(self) -> None:
+        """The process is gone, or given up on: the end."""
+        with self:
+            if self.turn is not None:
+                self.end_turn("cancelled")
+            self.conversation.live(LifeInput.END)
+
+    # --- prompts
+
+    @property
+    def free(self) -> bool:
+        """Whether the next turn may start: the last one has ended, its tasks are over, and no
+        process is being ended."""
+        return (
+            self.conversation.turn is None
+            and not self._host.occupied
+            and self.conversation.life is not Life.REPLACING
+        )
+
+    @property
+    def waits(self) -> bool:
+        """Whether the next prompt can be brought on its way now."""
+        return self.queue.flows and self.free and not self.conversation.ended
+
+    def place(self, turn: TurnMachine, when: When) -> None:
+        """Send a prompt now, or let it wait in the queue.
+
+        Raises `Busy`, `LimitExceeded`, `SessionClosed` or, if the agent cannot take such a prompt,
+        `LocalProtocolError`; then nothing has changed.
+        """
+        if self.conversation.ended:
+            raise SessionClosed("the session is closed")
+        if turn.entry or turn.state is not TurnState.QUEUED:
+            raise LocalProtocolError("a turn can be entered once")
+        idle = self.free and not len(self.queue)
+        if when == "reject" and not idle:
+            raise Busy("a turn is running")
+        with self:
+            if idle and self.ready:
+                try:
+                    self._begin(turn)
+                except Exception as error:
+                    raise unsendable(error) from None
+            else:
+                self._enqueue(turn, when)
+
+    def _enqueue(self, turn: TurnMachine, when: When) -> None:
+        if len(self.queue) >= self.limits.queue:
+            raise LimitExceeded(f"{len(self.queue)} prompts wait already (limits.queue)")
+        turn.entry = self.conversation.new_id("q")
+        self.queue.put(turn, first=when == "interrupt")
+        self._queue_changed()
+        if when == "interrupt" and self.turn is not None:
+            self.cancel_turn(self.turn, "cancelled", by="caller")
+
+    def _begin(self, turn: TurnMachine) -> None:
+        """Send the prompt. Raises, and changes nothing, if the agent cannot take such a one."""
+        assert self.driver is not None
+        conversation = self.conversation
+        id = conversation.new_id("t")
+        prompt = self.driver.prompt(id, turn.content or [])
+        if turn.attended:
+            turn.cursor = self.log.cursor(lossless=True)
+        conversation.begin(turn, id)
+        self.active_at = turn.began_at
+        self._moved = True
+        self.receive(prompt)
+
+    def begin_next(self) -> None:
+        """Send the first prompt that waits, if it can be sent; one that cannot is dropped."""
+        with self:
+            turn = self.queue.next
+            assert turn is not None
+            self.queue.remove(turn)
+            self._queue_changed()
+            try:
+                self._begin(turn)
+            except Exception as error:  # whatever a prompt holds, the session lives
+                self._fail(turn, unsendable(error))
+                self._say_dropped(turn)
+
+    def fail(self, turn: TurnMachine, failure: AgentrtError) -> None:
+        """A prompt that waits cannot be sent, because the agent does not start."""
+        if turn in self.queue:
+            with self:
+                self._remove(turn, failure)
+                self._say_dropped(turn)
+
+    def withdraw(self, turn: TurnMachine) -> None:
+        """Take a prompt back if it waits; who waits with it gets an `AgentrtError`."""
+        if turn in self.queue:
+            with self:
+                self._remove(turn, AgentrtError("the prompt was taken out of the queue"))
+
+    def remove(self, entry: str) -> None:
+        """Take a waiting prompt back; who waits for it gets an `AgentrtError`. Raises
+        `LocalProtocolError` if it does not wait (any more)."""
+        self.withdraw(self.queue.find(entry))
+
+    def edit(self, entry: str, content: list[Block]) -> None:
+        """Replace what a waiting prompt says; as `remove`."""
+        turn = self.queue.find(entry)
+        with self:
+            self.queue.edit(turn, content)
+            self._queue_changed()
+
+    def promote(self, entry: str) -> None:
+        """Let a waiting prompt be the next one; as `remove`."""
+        turn = self.queue.find(entry)
+        with self:
+            self.queue.promote(turn)
+            self._queue_changed()
+
+    def resume_queue(self) -> None:
+        """Let the prompts go on that a cancel held back."""
+        with self:
+            self.queue.resume()
+            self._queue_changed()
+
+    def _drop_all(self, failure: AgentrtError) -> None:
+        for turn in list(self.queue):
+            self._remove(turn, failure)
+            self._say_dropped(turn)
+
+    def _remove(self, turn: TurnMachine, failure: AgentrtError) -> None:
+        self.queue.remove(turn)
+        self._queue_changed()
+        self._fail(turn, failure)
+
+    def _fail(self, turn: TurnMachine, failure: AgentrtError) -> None:
+        turn.failure = failure
+        turn.apply(TurnInput.DROP)
+
+    def _say_dropped(self, turn: TurnMachine) -> None:
+        """If nobody waits for a prompt that will never be sent, the log says so."""
+        if not turn.awaited:
+            data = {"entry": turn.entry}
+            self.log.append(Notice("error", "prompt_dropped", str(turn.failure), data))
+
+    def _queue_changed(self) -> None:
+        self.conversation.show_queue()
+        self._moved = True
+
+    def steer(self, content: list[Block]) -> None:
+        """Send a prompt into the running turn, where the agent can take one."""
+        turn, driver = self.turn, self.driver
+        if driver is None or turn is None or turn.verdict is not None:
+            raise LocalProtocolError("no turn runs that could be steered")
+        if not isinstance(driver, Steers):
+            raise LocalProtocolError("this agent takes no prompt into a running turn")
+        id = self.conversation.new_id("s")
+        effects = driver.steer(id, content)
+        with self:
+            self._steered.add(id)
+            self.conversation.items.prompted(content)
+            self.receive(effects)
+
+    # --- turns
+
+    def cancel(self, by: CancelledBy) -> None:
+        """Cancel the running turn. A user's Stop also holds back what waits."""
+        with self:
+            if by == "user":  # also if the turn is being cancelled already, or none runs yet
+                self.queue.hold()
+                self._queue_changed()
+            if self.turn is not None:
+                self.cancel_turn(self.turn, "cancelled", by=by)
+
+    def cancel_turn(self, turn: TurnMachine, verdict: Outcome, *, by: CancelledBy | None) -> None:
+        """Phase one of a cancel: the agent is told, everything open is closed. Idempotent."""
+        if turn is not self.turn or turn.verdict is not None:
+            return
+        with self:
+            turn.verdict = verdict
+            self._tell_cancel()  # before anything that grows with the answer
+            now = self._clock()
+            grace = turn.limits.cancel_grace if turn.explicit else self.limits.settle
+            turn.grace_at = now + grace
+            turn.resend_at = now + min(turn.limits.cancel_resend, grace)
+            self.conversation.cancel(by, self._wall() + grace)
+            self._host.turn_cancelled()
+            self._moved = True
+
+    def time_out(self, turn: TurnMachine, which: str, limit: float | None) -> None:
+        """Cancel a turn that has reached one of its limits; the error names it. `limit`: None if
+        it is the deadline that the program has given."""
+        what = f"{which} limit of {limit:g} s (limits.{which})" if limit else f"{which} limit"
+        turn.timeout = Error("timed_out", f"the turn reached its {what}", {"limit": which})
+        self.cancel_turn(turn, "timed_out", by=None)
+
+    def scope_cancelled(self, turn: TurnMachine) -> None:
+        """Somebody has cancelled the turn's cancel scope, or its deadline is over."""
+        assert turn.scope is not None
+        if turn.scope.deadline <= self._clock():
+            self.time_out(turn, "hard", turn.limits.hard)
+        else:
+            self.cancel_turn(turn, "cancelled", by="caller")
+
+    def _tell_cancel(self) -> None:
+        if self.driver is not None:
+            self.receive(self.driver.cancel())
+
+    def end_turn(
+        self,
+        outcome: Outcome,
+        *,
+        stop_reason: str | None = None,
+        usage: Usage | None = None,
+        error: Error | None = None,
+        structured_output: Any = None,
+    ) -> None:
+        """Phase two: the turn is over. What agentrt decided wins over what the agent called it."""
+        conversation = self.conversation
+        turn = conversation.turn
+        assert turn is not None
+        if turn.verdict is not None:
+            outcome = turn.verdict
+            error = turn.timeout
+        elif outcome == "cancelled" and turn.denied:
+            outcome = "completed"  # some agents call a turn so in which something was denied
+        text = conversation.items.answer_text()
+        ended = conversation.end(
+            outcome,
+            stop_reason=stop_reason,
+            usage=usage,
+            error=error,
+            structured_output=structured_output,
+        )
+        turn.result = TurnResult(
+            turn=ended.turn,
+            outcome=outcome,
+            by=ended.by,
+            stop_reason=stop_reason,
+            text=text,
+            usage=usage,
+            error=error,
+            structured_output=structured_output,
+            duration=self._clock() - turn.began_at,
+            denials=tuple(turn.denied),
+        )
+        self._host.turn_ended(turn)
+        self._moved = True
+
+    @property
+    def stopped(self) -> bool:
+        """True from a turn's cancel until the agent has ended it, or is gone."""
+        turn = self.turn
+        if turn is None:
+            return self.conversation.life is Life.REPLACING
+        return turn.verdict is not None
+
+    # --- clocks
+
+    def alarm(self) -> Alarm:
+        """The clock that rings first."""
+        settles, limits = self._settles, self.limits
+        rest = limits.settle if settles is not None and settles.settling else None
+        turn = self.conversation.turn
+        if turn is None and rest is None:
+            return NEVER
+        return next_alarm(
+            turn,
+            active_at=self.active_at,
+            rest=rest,
+            silence=limits.settle,
+            tail=limits.tail if self.queue.flows else None,
+            serving=self._host.serving,
+        )
+
+    def ring(self) -> None:
+        """A clock is due: do what it asks for."""
+        _, ring = self.alarm()
+        turn = self.turn
+        with self:
+            self._moved = True
+            if ring is Ring.REST:
+                assert self._settles is not None
+                self.receive(self._settles.settle())
+                return
+            assert turn is not None
+            match ring:
+                case Ring.RESEND:
+                    turn.resend_at = turn.grace_at
+                    self._tell_cancel()
+                case Ring.GRACE if not turn.explicit:
+                    self.end_turn("cancelled")  # its end could not have been told
+                case Ring.GRACE:
+                    self._give_up(_ignored(turn.limits.cancel_grace))
+                case Ring.SILENCE:
+                    self.end_turn("completed")
+                case Ring.HARD:
+                    self.time_out(turn, "hard", turn.limits.hard)
+                case Ring.IDLE:
+                    self.time_out(turn, "idle", turn.limits.idle)
+
+    def _give_up(self, why: Notice) -> None:
+        """Nobody waits for the agent to end its cancelled turn: agentrt ends it, and the agent."""
+        self.log.append(why)
+        self.end_turn("cancelled")
+        self.replace()
+
+    def end_now(self) -> None:
+        """End the process under the turn that is being cancelled, without giving it its time."""
+        if self.turn is not None:
+            with self:
+                words = "the agent is being ended, as a user wished"
+                self._give_up(Notice("info", "agent_ended", words))
+
+    def touch(self) -> None:
+        """The agent was answered, or is not waited for any more: its silence begins anew."""
+        self.active_at = self._clock()
+        with self:
+            self._moved = True
+
+    # --- what a driver tells, one method an effect
+
+    def _write(self, effect: Write) -> None:
+        self._host.write(effect.data, urgent=effect.urgent)
+
+    def _signal(self, effect: Signal) -> None:
+        self._host.interrupt()
+        self.active_at = self._clock()  # its silence counts from here: that may be an answer
+
+    def _withdrawn(self, effect: Withdrawn) -> None:
+        self._host.stop(effect.key)
+        self.conversation.resolve(effect.key, "cancelled", by="agent")
+        self._answered()
+
+    def _turn_began(self, effect: TurnBegan) -> None:
+        turn = self.turn
+        if turn is None:
+            self.conversation.begin_own(explicit=effect.explicit)
+        elif turn.origin == "agent" and effect.explicit:
+            turn.explicit = True
+
+    def _turn_finished(self, effect: TurnFinished) -> None:
+        turn = self.turn
+        self._steered.difference_update(effect.folded)
+        if turn is not None and (
+            turn.id == effect.turn or (effect.turn is None and turn.origin == "agent")
+        ):
+            self.end_turn(
+                effect.outcome,
+                stop_reason=effect.stop_reason,
+                usage=effect.usage,
+                error=effect.error,
+                structured_output=effect.structured_output,
+            )
+        elif effect.turn in self._steered:
+            self._steered.discard(effect.turn)  # the agent dropped it
+        else:
+            self.log.append(
+                Notice("info", "stale", "the end of an earlier turn came late", effect.turn)
+            )
+
+    def _opened(self, effect: Started) -> None:
+        conversation = self.conversation
+        self.agent_session = effect.session
+        self.capabilities = effect.capabilities
+        if effect.agent_version is not None:
+            conversation.agent = structs.replace(conversation.agent, version=effect.agent_version)
+        conversation.items.replayed()
+        conversation.live(LifeInput.OPEN)
+
+    def _refused(self, effect: StartFailed) -> None:
+        self.start_failed = effect
+
+    # --- requests of ours
+
+    def call(
+        self, method: str, params: JsonObject, returned: Callable[[Returned], None]
+    ) -> Callable[[], None]:
+        """Ask the agent something outside its turns; `returned` is called with its answer. Returns
+        what to call when nobody waits for it any more. Raises `SessionClosed`."""
+        if self.driver is None or not self.ready:
+            raise SessionClosed("the agent does not run; the next prompt starts it again")
+        id = self.conversation.new_id("c")
+        effects = self.driver.call(id, method, params)
+        self._calls[id] = returned
+        self.receive(effects)
+
+        def forget() -> None:
+            if self._calls.pop(id, None) is not None and self.driver is not None:
+                self.receive(self.driver.uncall(id))
+
+        return forget
+
+    def _returned(self, effect: Returned) -> None:
+        returned = self._calls.pop(effect.call, None)
+        if returned is not None:
+            returned(effect)
+
+    # --- requests of the agent
+
+    def _until(self, *, background: bool = False, unawaited: bool = False) -> Until:
+        if background or self.turn is None:
+            return "itself" if unawaited else "session"
+        return "cancel" if unawaited else "turn"
+
+    def _requested(self, effect: Requested) -> None:
+        """The agent asks for a service; what is not offered is refused at once."""
+        self._requests.append(effect)
+        if len(self._requests) == 1:  # else below: a refusal lets the driver pass on the next one
+            try:
+                while self._requests:
+                    self._serve(self._requests[0])
+                    self._requests.popleft()
+            finally:
+                self._requests.clear()
+
+    def _serve(self, effect: Requested) -> None:
+        limit = self.limits.requests
+        if self._host.handlers_open >= limit:
+            message = f"{limit} requests are open: wait for their answers"
+            self.refuse(effect.key, INTERNAL_ERROR, message)
+        elif not self._host.offers(effect.method):
+            message = f"{effect.method} is not offered here"
+            self.refuse(effect.key, METHOD_NOT_FOUND, message)
+        elif effect.method in _EFFECTS and self.stopped:
+            self.refuse(effect.key, CANCELLED, _STOPPED)
+        else:
+            until = self._until(background=effect.background, unawaited=effect.unawaited)
+            self._host.serve(effect, until)
+
+    def reply(self, key: str, result: Any) -> None:
+        """Answer a request of the agent. Raises `TypeError` or `ValueError` for what is no JSON;
+        then it can still be refused."""
+        if self.driver is not None:
+            self.receive(self.driver.reply(key, result))
+
+    def refuse(self, key: str, code: int, message: str, data: Any = None) -> None:
+        """Answer a request of the agent with an error."""
+        if self.driver is not None:
+            self.receive(self.driver.refuse(key, code, message, data))
+
+    # --- questions
+
+    def _asked(self, effect: Asked) -> None:
+        """The agent asks: show it, and let the policy decide."""
+        key, limit = effect.key, self.limits.permission
+        turn = self.turn
+        until = self._until(background=effect.background)
+        late = not effect.background and turn is not None and turn.cancelling
+        decision = Ask() if late else self._consult(effect)
+        pending = inspect.isawaitable(decision)
+        expires = None if limit is None else self._wall() + limit
+        decided = not pending and not isinstance(decision, Ask)
+        if not self.conversation.ask(effect, expires, decided=decided):
+            self.drop(key)  # its turn is being cancelled
+            return
+        if inspect.isawaitable(decision):
+            self._host.decide(key, decision, until)
+        else:
+            self.decided(key, decision)
+        if limit is not None and self.conversation.items.open_request(key) is not None:
+            self._host.expire(key, limit, until)
+        self._moved = True
+
+    def _consult(self, effect: Asked) -> Decision | Awaitable[Decision]:
+        """What the policy says; without one, the turn's reader is asked, if there is one."""
+        if self.conversation.items.questions >= OPEN:
+            return Deny(f"{OPEN} questions are open already")
+        turn = self.turn
+        if self._policy is None:
+            return Ask() if turn is not None and turn.attended else Deny()
+        try:
+            decision = self._policy(PermissionRequest.of(effect, cwd=self.opening.cwd))
+            if inspect.isawaitable(decision):
+                return decision
+            return check_decision(self._policy, decision)
+        except Exception as error:
+            return self.policy_failed(error)
+
+    def policy_decided(self, decision: object) -> Decision:
+        """What a policy has come to at last. Raises TypeError if it is no decision."""
+        return check_decision(self._policy, decision)
+
+    def policy_failed(self, error: Exception) -> Decision:
+        """Say it; the decision is to deny."""
+        self.handler_failed("the permission policy", error)
+        return Deny("the permission policy failed")
+
+    def handler_failed(self, what: str, error: Exception) -> None:
+        """A handler failed: its caller gets an error answer, and whoever watches is told."""
+        message = f"{what} failed: {type(error).__name__}: {error}"
+        self.say(Notice("error", "handler_failed", message))
+
+    def decided(self, key: str, decision: Decision) -> None:
+        """Carry a policy's decision out, if the question is still open."""
+        request = self.conversation.items.open_request(key)
+        if request is None:
+            return
+        with self:
+            if isinstance(decision, Ask):
+                turn = None if request.background else self.turn
+                # Without a policy it is the turn's own reader who is asked, whose time it is.
+                if turn is not None and self._policy is not None and turn.hard_left is None:
+                    turn.hard_left = turn.hard_at - self._clock()
+                    self._set_hard(turn, math.inf)
+                return
+            answer, allowed, notice = answer_for(
+                request, decision, protocol=self.conversation.agent.protocol
+            )
+            if notice is not None:
+                self.log.append(notice)
+            by = "unattended" if self._policy is None else "policy"
+            self._close(request, answer, by=by, denied=not allowed)
+
+    def expired(self, key: str) -> None:
+        """Nobody has answered in time."""
+        request = self.conversation.items.open_request(key)
+        if request is not None:
+            with self:
+                self._close(
+                    request, rejection(request), by="timeout", denied=True, outcome="expired"
+                )
+
+    def answer(self, key: str, option: str, *, note: str = "") -> None:
+        """A person's answer. Raises `LocalProtocolError`, and changes nothing, if the question is
+        not open or has no such option."""
+        request = self._request(key)
+        chosen = chosen_option(request, option)
+        with self:
+            self._close(
+                request,
+                Answer(option=chosen.id, message=note),
+                by="user",
+                denied=chosen.kind.startswith("reject"),
+            )
+
+    def fill(self, key: str, content: JsonObject) -> None:
+        """The fields of a form. As `answer`; also raises for what is no JSON."""
+        request = self._request(key)
+        if request.form is None and request.url is None:
+            raise LocalProtocolError(
+                f"request {key} has no form: answer it with one of its options"
+            )
+        check_json(content, "the content of a form")
+        with self:
+            answer = Answer(option="accept", content=content)
+            self._close(request, answer, by="user", denied=False)
+
+    def dismiss(self, key: str, message: str) -> None:
+        """Neither yes nor no. As `answer`."""
+        request = self._request(key)
+        with self:
+            self._close(request, Answer(message=message), by="user", denied=True)
+
+    def _request(self, key: str) -> PermissionOpened:
+        request = self.conversation.items.open_request(key)
+        if request is None:
+            raise LocalProtocolError(f"no question {key!r} is open: it was answered or withdrawn")
+        return request
+
+    def passed_by(self, turn: TurnMachine, key: str | None = None) -> None:
+        """The turn's reader went on without an answer, or left: reject, unless a policy said that
+        somebody else will answer."""
+        if self._policy is not None or turn is not self.turn:
+            return
+        items = self.conversation.items
+        with self:
+            for each in [key] if key is not None else items.open_requests():
+                request = items.open_request(each)
+                if request is not None:
+                    self._close(request, rejection(request), by="unattended", denied=True)
+
+    def _close(
+        self,
+        request: PermissionOpened,
+        answer: Answer,
+        *,
+        by: str,
+        denied: bool,
+        outcome: str | None = None,
+    ) -> None:
+        """The one way out of a question."""
+        key = request.request
+        turn = None if request.background else self.turn
+        try:  # encoded first: what cannot be said to the agent must not be shown as said
+            effects = self.driver.answer(key, answer) if self.driver is not None else []
+        except LocalProtocolError:
+            raise
+        except Exception as error:
+            self.handler_failed("the permission policy", error)
+            answer, denied = rejection(request), True
+            effects = self.driver.answer(key, answer) if self.driver is not None else []
+        if outcome is None:
+            outcome = "cancelled" if answer.option is None else "selected"
+        reason = answer.message if denied else ""
+        self.conversation.resolve(
+            key, outcome, by=by, option=answer.option, denied=denied, reason=reason
+        )
+        self._host.stop(key)
+        if turn is not None:
+            if denied:
+                denial = Denial(title=request.title, by=by, reason=reason, item=request.item)
+                turn.denied.append(denial)
+            self._answered()
+        self.receive(effects)
+        if answer.interrupt and turn is not None:
+            self.cancel_turn(turn, "cancelled", by="caller")
+
+    def _answered(self) -> None:
+        """A question is closed: the agent's silence begins anew."""
+        self.active_at = self._clock()
+        self._moved = True
+
+    def _set_hard(self, turn: TurnMachine, at: float) -> None:
+        turn.hard_at = at
+        if turn.scope is not None:
+            turn.scope.deadline = at
+        turn.deadline = None if at == math.inf else self._wall() + at - self._clock()
+        self._moved = True
+
+    def drop(self, key: str) -> None:
+        """Tell the agent that nobody will answer (`cancelled`)."""
+        self._host.stop(key)
+        if self.driver is not None:
+            self.receive(self.driver.answer(key, Answer()))

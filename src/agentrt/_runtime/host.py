@@ -1,0 +1,490 @@
+"""The one task of a session that owns its nurseries, and carries out what the core decides.
+
+It sleeps under one cancel scope whose deadline is the session's next clock: a turn that needs no
+handler and meets no deadline begins and ends without waking it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, TypeAlias
+
+import trio
+from msgspec import structs
+
+from .._errors import AgentrtError, RequestError, SessionClosed, SessionNotFound
+from .._limits import Limits
+from .._model.conversation import Conversation
+from .._model.driver import Driver, Effect, Opening, Requested
+from .._model.events import Notice
+from .._model.life import Life
+from .._model.turn import TurnMachine, TurnState
+from .core import CANCELLED, SessionCore, Until
+from .handlers import Handlers
+from .link import Connect, Link, exit_words
+from .permissions import Decision, Policy
+from .readers import Readers
+from .scopes import ServiceNursery
+from .turn_tasks import TurnTasks
+
+logger = logging.getLogger(__name__)
+
+Service: TypeAlias = Callable[[Requested], Awaitable[Any]]
+"""Answers one kind of request; an exception is an error answer."""
+
+HookService: TypeAlias = Callable[[Requested, TurnMachine | None], Awaitable[Any]]
+"""Answers hooks. They are told the turn in which they were asked, which may be over by then."""
+
+
+class SessionHost:
+    """The inside of a `Session`: the core, the process it talks to, and the tasks of both."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        *,
+        limits: Limits,
+        opening: Opening,
+        make_driver: Callable[[], Driver],
+        connect: Connect,
+        policy: Policy | None,
+        wall: Callable[[], float],
+    ) -> None:
+        self.limits = limits
+        self.wall_time = wall
+        self.readers = Readers()
+        """Readers of the log wait here; woken once a batch."""
+        self.closed = trio.Event()
+        self.services: dict[str, Service] = {}
+        """Who serves what, by method or by the part before its slash."""
+        self.hooks: HookService | None = None
+        self.when_gone: list[Callable[[], None]] = []
+        """Called when the agent's process is gone: what it left here is of no use any more."""
+        self.programs: Callable[[], int] = lambda: 0
+        """How many programs run here that the agent has had started."""
+        self.nursery: ServiceNursery
+        """Of the tasks that outlive turns."""
+        self.link: Link | None = None
+        self.core = SessionCore(
+            conversation,
+            limits=limits,
+            opening=opening,
+            policy=policy,
+            host=self,
+            wall=wall,
+            clock=trio.current_time,
+        )
+        self.log = conversation.log
+        self.log.listen(self.readers.wake)
+        self.handlers = Handlers(self._handler_ended)
+        self._rest = Readers()  # who waits for the agent's rest: it may come without an event
+        self._make_driver = make_driver
+        self._connect = connect
+        self._spare: TurnTasks | None = None  # for the next turn that needs one
+        self._tasks: list[TurnTasks] = []  # those that belong to a turn
+        self._restart = trio.CancelScope()
+        self._restarted: trio.Event | None = None  # of the restart that is under way
+        self._asleep: trio.CancelScope | None = None
+        self._poke = trio.Event()
+
+    # --- what the core wants done
+
+    def write(self, data: bytes, *, urgent: bool) -> None:
+        if self.link is not None:
+            self.link.write(data, urgent=urgent)
+
+    def interrupt(self) -> None:
+        if self.link is not None:
+            self.link.interrupt()
+
+    def offers(self, method: str) -> bool:
+        return self._service(method) is not None
+
+    def _service(self, method: str) -> Service | None:
+        if method == "hook" and self.hooks is not None:
+            return partial(self._ask_hook, self.hooks, self.core.turn)
+        return self.services.get(method) or self.services.get(method.partition("/")[0])
+
+    async def _ask_hook(
+        self, hooks: HookService, turn: TurnMachine | None, asked: Requested
+    ) -> Any:
+        # No turn runs yet if it begins in the batch that the hook is asked in.
+        return await hooks(asked, None if asked.background else turn or self.core.turn)
+
+    def serve(self, request: Requested, until: Until) -> None:
+        service = self._service(request.method)
+        assert service is not None
+        core, key = self.core, request.key
+        self._start(
+            key,
+            partial(service, request),
+            partial(core.reply, key),
+            partial(core.refuse, key),
+            partial(self.handler_failed, request.method),
+            until,
+        )
+
+    def decide(self, key: str, decision: Awaitable[Decision], until: Until) -> None:
+        core = self.core
+
+        async def wait() -> Decision:
+            try:
+                return core.policy_decided(await decision)
+            except Exception as error:
+                return core.policy_failed(error)
+
+        def give_up(*refusal: object) -> None:
+            if isinstance(decision, Coroutine):
+                decision.close()  # it may never have been awaited
+            core.drop(key)
+
+        failed = partial(self.handler_failed, "the permission policy")
+        self._start(key, wait, partial(core.decided, key), give_up, failed, until)
+
+    def expire(self, key: str, seconds: float, until: Until) -> None:
+        async def wait() -> None:
+            await trio.sleep(seconds)
+            self.core.expired(key)
+
+        failed = partial(self.handler_failed, "a question's limit")
+        self._start(f"{key}:limit", wait, _nothing, _nothing, failed, until)
+
+    def stop(self, key: str) -> None:
+        if self.handlers:
+            self.handlers.cancel(f"{key}:limit")
+            self.handlers.cancel(key)
+
+    def turn_cancelled(self) -> None:
+        if self.handlers:
+            self.handlers.cancel_turn()
+        for tasks in self._tasks:
+            if tasks.turn is self.core.turn:
+                tasks.cancel_scope.cancel()
+
+    def turn_ended(self, turn: TurnMachine) -> None:
+        if self.handlers:
+            self.handlers.end_turn()
+        for tasks in self._tasks:
+            if tasks.turn is turn:
+                tasks.close()
+
+    @property
+    def handlers_open(self) -> int:
+        return len(self.handlers)
+
+    @property
+    def serving(self) -> bool:
+        return len(self.handlers) > 0 or self.programs() > 0
+
+    @property
+    def finishing(self) -> bool:
+        return self.handlers.finishing
+
+    @property
+    def occupied(self) -> bool:
+        if not self._tasks and not self.handlers:
+            return False
+        turn = self.core.turn
+        return any(tasks.turn is not turn for tasks in self._tasks) or (
+            turn is None and self.handlers.of_turn
+        )
+
+    def look(self) -> None:
+        if self._work():
+            self._poke.set()
+        elif self._asleep is not None and (alarm := self.core.alarm()[0]) < self._asleep.deadline:
+            # One that comes later than before is left alone: moving it costs more than to wake
+            # once in vain, and turns are many while limits are long.
+            self._asleep.deadline = alarm
+        self._rest.wake()
+
+    # --- handlers
+
+    def _start(
+        self,
+        key: str,
+        service: Callable[[], Awaitable[Any]],
+        reply: Callable[[Any], None],
+        refuse: Callable[[int, str, Any], None],
+        on_error: Callable[[Exception], None],
+        until: Until,
+    ) -> None:
+        """Start a handler where it belongs: in the turn's nursery and context, or the session's.
+        What only looks at a turn that is being cancelled has no place in its nursery any more."""
+        turn = self.core.turn
+        nursery: trio.Nursery | ServiceNursery = self.nursery
+        context = None
+        if turn is not None and until in ("turn", "cancel"):
+            context = turn.context
+            if until == "turn" and turn.state is not TurnState.CANCELLING:
+                tasks = self.tasks_of(turn)
+                nursery = self.nursery if tasks is None else tasks.nursery
+        self.handlers.start(
+            nursery, key, service, reply, refuse, on_error, until=until, context=context
+        )
+
+    def tasks_of(self, turn: TurnMachine) -> TurnTasks | None:
+        """The running turn's nursery and scope; None only while the next ones are being opened."""
+        for tasks in self._tasks:
+            if tasks.turn is turn:
+                return tasks
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.take(turn)
+            self._tasks.append(spare)
+            self._poke.set()
+        return spare
+
+    def spawn_tool(self, call: Callable[..., Awaitable[None]], /, *args: object) -> None:
+        """Run a tool call, which answers by itself. Raises `RequestError` if none may be made.
+
+        It comes over a channel of its own: nobody knows whether it was made before the turn's end
+        or behind it, or in the background. So only a cancel of the turn ends it.
+        """
+        self.begin_tool()
+        until: Until = "session" if self.core.turn is None else "cancel"
+        key = self.core.conversation.new_id("tool")
+        failed = partial(self.handler_failed, "a tool call")
+        self._start(key, lambda: call(*args), _nothing, _nothing, failed, until)
+
+    def begin_tool(self) -> None:
+        """Raises `RequestError` if no tool may be called any more."""
+        if self.core.stopped:
+            raise RequestError(CANCELLED, "the turn was cancelled")
+
+    def handler_failed(self, what: str, error: Exception) -> None:
+        """Its caller gets an error answer; whoever watches is told."""
+        logger.error("%s failed", what, exc_info=error)
+        self.core.handler_failed(what, error)
+
+    def _handler_ended(self) -> None:
+        self.core.touch()  # the agent has waited for it, and the end of the session may
+
+    def program_ended(self) -> None:
+        """A program of the agent's, in a terminal of the host's, has ended."""
+        self.core.touch()
+
+    def terminal_output(self, terminal: str, text: str) -> None:
+        """Show what a program writes that the agent had us run."""
+        with self.core:
+            self.log.arrived(len(text))
+            self.core.conversation.items.append_output(terminal, text)
+
+    async def wait_read(self) -> None:
+        """Until the agent takes a large answer."""
+        if self.link is not None:
+            await self.link.wait_read()
+
+    # --- the process
+
+    async def start(self, nursery: ServiceNursery, opening: Opening) -> None:
+        """Start a process and shake hands, within `limits.handshake`. Raises `AgentStartError`.
+        Being cancelled, or failing, ends the process again."""
+        self.nursery = nursery
+        core = self.core
+        link = self.link = Link(self, self._make_driver(), self.limits)
+        core.start(link.driver, opening)
+        ready = False
+        try:
+            with trio.move_on_after(self.limits.handshake):
+                await nursery.start(link.run, self._connect, opening)
+                core.spawned(link.pid)
+                self._see_started(link)  # one protocol has no handshake
+                await link.wait_started()
+            ready = core.ready and not link.gone
+            if not ready:
+                name, resumes = core.conversation.agent.name, opening.resume is not None
+                raise link.start_error(name, core.start_failed, resumes=resumes)
+        finally:
+            if not ready:
+                await link.close()  # noqa: ASYNC102 - shields itself, with a deadline
+        if self._spare is None:
+            await self._open_tasks()
+
+    def _see_started(self, link: Link) -> None:
+        core = self.core
+        if core.ready or core.start_failed is not None:
+            link.opened = core.ready
+            link.started.set()
+
+    async def _open_tasks(self) -> None:
+        run = TurnTasks().run
+        self._spare = await self.nursery.start(run, self.core.scope_cancelled, self._tasks_ended)
+
+    def _tasks_ended(self) -> None:
+        self._tasks = [tasks for tasks in self._tasks if not tasks.finished]
+        self.look()
+        self.readers.wake()  # who is in the turn's block waits for them
+
+    def received(self, link: Link, effects: list[Effect], size: int = 0) -> None:
+        core = self.core
+        if link.driver is core.driver:  # else it is the word of a process that was given up on
+            core.active_at = trio.current_time()
+            core.receive(effects, size)
+            if not link.started.is_set():
+                self._see_started(link)
+            self._rest.wake()
+
+    def closing(self, link: Link, reason: str) -> None:
+        if link.driver is self.core.driver:
+            self.core.say(Notice("error", "agent_unreachable", reason))
+            self.nursery.start_soon(link.close)
+
+    def gone(self, link: Link) -> None:
+        if link.driver is not self.core.driver:
+            return
+        how = link.unreachable or f"the agent's process ended ({exit_words(link.returncode)})"
+        data = {"returncode": link.returncode, "stderr": link.stderr[-4096:]}
+        self._process_ended(how, data, wanted=link.wanted_away)
+
+    def _process_ended(self, how: str, data: Any = None, *, wanted: bool) -> None:
+        self.handlers.cancel_all()
+        for forget in self.when_gone:
+            forget()
+        self.core.process_ended(how, data, wanted=wanted)
+        self._rest.wake()
+
+    async def _replace(self) -> None:
+        """End a process that is of no use any more."""
+        link, self.link = self.link, None
+        if link is not None:
+            await link.close()
+        self._process_ended("the agent's process was ended", wanted=True)
+
+    async def restart(self) -> None:
+        """Start the agent once more, and resume its conversation if it can.
+
+        Only an agent that says that it does not know the conversation begins an empty one, and the
+        log tells so; any other refusal is an error for whoever prompted, since the conversation may
+        still be there. Raises `AgentStartError`, or `SessionClosed` if the session is closed
+        meanwhile. Being cancelled ends what was started.
+        """
+        self._restarted = over = trio.Event()
+        try:
+            with trio.CancelScope() as self._restart:
+                await self._start_again()
+                return
+            raise SessionClosed("the session was closed while its agent was started again")
+        finally:
+            self._restarted = None
+            over.set()
+
+    async def _start_again(self) -> None:
+        core = self.core
+        if self.link is not None:
+            await self.link.close()  # what it left behind
+        core.conversation.keep_replay = False
+        resume = core.agent_session if core.capabilities.get("resume") else None
+        try:
+            try:
+                await self._start_on(resume)
+            except SessionNotFound:
+                if resume is None:
+                    raise
+                resume = None
+                await self._start_on(None)
+        except AgentrtError as error:
+            core.cannot_start(error)
+            raise
+        resumed = resume is not None or not self.log.state.turns
+        message = "the agent was started again"
+        if not resumed:
+            message += " and does not remember the conversation"
+        level: Any = "info" if resumed else "warning"
+        core.say(Notice(level, "agent_restarted", message, {"resumed": resume is not None}))
+
+    async def _start_on(self, resume: str | None) -> None:
+        opening = self.core.opening
+        options = {**opening.options, "replay": False}
+        again = structs.replace(opening, resume=resume, fork=False, options=options)
+        await self.start(self.nursery, again)
+
+    async def restarted(self) -> None:
+        """Wait for the end of the restart that is under way, if any. A checkpoint; cancelling it
+        changes nothing."""
+        await trio.lowlevel.checkpoint()
+        while self._restarted is not None:
+            await self._restarted.wait()
+
+    # --- the task
+
+    async def run(self) -> None:
+        """Host turns for as long as the session lives. To be run once, in its service nursery."""
+        core = self.core
+        while True:
+            if self._spare is None:
+                await self._open_tasks()
+            elif core.conversation.life is Life.REPLACING:
+                await self._replace()
+            elif core.waits and core.ready:
+                core.begin_next()
+            elif core.waits:
+                turn = core.queue.next
+                assert turn is not None
+                try:
+                    await self.restart()
+                except AgentrtError as error:
+                    core.fail(turn, error)
+            else:
+                await self._sleep()
+
+    def _work(self) -> bool:
+        """Whether there is something that only the task can do."""
+        core = self.core
+        return core.waits or core.conversation.life is Life.REPLACING
+
+    async def _sleep(self) -> None:
+        """Until somebody pokes, or a clock has rung and was seen to."""
+        core = self.core
+        with trio.CancelScope(deadline=core.alarm()[0]) as self._asleep:
+            await self._poke.wait()
+        self._asleep = None
+        self._poke = trio.Event()
+        due = core.alarm()
+        if trio.current_time() >= due[0]:
+            # The whole program may have been too busy to hear what the agent said in time: let the
+            # pipes be looked at, and the reader have its turn.
+            for _ in range(2):
+                await trio.lowlevel.checkpoint()
+            if core.alarm() == due:
+                core.ring()
+
+    async def drained(self) -> None:
+        """Until no turn runs or waits and, by its own word, the agent has nothing left to do. A
+        checkpoint."""
+        core = self.core
+        await trio.lowlevel.checkpoint()
+        while not (core.free and not core.queue.flows and core.idle):
+            await self._rest.wait()
+
+    async def wait_for_end(self, turn: TurnMachine) -> None:
+        """Until a turn is over, and so are its tasks. A checkpoint."""
+        while not turn.over:
+            await self.readers.wait()
+        while any(tasks.turn is turn for tasks in self._tasks):
+            await self.readers.wait()
+
+    async def finish(self) -> None:
+        """The end: the turn is cancelled, the process ended, the state `closed`. Bounded; a second
+        call waits for the first."""
+        if self.core.conversation.ended:
+            await self.closed.wait()
+            return
+        self.core.close()
+        try:
+            if self._restarted is not None:
+                self._restart.cancel()
+                await self.restarted()
+            if self.link is not None:
+                await self.link.close()
+        finally:  # whatever went wrong, somebody may wait for the end
+            self.core.closed()
+            self.closed.set()
+            self.readers.wake()
+            self._rest.wake()
+
+
+def _nothing(*args: object) -> None:
+    pass
