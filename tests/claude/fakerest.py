@@ -135,6 +135,12 @@ def older(cli: Cli) -> None:
             cli.write({**good, "origin": {"kind": "task-notification"}})
 
 
+def says_nothing(cli: Cli) -> None:
+    """Answers every prompt with nothing at all."""
+    while True:
+        cli.done(cli.prompt())
+
+
 def late_reply(cli: Cli) -> None:
     """Answers a change of the model only when nobody waits for it any more, and then a prompt."""
     asked = cli.inbox.get()

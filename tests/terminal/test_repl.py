@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psutil
-from program import FAST_DEMO, INERT, Program, Terminal, odd
+from program import FAST_DEMO, INERT, Program, Terminal, fake_claude, odd
 
 PROMPT = "\x1b[1m> \x1b[0m"
 
@@ -60,6 +60,16 @@ def test_a_conversation(program: Program) -> None:
         it.ctrl("c")
         it.expect("(Ctrl-C again leaves)")
         it.expect(PROMPT)
+        it.ctrl("d")
+        assert it.ended() == 0
+
+
+def test_an_empty_answer_does_not_look_hung(program: Program) -> None:
+    with talking(program, *fake_claude("says_nothing")) as it:
+        for _ in range(2):
+            it.line("hello?")
+            it.expect("(the agent has nothing to say)")
+            it.expect(PROMPT)
         it.ctrl("d")
         assert it.ended() == 0
 
