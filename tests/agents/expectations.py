@@ -29,7 +29,7 @@ class Expectation:
 
 
 EXPECTATIONS: Final[dict[str, Expectation]] = {
-    "claude": Expectation(notes="Claude Code 2.1.329, from the package `claude-agent-sdk`"),
+    "claude": Expectation(notes="Claude Code 2.1.330, from the package `claude-agent-sdk`"),
     "claude-agent-acp": Expectation(),
     "codex-acp": Expectation(
         stop_reason_when_denied="cancelled",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 from pathlib import Path
@@ -14,12 +13,10 @@ from agentrt._claude.sessions import (
     config_folder,
     delete_session,
     find_session,
-    fork_session,
     history,
     list_sessions,
     project_name,
     read_messages,
-    rename_session,
 )
 from agentrt._errors import SessionNotFound
 from agentrt._model.content import Text, ToolText
@@ -176,48 +173,11 @@ def test_what_was_never_said_is_not_told(config: Path) -> None:
     assert len([e for e in history(path) if isinstance(e, Said)]) == 1
 
 
-def test_a_renamed_session_has_its_newest_title(config: Path) -> None:
-    path = find_session(config, ONE)
-    rename_session(path, "  Better  ")
-    assert list_sessions(config)[0].title == "Better"
-    assert uuids(path) == ["a", "c", "d", "e", "f", "g", "i"]
-    with pytest.raises(ValueError, match="empty"):
-        rename_session(path, " ")
-    with pytest.raises(FileNotFoundError):
-        rename_session(path.with_name(f"{TWO}.jsonl"), "x")
-
-
 def test_a_deleted_session_is_gone_with_all_that_belongs_to_it(config: Path) -> None:
     path = find_session(config, ONE)
     (path.with_suffix("") / "subagents").mkdir(parents=True)
     delete_session(path)
     assert list(path.parent.iterdir()) == []
-
-
-def test_a_fork_is_the_same_conversation_under_new_names(config: Path) -> None:
-    path = find_session(config, ONE)
-    names = (f"{n:08d}-0000-4000-8000-000000000000" for n in itertools.count())
-    fork = fork_session(path, lambda: next(names))
-    assert fork.parent == path.parent
-    entries = [json.loads(line) for line in fork.read_text().splitlines()]
-    assert {e["sessionId"] for e in entries if "sessionId" in e} == {fork.stem}
-    assert not {e.get("uuid") for e in entries} & set("abcdefghi")
-    assert not [e for e in entries if e["type"] == "progress"]
-    assert [e["message"]["content"] for e in read_messages(fork)] == [
-        e["message"]["content"] for e in read_messages(path)
-    ]
-    titles = {s.id: s.title for s in list_sessions(config)}
-    assert titles == {ONE: "First title", fork.stem: "First title (fork)"}
-
-
-def test_a_fork_may_end_earlier_and_have_a_title(config: Path) -> None:
-    path = find_session(config, ONE)
-    names = (f"{n:08d}-0000-4000-8000-000000000000" for n in itertools.count())
-    fork = fork_session(path, lambda: next(names), up_to="c", title="Other way")
-    assert [e["type"] for e in read_messages(fork)] == ["user", "assistant"]
-    assert "Other way" in {s.title for s in list_sessions(config)}
-    with pytest.raises(ValueError, match="no message"):
-        fork_session(path, lambda: next(names), up_to="nowhere")
 
 
 def test_where_the_files_are() -> None:

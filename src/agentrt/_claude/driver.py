@@ -34,15 +34,15 @@ from .._wire.long_lines import LongLine
 from . import messages as wire
 from . import notices
 from .blocks import to_claude
+from .coerce import objects, texts
 from .command import initialize_request
 from .control import Calls, Requests, Sent, error_of
 from .handshake import Handshake
-from .loose import objects, texts
 from .options import ClaudeOptions, effective
 from .outcome import judge, session_usage, total_cost, turn_usage
 from .settings import Settings
 from .speech import Translator
-from .tasks import Tasks, tells_end
+from .tasks import Tasks, reports_end
 from .turns import Turns
 
 INTERRUPT: Final = {"subtype": "interrupt", "cancel_queued": True}
@@ -389,9 +389,9 @@ class ClaudeDriver:
                     self._turns.began(out)
                     out += [Spoke(text), SpeechEnded()]
             case subtype if subtype in TASKS:
-                told = len(out)
-                self._tasks.heard(fields, self._turns.current, self._speech.hidden, out)
-                if tells_end(out[told:]):
+                before = len(out)
+                self._tasks.received(fields, self._turns.current, self._speech.hidden, out)
+                if reports_end(out[before:]):
                     self._turns.work_ended()
             case subtype:
                 if subtype == "status":

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from .._model.content import JsonObject
 from .._model.driver import Effect, Opening, Started, StartFailed
 from .._model.events import Error, Notice
-from . import loose
+from . import coerce
 from . import messages as wire
 from .options import ClaudeOptions
 
@@ -63,7 +63,7 @@ class Handshake:
         self.started = Started(
             session=session or "",
             agent_name="Claude Code",
-            agent_version=loose.text(reply.get("claude_code_version")),
+            agent_version=coerce.text(reply.get("claude_code_version")),
             resumed=opening.resume is not None,
             capabilities={
                 "resume": resumes and options.persist,
@@ -84,11 +84,11 @@ class Handshake:
 
     def session_is(self, init: JsonObject, options: ClaudeOptions, out: list[Effect]) -> None:
         """A turn's `init` tells the session's id. From now on there is something to resume."""
-        known, session = self.started, loose.text(init.get("session_id"))
+        known, session = self.started, coerce.text(init.get("session_id"))
         if known is None or session is None:
             return
         capabilities = {**known.capabilities, "resume": options.persist}
-        version = loose.text(init.get("claude_code_version")) or known.agent_version
+        version = coerce.text(init.get("claude_code_version")) or known.agent_version
         new = replace(known, session=session, agent_version=version, capabilities=capabilities)
         if new != known:
             self.started = new
@@ -105,7 +105,7 @@ class Handshake:
     def refused(self, m: wire.Result, out: list[Effect]) -> None:
         """An unsuccessful result before the reply: Claude says why it does not start."""
         said = m.errors if isinstance(m.errors, list) else [m.result]
-        text = "\n".join(loose.texts(said)) or "the agent refused to start"
+        text = "\n".join(coerce.texts(said)) or "the agent refused to start"
         code = REFUSALS.get(str(m.startup_failure_reason), "rejected")
         if any(words in text for words in UNKNOWN_SESSION):
             code = "session_not_found"

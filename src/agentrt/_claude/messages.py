@@ -317,7 +317,7 @@ class Reader:
             fields = decode(line, _objects)  # repairs lone surrogates
         except RemoteProtocolError as error:
             return Bad(str(error), bytes(line[:200]))
-        return self._told(fields, bytes(line[:200]))
+        return self._decoded(fields, bytes(line[:200]))
 
     def _long(self, line: LongLine) -> Message:
         try:
@@ -326,9 +326,9 @@ class Reader:
             return Bad(str(error), line.head)
         if not isinstance(fields, dict):
             return Bad("not a message: no object", line.head)
-        return self._told(fields, line.head)
+        return self._decoded(fields, line.head)
 
-    def _told(self, fields: JsonObject, head: bytes) -> Message:
+    def _decoded(self, fields: JsonObject, head: bytes) -> Message:
         tag = fields.get("type")
         try:
             message: _Wire = convert(fields, _Wire)

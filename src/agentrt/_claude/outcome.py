@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .._model.events import Error, Outcome, Usage
-from .loose import number, text, texts, whole
+from .coerce import number, text, texts, whole
 from .messages import Result
 from .speech import ApiError
 

@@ -11,7 +11,7 @@ from typing import Any
 from .._model.content import JsonObject
 from .._model.driver import Answer, Asked
 from .._model.events import PermissionOption
-from .loose import objects, text
+from .coerce import objects, text
 from .toolkit import kind_of, title_of
 
 ALLOW_ONCE, ALLOW_ALWAYS, REJECT = "allow_once", "allow_always", "reject_once"

@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +19,7 @@ from msgspec import Struct, ValidationError, convert
 from .._errors import RemoteProtocolError, SessionNotFound
 from .._model.content import JsonObject
 from .._model.driver import Effect, Said, Showed, SpeechEnded, Spoke, ToolCalled
-from .._wire.json import decode, encode_line
+from .._wire.json import decode
 from . import messages as wire
 from .blocks import from_claude
 from .speech import Translator
@@ -103,77 +102,10 @@ def history(transcript: Path, *, up_to: str | None = None) -> list[Effect]:
     return [effect for effect in out if isinstance(effect, kept)]
 
 
-def rename_session(transcript: Path, title: str) -> None:
-    """Give a session another title. The newest one counts."""
-    if not title.strip():
-        raise ValueError("a title cannot be empty")
-    entry = {"type": "custom-title", "customTitle": title.strip(), "sessionId": transcript.stem}
-    with open(os.open(transcript, os.O_WRONLY | os.O_APPEND), "ab") as file:  # never creates one
-        file.write(encode_line(entry))
-
-
 def delete_session(transcript: Path) -> None:
     """Remove a session and what its sub-agents left, for ever."""
     transcript.unlink()
     shutil.rmtree(transcript.with_suffix(""), ignore_errors=True)
-
-
-def fork_session(
-    transcript: Path,
-    new_uuid: Callable[[], str],
-    *,
-    up_to: str | None = None,
-    title: str | None = None,
-) -> Path:
-    """Copy a conversation, up to the entry with the uuid `up_to`, into a new session next to it.
-
-    Raises ValueError if there is no such entry, or nothing to copy.
-    """
-    branch = _conversation(transcript)
-    if up_to is not None:
-        uuids = [entry["uuid"] for entry in branch]
-        if up_to not in uuids:
-            raise ValueError(f"the session has no message {up_to}")
-        branch = branch[: uuids.index(up_to) + 1]
-    if all(entry["type"] == "progress" for entry in branch):
-        raise ValueError("the session has no messages")
-    target = transcript.with_name(f"{new_uuid()}.jsonl")
-    lines = list(_forked(branch, transcript.stem, target.stem, new_uuid))
-    if title is None:
-        known = _glance(transcript)
-        title = f"{known.title if known is not None else 'Session'} (fork)"
-    lines.append({"type": "custom-title", "customTitle": title, "sessionId": target.stem})
-    with open(target, "xb") as file:
-        file.writelines(map(encode_line, lines))
-    return target
-
-
-def _forked(
-    branch: list[JsonObject], old: str, new: str, new_uuid: Callable[[], str]
-) -> Iterator[JsonObject]:
-    """The entries under new names, without the progress entries that only chain others."""
-    names = {entry["uuid"]: new_uuid() for entry in branch}
-    stands_for: dict[str, str | None] = {}  # the new parent of whatever hangs on an entry
-    newest = branch[-1]["uuid"]
-    for entry in branch:
-        parent = stands_for.get(entry.get("parentUuid") or "")
-        if entry["type"] == "progress":
-            stands_for[entry["uuid"]] = parent
-            continue
-        stands_for[entry["uuid"]] = names[entry["uuid"]]
-        copy = {
-            **entry,
-            "uuid": names[entry["uuid"]],
-            "parentUuid": parent,
-            "sessionId": new,
-            "forkedFrom": {"sessionId": old, "messageUuid": entry["uuid"]},
-        }
-        if entry.get("logicalParentUuid"):
-            copy["logicalParentUuid"] = names.get(entry["logicalParentUuid"])
-        if entry["uuid"] == newest:  # resuming looks for the newest leaf
-            copy["timestamp"] = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-        copy.pop("sourceToolAssistantUUID", None)
-        yield copy
 
 
 # --- files

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from .._model.content import JsonObject
 from .._model.driver import CommandsSet, Effect, ModesSet
 from .._model.events import Choice, Command, Modes
-from .loose import objects, text
+from .coerce import objects, text
 from .options import ClaudeOptions
 
 MODES = {

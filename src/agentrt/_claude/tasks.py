@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from .._model.content import JsonObject
 from .._model.driver import Effect, TaskSet
 from .._model.events import Task
-from .loose import text
+from .coerce import text
 
 STATUS = {
     "pending": "pending",
@@ -44,7 +44,7 @@ class _Known(Struct):
     call: str | None = None
     """The tool call that began it."""
     shown: Task | None = None
-    """What was told last."""
+    """What was reported last."""
 
 
 class Tasks:
@@ -78,7 +78,9 @@ class Tasks:
         known = self._tasks.get(id)
         return known.call if known is not None else None
 
-    def heard(self, m: JsonObject, turn: str | None, hidden: set[str], out: list[Effect]) -> None:
+    def received(
+        self, m: JsonObject, turn: str | None, hidden: set[str], out: list[Effect]
+    ) -> None:
         """A `system` message about tasks. The tool call of an agent that works in the background
         is added to `hidden`."""
         if m.get("subtype") == "background_tasks_changed":
@@ -103,7 +105,7 @@ class Tasks:
                 return
         known = self._tasks.get(id)
         if known is not None:
-            self._tell(known, hidden, out)
+            self._report(known, hidden, out)
 
     def _started(self, id: str, m: JsonObject, turn: str | None) -> None:
         known = self._tasks.get(id)
@@ -130,7 +132,7 @@ class Tasks:
         known = self.unplaced.pop(call, None)
         if known is not None and not failed and known.task.status not in OVER:
             known.background = True
-            self._tell(known, hidden, out)
+            self._report(known, hidden, out)
 
     def _patch(self, id: str, patch: JsonObject) -> None:
         known = self._tasks.get(id)
@@ -160,13 +162,13 @@ class Tasks:
                 self._started(id, {"is_backgrounded": True, **m}, turn)
             elif not m.get("ambient"):
                 known.background = True
-            self._tell(self._tasks[id], hidden, out)
+            self._report(self._tasks[id], hidden, out)
         for id, known in self._tasks.items():
             if known.background and id not in live:
                 self._change(id, status="completed")
-                self._tell(known, hidden, out)
+                self._report(known, hidden, out)
 
-    def _tell(self, known: _Known, hidden: set[str], out: list[Effect]) -> None:
+    def _report(self, known: _Known, hidden: set[str], out: list[Effect]) -> None:
         if known.background and known.task != known.shown:
             known.shown = known.task
             out.append(TaskSet(known.task))
@@ -174,7 +176,7 @@ class Tasks:
             hidden.add(known.call)
 
 
-def tells_end(effects: Iterable[Effect]) -> bool:
+def reports_end(effects: Iterable[Effect]) -> bool:
     """Whether one of these says that a background task is over."""
     return any(type(e) is TaskSet and e.task.status in OVER for e in effects)
 

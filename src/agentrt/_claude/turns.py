@@ -149,7 +149,7 @@ class Turns:
         """The main agent has said its last word. `held`: a background agent lives, for whose end
         the oldest CLIs hold the result back."""
         turn = self.user or self.agent
-        if held and turn is not None and not self._tells_more:
+        if held and turn is not None and not self._reports_more:
             turn.answered = True
 
     def state_changed(self, state: str, out: list[Effect]) -> None:
@@ -203,7 +203,7 @@ class Turns:
         turn = self._meant(uuids, unsolicited, held)
         user = self.user
         if turn is not user and user is not None and user.fate != "started":
-            if user.ran and turn is None and not uuids and not self._tells_more:
+            if user.ran and turn is None and not uuids and not self._reports_more:
                 user.likely, user.usage = verdict, usage
             user.ran = False  # something else did: its rest says nothing about the prompt
         if turn is None:
@@ -217,7 +217,7 @@ class Turns:
         return True
 
     @property
-    def _tells_more(self) -> bool:
+    def _reports_more(self) -> bool:
         """This CLI tells states or fates: then the end of a turn need not be guessed."""
         return self.state is not None or self._fates
 

@@ -1,4 +1,4 @@
-"""The sessions that Claude Code has stored: for programs that list, read and change them, and for
+"""The sessions that Claude Code has stored: for programs that list, read and delete them, and for
 a session that goes on with one of them and shows what was said.
 
 What a transcript is, is `_claude/sessions.py`; here its blocking functions run in worker threads.
@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
-from uuid import uuid4
 
 import trio
 
@@ -32,8 +31,11 @@ class ClaudeSessions:
         for session in await agentrt.ClaudeSessions().list(cwd="."):
             print(session.id, session.title)
 
-    A session's `id` is what `resume` of `open_session` takes. One that runs may be read and
-    renamed; it should not be deleted.
+    A session's `id` is what `resume` of `open_session` takes, and with `fork=True` a copy of it is
+    gone on with. One that runs may be read; it should not be deleted.
+
+    Claude Code's files are its own: nothing here changes one. A title is given by Claude itself
+    (its request `rename_session`).
 
     Cancelling a method does not interrupt it in the middle: what it began with files is done.
     """
@@ -55,28 +57,9 @@ class ClaudeSessions:
             lambda: sessions.read_messages(self._transcript(session))
         )
 
-    async def rename(self, session: str, title: str) -> None:
-        """Give a session another title. Raises ValueError for an empty one."""
-        await trio.to_thread.run_sync(
-            lambda: sessions.rename_session(self._transcript(session), title)
-        )
-
     async def delete(self, session: str) -> None:
         """Remove a session, and what its sub-agents left, for ever."""
         await trio.to_thread.run_sync(lambda: sessions.delete_session(self._transcript(session)))
-
-    async def fork(
-        self, session: str, *, up_to: str | None = None, title: str | None = None
-    ) -> str:
-        """Copy a session into a new one and return its id. `up_to`: only up to the entry with this
-        `uuid`. Raises ValueError if there is no such entry, or nothing to copy."""
-
-        def fork() -> str:
-            source = self._transcript(session)
-            copy = sessions.fork_session(source, lambda: str(uuid4()), up_to=up_to, title=title)
-            return copy.stem
-
-        return await trio.to_thread.run_sync(fork)
 
     def _transcript(self, session: str) -> Path:
         return sessions.find_session(self._config, session)
