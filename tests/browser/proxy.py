@@ -19,7 +19,7 @@ class Network:
         self._wake, self._woken = socket.socketpair()
         self._silent: list[socket.socket] = []
         self._peers: dict[socket.socket, socket.socket] = {}
-        self._up = True
+        self.up = True
         self._held = False
         self._slow = False
         self._open = True
@@ -32,7 +32,7 @@ class Network:
 
     def cut(self) -> None:
         """End all connections, and let none come up."""
-        self._up = False
+        self.up = False
         self._wake.send(b"x")
 
     def hold(self) -> None:
@@ -44,7 +44,7 @@ class Network:
         self._slow = True
 
     def mend(self) -> None:
-        self._up = True
+        self.up = True
         self._slow = False
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class Network:
                         time.sleep(0.005)  # it will be there again
                         continue
                     self._serve(selector, key.fileobj)  # type: ignore[arg-type]
-                if not self._up:
+                if not self.up:
                     self._drop(selector, *self._peers)
             self._drop(selector, *self._peers)
             for each in self._silent:
@@ -92,7 +92,7 @@ class Network:
             self._silent.append(client)
             return
         try:
-            server = socket.create_connection(("127.0.0.1", self.target)) if self._up else None
+            server = socket.create_connection(("127.0.0.1", self.target)) if self.up else None
         except OSError:
             server = None
         if server is None:
