@@ -312,3 +312,14 @@ def test_a_trusted_folder_may_be_named_from_home_or_by_a_link(place: Place) -> N
     home.mkdir()
     (home / "link").symlink_to(place.project)
     assert place.load('trusted = ["~/link"]', STRANGER).agent == "mine"
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 60_000, "a" + ".a" * 30_000 + " = 1"])
+def test_a_file_nested_too_deeply_is_an_error_that_names_it(place: Place, text: str) -> None:
+    with pytest.raises(ConfigError, match=r"\.agentrt\.toml: it is nested too deeply"):
+        place.load(project=text)
+
+
+def test_a_file_of_megabytes_is_refused_unread(place: Place) -> None:
+    with pytest.raises(ConfigError, match="more than 65536 bytes"):
+        place.load(project="#" * 3_000_000)

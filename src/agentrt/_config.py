@@ -53,6 +53,10 @@ ColorChoice: TypeAlias = Literal["auto", "always", "never"]
 USER_FILE = "agentrt/config.toml"
 PROJECT_FILE = ".agentrt.toml"
 PREFIX = "AGENTRT_"
+LARGEST = 64 * 1024
+"""Bytes of a configuration file: a project's may be anybody's."""
+DOTS = 200
+"""In one of its lines: dotted keys are read in a time that grows with their length's square."""
 _VARIABLES, _FLAGS = "the environment", "the command line"
 _IGNORED = "{}: {} ignored, because {} does not list this folder under `trusted`"
 
@@ -204,15 +208,22 @@ def _project_path(cwd: Path) -> Path | None:
 
 def _read(path: Path, *, missing_ok: bool = True) -> _File:
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
     except FileNotFoundError:
         if missing_ok:
             return _File()
         raise ConfigError(f"{path}: there is no such file") from None
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
+    if len(data) > LARGEST:
+        raise ConfigError(f"{path}: it has more than {LARGEST} bytes")
     try:
+        if any(line.count(b".") > DOTS for line in data.splitlines()):
+            raise RecursionError
         return _checked(str(path), msgspec.toml.decode(data))
+    except RecursionError:
+        raise ConfigError(f"{path}: it is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error
 

@@ -25,7 +25,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     permission: float | None = None
     """How long a permission request waits for an answer before it counts as rejected."""
     cancel_grace: float = 10.0
-    """From `session/cancel` or `interrupt` to the turn's own end; then the agent is killed."""
+    """From `session/cancel` or `interrupt` to the turn's own end; then the process is ended, by the
+    ladder below, for which the next prompt waits."""
     cancel_resend: float = 2.0
     """Without a sign of the cancel it is sent once more: two real agents lose one that comes
     right behind the prompt."""

@@ -243,6 +243,38 @@ async def test_content_that_is_too_large_is_refused(root: Path) -> None:
     assert not (root / "file").exists()
 
 
+async def test_a_refused_write_leaves_no_folder_behind(
+    root: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "there").mkdir()
+    (root / "link").symlink_to(outside)
+    for path in ("new/deep/.git/config", "there/new/../../link/x", "there/a/b/" + "x" * 300):
+        with pytest.raises(RequestError):
+            await write(root, root / path)
+
+    def fail(*args: object, **options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(RequestError, match="No space left"):
+        await write(root, root / "another/one/file")
+    assert sorted(os.listdir(root)) == ["link", "there"]
+    assert os.listdir(root / "there") == []
+
+
+async def test_a_folder_that_somebody_uses_by_now_is_not_removed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object, **options: object) -> None:
+        (root / "new" / "somebody's").touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(RequestError, match="No space left"):
+        await write(root, root / "new" / "deep" / "file")
+    assert os.listdir(root / "new") == ["somebody's"]
+
+
 async def test_half_a_character_is_refused(root: Path) -> None:
     with pytest.raises(RequestError, match="surrogates") as error:
         await write(root, root / "file", "\ud83d")
@@ -260,6 +292,18 @@ async def test_half_a_character_is_refused(root: Path) -> None:
         ".git",
         ".claude/settings.json",
         "sub/.claude/settings.local.json",
+        ".claude/hooks/x.sh",
+        ".husky/pre-commit",
+        "sub/.husky/_/x",
+        ".mcp.json",
+        ".gemini/settings.json",
+        ".qwen/settings.json",
+        ".codex/config.toml",
+        ".cursor/mcp.json",
+        ".vscode/tasks.json",
+        "opencode.json",
+        ".opencode/plugin/x.js",
+        ".agentrt.toml",
         "link/config",
     ],
 )

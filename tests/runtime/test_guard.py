@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -255,3 +256,64 @@ async def test_a_host_that_ends_in_order_leaves_nothing_to_guard() -> None:
     async with host("plain", "echo $$; read line; exit 0") as (process, (agent,)):
         os.kill(agent, signal.SIGKILL)
         assert process.wait(timeout=5) == 0
+
+
+HOST_WITH_A_FOLDER = """
+import os, sys, trio
+from agentrt._runtime.guard import guard, private_folder
+
+async def main():
+    async with guard() as run:
+        folder = private_folder(run)
+        (folder / "s").touch()
+        os.symlink(sys.argv[1], folder.parent / f"agentrt-{run}-link")
+        print(folder, flush=True)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+
+
+def killed_host(others: Path, temporary: Path) -> tuple[Path, psutil.Process]:
+    """The folder that it has made, and its guard program."""
+    argv = [sys.executable, "-c", HOST_WITH_A_FOLDER, str(others)]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        made = Path(process.stdout.readline().strip())
+        (program,) = programs(psutil.Process(process.pid))
+        process.kill()
+    return made, program
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
+async def test_a_killed_host_s_temporary_folders_are_removed_and_nobody_else_s(
+    tmp_path: Path, short_path: Path
+) -> None:
+    others, temporary = tmp_path / "others", short_path / "temporary"
+    for folder in (others, temporary, temporary / "agentrt-0123456789abcdef-x"):
+        folder.mkdir()
+    (others / "file").touch()
+    made, program = killed_host(others, temporary)
+    await until_gone(program.pid)
+    assert made.parent == temporary
+    left = ["agentrt-0123456789abcdef-x", f"{made.name[:25]}link"]
+    assert sorted(os.listdir(temporary)) == sorted(left), "another run's, and a link"
+    assert os.listdir(others) == ["file"], "a link is not followed"
+
+
+def test_a_path_too_long_for_a_socket_is_made_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("x" * 90)
+    deep.mkdir()
+    monkeypatch.setattr(guard_module.tempfile, "tempdir", str(deep))
+    folder = guard_module.private_folder("0123456789abcdef")
+    folder.rmdir()
+    assert len(str(folder)) < 60
+    assert not list(deep.iterdir())

@@ -23,6 +23,10 @@ from hostile.kit import SHORT, bad_agent
         *("SSH_PRIVATE_KEY", "PRIVATE_KEY_PEM", "SENTRY_DSN", "SESSION_COOKIE", "GITLAB_PAT"),
         *("DJANGO_SECRET_KEY", "secret_key_base", "AZURE_CREDENTIALS", "DB_CONNECTION_STRING"),
         *("GPG_PASSPHRASE", "SMTP_PASS", "VAULT_TOKEN", "authToken"),
+        *("GOOGLE_CLIENT_SECRET", "CURSOR_DB_PASSWORD", "DOCKER_AUTH_CONFIG", "REDISCLI_AUTH"),
+        *("OPENAI_WEBHOOK_SECRET", "GOOGLE_OAUTH_CLIENT_SECRET", "GOOGLE_PRIVATE_KEY", "MYAPIKEY"),
+        *("GEMINI_SMTP_KEY", "CLAUDE_DATABASE_TOKEN", "HF_COOKIE", "OPENAI_SIGNING_KEY"),
+        *("SLACK_WEBHOOK_URL", "NPM_CONFIG__AUTH", "MISTRAL_DB_DSN", "AZURE_OPENAI_CREDENTIALS"),
     ],
 )
 def test_what_looks_like_a_secret_stays_behind(name: str) -> None:
@@ -35,6 +39,14 @@ def test_what_looks_like_a_secret_stays_behind(name: str) -> None:
         ("DATABASE_URL", "postgres://app:hunter2@db/app"),
         ("REDIS", "redis://:hunter2@cache:6379"),
         ("BROKER_URL", "amqp+ssl://a:b@c"),
+        ("DB", "jdbc:postgresql://app:hunter2@db/app"),
+        ("DB", "postgres://app:hun/ter2@db/app"),
+        ("DB", "jdbc:mysql://db/app?user=app&password=hunter2"),
+        ("FLAGS", "--index-url https://me:mine@index/simple"),
+        ("REMOTE", "https://ghp_0123456789abcdefghij@github.com/me/it.git"),
+        ("STORE", "https://store/blob?sv=2024&sig=abc"),
+        ("GOOGLE_STORE", "postgres://app:hunter2@db/app"),
+        ("PEM", "-----BEGIN RSA PRIVATE KEY-----\nx"),
     ],
 )
 def test_a_url_with_a_password_stays_behind(name: str, value: str) -> None:
@@ -60,6 +72,8 @@ def test_a_url_with_a_password_stays_behind(name: str, value: str) -> None:
         *("KEYBOARD", "XDG_SESSION_ID", "COMPASS_DIR", "PATIENT", "SECRETARY", "TOKENIZERS_X"),
         *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "OPENAI_API_KEY"),
         *("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "MISTRAL_API_KEY"),
+        *("HF_TOKEN", "COPILOT_GITHUB_TOKEN", "AZURE_OPENAI_API_KEY", "ANTHROPIC_BASE_URL"),
+        *("OPENAI_ORG_ID", "GOOGLE_CLOUD_PROJECT", "XAUTHORITY", "GIT_AUTHOR_NAME", "OPENAI_KEY"),
         *("OPENROUTER_API_KEY", "XAI_API_KEY", "MOONSHOT_API_KEY", "DASHSCOPE_API_KEY"),
     ],
 )
@@ -73,6 +87,9 @@ def test_a_url_without_a_password_and_a_proxy_are_inherited() -> None:
         "HTTPS_PROXY": "http://me:mine@proxy:8080",
         "http_proxy": "http://me:mine@proxy:8080",
         "ME": "me@example.com",
+        "SSH": "ssh://git@github.com/me/it.git",
+        "PROXY": "https://proxy:8080/@scope",
+        "OPENAI_BASE_URL": "https://me:mine@gateway/v1",
     }
     assert inherited(kept) == kept
 

@@ -22,9 +22,17 @@ LINKS: Final = 40
 DEPTH: Final = 200
 """Parts of a path: as many descriptors are open for a moment."""
 
-GUARDED: Final = re.compile(r"(?:.*/)?(?:\.git|\.claude/settings(?:\.local)?\.json)")
+GUARDED: Final = re.compile(
+    r"(?:.*/)?(?:\.git|\.husky|\.githooks|\.agentrt\.toml|\.mcp\.json"
+    r"|\.claude/(?:settings(?:\.local)?\.json|hooks|plugins)"
+    r"|\.(?:gemini|qwen)/(?:settings\.json|\.env|extensions|hooks)"
+    r"|\.(?:codex|kimi|kimi-code|vibe)/(?:config\.(?:toml|json)|mcp\.json|hooks|plugins|tools)"
+    r"|\.cursor/(?:mcp|hooks|cli|environment)\.json"
+    r"|opencode\.jsonc?|\.opencode/(?:opencode\.jsonc?|plugins?|tools?)"
+    r"|\.(?:vscode|zed)/(?:settings|tasks|launch|mcp)\.json)"
+)
 """Below every root (or in lower case, for file systems to which it is the same): git runs what its
-hooks and settings say, Claude what its settings allow, and neither asks anybody."""
+hooks and settings say, agents and editors what their settings allow, and none asks anybody."""
 
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SAFE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
@@ -68,7 +76,8 @@ class Roots:
     @contextmanager
     def locate(self, path: str, *, writing: bool = False) -> Iterator[Place]:
         """Where an absolute path leads, while the block runs. If it is for `writing`, the folders
-        on the way that are missing are made, and what is `GUARDED` is refused.
+        on the way that are missing are made, and what is `GUARDED` is refused. If the block raises,
+        the folders that were made are removed again.
 
         Raises `NotAllowed`, or `OSError` for a part that is missing or no folder.
         """
@@ -84,6 +93,9 @@ class Roots:
                 if os.fstat(folder).st_dev in self._pseudo:
                     raise NotAllowed("it is no file, but a view into the kernel")
             yield Place(walk.folders[-1], walk.name)
+        except BaseException:
+            walk.unmake()
+            raise
         finally:
             walk.close()
 
@@ -113,13 +125,15 @@ class _Walk:
         self._writing = writing
         self._way: list[str] = []
         """The names of the open folders below the root."""
+        self._made: list[tuple[int, str]] = []
+        """Folders that were missing, each by its parent's descriptor and its name."""
         self._links = 0
         self._parts: list[str] = []
         """What is still to be walked, the next part last."""
 
     def restart(self, root: list[str], parts: list[str]) -> None:
         """Go on from a root, and then along `parts`."""
-        self.close()
+        self._leave()
         self.folders = [os.open("/", _FOLDER)]
         for name in root:
             self._enter(name)
@@ -155,7 +169,18 @@ class _Walk:
             self._way.append(name)
         return None
 
+    def unmake(self) -> None:
+        """Remove the folders that were made, if nobody has put anything there meanwhile."""
+        for parent, name in reversed(self._made):
+            with suppress(OSError):
+                os.rmdir(name, dir_fd=parent)
+
     def close(self) -> None:
+        self._leave()
+        while self._made:
+            os.close(self._made.pop()[0])
+
+    def _leave(self) -> None:
         while self.folders:
             os.close(self.folders.pop())
 
@@ -179,6 +204,7 @@ class _Walk:
                 raise
             with suppress(FileExistsError):  # somebody was faster
                 os.mkdir(name, dir_fd=self.folders[-1])
+                self._made.append((os.dup(self.folders[-1]), name))
             self._enter(name)
 
     def _enter(self, name: str) -> None:

@@ -2,7 +2,8 @@
 
 One per Trio run, started before the first agent and shared by all. It costs nothing while the host
 lives. Agents carry the run's token in their environment (see `_descendants.MARKER`); if the host
-dies without closing them, the guard ends whatever carries it.
+dies without closing them, the guard ends whatever carries it, and removes the folders that
+`private_folder` has made for the run.
 
 It needs `/proc` and a Python to run: on other systems, and in a frozen program, there is none, and
 an agent that ignores the end of its standard input outlives a host that is killed.
@@ -17,6 +18,7 @@ import os
 import secrets
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,6 +30,12 @@ from .._errors import AgentStartError
 from .._tree import reap
 
 _PROGRAM = Path(__file__).with_name("supervisor.py")
+
+SHORT = "/tmp"
+"""Where a path is short enough for a socket."""
+
+_LONGEST_PATH = 100
+"""Of a Unix socket: the kernels' limits are 108 (Linux) and 104 bytes."""
 
 _END = 1.0
 """Seconds that the guard, killed, may take to be waited for: it should take a millisecond."""
@@ -50,7 +58,10 @@ class _Guard:
             await self.end()
             # It needs no word that it is ready: the pipe tells it even if the host is gone by then.
             self._process = await trio.lowlevel.open_process(
-                [sys.executable, "-I", "-S", str(_PROGRAM), self.token, str(os.getpid())],
+                [
+                    *(sys.executable, "-I", "-S", str(_PROGRAM), self.token, str(os.getpid())),
+                    *{tempfile.gettempdir(), SHORT},
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -100,6 +111,17 @@ async def guard() -> AsyncIterator[str]:
             _current.set(None)
             with trio.move_on_after(_END, shield=True):
                 await shared.end()
+
+
+def private_folder(run: str) -> Path:
+    """Make a folder that only this user can enter, with a path short enough for a socket. `run`:
+    the token of the run whose guard removes it if this process cannot. Raises OSError."""
+    prefix = f"agentrt-{run}-"
+    folder = tempfile.mkdtemp(prefix=prefix)
+    if len(os.fsencode(folder)) + 2 > _LONGEST_PATH:
+        os.rmdir(folder)
+        folder = tempfile.mkdtemp(prefix=prefix, dir=SHORT)
+    return Path(folder)
 
 
 def _available() -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 MODELS: Final = (
@@ -22,25 +23,64 @@ MODELS: Final = (
 )
 """How the names of variables begin by which agents reach their models."""
 
-_MODELS: Final = re.compile(rf"(?:{'|'.join(MODELS)})_.+|[A-Z]+_PROXY", re.IGNORECASE)
+_MODELS: Final = re.compile(rf"(?:{'|'.join(MODELS)})_.+", re.IGNORECASE)
+_PROXY: Final = re.compile(r"[A-Z]+_PROXY", re.IGNORECASE)
+_KEY: Final = re.compile(
+    r"(?:.*_)?(?:TOKENS?|AUTH|(?:API|ACCESS|AUTH)?_?KEYS?|JWT|PAT)(?:_.*)?|.*TOKEN", re.IGNORECASE
+)
+"""What a key to a model may be called, behind the name of its provider."""
 _SECRET: Final = re.compile(
     r"(?:.*_)?(?:SECRETS?|TOKENS?|PASS|PASSWORD|PASSWD|PWD|PASSPHRASE|CREDENTIALS?|COOKIES?|PAT|JWT"
-    r"|(?:API|ACCESS|AUTH|PRIVATE|SECRET)?KEYS?|DSN|CONN(?:ECTION)?_STR(?:ING)?)(?:_.*)?"
-    r"|.*(?:PASSWORD|PASSWD|TOKEN|SECRET)",
+    r"|(?:API|ACCESS|AUTH|PRIVATE|SECRET)?KEYS?|DSN|CONN(?:ECTION)?_STR(?:ING)?|AUTH|BEARER|OTP"
+    r"|WEBHOOK)(?:_.*)?"
+    r"|.*(?:PASSWORD|PASSWD|TOKEN|SECRET|APIKEY)",
     re.IGNORECASE,
 )
-_WITH_PASSWORD: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/@\s]*:[^/@\s]+@", re.IGNORECASE)
-_FOLDERS: Final = frozenset({"PWD", "OLDPWD"})
+_NEVER_A_MODEL_S: Final = re.compile(
+    r"(?:.*_)?(?:DB|DATABASE|SQL|POSTGRES|MYSQL|REDIS|MONGO|SMTP|MAIL|SSH|DEPLOY|WEBHOOK|COOKIES?"
+    r"|PRIVATE_KEYS?|SIGNING|ENCRYPTION)(?:_.*)?",
+    re.IGNORECASE,
+)
+"""What a provider's other services are called."""
+_OTHER_SECRET: Final = re.compile(
+    r"SECRET|PASS|PWD|CREDENTIAL|COOKIE|DSN|CONN(?:ECTION)?_STR", re.IGNORECASE
+)
+_WITH_PASSWORD: Final = re.compile(
+    r"[a-z][a-z0-9+.-]*://(?:[^/?#@\s:]*:[^\s@/]*|[^/?#@\s:]*:(?!\d+/)[^\s@]*|[^/?#@\s:]{20,})@"
+    r"|[?&;](?:password|passwd|pwd|token|secret|api_?key|access_key|sig)=[^&;\s]"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY",
+    re.IGNORECASE,
+)
+_WITHOUT: Final = frozenset(
+    {"PWD", "OLDPWD", "SSH_AUTH_SOCK", "GOOGLE_APPLICATION_CREDENTIALS", "XAUTHORITY"}
+)
+"""Folders, sockets and files: what is in them is another matter."""
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` without what looks like a secret that is no key to a model: by its name, or a URL
-    with a password in it."""
+    """`environ` without what looks like a secret that is no key to a model: by its name, or by a
+    password, a token or a private key in its value."""
     return {name: value for name, value in environ.items() if not is_secret(name, value)}
 
 
 def is_secret(name: str, value: str) -> bool:
     """Whether a variable looks like a secret that agents have no use for."""
-    if name in _FOLDERS or _MODELS.fullmatch(name):
+    if name in _WITHOUT or _PROXY.fullmatch(name):
         return False
-    return bool(_SECRET.fullmatch(name) or _WITH_PASSWORD.match(value))
+    if not _has_secret_name(name):
+        return bool(_WITH_PASSWORD.search(value)) and not _is_model_s_address(name, value)
+    return True
+
+
+@lru_cache(maxsize=4096)  # the same names for each session
+def _has_secret_name(name: str) -> bool:
+    if not _SECRET.fullmatch(name):
+        return False
+    if not _MODELS.fullmatch(name) or _NEVER_A_MODEL_S.fullmatch(name):
+        return True
+    return not _KEY.fullmatch(name) or _OTHER_SECRET.search(name) is not None
+
+
+def _is_model_s_address(name: str, value: str) -> bool:
+    """A provider reached through a gateway that wants a password."""
+    return bool(_MODELS.fullmatch(name)) and value.lower().startswith(("http://", "https://"))

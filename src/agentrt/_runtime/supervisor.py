@@ -1,13 +1,16 @@
 """The guard program: ends the agents of a host that was killed before it could.
 
-Run as `python -I -S supervisor.py TOKEN HOST`, one per host process (`guard.py` starts it). It has
-nothing open but standard input, the reading end of a pipe whose writing end only the host has, and
-sleeps until the host is gone. A host that ends in order kills it first.
+Run as `python -I -S supervisor.py TOKEN HOST FOLDER...`, one per host process (`guard.py` starts
+it). It has nothing open but standard input, the reading end of a pipe whose writing end only the
+host has, and sleeps until the host is gone. A host that ends in order kills it first.
 
 Then it gives the agents, whose standard input ended at the same moment, time to leave by
 themselves; what is left gets SIGTERM, then SIGKILL. What belongs to an agent is known by the token
 in its environment, or by having been started by such a process: some start their shells with an
 environment of their own.
+
+In the end it removes what the host has left of temporary folders: those in each FOLDER whose names
+begin with `agentrt-TOKEN-`.
 
 Only the standard library, and as little of that as will do: the program must stay small, and
 `agentrt` is not importable from here.
@@ -40,6 +43,12 @@ def main() -> None:
         signal.signal(ignored, signal.SIG_IGN)  # its end is the host's end, nothing else
     token, host = sys.argv[1].encode(), int(sys.argv[2])
     wait_for_the_end_of(host)
+    end_agents(token)
+    for folder in sys.argv[3:]:
+        remove_leftovers(folder, f"agentrt-{sys.argv[1]}-")
+
+
+def end_agents(token: bytes) -> None:
     known: dict[int, bytes] = {}
     seen = until = time.monotonic()
     for signum, seconds in LADDER:
@@ -90,6 +99,28 @@ def look(token: bytes, known: dict[int, bytes]) -> None:
         found |= below
     known.clear()
     known.update({pid: starts[pid] for pid in found})
+
+
+def remove_leftovers(folder: str, prefix: str) -> None:
+    """Remove this user's folders of such names, which hold nothing but sockets and files. (Others
+    may know the name, and have put a link there.)"""
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        path = os.path.join(folder, name)
+        if not name.startswith(prefix):
+            continue
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            if os.fstat(fd).st_uid == os.getuid():
+                for file in os.listdir(fd):
+                    os.unlink(file, dir_fd=fd)
+                os.rmdir(path)
+        except OSError:
+            continue
+        finally:
+            os.close(fd)
 
 
 def read(pid: int, file: str) -> bytes:

@@ -14,7 +14,6 @@ import secrets
 import shutil
 import socket
 import sys
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -31,6 +30,7 @@ from .._wire.lines import Lines
 from .._wire.long_lines import LongLine
 from .._wire.mcp import Message
 from . import mcp_stdio
+from .guard import private_folder
 from .pipes import FIRST, next_size
 from .tool_http import HttpServer
 from .tool_server import Spawn, ToolServer
@@ -46,22 +46,20 @@ GREETING: Final = 5.0
 PARTING: Final = 1.0
 """Seconds for the last answers of a client that closed its input."""
 
-_LONGEST_PATH: Final = 100
-"""Of a Unix socket: the kernels' limits are 108 (Linux) and 104 bytes."""
-
 
 @asynccontextmanager
 async def serve_tools(
-    server: ToolServer, spawn: Spawn, *, limits: Limits | None = None
+    server: ToolServer, spawn: Spawn, *, limits: Limits | None = None, run: str = ""
 ) -> AsyncIterator[Endpoint]:
-    """Serve the tools to whoever the endpoint's entries are given to; calls run by `spawn`.
+    """Serve the tools to whoever the endpoint's entries are given to; calls run by `spawn`. `run`:
+    the token of the guard, if there is one.
 
     Leaving the block, in whatever way, ends every connection and removes the socket.
 
     Raises `AgentStartError` if the system has no socket for it.
     """
     try:
-        folder = _private_folder()
+        folder = private_folder(run or secrets.token_hex(8))
     except OSError as error:
         raise _unserved(error) from error
     try:
@@ -227,15 +225,6 @@ def _value(line: LongLine) -> bytes | JsonObject:
     except RemoteProtocolError:
         return line.head
     return value
-
-
-def _private_folder() -> Path:
-    """A folder that only this user can enter, with a path short enough for a socket."""
-    folder = tempfile.mkdtemp(prefix="agentrt-")
-    if len(os.fsencode(folder)) + 2 > _LONGEST_PATH:
-        os.rmdir(folder)
-        folder = tempfile.mkdtemp(prefix="agentrt-", dir="/tmp")
-    return Path(folder)
 
 
 def _listen(path: Path) -> trio.SocketListener:

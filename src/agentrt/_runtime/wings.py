@@ -160,11 +160,13 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
             if offer.files:
                 files = Files(roots, limits=offer.limits, ready=host.wait_read)
                 host.services["fs"] = lambda asked: files.handle(asked.method, asked.params)
+            run = ""
+            if offer.connect is None and (offer.terminals or offer.tools):
+                # Should this process be killed, its guard finds the programs by the marker.
+                run = await stack.enter_async_context(guard())
             if offer.terminals:
                 marked = environment
-                if offer.connect is None:
-                    # Should this process be killed, its guard finds the programs by the marker.
-                    run = await stack.enter_async_context(guard())
+                if run:
                     outer = environment.get(MARKER)
                     marked = {**environment, MARKER: f"{outer},{run}" if outer else run}
                 terminals = await stack.enter_async_context(
@@ -186,7 +188,7 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
             if offer.tools:
                 server = _tool_server(host, session, offer)
                 endpoint = await stack.enter_async_context(
-                    serve_tools(server, host.spawn_tool, limits=offer.limits)
+                    serve_tools(server, host.spawn_tool, limits=offer.limits, run=run)
                 )
                 # Alternatives: the driver takes the first that the agent knows.
                 servers = (await endpoint.http_server(), endpoint.stdio_server())
