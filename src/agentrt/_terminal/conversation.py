@@ -144,7 +144,7 @@ class Conversation(ABC):
         self.view = View(display)
         try:
             with trio.CancelScope() as self._opening:
-                limits = setup.attended_limits
+                limits = setup.attended.limits
                 opening = setup.open(
                     self._policy, limits=limits, replay=True, on_stderr=self._keep_stderr
                 )

@@ -10,9 +10,11 @@ import msgspec
 
 from .._model.content import Diff, ToolText, plain_text
 from .._model.events import Item, Tool
-from .._model.state import Snapshot
+from .._model.state import Snapshot, TurnRecord
+from .attaching import text_of
 from .diffs import changes
 from .text import one_line, without_controls
+from .view import how_it_ended
 
 ExportFormat: TypeAlias = Literal["markdown", "json"]
 
@@ -28,12 +30,17 @@ def _sections(snapshot: Snapshot) -> Iterator[str]:
     yield f"# {one_line(snapshot.title or 'A conversation')}"
     agent = snapshot.state.agent
     yield f"With {one_line(agent.name)} {one_line(agent.version or '')}".rstrip() + "."
-    speaker = ""
+    turns = {turn.id: turn for turn in snapshot.turns}
+    speaker, last = "", None
     for item in snapshot.items:
-        said = without_controls(item.text or plain_text(item.content)).strip("\n")
+        if item.turn != last:
+            yield from _end(turns.get(last or ""))
+            speaker, last = "", item.turn
         if item.type == "tool" and item.tool is not None:
             yield from _call(item, item.tool)
             continue
+        text = item.text or (text_of if item.type == "user" else plain_text)(item.content)
+        said = without_controls(text).strip("\n")
         if not said:
             continue
         now = "You" if item.type == "user" else "Agent" if item.type == "text" else speaker
@@ -41,6 +48,14 @@ def _sections(snapshot: Snapshot) -> Iterator[str]:
             speaker = now
             yield f"## {now}"
         yield said if item.type in ("user", "text") else _quoted(said)
+    yield from _end(turns.get(last or ""))
+
+
+def _end(turn: TurnRecord | None) -> Iterator[str]:
+    """How a turn ended, if not as one expects."""
+    words = how_it_ended(turn) if turn is not None and turn.outcome is not None else None
+    if words is not None:
+        yield f"*{one_line(words, 1000)}*"
 
 
 def _call(item: Item, tool: Tool) -> Iterator[str]:
@@ -53,8 +68,9 @@ def _call(item: Item, tool: Tool) -> Iterator[str]:
             text = plain_text([part.content]).strip("\n")
             if text:
                 yield _block(text)
-    if not tool.content and isinstance(tool.output, str) and tool.output.strip():
-        yield _block(tool.output.strip("\n"))
+    output = item.text or (tool.output if isinstance(tool.output, str) else "")
+    if not tool.content and output.strip():
+        yield _block(output.strip("\n"))
 
 
 def _quoted(text: str) -> str:

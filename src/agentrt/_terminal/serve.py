@@ -42,9 +42,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
     said, mode = setup.config.serve, setup.config.permissions.mode or "ask"
     # An agent that was given by its command is one that pages can open sessions with.
     agents = {**setup.config.agents, setup.agent.name: setup.agent}
-    # A person sits at a page, and ends a turn that takes too long.
-    limits = {"hard": None, **setup.config.limits}
-    config = structs.replace(setup.config, agents=agents, limits=limits)
+    config = structs.replace(setup.attended.config, agents=agents)
     env = {name: value for name, value in os.environ.items() if name not in SECRETS}
     try:
         async with (

@@ -88,11 +88,11 @@ class Setup(Struct, frozen=True, kw_only=True):
         return self.config.bound(limits_for(self.agent, None))
 
     @property
-    def attended_limits(self) -> Limits:
+    def attended(self) -> Setup:
         """The same where a person sits, who ends a turn that takes too long: without a hard limit
         unless one was set."""
-        hard = self.config.limits.get("hard")
-        return structs.replace(self.limits, hard=hard)
+        limits = {"hard": None, **self.config.limits}
+        return structs.replace(self, config=structs.replace(self.config, limits=limits))
 
     def open(
         self,

@@ -46,6 +46,7 @@ from .._model.events import (
     UsageChanged,
 )
 from .._model.result import TurnResult
+from .._model.state import TurnRecord
 from .attaching import text_of
 from .console import stderr_of
 from .diffs import changes
@@ -390,7 +391,7 @@ def tool_title(item: Item) -> str:
     return one_line(tool.title or tool.name or tool.kind)
 
 
-def how_it_ended(end: TurnEnded | TurnResult) -> str | None:
+def how_it_ended(end: TurnEnded | TurnRecord | TurnResult) -> str | None:
     """The end of a turn in words; None if it is what one expects."""
     why = end.error.message if end.error is not None else None
     said = end.stop_reason
@@ -407,6 +408,8 @@ def how_it_ended(end: TurnEnded | TurnResult) -> str | None:
             return f"the turn failed: {why or said or 'the agent did not say why'}"
         case "timed_out" | "agent_died":
             return why or end.outcome
+        case None:
+            return None
 
 
 def _unfenced(text: str) -> list[str]:
