@@ -88,6 +88,14 @@ def _run(options: argparse.Namespace) -> int:
     return trio.run(work)
 
 
+def _warn(warning: str) -> None:
+    from ._terminal.output import terminal_size
+    from ._terminal.text import plain, wrapped
+
+    text = f"agentrt: warning: {plain(warning)}"
+    print(wrapped(text, terminal_size(2)[0]) if os.isatty(2) else text, file=sys.stderr)
+
+
 def _print_failure(options: argparse.Namespace, error: AgentrtError) -> None:
     """Say on standard output, too, why nothing began: in the format that was asked for."""
     from ._terminal.formats import error_of, failure
@@ -118,7 +126,7 @@ def _work(options: argparse.Namespace) -> Work:
     config = load_config(options.cwd, flags=_flags(options))
     if options.subcommand != "config":  # which shows them itself
         for warning in config.warnings:
-            print(f"agentrt: warning: {warning}", file=sys.stderr)
+            _warn(warning)
     match options.subcommand:
         case None:
             return _conversation(options, config)

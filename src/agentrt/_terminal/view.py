@@ -116,8 +116,8 @@ class Call:
             setattr(self.item, name, value)
         if tool is not None:
             self.item.tool = structs.replace(self.tool, **tool)
-        if before == "pending" and self.item.status != before:
-            self.since = trio.current_time()
+        if before in ("pending", "waiting") and self.item.status != before:
+            self.since = trio.current_time()  # the time in which a person was asked is theirs
 
     @property
     def latest(self) -> str:

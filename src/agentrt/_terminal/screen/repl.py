@@ -206,7 +206,7 @@ class ScreenRepl(Conversation):
         if self.asker is not None and self.asker.asking:
             return "ctrl-d rejects · ctrl-c stops the agent"
         if self.view.phase == "cancelling":
-            return "ctrl-c again ends the agent"
+            return "ctrl-c ends the agent"
         if self.view.phase == "dead":
             return "the next prompt starts it"
         return "esc stops it" if self.view.phase == "running" else ""

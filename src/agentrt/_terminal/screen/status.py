@@ -41,17 +41,17 @@ def status_line(
     took = f" {seconds:.0f} s" if seconds is not None else ""
     modes = view.modes
     # How much each matters, from 0 on, and in the order of the line.
-    parts = [(2, "dim", one_line(agent, 30))]
+    parts = [(3, "dim", one_line(agent, 30))]
     if modes is not None and modes.model is not None:
         parts.append((5, "dim", one_line(modes.model, 30)))
     if modes is not None and modes.mode is not None:
         parts.append((4, "dim", one_line(modes.mode, 20)))
     parts += [(6 + n, "dim", part) for n, part in enumerate(_usage(view.usage))]
     if queue:
-        parts.append((1, "dim", f"{queue} queued"))
+        parts.append((2, "dim", f"{queue} queued"))
     if permissions == "allow-all":
-        parts.append((0, "warn", "allow-all"))
-    parts.append((9 if view.phase != "cancelling" else 3, "hint", hint))
+        parts.append((1, "warn", "allow-all"))
+    parts.append((9 if view.phase != "cancelling" else 0, "hint", hint))
     parts = [part for part in parts if part[2]]
     room = width - 1 - len(f"{mark} {word}{took}")
     while parts and sum(len(text) + 3 for _, _, text in parts) > room:
