@@ -265,7 +265,7 @@ def test_the_rest_of_the_commands(program: Program) -> None:
         it.enter("/cost")
         it.until(r"^context  \d+ of 200,000 tokens")
         it.enter("/tasks")
-        it.until("^The agent has told of no background work.$")
+        it.until("^The agent has no background work.$")
         it.enter("/queue")
         it.until("^No prompt is waiting.$")
         it.enter("/debug")

@@ -187,9 +187,9 @@ class Asker:
         if len(broken(line, columns - 1)) == 1:
             self._shows.line(line)
             return
-        ours, _, told = line.partition(" │ ")
+        ours, _, theirs = line.partition(" │ ")
         self._shows.line(ours)
-        for row in broken(told, max(8, columns - len(BAR) - 1)) if told else []:
+        for row in broken(theirs, max(8, columns - len(BAR) - 1)) if theirs else []:
             self._shows.line(BAR + row)
 
     def _show(self, question: Question) -> None:

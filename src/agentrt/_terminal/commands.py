@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Command(Struct, frozen=True):
-    """`run` gets what is typed behind the name; an `AgentrtError` of it is told."""
+    """`run` gets what is typed behind the name; an `AgentrtError` of it is shown."""
 
     name: str
     description: str
@@ -154,7 +154,7 @@ async def _queue(repl: Conversation, argument: str) -> None:
 async def _cost(repl: Conversation, argument: str) -> None:
     usage = repl.view.usage
     if usage is None:
-        repl.say("The agent has not told.")
+        repl.say("The agent has not said.")
         return
     if usage.used is not None:
         size = f" of {usage.size:,}" if usage.size is not None else ""

@@ -56,7 +56,7 @@ def _parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
     return found
 
 
-def _agents(**told: Any) -> dict[str, str]:
+def _agents(**asked: Any) -> dict[str, str]:
     """The names of the agents, the installed ones only."""
     from .._agents import find_agents
     from .._config import load_config
@@ -68,6 +68,6 @@ def _agents(**told: Any) -> dict[str, str]:
     return {each.agent.name: each.agent.title for each in found if each.available}
 
 
-def _nothing(**told: Any) -> list[str]:
+def _nothing(**asked: Any) -> list[str]:
     """Where file names would be wrong."""
     return []

@@ -18,7 +18,7 @@ TAIL: Final = 12
 """Lines of an agent's standard error that are quoted."""
 
 PARTING: Final = 1.0
-"""Seconds that a reader of our output still has when we were told to hurry."""
+"""Seconds that a reader of our output still has when we are to hurry."""
 
 
 class Console:
@@ -63,15 +63,15 @@ def quoted(stderr: str) -> list[str]:
 
 def stderr_of(data: object) -> str:
     """The end of a dead agent's standard error, out of the data of its error."""
-    told: JsonObject = data if isinstance(data, dict) else {}
-    return str(told.get("stderr") or "")
+    fields: JsonObject = data if isinstance(data, dict) else {}
+    return str(fields.get("stderr") or "")
 
 
 @asynccontextmanager
 async def open_console(
     on_closed: Callable[[OSError], None], color: ColorChoice = "auto"
 ) -> AsyncIterator[Console]:
-    """The console of this process. `on_closed` is told when standard output cannot be written any
+    """The console of this process. `on_closed` is called when standard output cannot be written any
     more; standard error may be closed without anybody minding."""
     encoding = encoding_of(sys.stdout)
     async with open_output(1, encoding=encoding, color=color, on_closed=on_closed) as out:

@@ -91,14 +91,14 @@ class JsonFormat:
 
     def end(self, result: TurnResult) -> None:
         agent = self._session.agent
-        told = {
+        fields = {
             "agent": agent.name,
             "version": agent.version,
             "session": self._session.agent_session,
             **msgspec.structs.asdict(result),
             "text": "".join(self._parts),
         }
-        self._out.data(shown(self._out, _encode(told) + b"\n"))
+        self._out.data(shown(self._out, _encode(fields) + b"\n"))
 
 
 class StreamFormat:
@@ -189,7 +189,7 @@ class LastMessage:
 
 
 class Nothing:
-    """Where the answer is told together with all the rest, by the transcript."""
+    """Where the answer is fields together with all the rest, by the transcript."""
 
     def take(self, event: Event, seq: int) -> None:
         pass

@@ -22,7 +22,7 @@ NAME: Final = 40
 
 
 async def tasks(repl: Conversation, argument: str) -> None:
-    """`/tasks [stop N]`: the background work that the agent has told of."""
+    """`/tasks [stop N]`: the background work that the agent reports."""
     session = repl.session
     if session is None:
         return
@@ -37,7 +37,7 @@ async def tasks(repl: Conversation, argument: str) -> None:
         over = "" if task.status in TERMINAL else "   (/tasks stop N)"
         repl.say(f"{place:3}  {one_line(task.title or task.id, 70)}: {plain(task.status)}{over}")
     if not found:
-        repl.say("The agent has told of no background work.")
+        repl.say("The agent has no background work.")
 
 
 async def export(repl: Conversation, argument: str) -> None:
@@ -79,7 +79,7 @@ async def debug(repl: Conversation, argument: str) -> None:
     )
     repl.say(f"phase    {snapshot.state.phase}")
     repl.say("it can   " + one_line(as_json(session.capabilities), 2000))
-    told = quoted(repl.stderr)
-    repl.say("on standard error" if told else "nothing on standard error")
-    for line in told:
+    lines = quoted(repl.stderr)
+    repl.say("on standard error" if lines else "nothing on standard error")
+    for line in lines:
         repl.say(line)

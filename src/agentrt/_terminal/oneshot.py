@@ -1,7 +1,7 @@
 """One-shot mode: one prompt, its answer on standard output, an exit status that scripts can trust.
 
-A signal cancels the turn: the agent is told, and what it still says is written. A second one ends
-the agent at once, a third one this process.
+A signal cancels the turn, and what the agent still says is written. A second one ends the agent at
+once, a third one this process.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from .view import View, how_it_ended
 FAILED, TIMED_OUT, DENIED = 1, 3, 5
 
 PATIENCE: Final = 3.0
-"""Seconds of silence after which it is told that standard input is being read."""
+"""Seconds of silence after which it is said that standard input is being read."""
 
 _NORMAL: Final = frozenset({None, "end_turn", "stop_sequence", "stop", "success", "completed"})
 """Agents' words for a turn that ended as it should."""
@@ -197,7 +197,7 @@ class _OneShot:
         self._rejected = Rejections()
         self._ends: list[TurnEnded] = []
         self._seq = 0
-        self._told = False
+        self._reported = False
         """How it ended stands on standard output."""
 
     async def run(self, prompt: str) -> int:
@@ -227,8 +227,8 @@ class _OneShot:
 
     def fail(self, error: Error, outcome: Outcome = "failed") -> None:
         """Say on standard output that there was no turn, where a program reads it."""
-        if not self._told:
-            self._told = True
+        if not self._reported:
+            self._reported = True
             name = self._setup.agent.name
             line = failure(self._format, error, agent=name, outcome=outcome, seq=self._seq + 1)
             self._console.out.data(shown(self._console.out, line))
@@ -257,11 +257,11 @@ class _OneShot:
                 with ending.rest:
                     await wait_for_rest(host_of(session), self._bound.left)
                 if ending.code is not None:
-                    await session.aclose()  # what it still did is told as ended
+                    await session.aclose()  # what it still did is reported as ended
                 events.finish()
                 others.finish()
         result = _decisive(result, self._ends)
-        self._told = True
+        self._reported = True
         for each in (answer, self._last):
             each.end(result)
         return result
@@ -289,7 +289,7 @@ class _OneShot:
                     self._ends.append(event)
                 if said := self._rejected.take(event):
                     self._console.tell(said)
-            nursery.cancel_scope.cancel(reason="all is told")
+            nursery.cancel_scope.cancel(reason="all is shown")
 
     def _make_format(self, session: Session) -> Format:
         console = self._console

@@ -134,7 +134,8 @@ async def open_output(
     on_closed: Callable[[OSError], None] = lambda error: None,
 ) -> AsyncIterator[Output]:
     """An `Output` on a descriptor. Leaving the block normally writes out what waits; by an error
-    or a cancellation it gives up what waits. `on_closed` is told why nothing can be written."""
+    or a cancellation it gives up what waits. `on_closed` gets the reason for
+    it, where nothing can be written any more."""
     output = Output(fd, encoding, color)
     async with bare_errors(), trio.open_nursery() as nursery:
         nursery.start_soon(output._run, on_closed)

@@ -40,14 +40,14 @@ async def past_sessions(repl: Conversation) -> list[Stored]:
     if session is not None:
         try:
             if setup.agent.protocol == "claude":
-                told = await stored_sessions(setup.agent, setup.config, setup.cwd)
+                found = await stored_sessions(setup.agent, setup.config, setup.cwd)
             else:
-                told = await listed(session, setup.cwd)
+                found = await listed(session, setup.cwd)
         except AgentrtError:
             pass  # it keeps no list
         else:
             known = {key: each for key, each in known.items() if key[0] != setup.agent.name}
-            known |= {(setup.agent.name, each.id): each for each in told}
+            known |= {(setup.agent.name, each.id): each for each in found}
         known.pop((setup.agent.name, session.agent_session or ""), None)
     for name, id in list(known):
         known[name, id] = structs.replace(known[name, id], agent=name)

@@ -1,6 +1,6 @@
 """The agent's questions as lines of text, and the answers that count: choices, visits, forms.
 
-What an option does is told in our words, the agent's name for it only beside them. An answer that
+What an option does is said in our words, the agent's name for it only beside them. An answer that
 lets something happen counts once all that it is about has been shown (`asking.py` sees to that).
 """
 
@@ -190,7 +190,7 @@ def _words(kind: str) -> str:
 
 
 def _details(request: PermissionOpened, item: Item | None, *, brief: bool) -> list[str]:
-    """What the agent would do, as far as it told; safe, and not shortened. `brief`: without the
+    """What the agent would do, as far as it said; safe, and not shortened. `brief`: without the
     arguments that a change repeats which is shown, and without what only programs read."""
     lines: list[str] = []
     tool = item.tool if item is not None else None

@@ -28,13 +28,13 @@ async def show_config(config: Config, *, as_json: bool) -> int:
     }
     agents = {name: _agent(agent) for name, agent in config.agents.items()}
     if as_json:
-        told = {
+        shown = {
             "files": config.files,
             "warnings": config.warnings,
             "settings": {"agent": config.agent, **tables, "agents": agents},
             "origins": config.origins,
         }
-        print(escaped(msgspec.json.format(msgspec.json.encode(told)).decode()))
+        print(escaped(msgspec.json.format(msgspec.json.encode(shown)).decode()))
         return 0
     for line in _toml(config, tables, agents):
         print(line)
@@ -90,15 +90,15 @@ def _given(settings: Struct) -> dict[str, Any]:
 def _agent(agent: Agent) -> dict[str, Any]:
     """What makes an agent differ from a built-in one of its name, or from one without settings."""
     usual = BUILT_IN.get(agent.name) or Agent(name=agent.name, command=())
-    told = {
+    shown = {
         name: value
         for name, value in structs.asdict(agent).items()
         if value != getattr(usual, name) and name not in ("name", "alternatives", "installed_as")
     }
     for name in ("quirks", "claude"):
-        if name in told:
-            told[name] = _changes(told[name], getattr(usual, name))
-    return _hidden(told, "env")
+        if name in shown:
+            shown[name] = _changes(shown[name], getattr(usual, name))
+    return _hidden(shown, "env")
 
 
 def _changes(settings: Struct | None, usual: Struct | None) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class Setup(Struct, frozen=True, kw_only=True):
     model: str | None = None
     mode: str | None = None
     options: JsonObject = {}
-    """What only this agent can be told: the `options` of `open_session`."""
+    """What only this agent can be given: the `options` of `open_session`."""
     note: str = ""
     """Something to be said about the choice of the agent."""
 
@@ -134,8 +134,8 @@ def _environment() -> dict[str, str]:
 def _ask_forms(request: PermissionRequest) -> Decision:
     """Everything is allowed, but what a form wants to know only a person can say. (Claude's have
     no options, those of ACP bring a schema or a page.)"""
-    told = request.raw if isinstance(request.raw, dict) else {}
-    form = not request.options or "requestedSchema" in told or "url" in told
+    fields = request.raw if isinstance(request.raw, dict) else {}
+    form = not request.options or "requestedSchema" in fields or "url" in fields
     return Ask() if form else Allow()
 
 

@@ -1,4 +1,4 @@
-"""The signals that end the program, told to whoever can end it well."""
+"""The signals that end the program, for whoever can end it well."""
 
 from __future__ import annotations
 

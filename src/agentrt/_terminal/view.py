@@ -1,6 +1,6 @@
 """What there is to be seen of a session: its events, folded once for whatever displays them.
 
-A display is told of each thing that can be shown for good; what is still going on is read from the
+A display gets each thing that can be shown for good; what is still going on is read from the
 `View`.
 """
 

@@ -90,9 +90,9 @@ class ScreenRepl(Conversation):
         self._dirty.set()
 
     def tell(self, text: str, stderr: str = "") -> None:
-        self.page.line(("bad", "agentrt: "), ("", plain(text)), kind="told")
+        self.page.line(("bad", "agentrt: "), ("", plain(text)), kind="error")
         for line in quoted(stderr):
-            self.page.line(("dim", line), kind="told")
+            self.page.line(("dim", line), kind="error")
         self._dirty.set()
 
     def hint(self, text: str) -> None:
