@@ -71,12 +71,16 @@ def test_secrets_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) 
 def test_a_ticket_is_good_once_and_its_cookie_is_neither_ticket_nor_token() -> None:
     rules = Security(token=TOKEN)
     ticket = rules.ticket()
-    cookie = rules.redeem(ticket)
-    assert cookie is not None
-    assert len({cookie, ticket, TOKEN}) == 3
+    found = rules.redeem(ticket)
+    assert found is not None
+    assert len({found.cookie, found.key, ticket, TOKEN}) == 4
     assert rules.redeem(ticket) is None
-    assert rules.by_cookie(ticket) is rules.by_cookie(TOKEN) is rules.by_token(cookie) is None
-    grant = rules.by_cookie(cookie)
+    for wrong in (ticket, TOKEN, found.key, "", ".", "é.é"):
+        assert rules.by_cookies([wrong]) is None
+    for wrong in (ticket, TOKEN, found.cookie, "", "é"):
+        assert rules.by_cookies([found.cookie], wrong) is None
+    assert rules.by_token(found.cookie) is rules.by_token(found.key) is None
+    grant = rules.by_cookies(["x", found.cookie], found.key)
     assert grant is not None
     assert grant.role == "controller"
 
@@ -89,9 +93,9 @@ def test_there_is_no_ticket_for_a_role_without_a_token() -> None:
 def test_a_revoked_token_takes_its_tickets_cookies_and_listeners_with_it() -> None:
     rules = Security(token=TOKEN, viewer_token=WATCH)
     used, unused = rules.ticket("viewer"), rules.ticket("viewer")
-    cookie = rules.redeem(used)
+    found = rules.redeem(used)
     grant = rules.by_token(WATCH)
-    assert cookie is not None
+    assert found is not None
     assert grant is not None
     told: list[str] = []
     grant.listen(lambda: told.append("first"))
@@ -99,7 +103,7 @@ def test_a_revoked_token_takes_its_tickets_cookies_and_listeners_with_it() -> No
     deaf()
     assert rules.revoke(WATCH)
     assert told == ["first"]
-    assert rules.by_token(WATCH) is rules.by_cookie(cookie) is rules.redeem(unused) is None
+    assert rules.by_token(WATCH) is rules.by_cookies([found.cookie]) is rules.redeem(unused) is None
     assert not rules.revoke(WATCH)
     assert rules.by_token(TOKEN) is not None
 

@@ -54,14 +54,25 @@ async def refused(port: int, code: int, **headers: str | None) -> str:
         return reason
 
 
-async def cookie(running: Site, link: str | None = None) -> str:
-    """What a browser has after it opened a link."""
+async def open_link(running: Site, link: str | None = None) -> dict[str, str]:
+    """What a page shows after its browser opened a link: the cookie, and the key from the address
+    as a subprotocol."""
     target = "/" + (link or running.link()).partition("/?")[2].join(["?", ""])
     answer = await get(running.port, target)
     assert status(answer) == 303
-    kept = header(answer, "set-cookie")
+    kept, address = header(answer, "set-cookie"), header(answer, "location")
     assert kept is not None
-    return kept.partition(";")[0]
+    assert address is not None
+    key = address.removeprefix("/#key=")
+    return {
+        "cookie": kept.partition(";")[0],
+        "sec_websocket_protocol": f"agentrt.v1, agentrt.key.{key}",
+    }
+
+
+async def cookie(running: Site, link: str | None = None) -> str:
+    """The cookie alone."""
+    return (await open_link(running, link))["cookie"]
 
 
 # --- origins
@@ -84,9 +95,8 @@ async def test_a_program_without_an_origin_needs_the_token() -> None:
 async def test_a_missing_origin_is_not_trusted_with_a_cookie() -> None:
     with trio.fail_after(30):
         async with site() as running:
-            kept = await cookie(running)
             own = f"http://localhost:{running.port}"
-            fields = {"cookie": kept, "sec_websocket_protocol": "agentrt.v1"}
+            fields = await open_link(running)
             await works(running.port, origin=own, **fields)
             await refused(running.port, 4401, **fields)
 
@@ -229,8 +239,8 @@ async def test_the_server_decides_about_the_role() -> None:
         async with site(hub) as running:
             await works(running.port, sec_websocket_protocol=offer(WATCH) + ", controller")
             await works(running.port, sec_websocket_protocol=offer(TOKEN) + ", viewer")
-            kept, own = await cookie(running, running.link("viewer")), running.url.rstrip("/")
-            await works(running.port, origin=own, cookie=kept, sec_websocket_protocol="agentrt.v1")
+            fields = await open_link(running, running.link("viewer"))
+            await works(running.port, origin=running.url.rstrip("/"), **fields)
     assert [viewer.role for viewer in hub.viewers] == ["viewer", "controller", "viewer"]
 
 
@@ -242,8 +252,8 @@ async def test_a_token_that_is_revoked_closes_live_sockets_and_no_others() -> No
             websocket(running.port, sec_websocket_protocol=offer(WATCH)) as watching,
             websocket(running.port) as controlling,
         ):
-            kept, own = await cookie(running, running.link("viewer")), running.url.rstrip("/")
-            fields = {"origin": own, "cookie": kept, "sec_websocket_protocol": "agentrt.v1"}
+            fields = await open_link(running, running.link("viewer"))
+            fields["origin"] = running.url.rstrip("/")
             async with websocket(running.port, **fields) as page:
                 rules.revoke(WATCH)
                 assert await page.refusal() == (4401, "the token was revoked")
@@ -347,7 +357,7 @@ async def test_a_link_is_exchanged_for_a_cookie_and_leaves_the_address_bar() -> 
             assert re.fullmatch(rf"http://127\.0\.0\.1:{running.port}/\?t=[\w-]{{43}}", link)
             answer = await get(running.port, link.removeprefix(running.url[:-1]))
             assert status(answer) == 303
-            assert header(answer, "location") == "/"
+            assert re.fullmatch(r"/#key=[\w-]{43}", header(answer, "location") or "")
             kept = header(answer, "set-cookie")
             assert kept is not None
             pair, *attributes = kept.split("; ")
@@ -360,6 +370,87 @@ async def test_a_link_is_exchanged_for_a_cookie_and_leaves_the_address_bar() -> 
                 answer = await get(running.port, f"/page/{file}", cookie=pair)
                 assert status(answer) == 200
                 assert (header(answer, "content-type") or "").startswith(type)
+
+
+async def test_the_cookie_alone_opens_no_socket() -> None:
+    """Browsers show it to every port of the machine, and a program can say any origin."""
+    with trio.fail_after(30):
+        async with site() as running:
+            fields, other = await open_link(running), await open_link(running)
+            own = running.url.rstrip("/")
+            await works(running.port, origin=own, **fields)
+            for offered in (
+                "agentrt.v1",
+                "agentrt.v1, agentrt.key.",
+                other["sec_websocket_protocol"],
+                f"agentrt.v1, agentrt.key.{fields['cookie'].partition('=')[2]}",
+                f"agentrt.v1, agentrt.key.{fields['cookie'].rpartition('.')[2]}",
+            ):
+                for target in ("/ws", "/ai", "/acp"):
+                    headers = {**fields, "sec_websocket_protocol": offered, "origin": own}
+                    async with websocket(running.port, target=target, **headers) as client:
+                        assert (await client.until_closed())[1] == 4401
+            page = await get(running.port, cookie=fields["cookie"])
+            key = fields["sec_websocket_protocol"].rpartition(".")[2]
+            assert key.encode() not in page.head
+            await refused(running.port, 4401, **{**fields, "cookie": "x=y", "origin": own})
+
+
+async def test_a_cookie_that_another_server_has_set_keeps_nobody_out() -> None:
+    with trio.fail_after(30):
+        async with site() as running:
+            fields = await open_link(running)
+            fields["cookie"] = f"agentrt-{running.port}=evil; {fields['cookie']}"
+            await works(running.port, origin=running.url.rstrip("/"), **fields)
+            assert status(await get(running.port, cookie=fields["cookie"])) == 200
+
+
+async def test_a_browser_is_let_in_again_after_a_restart_with_the_same_token() -> None:
+    with trio.fail_after(30):
+        async with site(security=Security(token=TOKEN)) as running:
+            fields = await open_link(running)
+            port, own = running.port, running.url.rstrip("/")
+        async with site(security=Security(token=TOKEN), port=port):
+            await works(port, origin=own, **fields)
+        async with site(security=Security(token=TOKEN + "x"), port=port):
+            await refused(port, 4401, origin=own, **fields)
+
+
+async def post(port: int, body: str, **headers: str) -> Client:
+    type = "application/x-www-form-urlencoded"
+    fields = {"host": f"127.0.0.1:{port}", "content-type": type, "content-length": str(len(body))}
+    lines = [f"{k}: {v}" for k, v in (fields | headers).items()]
+    async with connect(port) as client:
+        await client.send("\r\n".join(["POST / HTTP/1.1", *lines, "", body]).encode())
+        await client.read_head()
+        client.head += await client.read_rest()
+        return client
+
+
+async def test_a_token_that_is_typed_in_opens_the_page() -> None:
+    with trio.fail_after(30):
+        async with site() as running:
+            own = {"origin": running.url.rstrip("/")}
+            assert b'name="token"' in (await get(running.port)).head
+            answer = await post(running.port, f"token={WATCH}", **own)
+            assert status(answer) == 303
+            link = header(answer, "location") or ""
+            assert WATCH not in link
+            fields = await open_link(running, running.url.rstrip("/") + link)
+            await works(running.port, **own, **fields)
+            for body, headers, wanted in (
+                ("token=wrong", own, 401),
+                ("", own, 401),
+                (f"t={TOKEN}", own, 401),
+                (f"token={TOKEN}", {"origin": "http://evil"}, 403),
+                (f"token={TOKEN}", {"origin": f"http://127.0.0.1:{running.port + 1}"}, 403),
+                (f"token={TOKEN}", {"origin": "null"}, 403),
+                (f"token={TOKEN}", {"host": "evil"}, 421),
+                (f"token={TOKEN}", {"content-type": "text/plain"}, 413),
+                ("token=" + "x" * 5000, own, 413),
+            ):
+                answer = await post(running.port, body, **headers)
+                assert (status(answer), header(answer, "set-cookie")) == (wanted, None), body[:50]
 
 
 async def test_a_link_is_good_once_and_a_used_one_tells_nothing() -> None:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     import h11
     import trio
 
+FORM: Final = 4096
+"""Bytes of a form's fields."""
+
 HEAD: Final = 16 * 1024
 """Bytes of a request's head; browsers send 1 to 2 KiB."""
 
@@ -43,6 +46,13 @@ SECURITY_HEADERS: Final = (
     ("Permissions-Policy", "camera=(), microphone=(), geolocation=()"),
 )
 
+FORM_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; base-uri 'none'; form-action 'self';"
+    " frame-ancestors 'none'",
+    "Referrer-Policy": "same-origin",  # without it, browsers send the form without their origin
+}
+"""What is different for an answer with a form."""
+
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -60,12 +70,13 @@ class BadRequest(Exception):
 
 
 class Request(Struct, frozen=True):
-    """One request without a body. `rest`: what the client sent behind it already."""
+    """One request. `rest`: what the client sent behind it already."""
 
     method: str
     target: str
     headers: tuple[tuple[str, str], ...]
     rest: bytes = b""
+    body: bytes = b""
 
     def values(self, name: str) -> list[str]:
         return [value for key, value in self.headers if key == name]
@@ -87,13 +98,10 @@ class Request(Struct, frozen=True):
     def host(self) -> str:
         return next(iter(self.values("host")), "")
 
-    def cookie(self, name: str) -> str | None:
-        for header in self.values("cookie"):
-            for pair in header.split(";"):
-                key, _, value = pair.strip().partition("=")
-                if key == name:
-                    return value
-        return None
+    def cookies(self, name: str) -> list[str]:
+        pairs = (pair for header in self.values("cookie") for pair in header.split(";"))
+        split = (pair.strip().partition("=") for pair in pairs)
+        return [value for key, _, value in split if key == name]
 
     @property
     def token(self) -> str | None:
@@ -147,7 +155,7 @@ class Upgrade(Struct, frozen=True):
 
 
 async def read_request(stream: trio.abc.Stream) -> Request | None:
-    """The one request of a connection, or None if it ends before that.
+    """The one request of a connection, or None if it ends before that. Only a form has a body.
 
     Raises `BadRequest`. Cancelling it leaves the stream in the middle of the request.
     """
@@ -155,6 +163,7 @@ async def read_request(stream: trio.abc.Stream) -> Request | None:
 
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD)
     head: h11.Request | None = None
+    body = b""
     while True:
         try:
             event = connection.next_event()
@@ -164,8 +173,10 @@ async def read_request(stream: trio.abc.Stream) -> Request | None:
             head = event
         elif isinstance(event, h11.EndOfMessage) and head is not None:
             rest, _ = connection.trailing_data
-            return _request(head, rest)
-        elif event is h11.NEED_DATA and head is None:
+            return _request(head, rest, body)
+        elif isinstance(event, h11.Data) and _is_form(head) and len(body) + len(event.data) <= FORM:
+            body += event.data
+        elif event is h11.NEED_DATA and (head is None or _is_form(head)):
             connection.receive_data(bytes(await stream.receive_some(HEAD)))
         elif isinstance(event, h11.ConnectionClosed):
             return None
@@ -173,12 +184,17 @@ async def read_request(stream: trio.abc.Stream) -> Request | None:
             raise BadRequest(413, "a request here has no body")
 
 
-def _request(head: h11.Request, rest: bytes) -> Request:
+def _is_form(head: h11.Request | None) -> bool:
+    form = (b"content-type", b"application/x-www-form-urlencoded")
+    return head is not None and head.method == b"POST" and form in list(head.headers)
+
+
+def _request(head: h11.Request, rest: bytes, body: bytes) -> Request:
     target = head.target.decode("ascii")
     if not target.startswith("/") or target.startswith("//"):
         raise BadRequest(400, "the target must be a path")
     headers = tuple((key.decode("ascii"), value.decode("latin-1")) for key, value in head.headers)
-    return Request(head.method.decode("ascii"), target, headers, rest)
+    return Request(head.method.decode("ascii"), target, headers, rest, body)
 
 
 def response(
@@ -189,8 +205,9 @@ def response(
     headers: tuple[tuple[str, str], ...] = (),
     cache: str = "no-store",
     head_only: bool = False,
+    form: bool = False,
 ) -> bytes:
-    """A whole response; the connection ends behind it."""
+    """A whole response; the connection ends behind it. `form`: there is one in it."""
     data = body.encode() if isinstance(body, str) else body
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
@@ -198,7 +215,10 @@ def response(
         f"Content-Type: {type}",
         f"Content-Length: {len(data)}",
         f"Cache-Control: {cache}",
-        *(f"{name}: {value}" for name, value in (*SECURITY_HEADERS, *headers)),
+        *(
+            f"{name}: {FORM_HEADERS.get(name, value) if form else value}"
+            for name, value in (*SECURITY_HEADERS, *headers)
+        ),
     ]
     head = "".join(f"{line}\r\n" for line in (*lines, "")).encode("latin-1")
     return head if head_only else head + data

@@ -74,6 +74,8 @@ class Reception:
                 upgrade = Upgrade.of(request)
             except BadRequest as error:
                 self._count.refused += 1
+                if error.status == 401:
+                    await self._slow_down(pending)
                 await self._answer(stream, response(error.status, f"{error}\n"), pending)
                 return
             try:

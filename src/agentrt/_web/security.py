@@ -2,7 +2,12 @@
 the tokens that it knows.
 
 A token stays what it is for as long as the server runs, or until it is revoked. It is never part of
-a URL: a link carries a *ticket*, which is good for one use and is exchanged for a cookie.
+a URL: a link carries a *ticket*, which is good for one use and is exchanged for a cookie and a key.
+
+Browsers show a cookie to every port of a machine, so that another local server, perhaps one that an
+agent wrote, may know it. The cookie alone therefore gives the page's files and nothing else; for a
+WebSocket the page shows the key as well, which it keeps in the storage of its origin. Both are
+derived from the token: with the same token, a browser is let in again after a restart.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import hmac
 import ipaddress
 import secrets
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -21,11 +27,22 @@ from msgspec import Struct
 Role: TypeAlias = Literal["controller", "viewer"]
 """A controller may do everything, a viewer only watches."""
 
+COOKIES: Final = 8
+"""Cookies of our name that are looked at."""
+
 SHORTEST: Final = 16
 """Characters of a token that somebody chose: a shorter one could be guessed over the network."""
 
 OFFERED: Final = "agentrt.token."
+KEY: Final = "agentrt.key."
 """A browser's script cannot set headers on a WebSocket, but it can offer subprotocols."""
+
+
+class Pass(Struct, frozen=True):
+    """What lets a browser in: the secret in its cookie, and the key that its page keeps."""
+
+    cookie: str
+    key: str
 
 
 class Grant:
@@ -34,11 +51,34 @@ class Grant:
     def __init__(self, token: str, role: Role) -> None:
         self.role: Role = role
         self.revoked = False
+        self._token = token
         self._digest = _digest(token)
         self._live: set[Callable[[], None]] = set()
 
     def fits(self, token: str) -> bool:
         return hmac.compare_digest(self._digest, _digest(token))
+
+    @cached_property
+    def _secret(self) -> bytes:
+        """Slow to derive: who knows a cookie must not find the token by trying likely ones."""
+        return hashlib.scrypt(self._token.encode(), salt=b"agentrt", n=2**14, r=8, p=1)
+
+    def new_pass(self) -> Pass:
+        """For another browser."""
+        id = secrets.token_urlsafe(16)
+        return Pass(f"{id}.{self._sign('cookie', id)}", self._sign("key", id))
+
+    def knows(self, cookie: str, key: str | None = None) -> bool:
+        """Whether a cookie is of this grant and, if it is given, the key is that cookie's."""
+        id, _, signed = cookie.partition(".")
+        good = hmac.compare_digest(signed.encode(), self._sign("cookie", id).encode())
+        if key is not None:
+            good &= hmac.compare_digest(key.encode(), self._sign("key", id).encode())
+        return good
+
+    def _sign(self, what: str, id: str) -> str:
+        digest = hmac.digest(self._secret, f"{what} {id}".encode(), "sha256")
+        return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
     def listen(self, revoked: Callable[[], None]) -> Callable[[], None]:
         """Have `revoked` called when that happens; returns the function that ends it."""
@@ -83,7 +123,6 @@ class Security:
         if viewer_token is not None:
             self._grants.append(Grant(viewer_token, "viewer"))
         self._tickets: list[tuple[bytes, Grant]] = []
-        self._cookies: list[tuple[bytes, Grant]] = []
 
     def by_token(self, token: str) -> Grant | None:
         """What a token gives, if it is one of ours. Takes the same time for every wrong one."""
@@ -93,31 +132,35 @@ class Security:
                 found = grant
         return found
 
-    def by_cookie(self, secret: str) -> Grant | None:
-        found = _find(self._cookies, secret)
-        return found if found is not None and not found.revoked else None
+    def by_cookies(self, cookies: Iterable[str], key: str | None = None) -> Grant | None:
+        """What a browser's cookies give, with the key that goes with one of them if it is given.
+        (Another local server may have set some of that name.)"""
+        for cookie in list(cookies)[:COOKIES]:
+            for grant in self._grants:
+                if not grant.revoked and grant.knows(cookie, key):
+                    return grant
+        return None
 
     def ticket(self, role: Role = "controller") -> str:
         """A new ticket for a link. Raises `ValueError` if there is no token of that role."""
         grant = next((g for g in self._grants if g.role == role and not g.revoked), None)
         if grant is None:
             raise ValueError(f"there is no token for a {role}")
+        return self.ticket_for(grant)
+
+    def ticket_for(self, grant: Grant) -> str:
         ticket = secrets.token_urlsafe(32)
         self._tickets.append((_digest(ticket), grant))
         return ticket
 
-    def redeem(self, ticket: str) -> str | None:
-        """The secret for a cookie in exchange for a ticket, which is then used up."""
+    def redeem(self, ticket: str) -> Pass | None:
+        """What lets a browser in, in exchange for a ticket, which is then used up."""
         grant = _find(self._tickets, ticket)
         if grant is None:
             return None
         digest = _digest(ticket)
         self._tickets = [entry for entry in self._tickets if entry[0] != digest]
-        if grant.revoked:
-            return None
-        secret = secrets.token_urlsafe(32)
-        self._cookies.append((_digest(secret), grant))
-        return secret
+        return None if grant.revoked else grant.new_pass()
 
     def revoke(self, token: str) -> bool:
         """Forget a token, the tickets and cookies that came from it, and close every connection
@@ -127,7 +170,6 @@ class Security:
             return False
         grant.revoke()
         self._tickets = [entry for entry in self._tickets if entry[1] is not grant]
-        self._cookies = [entry for entry in self._cookies if entry[1] is not grant]
         return True
 
     def check_addresses(self, addresses: Iterable[str]) -> None:
@@ -192,6 +234,11 @@ def offered_token(protocols: Iterable[str]) -> str | None:
             except (binascii.Error, ValueError):
                 return ""
     return None
+
+
+def offered_key(protocols: Iterable[str]) -> str:
+    """The key among the subprotocols that a page offers, or an empty one, which is a wrong one."""
+    return next((each.removeprefix(KEY) for each in protocols if each.startswith(KEY)), "")
 
 
 def _digest(secret: str) -> bytes:

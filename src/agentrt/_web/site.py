@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import parse_qs
 
 import trio
 from msgspec import Struct, structs
@@ -13,15 +14,26 @@ from msgspec import Struct, structs
 from .._limits import Limits
 from .._runtime.pending import PendingConnections
 from .dialects import DIALECTS
-from .http import Request, load_page, response
+from .http import BadRequest, Request, load_page, response
 from .refusal import Code, Refusal
-from .security import Grant, Role, Security
+from .security import Grant, Role, Security, offered_key
 
 LOCKED: Final = """\
-This page belongs to an agentrt server, and your browser has no key to it.
-
-Open the link that `agentrt serve` printed. A link is good for one browser; after a restart of the
-server, take its new one.
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">
+<title>agentrt</title>
+<h1>No entrance yet</h1>
+<p>This page belongs to an agentrt server, and your browser has no key to it.</p>
+<p>Open the link that <code>agentrt serve</code> printed. A link is good for one browser; after a
+restart of the server, take its new one.</p>
+<form method="post" action="/">
+<p><label>Or give the server's token:
+<input type="password" name="token" autocomplete="off"></label> <button>Open</button></p>
+</form>
+</html>
 """
 
 
@@ -89,7 +101,8 @@ class Site:
         if (token := request.token) is not None:
             grant = self._security.by_token(token)
         elif origins:
-            grant = self._security.by_cookie(request.cookie(self._cookie) or "")
+            key = offered_key(request.listed("sec-websocket-protocol"))
+            grant = self._security.by_cookies(request.cookies(self._cookie), key)
         else:  # whoever sends no origin is no page, and a cookie is a page's
             grant = None
         if grant is None:
@@ -97,34 +110,52 @@ class Site:
         return grant
 
     def page(self, request: Request) -> bytes:
-        """The answer to a plain request."""
+        """The answer to a plain request. Raises `BadRequest`, with 401 for a wrong token."""
         head_only = request.method == "HEAD"
         if not self._names.answers_to(request.host):
             self._statistics.refused += 1
             return response(421, "This server does not go by that name (--allow-host).\n")
+        if request.method == "POST" and request.path == "/":
+            return self._sign_in(request)
         if request.method not in ("GET", "HEAD"):
             return response(405, headers=(("Allow", "GET, HEAD"),))
         if request.path == "/healthz":
             return response(200, "ok\n", head_only=head_only)
         if request.method == "GET" and request.path == "/" and (tickets := request.query.get("t")):
             return self._let_in(tickets)
-        if self._security.by_cookie(request.cookie(self._cookie) or "") is None:
-            self._statistics.refused += 1
-            return response(401, LOCKED, head_only=head_only)
+        unknown = self._security.by_cookies(request.cookies(self._cookie)) is None
+        if unknown or request.path == "/login":
+            self._statistics.refused += unknown
+            return self._locked(head_only=head_only)
         file = self._files.get(request.path)
         if file is None:
             return response(404, "There is nothing here.\n", head_only=head_only)
         return file.answer(request)
 
+    def _locked(self, *, head_only: bool = False) -> bytes:
+        return response(
+            401, LOCKED, type="text/html; charset=utf-8", head_only=head_only, form=True
+        )
+
+    def _sign_in(self, request: Request) -> bytes:
+        """Exchange a token, which a person typed into the form, for a ticket."""
+        if any(origin not in self._names.origins for origin in request.values("origin")):
+            self._statistics.refused += 1
+            return response(403, "Pages of that origin may not sign in.\n")
+        token = parse_qs(request.body.decode("latin-1")).get("token", [""])[0]
+        grant = self._security.by_token(token)
+        if grant is None:
+            raise BadRequest(401, "no valid token")
+        return response(303, headers=(("Location", f"/?t={self._security.ticket_for(grant)}"),))
+
     def _let_in(self, tickets: list[str]) -> bytes:
-        """Exchange the ticket for a cookie, and get it out of the address bar. A used one leads to
-        the page as well: it opens if the browser has its cookie already."""
-        headers = [("Location", "/")]
-        secret = self._security.redeem(tickets[0])
-        if secret is not None:
-            secure = "; Secure" if self._tls else ""
-            cookie = f"{self._cookie}={secret}; Path=/; HttpOnly; SameSite=Strict{secure}"
-            headers.append(("Set-Cookie", cookie))
-            self._used.set()
-            self._used = trio.Event()
-        return response(303, headers=tuple(headers))
+        """Exchange the ticket for a cookie and a key, which the page takes out of the address bar
+        and keeps. A used one leads to the page as well: it opens if the browser is known."""
+        found = self._security.redeem(tickets[0])
+        if found is None:
+            return response(303, headers=(("Location", "/"),))
+        secure = "; Secure" if self._tls else ""
+        cookie = f"{self._cookie}={found.cookie}; Path=/; HttpOnly; SameSite=Strict{secure}"
+        self._used.set()
+        self._used = trio.Event()
+        return response(303, headers=(("Location", f"/#key={found.key}"), ("Set-Cookie", cookie)))

@@ -66,7 +66,7 @@ export class Connection {
     this.timer = 0;
     this.tried = now();
     const scheme = location.protocol === "https:" ? "wss" : "ws";
-    const socket = new WebSocket(`${scheme}://${location.host}/ws`, ["agentrt.v1"]);
+    const socket = new WebSocket(`${scheme}://${location.host}/ws`, protocols());
     this.socket = socket;
     socket.onopen = () => this.opened();
     socket.onmessage = ({ data }) => {
@@ -124,7 +124,7 @@ export class Connection {
     if (code === REPLACED) this.client = newName(); // this tab is a copy of another one
     const refused = REFUSED.has(code);
     this.say(refused ? "refused" : "lost", reason || this.link.reason);
-    // A refused browser may be let in later: its cookie comes with the server's new link.
+    // A refused browser may be let in later: its cookie and key come with the server's new link.
     const wait = refused ? LONGEST : this.delay * (0.5 + Math.random());
     this.delay = Math.min(LONGEST, this.delay * 2);
     this.timer = setTimeout(() => this.connect(), wait);
@@ -178,6 +178,9 @@ export class Connection {
     this.socket?.send(text);
   }
 }
+
+/** The protocol, and the key that lets this page in: another tab may have got a newer one. */
+const protocols = () => ["agentrt.v1", `agentrt.key.${localStorage.getItem("key") ?? ""}`];
 
 /** @type {() => number} */
 const now = () => Date.now() / 1000;
