@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,3 +102,41 @@ def test_an_agent_calls_the_pages_own_tool(lab: Lab, server: Server, new_page: N
     phase(page, "ready")
     told = page.locator("details.tool", has_text="page_info").last
     expect(told.locator(".status")).to_have_text("done")
+
+
+READS = {
+    "claude": ("Read", "file_path"),
+    "claude-agent-acp": ("Read", "file_path"),
+    "gemini": ("read_file", "file_path"),
+    "qwen": ("read_file", "file_path"),
+    "opencode": ("read", "filePath"),
+}
+"""How the agents call the tool that reads a file, and what they call the file."""
+
+
+def test_a_file_that_an_agent_reads_is_shown_as_code(
+    lab: Lab, server: Server, new_page: NewPage, shoot: Shoot
+) -> None:
+    if lab.agent not in READS:
+        pytest.skip(f"{lab.agent} reads files by commands")
+    name, argument = READS[lab.agent]
+    (lab.work / "shapes.py").write_text(
+        "class Shape:\n    def __init__(self) -> None:\n        self.sides = 0\n"
+    )
+    page = new_page(server.link())
+    started(page, lab)
+    call = Call(name, {argument: str(lab.work / "shapes.py")})
+    ask(page, prompt_for([[call], [Text("It was read.")]]))
+    allow_until(page, "It was read.")
+    phase(page, "ready")
+    tool = page.locator("details.tool").first
+    tool.locator("summary").first.click()
+    shoot(page, f"read-{lab.agent}")
+    assert tool.locator(".markdown, strong, em").count() == 0
+    shown = tool.locator(".body > div figure.code code")
+    if shown.count():  # some tell only that they have read it
+        expect(shown).to_contain_text("def __init__(self) -> None:")
+        expect(shown.locator(".hljs-keyword").first).to_be_visible()
+    if lab.agent.startswith("claude"):
+        expect(tool.locator(".numbers")).to_have_text(re.compile(r"^1\s+2\s+3"))
+        assert not re.search(r"^\s*\d", shown.inner_text())
