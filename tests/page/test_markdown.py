@@ -119,6 +119,7 @@ def test_a_text_that_comes_in_pieces_is_shown_like_one_that_was_there(growing: A
         "see [a][b] and [b]\n\nmore\n\n[b]:\n  <http://good.example.org/b>\n  'title'\n\nend\n",
         "> [a]\n\n- x\n\n  [a]: http://good.example.org\n\n[a]: http://second.example\n",
         "see https://good.example.org/b, or (www.good.example.org)\n",
+        "a[^1]\n\n[^1]: http://good.example.org\n\nb[^1]\n\nc[^1] d\n\n- [^1]\n",
         "note[^1] and [^two]\n\ntext\n\n[^1]: the http://good.example.org/note\n\n[^two]: x\n",
     ],
 )

@@ -25,6 +25,7 @@ const loaded = () =>
  * @param {string} [given.language] or the end of a file's name
  * @param {number} [given.first] the number of the first line, if they are to be numbered
  * @param {string} [given.name] what it is called
+ * @param {boolean} [given.grows] whether it is long and still comes: it has no colours until it is there
  * @param {string | number} [given.key]
  */
 export const code = ({ key = "code", ...given }) => html`<${Code} key=${key} ...${given} />`;
@@ -37,7 +38,7 @@ export class Code extends Still {
   }
 
   /** @param {Parameters<typeof code>[0]} props */
-  draw({ text, language = "", first, name }) {
+  draw({ text, language = "", first, name, grows }) {
     const left = text.length - SHOWN;
     const count = text.slice(0, SHOWN).split("\n").length;
     return html`<figure class="code">
@@ -46,7 +47,7 @@ export class Code extends Still {
         <button type="button" class="quiet" onClick=${copy(text)}>Copy</button>
       </figcaption>
       <pre tabindex="0">${first !== undefined &&
-        html`<span class="numbers" aria-hidden="true">${Array.from({ length: count }, (_, line) => first + line).join("\n")}</span>`}<code>${this.coloured(text, language) ?? parts(text)}</code></pre>
+        html`<span class="numbers" aria-hidden="true">${Array.from({ length: count }, (_, line) => first + line).join("\n")}</span>`}<code>${(!grows && this.coloured(text, language)) || parts(text)}</code></pre>
       ${left > 0 && html`<p class="hint">${left} more characters are not shown; “Copy” takes all.</p>`}
     </figure>`;
   }

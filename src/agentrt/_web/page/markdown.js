@@ -39,18 +39,20 @@ export class Growing {
 
   /**
    * The blocks of a text that is, but for what came behind it, the one of the last call.
-   * @param {string} whole
+   * @param {string} given
    * @param {boolean} over whether nothing will come behind it
    * @returns {Shown[]}
    */
-  show(whole, over) {
-    const all = normal(whole);
+  show(given, over) {
+    const all = normal(given);
     const cut = all.length > MOST ? all.lastIndexOf("\n", MOST) + 1 || MOST : all.length;
     const text = all.slice(0, cut);
+    const complete = over || cut < all.length;
     const finished = this.start > 0 && this.start === this.text.length;
-    if (text !== this.text && (finished || !text.startsWith(this.text))) this.reset();
+    const known = complete ? this.text.slice(0, this.start) : this.text;
+    if (text !== this.text && (finished || !text.startsWith(known))) this.reset();
     this.text = text;
-    const shown = over || cut < all.length ? this.finish() : this.grow();
+    const shown = complete ? this.finish() : this.grow();
     return cut < all.length ? [...shown, code({ text: all.slice(cut), key: "rest" })] : shown;
   }
 
@@ -70,14 +72,14 @@ export class Growing {
     const rest = this.text.slice(this.start);
     if (rest.length > LARGE) {
       const fence = openFence(rest);
-      if (fence) return [...this.done, code({ text: rest.slice(fence.length), language: fence.language, key: this.done.length })];
+      if (fence) return [...this.done, code({ text: rest.slice(fence.length), language: fence.language, grows: true, key: this.done.length })];
       if (rest.length < 2 * this.parsed) return [...this.done, ...this.last, raw(rest.slice(this.parsed))];
     }
     this.settle(this.start + lastBlock(rest));
     const open = this.text.slice(this.start);
     // An address that is not complete leads to somebody else: nothing that may go on defines one.
     const references = new Proxy(this.env.references ?? {}, { set: () => true });
-    const footnotes = { refs: { ...this.env.footnotes?.refs }, list: [] };
+    const footnotes = { refs: { ...this.env.footnotes?.refs }, list: [...(this.env.footnotes?.list ?? [])] };
     this.last = draw(parse(open, { references, footnotes }), this.done.length, true);
     this.parsed = open.length;
     return [...this.done, ...this.last];
@@ -114,7 +116,8 @@ class Drawing {
   /** @param {readonly Token[]} tokens @param {boolean} open whether the last of them may go on */
   constructor(tokens, open) {
     this.tokens = tokens;
-    this.open = open;
+    /** Where the words are that may go on. */
+    this.growing = open ? tokens.findLastIndex(({ nesting }) => nesting >= 0) : -1;
   }
 
   next() {
@@ -137,7 +140,7 @@ class Drawing {
       case "heading_open": // the page itself has the first two
         return html`<${`h${Math.min(6, Number(token.tag[1]) + 2)}`} key=${key}>${this.blocks()}<//>`;
       case "inline":
-        return inline(token.children ?? [], this.open && this.tokens.slice(this.at).every(({ nesting }) => nesting < 0));
+        return inline(token.children ?? [], this.at - 1 === this.growing);
       case "long":
         return raw(token.content, key);
       case "fence":
