@@ -143,6 +143,14 @@ def _work(options: argparse.Namespace) -> Work:
             work = partial(examine, agents, config, as_json=options.json, timeout=_bound(options))
         case "sessions":
             work = _sessions(options, config)
+        case "rules":
+            from ._agents import find_agents
+            from ._terminal.judging import check_rule
+
+            found = {each.agent.name: each.agent for each in find_agents(config)}
+            work = check_rule(
+                options.rule, options.call, found, cwd=options.cwd, as_json=options.json
+            )
         case "config":
             from ._terminal.settings import show_config
 
@@ -210,6 +218,8 @@ def _setup(options: argparse.Namespace, config: Config) -> Setup:
         options=_wishes(options, agent),
     )
     setup.policy("deny")  # raises what is wrong with the rules
+    for doubt in setup.doubts():  # and what with the mode that they are for
+        print(f"agentrt: warning: {doubt}", file=sys.stderr)
     return setup
 
 

@@ -35,9 +35,14 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     nobody. Without it the start fails, and the error names the methods that there are."""
     mode: str | None = None
     """The mode to start in, where the agent's own default never asks for permission."""
-    command_in_title: bool = False
-    """Its permission requests for shell commands have nothing but a title, which its program makes
-    of the command. Rules that deny read it there."""
+    unasked_modes: tuple[str, ...] = ()
+    """The modes in which it does things without asking, so that no permission rule holds."""
+    command_shown: Literal["title", "text"] | None = None
+    """Where its program shows the command of a permission request that has no input. Rules that
+    deny read it there."""
+    kinds_hold: bool = False
+    """Its program, and not its model, says of what kind a request is. A rule that denies commands
+    is not about what it calls an edit."""
 
 
 class Agent(Struct, frozen=True, kw_only=True):

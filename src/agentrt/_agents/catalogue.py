@@ -25,6 +25,7 @@ BUILT_IN: dict[str, Agent] = {
             aliases=("claude-code",),
             install=_npm("@anthropic-ai/claude-code") + ", or pip install claude-agent-sdk",
             docs="https://code.claude.com/docs",
+            quirks=Quirks(unasked_modes=("bypassPermissions", "acceptEdits", "auto")),
         ),
         Agent(
             name="claude-agent-acp",
@@ -45,8 +46,13 @@ BUILT_IN: dict[str, Agent] = {
             installed_as="@agentclientprotocol",
             install=_npm("@agentclientprotocol/codex-acp"),
             docs="https://github.com/agentclientprotocol/codex-acp",
-            note="asks only in its read-only mode (INITIAL_AGENT_MODE=read-only)",
-            quirks=Quirks(denied_is_cancelled=True),
+            note="asks only in its read-only mode, in which it is started",
+            quirks=Quirks(
+                denied_is_cancelled=True,
+                mode="read-only",
+                unasked_modes=("workspace-write", "agent", "agent-full-access"),
+                kinds_hold=True,
+            ),
         ),
         Agent(
             name="codex-acp-zed",
@@ -55,9 +61,15 @@ BUILT_IN: dict[str, Agent] = {
             installed_as="^(?!.*@agentclientprotocol)",
             install=_npm("@zed-industries/codex-acp"),
             docs="https://github.com/zed-industries/codex-acp",
-            note="asks as its own configuration says (approval_policy)",
+            note="asks only in its read-only mode, in which it is started",
             version_args=(),
-            quirks=Quirks(denied_is_cancelled=True, eof_exits=False),
+            quirks=Quirks(
+                denied_is_cancelled=True,
+                eof_exits=False,
+                mode="read-only",
+                unasked_modes=("auto", "full-access"),
+                kinds_hold=True,
+            ),
         ),
         Agent(
             name="gemini",
@@ -66,16 +78,28 @@ BUILT_IN: dict[str, Agent] = {
             command=("gemini", "--acp"),
             install=_npm("@google/gemini-cli") + " (0.33 or newer)",
             docs="https://geminicli.com/docs",
-            quirks=Quirks(eof_exits=False),
+            note="tells no input of its tools: no rule allows a command of it, and rules that deny"
+            " read its title",
+            quirks=Quirks(
+                eof_exits=False,
+                unasked_modes=("autoEdit", "yolo"),
+                command_shown="title",
+                kinds_hold=True,
+            ),
         ),
         Agent(
             name="opencode",
             title="OpenCode",
             command=("opencode", "acp"),
-            env={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
+            env={
+                "OPENCODE_DISABLE_AUTOUPDATE": "1",
+                # By itself it asks for nothing.
+                "OPENCODE_PERMISSION": '{"bash":"ask","edit":"ask","webfetch":"ask"}',
+            },
             install=_npm("opencode-ai"),
             docs="https://opencode.ai/docs",
-            note="asks only for what its own configuration says (permission)",
+            note="asks for commands, edits and pages, whatever its own configuration allows",
+            quirks=Quirks(kinds_hold=True),
         ),
         Agent(
             name="qwen",
@@ -84,6 +108,19 @@ BUILT_IN: dict[str, Agent] = {
             command=("qwen", "--acp"),
             install=_npm("@qwen-code/qwen-code"),
             docs="https://github.com/QwenLM/qwen-code",
+            tools={
+                "run_shell_command": "Bash",
+                "monitor": "Bash",
+                "edit": "Edit",
+                "notebook_edit": "Edit",
+                "write_file": "Write",
+                "read_file": "Read",
+                "list_directory": "Read",
+                "glob": "Read",
+                "grep_search": "Read",
+                "web_fetch": "Fetch",
+            },
+            quirks=Quirks(mode="default", unasked_modes=("auto-edit", "auto", "yolo")),
         ),
         Agent(
             name="kimi",
@@ -92,7 +129,10 @@ BUILT_IN: dict[str, Agent] = {
             command=("kimi", "acp"),
             install=_npm("@moonshot-ai/kimi-code"),
             docs="https://github.com/MoonshotAI/kimi-cli",
-            note="the Python package kimi-cli 1.52 is only a notice that it has moved",
+            note="tells no input of its tools: no rule allows a command of it, and rules that deny"
+            " read the first 50 characters that it shows (the Python package kimi-cli 1.52 is only"
+            " a notice that it has moved)",
+            quirks=Quirks(unasked_modes=("auto", "yolo"), command_shown="text", kinds_hold=True),
         ),
         Agent(
             name="vibe",
@@ -137,7 +177,7 @@ BUILT_IN: dict[str, Agent] = {
             docs="https://fast-agent.ai",
             note="runs shell commands without asking, if it is started with --shell",
             version_args=(),
-            quirks=Quirks(eof_exits=False),
+            quirks=Quirks(eof_exits=False, unasked_modes=("*",)),
         ),
         Agent(
             name="auggie",

@@ -159,6 +159,12 @@ GIT: Final = frozenset(
     }
 )
 """What git does without running what its arguments say."""
+GIT_SETTINGS: Final = re.compile(
+    r"alias|hook|pager|editor|command|cmd|helper|program|filter|diff\.|merge\.|fsmonitor|include|proxy"
+    r"|\.(?:process|smudge|clean|textconv|driver|path|pack)|ssh|gpg|sequence|trustctime|worktree",
+    re.IGNORECASE,
+)
+"""Settings of git that make it run something."""
 
 RISKY_VARIABLES: Final = re.compile(
     r"PATH|LD_.*|DYLD_.*|BASH.*|ENV|PROMPT_COMMAND|PS[0-4]|IFS|SHELL|SHELLOPTS|ZDOTDIR|fpath|FPATH"

@@ -21,6 +21,7 @@ from .known import (
     COPIERS,
     EVALUATORS,
     GIT,
+    GIT_SETTINGS,
     HARMLESS,
     INTERPRETERS,
     LAUNCHERS,
@@ -63,6 +64,12 @@ class Found:
 NOTHING: Final = Found(Verdict.NO)
 
 
+_PLAUSIBLE: Final = re.compile(r"[\w./+@:%-]+|~[\w./+@:%-]*/[\w./+@:%-]+|\[|\[\[")
+
+MOST_WORDS: Final = 100_000
+"""Words that are looked at, each as often as it may be where a command begins."""
+
+
 class Target:
     """The commands that a rule says: those that begin with some words, or that are just them."""
 
@@ -70,6 +77,8 @@ class Target:
         self.words = tuple(words)
         self.exact = exact
         self.name = _name(words[0])
+        self._left = 0
+        """Words that may still be looked at: commands in commands could grow without end."""
 
     @cached_property
     def _mention(self) -> re.Pattern[str]:
@@ -78,8 +87,10 @@ class Target:
         return re.compile(rf"(?<![A-Za-z0-9_.-])(?:{names})(?![A-Za-z0-9_-])", re.IGNORECASE)
 
     def mentioned(self, word: Word) -> bool:
-        """Whether a word names it, or may."""
-        return self._mention.search(word.text) is not None or self.may_be(word)
+        """Whether a word names it, or may; also behind the letter of an option."""
+        behind = word.text[2:] if re.match("-[A-Za-z]", word.text) else ""
+        named = self._mention.search(word.text) or self._mention.search(behind)
+        return named is not None or self.may_be(word)
 
     def located(self, word: Word, cwd: str) -> bool:
         """Whether a word is a path to it, or a pattern that takes it in."""
@@ -97,6 +108,8 @@ class Target:
         if word.plain:
             return _name(word.text) == self.name
         parts = word.text.rpartition("/")[2].casefold().split(HOLE)
+        if len(parts) > 32:
+            return True
         return re.fullmatch(".*".join(map(re.escape, parts)), self.name) is not None
 
     def _begins(self, arguments: Sequence[Word]) -> Verdict:
@@ -130,6 +143,8 @@ class Target:
 
     def judge(self, script: Script, cwd: str, depth: int = 0) -> Found:
         """Whether a script runs it."""
+        if not depth:
+            self._left = MOST_WORDS
         found = NOTHING
         if script.unclear:
             found = Found(Verdict.MAY, f"it cannot be read for certain: {script.unclear}")
@@ -156,11 +171,17 @@ class Target:
         """Whether a command runs it. `fed`: its input is what the line says."""
         if not words:
             return NOTHING
-        if depth > DEEPEST:
+        self._left -= len(words)
+        if depth > DEEPEST or self._left < 0:
             return Found(Verdict.MAY, "too many commands in each other")
         program = words[0]
         if not program.plain or "{}" in program.text:
             return Found(Verdict.MAY, "only the shell knows which program that is")
+        if not _PLAUSIBLE.fullmatch(program.text):
+            # No program is called so. Codex quotes some lines as a whole.
+            inner = self.judge(read_script(program.text, depth + 1), cwd, depth + 1)
+            odd = Found(Verdict.MAY, f"{_shown(program)} is no name of a program")
+            return max(inner, odd, key=_rank)
         names, outside = _identify(program.text, cwd)
         found = NOTHING
         if self.name in names:
@@ -220,8 +241,13 @@ class Target:
         return self._mentions(name, arguments)
 
     def _mentions(self, name: str, arguments: Sequence[Word]) -> Found:
+        settings = name == "git" and any(word.text == "config" for word in arguments)
         for word in arguments:
-            if self.mentioned(word):
+            if (
+                self.mentioned(word)
+                or RUNNING_OPTIONS.match(word.text)
+                or (settings and GIT_SETTINGS.search(word.text))
+            ):
                 return Found(Verdict.MAY, f"{name} may run what {_shown(word)} says")
         return NOTHING
 
@@ -401,7 +427,7 @@ def _sed_runs_nothing(arguments: Sequence[Word]) -> bool:
             rest.append(text)
     if not explicit:
         scripts = rest[:1]
-    return all(
+    return sum(map(len, scripts)) < 1000 and all(
         SED_SAFE.fullmatch(part.strip())
         for script in scripts
         for part in ([script] if SED_SAFE.fullmatch(script.strip()) else script.split(";"))

@@ -81,6 +81,11 @@ class Rule:
     def __str__(self) -> str:
         return self._text
 
+    @property
+    def is_about_all(self) -> bool:
+        """Whether it says no more than a name."""
+        return self._all
+
     def is_about(self, word: str) -> bool:
         """Whether it is about commands (`Bash`), pages (`Fetch`) and so on, by its name."""
         return word in (self.name, meaning(self.name))
@@ -115,8 +120,8 @@ class Rule:
         if seen.is_too_long:
             return Found(Verdict.MAY, "its name is too long")
         if self._is_one_of(seen.may_be):
-            titled = seen.request.command_in_title and self.is_about("Bash")
-            return Found(Verdict.YES if titled else Verdict.MAY, _UNSURE)
+            shown = seen.request.shown_command is not None and self.is_about("Bash")
+            return Found(Verdict.YES if shown else Verdict.MAY, _UNSURE)
         if seen.unknown:
             return Found(Verdict.MAY, "the agent does not say what it is")
         # An agent's own name for what this one does not name.
@@ -151,7 +156,7 @@ class Rule:
         if script is None and not seen.has_command and seen.shown_script is not None:
             assert self._target is not None
             shown = self._target.judge(seen.shown_script, seen.folder)
-            if seen.request.command_in_title or shown.verdict is Verdict.YES:
+            if seen.request.shown_command is not None or shown.verdict is Verdict.YES:
                 return shown
         if script is None:
             return Found(Verdict.MAY, "the agent does not say which command it is")

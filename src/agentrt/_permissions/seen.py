@@ -11,7 +11,7 @@ from .known import POSIX_SHELLS, SYSTEM
 from .paths import LONGEST, Place, TooLarge, absolute_path, find_paths, find_places
 from .script import Command, Script, Word
 from .shell import read_script
-from .words import meant_by, perhaps_meant_by
+from .words import KINDS, meant_by, perhaps_meant_by
 
 _COMMAND_KEYS: Final = ("command", "cmd")
 _OTHER_COMMAND_KEYS: Final = frozenset(
@@ -46,7 +46,9 @@ class Request(Protocol):
     @property
     def tools(self) -> Mapping[str, str]: ...
     @property
-    def command_in_title(self) -> bool: ...
+    def shown_command(self) -> str | None: ...
+    @property
+    def kind_holds(self) -> bool: ...
 
 
 class Seen:
@@ -88,7 +90,8 @@ class Seen:
     @property
     def unknown(self) -> bool:
         """Whether it may be anything."""
-        return not self.tool and not self.has_command and not self.request.changes
+        told = self.tool or self.has_command or self.request.changes
+        return not told and not (self.request.kind_holds and self.request.kind in KINDS)
 
     # --- commands
 
@@ -121,8 +124,12 @@ class Seen:
 
     @cached_property
     def shown_script(self) -> Script | None:
-        """The commands of the title: the agent's own word, which nothing is allowed by."""
-        return read_script(self.request.title) if self.request.kind == "execute" else None
+        """The commands that it shows to people: the agent's own word, which nothing is allowed
+        by."""
+        shown = self.request.shown_command
+        if shown is None and self.request.kind == "execute":
+            shown = self.request.title
+        return None if shown is None else read_script(shown)
 
     @cached_property
     def runs_as_told(self) -> bool:

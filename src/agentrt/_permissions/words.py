@@ -65,7 +65,7 @@ _ANY_AGENTS: Final = {
 """What some agent or other calls such a tool. An unknown one's tool of that name may be meant: a
 rule that denies takes it so, a rule that allows does not."""
 
-_KINDS: Final = {
+KINDS: Final = {
     "execute": ("Bash",),
     "edit": ("Edit", "Write"),
     "delete": ("Edit",),
@@ -87,7 +87,7 @@ def meant_by(tool: str, tools: Mapping[str, str]) -> set[str]:
 
 def perhaps_meant_by(tool: str, kind: str) -> set[str]:
     """The words that a tool's name or kind may stand for."""
-    found = set(_KINDS.get(kind, ()))
+    found = set(KINDS.get(kind, ()))
     if meant := _ANY_AGENTS.get(tool.casefold()):
         found |= {meant, "Edit"} if meant == "Write" else {meant}
     return found

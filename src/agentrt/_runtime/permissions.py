@@ -7,6 +7,7 @@ holds without one; `allow_all`, `ask` and `rules` are the others that come with 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -71,8 +72,11 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     """The files that the agent says it is about: its own word, too."""
     tools: dict[str, str] = {}
     """What the agent calls its tools, and what rules call them."""
-    command_in_title: bool = False
-    """Whether the agent's program puts the command into `title`."""
+    shown_command: str | None = None
+    """The command that the agent's program shows to people, if it is the whole one. No rule allows
+    anything for it."""
+    kind_holds: bool = False
+    """Whether `kind` is the word of the agent's program, and not of its model."""
     raw: Any = None
     """The request in the protocol's own shape."""
 
@@ -244,13 +248,31 @@ def for_agent(policy: Policy, agent: Agent) -> Policy:
 
     def decide(request: PermissionRequest) -> Decision | Awaitable[Decision]:
         known = structs.replace(
-            request, tools=agent.tools, command_in_title=agent.quirks.command_in_title
+            request,
+            tools=agent.tools,
+            shown_command=_shown_command(request, agent.quirks.command_shown),
+            kind_holds=agent.quirks.kinds_hold,
         )
         decision = policy(known)
         return decision if inspect.isawaitable(decision) else check_decision(policy, decision)
 
     decide.__qualname__ = getattr(policy, "__qualname__", None) or repr(policy)
     return decide
+
+
+def _shown_command(request: PermissionRequest, where: str | None) -> str | None:
+    if where is None or request.kind != "execute" or request.input is not None:
+        return None
+    if where == "title":
+        return request.title
+    try:
+        [block] = request.raw["toolCall"]["content"]
+        text = str(block["content"]["text"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    # It shows the beginning of a long one.
+    found = re.fullmatch(r"[\w ]+: (.*[^…])", text, re.DOTALL)
+    return found[1] if found else None
 
 
 def check_decision(policy: object, decision: object) -> Decision:

@@ -48,6 +48,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_json(agents)
     _fill_doctor(command("doctor", manual.DOCTOR, manual.DOCTOR_MORE))
     _fill_sessions(command("sessions", manual.SESSIONS, manual.SESSIONS_MORE))
+    _fill_rules(command("rules", manual.RULES, manual.RULES_MORE))
     config = command("config", manual.CONFIG, manual.CONFIG_MORE)
     config.add_argument("--cwd", metavar="DIR", help="the folder whose settings are meant")
     _add_json(config)
@@ -113,8 +114,8 @@ def _add_session(parser: argparse.ArgumentParser) -> None:
         help="what happens to a request that no rule covers"
         " (ask where somebody can be asked, else deny)",
     )
-    add("--allow", metavar="RULE", action="append", help="allow what the rule covers")
-    add("--deny", metavar="RULE", action="append", help="deny what the rule touches")
+    add("--allow", metavar="RULE", action="append", help="allow what the rule covers (see below)")
+    add("--deny", metavar="RULE", action="append", help="deny what it is about, or may be")
     add = parser.add_argument_group("limits, in seconds or `none`").add_argument
     add(
         "--timeout",
@@ -144,6 +145,14 @@ def _add_terminal(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the conversation line by line, for screen readers and simple terminals",
     )
+
+
+def _fill_rules(rules: argparse.ArgumentParser) -> None:
+    rules.add_argument("verb", choices=("check",), help="say what a rule would do about a call")
+    rules.add_argument("rule", metavar="RULE", help="the rule")
+    rules.add_argument("call", metavar="CALL", help="a shell command, or a call such as Edit(a.py)")
+    rules.add_argument("--cwd", metavar="DIR", help="the folder that the agent would work in")
+    _add_json(rules)
 
 
 def _fill_serve(serve: argparse.ArgumentParser) -> None:

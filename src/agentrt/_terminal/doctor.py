@@ -19,7 +19,7 @@ from .._model.events import Notice
 from .._runtime.permissions import deny_all
 from .bound import Bound, TimedOut
 from .console import quoted
-from .setup import Setup
+from .setup import Setup, UsageError
 from .text import one_line
 
 TIMED_OUT = 3
@@ -44,6 +44,8 @@ class Finding(Struct, kw_only=True):
     model: str | None = None
     models: list[str] = []
     notices: list[str] = []
+    rules: list[str] = []
+    """Permission rules of the settings that never apply to it, and why."""
     error: str | None = None
     timed_out: bool = False
     """The time for the whole command was over."""
@@ -103,6 +105,10 @@ async def _examine(agent: Agent, config: Config, bound: Bound) -> Finding:
         docs=agent.docs,
     )
     setup = Setup(agent=agent, config=config)
+    try:
+        finding.rules = setup.doubts()
+    except UsageError as error:
+        finding.rules = [str(error)]
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="agentrt-doctor-") as folder:
         setup = structs.replace(setup, cwd=folder)
@@ -161,6 +167,7 @@ def _report(finding: Finding) -> list[str]:
             rest = f" (also: {', '.join(others)})" if others else ""
             lines.append(f"    {what:13} {one_line(now)}{rest}")
     lines += [f"    warning       {one_line(notice, 1000)}" for notice in finding.notices]
+    lines += [f"    rules         {one_line(each)}" for each in finding.rules]
     if finding.note:
         lines.append(f"    note          {finding.note}")
     return lines

@@ -24,6 +24,7 @@ commands:
   agentrt agents      the agents that are known, which are installed, how to get the rest
   agentrt doctor      starts the installed agents and says what works
   agentrt sessions    earlier sessions: lists, shows, exports and deletes them
+  agentrt rules       what a permission rule would do, and why
   agentrt config      the settings in force, and where each was made
   agentrt completion  completion of all this for a shell
   (agentrt COMMAND --help says more)
@@ -36,8 +37,14 @@ examples, on the built-in demo agent:
   agentrt --agent demo -p "list the files" --output-format json
   agentrt --agent demo -p /slow --timeout 2
 
-permission rules (--allow, --deny, repeatable; what is denied is denied):
-  Read  mcp__app__*  "Bash(git status:*)"  "Bash(npm test)"  "Edit(src/**)"
+permission rules (--allow, --deny, repeatable; the same words for every agent):
+  Read                   files read, listed or searched
+  "Bash(git status:*)"   commands that begin with these words
+  "Bash(npm test)"       this command
+  "Edit(src/**)"         changes of files in src (Write: files written as a whole)
+  "Fetch(*.example.org)" pages of these hosts
+  mcp__app__*            tools of an MCP server; * alone is everything
+What is denied is denied. What a --deny rule may be about is asked, or denied where nobody can be.
 
 exit status of -p:
   0  the turn was completed       4  no such agent or session
@@ -146,6 +153,20 @@ settings:
 examples:
   agentrt config
   agentrt config --cwd ~/src/mine --json
+"""
+
+RULES: Final = """\
+Says what a permission rule would do about a shell command or a tool call, why, and for which agents
+it can never apply.
+"""
+
+RULES_MORE: Final = """\
+examples:
+  agentrt rules check "Bash(rm:*)" "make clean && rm -rf build"
+  agentrt rules check "Edit(src/**)" "Edit(src/../setup.py)"
+  agentrt rules check "mcp__app__*" '{"tool": "mcp__app__deploy", "input": {}}' --json
+
+exit status: 0 if it allows, denies or may deny it, 1 if it is not about it, 2 if it is no rule
 """
 
 COMPLETION: Final = """\

@@ -80,6 +80,23 @@ class Setup(Struct, frozen=True, kw_only=True):
         except ValueError as error:
             raise UsageError(str(error)) from error
 
+    def doubts(self) -> list[str]:
+        """What is to be said about rules that cannot hold for this agent, or never apply to it.
+        Raises `UsageError` where rules that deny would be worth nothing."""
+        from .._permissions.reach import unreachable_rules
+
+        said = self.config.permissions
+        unasked = self.agent.quirks.unasked_modes
+        if said.deny and (self.mode in unasked or "*" in unasked):
+            how = f"in its mode {self.mode} " if self.mode in unasked else ""
+            raise UsageError(
+                f"{self.agent.name} asks nobody {how}so that no --deny rule would hold"
+            )
+        return [
+            f"the rule {rule} never applies: {why}"
+            for rule, why in unreachable_rules(said.allow, said.deny, self.agent)
+        ]
+
     @property
     def limits(self) -> Limits:
         """The bounds for this agent, with what the settings change."""

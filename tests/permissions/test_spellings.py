@@ -1,0 +1,249 @@
+"""What rules make of shell lines, and what real shells make of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from spellings import LIKE_GIT_STATUS, NOT_GIT_STATUS, NOT_REMOVING, REMOVING
+
+from agentrt._permissions.programs import Verdict
+from agentrt._permissions.rules import Rule
+from agentrt._permissions.seen import Seen
+from agentrt._runtime.permissions import Allow, Deny, PermissionRequest, allow_all, rules
+
+SHELLS = [shell for shell in ("bash", "dash", "zsh") if shutil.which(shell)]
+
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "permissions.md"
+
+
+def test_the_documentation_shows_what_is_tried() -> None:
+    told = DOCUMENT.read_text()
+    for lines in (REMOVING, LIKE_GIT_STATUS):
+        assert "\n".join("    " + line.replace("\n", "⏎") for line in lines) in told
+
+
+def asked(command: object, cwd: str = "/work") -> PermissionRequest:
+    return PermissionRequest(title="", tool="Bash", input={"command": command}, cwd=cwd)
+
+
+@pytest.mark.parametrize("line", REMOVING)
+def test_no_way_to_remove_a_file_is_allowed_where_rm_is_denied(line: str) -> None:
+    policy = rules(deny=["Bash(rm:*)"], otherwise=allow_all)
+    for command in (line, ["bash", "-lc", line], ["/bin/sh", "-c", line]):
+        assert isinstance(policy(asked(command)), Deny)
+        everything = rules(deny=["Bash(rm:*)"], allow=["*"])
+        assert isinstance(everything(asked(command)), Deny)
+
+
+def run(shell: str, line: str, folder: Path) -> None:
+    path = os.environ["PATH"]
+    env = {"PATH": path, "HOME": str(folder), "TERM": "dumb"}
+    quiet = {
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+    }
+    subprocess.run([shell, "-c", line], cwd=folder, env=env, timeout=30, **quiet)  # type: ignore[call-overload]  # all of one kind
+
+
+@pytest.mark.parametrize("line", REMOVING)
+def test_the_lines_of_the_list_remove_a_file_in_some_shell(line: str, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    for shell in SHELLS:
+        victim.touch()
+        (tmp_path / "it.txt").write_text("a line\n")
+        (tmp_path / "other").unlink(missing_ok=True)
+        run(shell, line, tmp_path)
+        if not victim.exists():
+            return
+    pytest.fail("no shell removes the file")
+
+
+@pytest.mark.parametrize("line", LIKE_GIT_STATUS)
+def test_the_lines_of_the_list_do_more_than_git_status_in_some_shell(
+    line: str, tmp_path: Path
+) -> None:
+    run("sh", "git init -q", tmp_path)
+    for shell in SHELLS:
+        run(shell, line, tmp_path)
+    assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("line", [*LIKE_GIT_STATUS, *NOT_GIT_STATUS])
+def test_nothing_but_git_status_is_allowed_where_only_that_is(line: str) -> None:
+    policy = rules(allow=["Bash(git status:*)"])
+    for command in (line, ["bash", "-lc", line], ["/bin/bash", "-c", line]):
+        assert isinstance(policy(asked(command)), Deny)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git status",
+        "git status --short 2>/dev/null",
+        "git status 2>&1",
+        "git status && git status -s",
+        "git status *.py",
+        "bash -c 'git status'",
+        ["/bin/bash", "-lc", "git status"],
+        ["git", "status"],
+    ],
+)
+def test_git_status_is_allowed(command: object) -> None:
+    assert rules(allow=["Bash(git status:*)"])(asked(command)) == Allow()
+
+
+@pytest.mark.parametrize(
+    "input",
+    [
+        {"command": ["./bash", "-c", "git status"]},
+        {"command": ["/tmp/bash", "-c", "git status"]},
+        {"command": ["bash", "--rcfile", "evil", "-c", "git status"]},
+        {"command": ["env", "PATH=.", "git", "status"]},
+        {"command": ["git", "status", "x"], "env": {"PATH": "."}},
+        {"command": "git status", "env": {"GIT_DIR": "evil"}},
+        {"command": "git status", "cwd": "/elsewhere"},
+        {"command": "git status", "shell": "./bash"},
+        {"command": "git status", "stdin": "x"},
+        {"command": "git", "args": ["status", 7]},
+        {"command": "git status", "args": ["; touch ran"]},
+        {"command": "git status", "script": "touch ran"},
+    ],
+)
+def test_what_else_an_input_says_of_a_command_counts(input: object) -> None:
+    request = PermissionRequest(title="", tool="Bash", input=input, cwd="/work")
+    assert isinstance(rules(allow=["Bash(git status:*)"])(request), Deny)
+
+
+def test_several_commands_may_be_allowed_by_several_rules() -> None:
+    policy = rules(allow=["Bash(git status:*)", "Bash(ls:*)"])
+    assert policy(asked("git status && ls -l | ls")) == Allow()
+    assert isinstance(policy(asked("git status && ls; pwd")), Deny)
+
+
+@pytest.mark.parametrize("line", NOT_REMOVING)
+def test_what_has_nothing_to_do_with_a_rule_is_not_denied_by_it(line: str) -> None:
+    found = Rule("Bash(rm:*)", denies=True).touches(Seen(asked(line)))
+    assert found.verdict is Verdict.NO, found.why
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git push",
+        "git -C elsewhere push",
+        "git --no-pager push origin",
+        "git -c alias.p=push p",
+        "env git push",
+        "git $WHAT",
+        "echo push | xargs git",
+        "git p{ush,ull}",
+    ],
+)
+def test_a_rule_of_several_words_finds_them_behind_options(line: str) -> None:
+    policy = rules(deny=["Bash(git push:*)"], otherwise=allow_all)
+    assert isinstance(policy(asked(line)), Deny)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rg --pre=./x y",
+        "git grep -Orm x",
+        "git config core.hooksPath ./hooks; git commit -m x",
+        "man -H'rm x' ls",
+        "env -Srm",
+        "flock x -crm",
+        "git rebase -x 'rm x' HEAD~2",
+        "npm exec -- rm x",
+        "docker exec c rm x",
+        "make -f /dev/stdin <<< 'a:;rm x'",
+        "declare -x PATH=.; ls",
+        "ls &> /dev/null rm x",
+        "echo ${x@P}",
+        "- rm x",
+        "=rm x",
+        "f=(rm x); ${f[@]}",
+        "read -r c <<< rm; $c x",
+        "[[ x -eq 'a[$(rm x)]' ]]",
+        "wait -n -p 'a[$(rm x)]'",
+        "sed 's/x/rm y/e' f",
+        "install -m755 /bin/rm y",
+        "cp /bin/r* y",
+        "tar -I 'rm x' -cf a b",
+        "ssh -o ProxyCommand='rm x' h",
+        "zsh -c 'rm x'",
+        "fish -c 'rm x'",
+        "busybox sh -c 'rm x'",
+        "enable -f ./x.so x",
+        "hash -p /bin/rm ls; ls x",
+        "/lib64/ld-linux-x86-64.so.2 /bin/rm x",
+        "$0 -c 'rm x'",
+        "sudo -s rm x",
+        "command -p rm x",
+        "rm<<<x",
+        "{ echo a } always { rm x; }",
+    ],
+)
+def test_what_may_run_rm_in_one_shell_or_another_is_not_allowed(line: str) -> None:
+    assert isinstance(rules(deny=["Bash(rm:*)"], otherwise=allow_all)(asked(line)), Deny)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "'$'\"'rm' victim\"",
+        "\"line='rm victim'; eval \"'$line'",
+        "\"git -c alias.x='\"'!rm victim'\"' x\"",
+        "'rm victim'",
+        "'{rm,victim}'",
+    ],
+)
+def test_a_line_that_an_agent_quotes_as_a_whole_is_still_that_line(command: str) -> None:
+    """Codex does so with some."""
+    assert isinstance(rules(deny=["Bash(rm:*)"], otherwise=allow_all)(asked(command)), Deny)
+    assert isinstance(rules(allow=["Bash(git status:*)"])(asked("'git status'")), Deny)
+
+
+def test_options_in_another_order_may_be_what_is_denied() -> None:
+    policy = rules(deny=["Bash(rm -rf:*)"], otherwise=allow_all)
+    for line in ("rm -rf x", "rm -fr x", "rm -r -f x", "rm --recursive --force x"):
+        assert isinstance(policy(asked(line)), Deny)
+    assert policy(asked("git status")) == Allow()
+
+
+def test_a_program_that_is_a_link_counts_as_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "harmless").symlink_to(shutil.which("rm") or "/bin/rm")
+    found = Rule("Bash(rm:*)", denies=True).touches(Seen(asked("./harmless x", str(tmp_path))))
+    assert found.verdict is Verdict.YES
+
+
+def test_a_long_line_is_read_in_time_that_grows_with_it() -> None:
+    for line in (
+        "git status; " * 2500,
+        "$(" * 5000,
+        "`" * 5000,
+        "env " * 8000,
+        "sudo -u " * 4000,
+        "if true; then " * 2000,
+        "{" * 30000,
+        '"$(' * 5000,
+        "xargs -I{} " * 2500,
+        "echo x | " * 3000 + "rm y",
+        "bash -c '" * 3000,
+        "\\" * 30001,
+        "sed -n " + "p;" * 15000,
+        "git " + "*a" * 15000 + " push",
+        "find . " + "-exec ls " * 3000,
+        "[" * 30000,
+        "${a:-" * 5000,
+        "<<E " * 8000,
+    ):
+        Rule("Bash(rm:*)", denies=True).touches(Seen(asked(line)))
+    too_long = Rule("Bash(rm:*)", denies=True).touches(Seen(asked("ls " + "x" * 70_000)))
+    assert too_long.verdict is Verdict.MAY
