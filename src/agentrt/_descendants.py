@@ -77,15 +77,9 @@ class _Stat(NamedTuple):
 
 
 def identify(pid: int) -> Found | None:
-    """The process that has this number now. Raises OSError as `find`."""
+    """The process that has this number now. Raises OSError as `look`."""
     stat = _read_stat(pid)
     return None if stat is None else Found(pid, stat.start)
-
-
-def find(leader: Found, marker: str, known: Iterable[Found]) -> frozenset[Found]:
-    """Everything that still runs and belongs to `leader`, by a look of its own. Blocks, and raises,
-    as `look`."""
-    return look(leader.start).below(leader, marker, known)
 
 
 def look(oldest: int) -> Table:

@@ -25,7 +25,7 @@ from child_programs import (
     until,
 )
 
-from agentrt._descendants import Found, find, identify
+from agentrt._descendants import Found, identify, look
 from agentrt._limits import Limits
 from agentrt._runtime import process
 from agentrt._runtime.process import AgentProcess, close
@@ -236,4 +236,4 @@ def test_nothing_is_found_where_there_is_no_proc(monkeypatch: pytest.MonkeyPatch
         raise FileNotFoundError(path)
 
     monkeypatch.setattr(os, "listdir", missing)
-    assert find(Found(1, 0), "marker", ()) == frozenset()
+    assert look(0).below(Found(1, 0), "marker", ()) == frozenset()

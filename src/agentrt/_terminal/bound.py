@@ -12,6 +12,9 @@ from msgspec import structs
 from .._errors import AgentStartError
 from .._limits import Limits
 
+TIMED_OUT = 3
+"""The exit status."""
+
 SLACK = 0.2
 """Seconds by which what has a clock of its own may be late."""
 

@@ -17,12 +17,10 @@ from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.events import Notice
 from .._runtime.permissions import deny_all
-from .bound import Bound, TimedOut
+from .bound import TIMED_OUT, Bound, TimedOut
 from .console import quoted
 from .setup import Setup, UsageError
 from .text import one_line
-
-TIMED_OUT = 3
 
 AT_ONCE = 2
 """Agents started at the same time: more would only wait for each other."""

@@ -33,7 +33,7 @@ from .._runtime.permissions import NOTHING_IS_ALLOWED
 from .._runtime.session import Session, host_of
 from .._runtime.subscription import Subscription
 from .asking import Asker
-from .bound import Bound, TimedOut
+from .bound import TIMED_OUT, Bound, TimedOut
 from .console import PARTING, Console, open_console, open_terminal, stderr_of
 from .formats import (
     Format,
@@ -55,7 +55,7 @@ from .text import one_line
 from .transcript import Transcript
 from .view import View, how_it_ended
 
-FAILED, TIMED_OUT, DENIED = 1, 3, 5
+FAILED, DENIED = 1, 5
 
 PATIENCE: Final = 3.0
 """Seconds of silence after which it is said that standard input is being read."""

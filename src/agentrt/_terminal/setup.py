@@ -29,7 +29,7 @@ from .._runtime.permissions import (
     rules,
 )
 from .._runtime.session import Session
-from .bound import TimedOut
+from .bound import TIMED_OUT, TimedOut
 
 DEMO = "demo"
 
@@ -43,7 +43,7 @@ def exit_code(error: AgentrtError) -> int:
     if isinstance(error, UsageError | ConfigError | LocalProtocolError):
         return 2
     if isinstance(error, TimedOut):
-        return 3
+        return TIMED_OUT
     return 4 if isinstance(error, AgentNotFound | SessionNotFound) else 1
 
 
