@@ -148,10 +148,13 @@ def phase(page: Page, words: str) -> None:
 
 
 def ask(page: Page, text: str) -> None:
-    """Write a message and send it."""
+    """Write a message and send it: on a phone, Enter begins a line."""
     box = page.get_by_label("Message to the agent")
     box.fill(text)
-    box.press("Enter")
+    if page.evaluate("matchMedia('(pointer: coarse) and (hover: none)').matches"):
+        page.locator(".composer button.send").click()
+    else:
+        box.press("Enter")
 
 
 def answer(page: Page, name: str) -> None:
