@@ -13,6 +13,7 @@ from agentrt._model.events import Item, ItemDelta, ItemOpened, Tool, TurnEnded, 
 from agentrt._web.dialects import ACP, AI_SDK, Dialect
 from agentrt._web.hub import Hub
 from agentrt._web.viewer import Viewer
+from agentrt._web.viewers import VIEWERS
 from agentrt.testing import open_fake_runtime
 from runtime.fakes import Incarnations, echo
 
@@ -26,7 +27,7 @@ async def test_a_long_history_is_told_piece_by_piece_and_kept_by_nobody(
 ) -> None:
     async with open_fake_runtime({"fake": Incarnations(echo).start}) as runtime:
         session = await runtime.create("fake")
-        hub, log = Hub(runtime), session.log
+        hub, log = Hub(runtime, VIEWERS), session.log
         log.append(TurnStarted("long", "user"))
         for number in range(ITEMS):
             shown = {"text": "w" * SIZE} if number % 2 else {"tool": Tool(output="o" * SIZE)}
@@ -75,7 +76,7 @@ async def test_what_changes_while_a_history_is_told_is_told_once(
     """A text that grows, in front of the place where the client is and behind it."""
     async with open_fake_runtime({"fake": Incarnations(echo).start}) as runtime:
         session = await runtime.create("fake")
-        hub, log = Hub(runtime), session.log
+        hub, log = Hub(runtime, VIEWERS), session.log
         log.append(TurnStarted("long", "user"))
         for number in range(600):
             log.append(ItemOpened(Item(id=f"x{number}", type="text", turn="long", text="a")))

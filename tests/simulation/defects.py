@@ -36,7 +36,7 @@ from agentrt._runtime.pipes import Writer
 from agentrt._runtime.turn import Turn
 from agentrt._web.feed import Feed
 from agentrt._web.hub import Client
-from agentrt._web.viewer import Viewer
+from agentrt._web.native import NativeViewer
 
 from .world import Driver
 
@@ -243,7 +243,7 @@ def _rest_by_the_ledger(idle: Any, self: ClaudeDriver) -> bool:
 # --- viewers
 
 
-def _register_late(follow: Any, self: Viewer, feed: Feed, epoch: Any, seq: Any) -> bool:
+def _register_late(follow: Any, self: NativeViewer, feed: Feed, epoch: Any, seq: Any) -> bool:
     replay: bool = follow(self, feed, epoch, seq)
     if replay:
         self._places[feed] = feed.log.seq
@@ -295,7 +295,7 @@ DEFECTS = (
     _one("an item is left open at the end", Items, "close_all", _leave_calls),
     _one(
         "a viewer is registered after an await: where the log is then",
-        *(Viewer, "follow", _register_late),
+        *(NativeViewer, "follow", _register_late),
     ),
     _one(
         "a snapshot is sent with the number that the log has reached since",

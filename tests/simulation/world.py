@@ -21,6 +21,7 @@ from agentrt._runtime.open import serve_session
 from agentrt._runtime.runtime import Runtime, Source, serve_runtime
 from agentrt._runtime.wings import Offer, make_wing
 from agentrt._web.hub import Hub
+from agentrt._web.viewers import VIEWERS
 
 from . import quiet, rules, rules_of_viewers
 from .acp_agent import AcpAgent
@@ -247,7 +248,7 @@ class World:
     async def _host_runtime(self) -> None:
         source = Source(self._open_for_runtime, list)
         async with serve_runtime(source, self.limits) as runtime:
-            self.hub = Hub(runtime)
+            self.hub = Hub(runtime, VIEWERS)
             try:
                 await self._inside(await runtime.create("sim", cwd="/"))
                 await self._close_runtime(runtime)

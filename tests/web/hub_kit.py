@@ -14,6 +14,7 @@ from agentrt._web.hub import Hub
 from agentrt._web.refusal import Refusal
 from agentrt._web.security import Role
 from agentrt._web.viewer import Viewer
+from agentrt._web.viewers import VIEWERS
 from agentrt.testing import open_fake_runtime
 from runtime.fakes import Incarnations, Script
 
@@ -123,7 +124,7 @@ async def stage_with(
         open_fake_runtime({"fake": agents.start}, **options) as runtime,
         trio.open_nursery() as nursery,
     ):
-        hub = Hub(runtime)
+        hub = Hub(runtime, VIEWERS)
         yield Stage(runtime, hub, agents, nursery)
         hub.close()
         nursery.cancel_scope.cancel()

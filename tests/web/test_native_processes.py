@@ -16,6 +16,7 @@ import agentrt
 from agentrt._config import Config
 from agentrt._runtime.runtime import open_runtime
 from agentrt._web.hub import Hub
+from agentrt._web.viewers import VIEWERS
 
 FAKE = str(Path(__file__).parents[1] / "claude" / "fakecli.py")
 RECORD = {"name": "record", "description": "Record it.", "input_schema": {"type": "object"}}
@@ -27,7 +28,7 @@ async def tab_of(scenario: str) -> AsyncIterator[tuple[Tab, str, Hub]]:
     agent = agentrt.claude([sys.executable, FAKE, scenario], name="fake")
     with trio.fail_after(60):
         async with open_runtime(config=Config(agents={"fake": agent})) as runtime:
-            hub = Hub(runtime)
+            hub = Hub(runtime, VIEWERS)
             async with trio.open_nursery() as nursery:
                 viewer = hub.attach_viewer(role="controller")
                 tab = Tab(WireClient("a-random-name", tools=[RECORD]), viewer)

@@ -40,13 +40,13 @@ from .acpquestions import Questions
 from .acpupdates import Conversation, mode_state, model_state, option_list
 from .commands import Refused
 from .foreign import ForeignViewer
-from .native import as_refusal
+from .operations import as_refusal, carry_out, stop
 from .refusal import Code
 
 if TYPE_CHECKING:
     from .feed import Feed
     from .hub import Hub
-    from .native import Fields
+    from .operations import Fields
     from .security import Role
 
 UNKNOWN_SESSION: Final = -32002
@@ -267,7 +267,7 @@ class AcpViewer(ForeignViewer):
             except Exception as error:
                 self._fail(id, as_refusal(error))
 
-        self.carry_out(command, done)
+        carry_out(self._hub, self._client, command, done)
 
     # --- notifications of the client
 
@@ -285,27 +285,16 @@ class AcpViewer(ForeignViewer):
 
     def _cancel(self, id: str) -> None:
         """The running turn, and whatever of this client's waits behind it."""
-        session = self._hub.session(id)
-        session.cancel()
+        self._hub.session(id).cancel()
         attached = self._sessions.get(self._hub.feed(id))
         for turn in attached.prompts.values() if attached is not None else ():
-            self._withdraw(id, turn)
-
-    def _withdraw(self, id: str, turn: Turn) -> None:
-        """Take a prompt back that waits."""
-        session = self._hub.session(id)
-        if not turn.id and any(entry.id == turn.entry for entry in session.queue):
-            session.unqueue(turn.entry)
+            turn.cancel()
 
     def _cancel_request(self, request: rpc.Id) -> None:
         for attached in self._sessions.values():
             turn = attached.prompts.get(request)
             if turn is not None:
-                id = attached.feed.log.session
-                running = self._hub.session(id).state.turn
-                if running is not None and running.id == turn.id:
-                    self._hub.session(id).cancel()
-                self._withdraw(id, turn)
+                stop(self._hub.session(attached.feed.log.session), turn)
 
     # --- what is sent
 

@@ -13,7 +13,7 @@ from .._runtime.session import Session
 from .._wire import jsonrpc as rpc
 from .acpmessages import Capabilities, call
 from .acpupdates import Conversation
-from .native import as_refusal
+from .operations import as_refusal
 
 if TYPE_CHECKING:
     from .feed import Feed

@@ -24,13 +24,13 @@ from .aichunks import Chunk, Message, behind_retold, is_pending, retold
 from .answers import pack
 from .commands import Refused, ToolOffer
 from .foreign import ForeignViewer
-from .native import as_refusal
+from .operations import as_refusal, carry_out, stop
 from .refusal import Code
 
 if TYPE_CHECKING:
     from .feed import Feed
     from .hub import Hub
-    from .native import Fields
+    from .operations import Fields
     from .security import Role
 
 
@@ -155,7 +155,7 @@ class AiViewer(ForeignViewer):
         try:
             if request.request_id in self._streams:
                 raise Refused("bad_request", "two requests have the same id")
-            if len(self._streams) >= STREAMS:
+            if len(self._streams) + len(self._opening) >= STREAMS:
                 raise Refused("limit", f"{STREAMS} requests of yours are answered already")
             if self.role == "controller":
                 self._introduce(request.body)
@@ -219,8 +219,6 @@ class AiViewer(ForeignViewer):
     def _open(self, request: Send, body: Body, content: list[Block]) -> None:
         """The chat's first message: a session for it, and then the prompt."""
         chats = self._hub.chats
-        waiting = chats.get(request.id)
-        assert not isinstance(waiting, str)
         self._opening.add(request.request_id)
 
         def opened(outcome: Fields | Refused) -> None:
@@ -234,7 +232,8 @@ class AiViewer(ForeignViewer):
             except Exception as error:
                 self._fail(request.request_id, as_refusal(error))
 
-        if waiting is not None:  # it is just being opened
+        waiting = chats.get(request.id)
+        if isinstance(waiting, list):  # it is just being opened
             waiting.append(opened)
             return
         command = c.NewSession(
@@ -255,7 +254,7 @@ class AiViewer(ForeignViewer):
             for each in first:
                 each(outcome)
 
-        self.carry_out(command, all_opened)
+        carry_out(self._hub, self._client, command, all_opened)
 
     def _prompt(self, request: Send, feed: Feed, content: list[Block]) -> None:
         session = self._hub.session(feed.log.session)
@@ -348,11 +347,10 @@ class AiViewer(ForeignViewer):
                 session = self._hub.session(stream.feed.log.session)
             except Refused:
                 return
-            running = session.state.turn
-            if running is not None and running.id == stream.turn_id:
+            if isinstance(stream.turn, Turn):
+                stop(session, stream.turn)
+            elif session.state.turn is not None and session.state.turn.id == stream.turn:
                 session.cancel()
-            elif isinstance(stream.turn, Turn):
-                stream.turn.cancel()  # it still waits
 
     # --- what is sent
 

@@ -11,7 +11,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 from msgspec import json
@@ -24,33 +24,12 @@ from .http import Upgrade
 from .refusal import Code, Refusal
 from .security import Role
 from .stream import Wire
-from .viewer import Outlet
+from .viewer import Viewer
 
 logger = logging.getLogger(__name__)
 
 BROKE_THE_RULES: Final = (1002, 1007)
 """Closes for which trio-websocket drops the connection without a word."""
-
-
-class Viewer(Protocol):
-    """Who is served by a connection."""
-
-    def receive(self, text: str) -> None:
-        """Take a message of the client's. Must not wait."""
-
-    async def caught_up(self) -> None:
-        """Wait until the client has taken enough of its answers for another message of its."""
-
-    def connect(self, outlet: Outlet) -> None:
-        """Where frames may go that can be sent at once."""
-
-    async def next_frame(self) -> bytes:
-        """What waits for the client, as one message. Raises the `Refusal` that ends the
-        connection, which the client has not been told of yet."""
-        ...
-
-    def close(self) -> None:
-        """The connection has ended."""
 
 
 class Connection:

@@ -8,56 +8,40 @@ piece, and one that fell behind what the log keeps misses nothing but what was t
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import trio
 
-from .native import carry_out
-from .viewer import Outlet, Viewer
+from .viewer import Viewer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .commands import Command, Refused
     from .feed import Feed
     from .hub import Hub
-    from .native import Fields
     from .security import Role
 
 
-class ForeignViewer(Viewer, ABC):
+class ForeignViewer(Viewer):
     """What such viewers share. `receive` and `project` are the protocol's."""
 
     def __init__(self, hub: Hub, role: Role) -> None:
         super().__init__(hub, role)
         self.client = self._client = hub.recognise(self, None)
         self._telling: dict[Feed, Iterator[bytes]] = {}
-        self._beat_at = math.inf  # these protocols have no such message; there are pings
 
     @abstractmethod
     def project(self, feed: Feed) -> Iterator[bytes]:
         """The messages that tell what a session's client does not know yet, each made when it is
         asked for."""
 
-    def carry_out(self, command: Command, tell: Callable[[Fields | Refused], None]) -> None:
-        """As in the native protocol, for a client that may do it."""
-        carry_out(self._hub, self._client, command, tell)
-
-    def follow(self, feed: Feed, epoch: str | None = None, seq: int | None = None) -> bool:
+    def follow(self, feed: Feed) -> None:
         """Look at a session, and that again from its beginning; unless the connection is gone, as
         it may be when a session is open at last."""
-        if self._closed or self._ended is not None:
-            return False
-        return super().follow(feed, epoch, seq)
-
-    def connect(self, outlet: Outlet) -> None:
-        """Nothing is sent at once: what its clients are told is made for each."""
-
-    def list_changed(self) -> None:
-        """It is not told."""
+        if not self._closed and self._ended is None:
+            self._places[feed] = None
+            feed.viewers.add(self)
+            self.news(feed)
 
     async def next_frame(self) -> bytes:
         await trio.lowlevel.checkpoint()  # a long history is many messages

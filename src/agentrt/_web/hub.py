@@ -8,33 +8,27 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import trio
 from msgspec import Struct
 
-from .. import __version__
 from .._runtime.client_tools import ClientTools
 from .._runtime.runtime import AgentInfo, Runtime
 from .._runtime.session import Session
 from .._runtime.tools import Tool
 from .._wire.json import encode_line
-from .acp import AcpViewer
-from .aisdk import AiViewer
 from .answers import pack, refusal
 from .commands import Command, Refused, ToolOffer
-from .dialects import ACP, AI_SDK, NATIVE, Dialect
+from .dialects import NATIVE, Dialect
 from .feed import BYTE_COST, FRAME_COST, MOST, SHARE, Feed
 from .files import Files
 from .folders import Folders
-from .frames import largest
-from .native import Fields, Job, as_refusal
+from .operations import Fields, Job, as_refusal
 from .refusal import Code
 from .security import Role
 from .viewer import Viewer
-
-VIEWERS: Final = {NATIVE: Viewer, AI_SDK: AiViewer, ACP: AcpViewer}
 
 CLIENTS: Final = 256
 """Clients that are remembered after they have gone, so that they can come back."""
@@ -55,14 +49,19 @@ AGENTS: Final = 30.0
 class Hub:
     """One for each `Runtime`. Close it before the runtime's block is left.
 
-    `agent`: whom the clients get that open a session without saying with whom; by default the first
-    one that is installed. `folders`: where they may.
+    `dialects`: what makes a viewer of each. `agent`: whom the clients get that open a session
+    without saying with whom; by default the first one that is installed. `folders`: where they may.
     """
 
     def __init__(
-        self, runtime: Runtime, agent: str | None = None, folders: Folders | None = None
+        self,
+        runtime: Runtime,
+        dialects: Mapping[Dialect, Callable[[Hub, Role], Viewer]],
+        agent: str | None = None,
+        folders: Folders | None = None,
     ) -> None:
         self.runtime = runtime
+        self._dialects = dialects
         self.folders = folders or Folders()
         self.files = Files()
         self.limits = runtime.limits
@@ -86,7 +85,7 @@ class Hub:
 
     def attach_viewer(self, *, role: Role = "controller", dialect: Dialect = NATIVE) -> Viewer:
         """A new connection. What it may do is the server's to say, not the client's."""
-        viewer = VIEWERS[dialect](self, role)
+        viewer = self._dialects[dialect](self, role)
         self.viewers.add(viewer)
         return viewer
 
@@ -113,29 +112,17 @@ class Hub:
 
     # --- what is told to all
 
-    def ready(self, viewer: Viewer) -> bytes:
-        """The answer to `hello`."""
-        return pack(
-            type="ready",
-            server=f"agentrt/{__version__}",
-            protocol=NATIVE.protocol,
-            role=viewer.role,
-            sessions=self.runtime.list(),
-            agents=self._known_agents(),
-            beat_s=self.limits.beat,
-            limits={"frame": largest(self.limits, viewer.role)},
-        )
-
     def default_agent(self) -> str:
         """Raises `Refused`."""
         if self._agent is not None:
             return self._agent
-        for info in self._known_agents():
+        for info in self.agents():
             if info.available:
                 return info.name
         raise Refused("agent_failed", "no agent is installed")
 
-    def _known_agents(self) -> list[AgentInfo]:
+    def agents(self) -> list[AgentInfo]:
+        """Those of the catalogue."""
         made, agents = self._agents
         now = trio.current_time()
         if now - made >= AGENTS:

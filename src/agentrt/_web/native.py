@@ -1,346 +1,322 @@
-"""What each command of `agentrt.v1` does.
-
-A command is a wish about a session: it is handed to the session synchronously and answered at once,
-or, where the agent or a process has to be waited for, by a job of its own. What comes of it is told
-by the session's events, to all viewers alike.
-"""
+"""`agentrt.v1`: a client's greeting and commands, and how much of what waits makes a frame."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from .._errors import (
-    AgentNotFound,
-    AgentrtError,
-    AgentStartError,
-    Busy,
-    LimitExceeded,
-    LocalProtocolError,
-    RequestError,
-    SessionClosed,
-    SessionNotFound,
-)
-from .._runtime.session import Session, host_of
-from .._wire.jsonrpc import METHOD_NOT_FOUND
+from .. import __version__
 from . import commands as c
-from .answers import ack, refusal
-from .commands import Refused
+from .answers import ack, pack, refusal
+from .commands import Beat, Hello, Malformed, Refused, decode
+from .dialects import NATIVE
+from .feed import COUNT, SIZE, Feed
+from .frames import largest
+from .operations import Fields, carry_out
+from .refusal import Code
+from .security import Role
+from .viewer import Viewer
 
 if TYPE_CHECKING:
     from .hub import Client, Hub
-    from .viewer import Viewer
+    from .stream import Wire
 
 logger = logging.getLogger(__name__)
 
-Fields: TypeAlias = dict[str, Any]
-"""What an `ack` says beside `ok`."""
+FAR: Final = 2000
+"""Events by which the log may be ahead of a viewer. Beyond that the viewer is *overtaken*: what it
+has missed is better told by a snapshot, and that best when the agent pauses, since it would be old
+before it was sent."""
 
 
-# --- the connection
+class NativeViewer(Viewer):
+    """One connection of a client that speaks `agentrt.v1`."""
 
+    def __init__(self, hub: Hub, role: Role) -> None:
+        super().__init__(hub, role)
+        self._wire: Wire | None = None
+        self._list_changed = False
+        self._receiving = False
+        self._hasty = False  # whether the last frame was there without a wait
+        self._beat_at = trio.current_time() + hub.limits.beat
 
-def welcome(hub: Hub, viewer: Viewer, hello: c.Hello) -> None:
-    """The first frame: who the client is, what it offers, and what it wants to see."""
-    try:
-        if viewer.client is not None:
-            raise Refused("bad_request", "`hello` was said already")
-        if hello.tools and viewer.role == "viewer":
-            raise Refused("forbidden", "a viewer offers no tools")
-        if len({offer.name for offer in hello.tools}) < len(hello.tools):
-            raise Refused("bad_request", "two of the tools have the same name")
-    except Refused as error:
-        viewer.reply(refusal(hello.id, error))
-        return
-    viewer.client = client = hub.recognise(viewer, hello.client)
-    client.offer(hello.tools)
-    viewer.reply(hub.ready(viewer))
-    given: dict[str, str] = {}
-    for known in hello.sessions:
-        feed = hub.feeds.get(known.session)
-        if feed is None:
-            given[known.session] = "unknown_session"
-        else:
-            replay = viewer.follow(feed, known.epoch, known.seq)
-            given[known.session] = "replay" if replay else "snapshot"
-    viewer.reply(ack(hello.id, sessions=given))
+    def connect(self, wire: Wire) -> None:
+        self._wire = wire
 
+    # --- what arrives
 
-def _attach(hub: Hub, viewer: Viewer, command: c.Attach) -> Fields:
-    replay = viewer.follow(hub.feed(command.session), command.epoch, command.seq)
-    return {"session": command.session, "answer": "replay" if replay else "snapshot"}
-
-
-def _detach(hub: Hub, viewer: Viewer, command: c.Detach) -> Fields:
-    viewer.unfollow(hub.feed(command.session))
-    return {"session": command.session}
-
-
-def _list(hub: Hub, viewer: Viewer, command: c.ListSessions) -> Fields:
-    return {"sessions": hub.runtime.list()}
-
-
-def perform(hub: Hub, viewer: Viewer, client: Client, command: c.Command) -> None:
-    """Carry out a command of a client that has said hello, unless it has been, and answer it."""
-    id = command.id
-    look = _LOOKS.get(type(command))
-    try:
-        if look is not None:  # of no other connection's concern: done again on another one
-            viewer.reply(ack(id, **look(hub, viewer, command)))
+    def receive(self, text: str) -> None:
+        if self._ended is not None or self._closed:
             return
-    except Refused as error:
-        viewer.reply(refusal(id, error))
-        return
-    if client.seen(command):
-        return
+        self._receiving = True  # so that its answer goes ahead of all that comes of it
+        try:
+            self._receive(text)
+        finally:
+            self._receiving = False
+            self._push()
 
-    def tell(outcome: Fields | Refused) -> None:
-        if isinstance(outcome, Refused):
-            client.answer(id, refusal(id, outcome))
-        else:
-            client.answer(id, ack(id, **outcome))
-
-    carry_out(hub, client, command, tell)
-
-
-def carry_out(
-    hub: Hub, client: Client, command: c.Command, tell: Callable[[Fields | Refused], None]
-) -> None:
-    """Have a command done, and `tell` what came of it: at once, or when its job is over."""
-    outcome: Fields | Refused
-    try:
-        make = _JOBS.get(type(command))
-        if make is not None:
-            client.start(make(hub, client, command), tell)
+    def _receive(self, text: str) -> None:
+        try:
+            command = decode(text, self.role)
+        except Malformed as error:
+            self.reply(refusal(error.id, error))
             return
-        outcome = _ACTS[type(command)](hub, client, command)
-    except Exception as error:
-        outcome = as_refusal(error)
-    tell(outcome)
+        if isinstance(command, Beat):
+            return
+        if isinstance(command, Hello):
+            self._welcome(command)
+        elif self.client is None:
+            self.reply(refusal(command.id, Refused("bad_request", "the first frame is `hello`")))
+        else:
+            self._perform(self.client, command)
 
-
-# --- turns
-
-
-def _prompt(hub: Hub, client: Client, command: c.Prompt) -> Fields:
-    session = hub.session(command.session)
-    log = hub.feed(command.session).log
-    if command.when == "steer":
+    def _welcome(self, hello: c.Hello) -> None:
+        """The first frame: who the client is, what it offers, and what it wants to see."""
         try:
-            session.steer(command.content)
-        except LocalProtocolError as error:
-            raise Refused("unsupported", str(error)) from error
-        running = session.state.turn
-        return {"turn": running.id if running is not None else None, "seq": log.seq}
-    turn = session.submit(command.content, when=command.when)
-    if turn.id:
-        return {"turn": turn.id, "seq": log.seq}
-    waiting = [entry.id for entry in session.queue]
-    return {"queued": waiting.index(turn.entry) + 1, "entry": turn.entry, "seq": log.seq}
+            if self.client is not None:
+                raise Refused("bad_request", "`hello` was said already")
+            if hello.tools and self.role == "viewer":
+                raise Refused("forbidden", "a viewer offers no tools")
+            if len({offer.name for offer in hello.tools}) < len(hello.tools):
+                raise Refused("bad_request", "two of the tools have the same name")
+        except Refused as error:
+            self.reply(refusal(hello.id, error))
+            return
+        self.client = client = self._hub.recognise(self, hello.client)
+        client.offer(hello.tools)
+        self.reply(self._ready())
+        given: dict[str, str] = {}
+        for known in hello.sessions:
+            feed = self._hub.feeds.get(known.session)
+            if feed is None:
+                given[known.session] = "unknown_session"
+            else:
+                replay = self.follow(feed, known.epoch, known.seq)
+                given[known.session] = "replay" if replay else "snapshot"
+        self.reply(ack(hello.id, sessions=given))
 
+    def _ready(self) -> bytes:
+        """The answer to `hello`."""
+        return pack(
+            type="ready",
+            server=f"agentrt/{__version__}",
+            protocol=NATIVE.protocol,
+            role=self.role,
+            sessions=self._hub.runtime.list(),
+            agents=self._hub.agents(),
+            beat_s=self._limits.beat,
+            limits={"frame": largest(self._limits, self.role)},
+        )
 
-def _cancel(hub: Hub, client: Client, command: c.Cancel) -> Fields:
-    session = hub.session(command.session)
-    running = session.state.turn
-    if command.turn is not None and (running is None or running.id != command.turn):
-        if command.turn not in session.log.state.turns:
-            raise Refused("unknown_turn", f"no turn {command.turn!r} in this session")
-        return {"turn": command.turn}  # it is over already
-    session.cancel()
-    seq = hub.feed(command.session).log.seq
-    return {"turn": running.id if running is not None else None, "seq": seq}
+    def _attach(self, command: c.Attach) -> Fields:
+        replay = self.follow(self._hub.feed(command.session), command.epoch, command.seq)
+        return {"session": command.session, "answer": "replay" if replay else "snapshot"}
 
+    def _detach(self, command: c.Detach) -> Fields:
+        self.unfollow(self._hub.feed(command.session))
+        return {"session": command.session}
 
-def _permission(hub: Hub, client: Client, command: c.Permission) -> Fields:
-    session = hub.session(command.session)
-    if command.request not in session.permissions:
-        if host_of(session).core.conversation.items.was_asked(command.request):
-            raise Refused("already_resolved", f"the request {command.request!r} is closed")
-        raise Refused("unknown_request", f"no request {command.request!r} in this session")
-    if command.content is not None:
-        session.fill(command.request, command.content)
-    elif command.option is not None:
-        session.answer(command.request, command.option, note=command.note)
-    else:
-        session.dismiss(command.request, command.note)
-    return {}
+    def _list(self, command: c.ListSessions) -> Fields:
+        return {"sessions": self._hub.runtime.list()}
 
-
-def _tool_result(hub: Hub, client: Client, command: c.ToolResult) -> Fields:
-    session = hub.session(command.session)
-    if client.calls.finish(session.id, command.item, command.content, error=command.error):
-        return {}
-    item = session.log.state.items.get(command.item)
-    if item is None or item.tool is None:
-        raise Refused("unknown_request", f"no tool call {command.item!r} in this session")
-    if item.tool.owner != "client":
-        raise Refused("forbidden", f"this tool is the {item.tool.owner}'s to run")
-    if item.status == "waiting":
-        raise Refused("forbidden", "another client runs this tool")
-    raise Refused("already_resolved", f"the call {command.item!r} is over")
-
-
-def _queue(act: Callable[[Session, Any], None]) -> Callable[[Hub, Client, Any], Fields]:
-    def perform(hub: Hub, client: Client, command: Any) -> Fields:
-        session = hub.session(command.session)
+    def _perform(self, client: Client, command: c.Command) -> None:
+        """Carry out a command of a client that has said hello, if it was not yet, and answer."""
+        id = command.id
+        look = _LOOKS.get(type(command))
         try:
-            act(session, command)
-        except LocalProtocolError as error:
-            raise Refused("unknown_request", str(error)) from error
-        return {}
+            if look is not None:  # of no other connection's concern: done again on another one
+                self.reply(ack(id, **look(self, command)))
+                return
+        except Refused as error:
+            self.reply(refusal(id, error))
+            return
+        if client.seen(command):
+            return
 
-    return perform
+        def tell(outcome: Fields | Refused) -> None:
+            if isinstance(outcome, Refused):
+                client.answer(id, refusal(id, outcome))
+            else:
+                client.answer(id, ack(id, **outcome))
 
+        carry_out(self._hub, client, command, tell)
 
-def _stop_all(hub: Hub, client: Client, command: c.StopAll) -> Fields:
-    return {"cancelled": hub.runtime.cancel_all()}
+    # --- what is to be sent
 
+    def follow(self, feed: Feed, epoch: str | None, seq: int | None) -> bool:
+        """Send a session from now on; True if the client gets just what it has missed, False if a
+        snapshot. In the same step as `Feed.reaches`, so that nothing comes between."""
+        # Followed already, it may have events under way that it does not know of yet.
+        replay = feed not in self._places and feed.reaches(epoch, seq)
+        self._places[feed] = seq if replay else None
+        feed.viewers.add(self)
+        self.news(feed)
+        return replay
 
-# --- sessions
+    def news(self, feed: Feed, *, overtaken: bool = False) -> None:
+        if not self._push_events(feed):
+            super().news(feed, overtaken=overtaken)
 
+    def list_changed(self) -> None:
+        if self.client is not None:
+            self._list_changed = True
+            self._push()
 
-def _rename(hub: Hub, client: Client, command: c.RenameSession) -> Fields:
-    hub.session(command.session).rename(command.title)
-    return {}
+    async def next_frame(self) -> bytes:
+        """All that waits, as one frame: an object, or an array of up to 100 events or 32 KiB. When
+        nothing waits for `limits.beat`, a beat.
 
+        Raises `Refusal` behind the last frame, and `trio.ClosedResourceError` after `close`.
+        Cancelling it loses nothing.
+        """
+        if self._hasty:  # the others' turn
+            await trio.lowlevel.checkpoint()
+        else:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        self._hasty = True
+        while True:
+            while not self._due():
+                with trio.move_on_at(self._beat_at):
+                    await self._lot.park()
+                self._hasty = False
+            if self._closed:
+                raise trio.ClosedResourceError("the viewer is closed")
+            frame = self._frame()
+            if frame is not None:
+                return frame
+            if self._ended is not None:
+                raise self._ended
 
-Job: TypeAlias = Callable[[], Awaitable[Fields]]
+    def _push_events(self, feed: Feed) -> bool:
+        """What `_push` does in the commonest case: many viewers that know the same get the same."""
+        wire = self._wire
+        if self._receiving or self._news or self._replies or self._list_changed or wire is None:
+            return False
+        if not wire.written or (text := feed.all_after(self._places[feed])) is None:
+            return False
+        self._places[feed] = feed.log.seq
+        feed.waiting.add(self)
+        wire.put(text)
+        return True
 
+    def _push(self) -> None:
+        """Send what is due at once if the network takes it: waking a task costs more. What cannot
+        be sent, or is more than a frame, is the task's that asks for frames."""
+        if self._receiving:
+            return
+        wire = self._wire
+        if wire is not None and wire.written and self._ended is None:
+            try:
+                frame = self._frame()
+            except Exception:
+                logger.exception("a viewer's frame could not be made")
+                self.end(Code.BROKEN, "a mistake of the server")
+                return
+            if frame is not None:
+                wire.put(frame)
+        if self._due():
+            self._wake()
 
-def _new(hub: Hub, client: Client, command: c.NewSession) -> Job:
-    cwd = hub.folders.resolve(command.cwd)
-
-    async def job() -> Fields:
-        session = await hub.runtime.create(
-            command.agent,
-            cwd=cwd,
-            title=command.title,
-            tools=client.tools,
-            model=command.model,
-            mode=command.mode,
+    def _due(self) -> bool:
+        """Whether something is to be sent now."""
+        return bool(
+            self._news
+            or self._replies
+            or self._list_changed
+            or self._ended is not None
+            or self._closed
+            or trio.current_time() >= self._beat_at
         )
-        return {"session": session.id}
 
-    return job
+    def _frame(self) -> bytes | None:
+        """What is due, as far as it makes one frame."""
+        parts: list[bytes] = []
+        if self._replies:  # what came of a command goes with its answer
+            for feed, seq in self._places.items():
+                if seq != feed.log.seq and self in feed.waiting:
+                    self._news.setdefault(feed, False)
+        while self._replies and len(parts) < COUNT:
+            parts.append(self.next_reply())
+        if self._list_changed and not self._replies:
+            self._list_changed = False
+            parts.append(self._hub.list_frame())
+        if self._news:
+            self._take_events(parts)
+        now = trio.current_time()
+        if now >= self._beat_at and self._ended is None:
+            self._beat_at = now + self._limits.beat
+            parts.append(self._beat())
+        if len(parts) > 1:
+            return b"[" + b",".join(parts) + b"]"
+        return parts[0] if parts else None
+
+    def _take_events(self, parts: list[bytes]) -> None:
+        """Events of one session after the other, until the frame is full."""
+        now = trio.current_time()
+        size = sum(map(len, parts))
+        for feed, overtaken in list(self._news.items()):
+            if size >= SIZE or len(parts) >= COUNT:
+                break
+            del self._news[feed]
+            seq = self._places[feed]
+            if seq == feed.log.seq:
+                pass
+            elif seq is not None and feed.log.seq - seq > FAR and not overtaken:
+                feed.overtake(self, now)
+                continue
+            else:
+                known, added = self._take(feed, seq, parts, size, now, overtaken)
+                self._places[feed] = known
+                size += added
+                if known != feed.log.seq:
+                    if not feed.has_to_wait(self, now):
+                        self._news[feed] = overtaken
+                    continue
+            if feed.over:
+                self.unfollow(feed)
+            else:
+                feed.waiting.add(self)
+
+    def _take(
+        self,
+        feed: Feed,
+        seq: int | None,
+        parts: list[bytes],
+        size: int,
+        now: float,
+        overtaken: bool,
+    ) -> tuple[int | None, int]:
+        """What follows `seq` in a session, as far as there is room: up to where it goes, and its
+        bytes."""
+        if seq is not None and feed.keeps(seq) and not (overtaken and feed.long(seq)):
+            known, added = feed.take(seq, parts, COUNT - len(parts), SIZE - size)
+            feed.charge(added, now)
+            return known, added
+        known, frame = feed.snapshot(seq, now)
+        if parts and len(frame) > SIZE:
+            return seq, 0  # alone in the next frame: nobody copies it
+        parts.append(frame)
+        feed.charge(len(frame), now)
+        return known, len(frame)
+
+    def _beat(self) -> bytes:
+        known = {
+            feed.log.session: {
+                "epoch": feed.log.epoch,
+                "seq": seq,
+                "phase": feed.log.state.state.phase,
+            }
+            for feed, seq in self._places.items()
+            if seq is not None
+        }
+        return pack(type="beat", sessions=known)
 
 
-def _load(hub: Hub, client: Client, command: c.LoadSession) -> Job:
-    cwd = hub.folders.resolve(command.cwd)
-
-    async def job() -> Fields:
-        if command.session is not None:
-            return {"session": hub.session(command.session).id}
-        assert command.agent is not None
-        assert command.agent_session is not None
-        session = await hub.runtime.load(
-            command.agent, command.agent_session, cwd=cwd, tools=client.tools
-        )
-        return {"session": session.id}
-
-    return job
-
-
-def _close(hub: Hub, client: Client, command: c.CloseSession) -> Job:
-    async def job() -> Fields:
-        await hub.runtime.close(command.session)
-        return {}
-
-    return job
-
-
-def _files(hub: Hub, client: Client, command: c.FindFiles) -> Job:
-    hub.session(command.session)
-    [folder] = [info.cwd for info in hub.runtime.list() if info.session == command.session]
-
-    async def job() -> Fields:
-        files, complete = await hub.files.find(folder, command.query)
-        return {"files": files, "complete": complete}
-
-    return job
-
-
-def _ask_agent(
-    ask: Callable[[Session, Any], Awaitable[None]],
-) -> Callable[[Hub, Client, Any], Job]:
-    """A request to the agent, which has `limits.call` seconds to answer it."""
-
-    def make(hub: Hub, client: Client, command: Any) -> Job:
-        session = hub.session(command.session)
-
-        async def job() -> Fields:
-            with trio.move_on_after(hub.limits.call):
-                await ask(session, command)
-                return {}
-            raise Refused("agent_failed", f"the agent did not answer in {hub.limits.call:g} s")
-
-        return job
-
-    return make
-
-
-_LOOKS: Final[dict[type[c.Command], Callable[[Hub, Viewer, Any], Fields]]] = {
-    c.Attach: _attach,
-    c.Detach: _detach,
-    c.ListSessions: _list,
+_LOOKS: Final[dict[type[c.Command], Callable[[NativeViewer, Any], Fields]]] = {
+    c.Attach: NativeViewer._attach,
+    c.Detach: NativeViewer._detach,
+    c.ListSessions: NativeViewer._list,
 }
-
-_ACTS: Final[dict[type[c.Command], Callable[[Hub, Client, Any], Fields]]] = {
-    c.Prompt: _prompt,
-    c.Cancel: _cancel,
-    c.Permission: _permission,
-    c.ToolResult: _tool_result,
-    c.QueueRemove: _queue(lambda session, command: session.unqueue(command.entry)),
-    c.QueueEdit: _queue(
-        lambda session, command: session.edit_queued(command.entry, command.content)
-    ),
-    c.QueuePromote: _queue(lambda session, command: session.promote(command.entry)),
-    c.QueueResume: _queue(lambda session, command: session.resume_queue()),
-    c.RenameSession: _rename,
-    c.StopAll: _stop_all,
-}
-
-_JOBS: Final[dict[type[c.Command], Callable[[Hub, Client, Any], Job]]] = {
-    c.NewSession: _new,
-    c.LoadSession: _load,
-    c.CloseSession: _close,
-    c.FindFiles: _files,
-    c.SetMode: _ask_agent(lambda session, command: session.set_mode(command.mode)),
-    c.SetModel: _ask_agent(lambda session, command: session.set_model(command.model)),
-    c.SetOption: _ask_agent(
-        lambda session, command: session.set_option(command.option, command.value)
-    ),
-    c.StopTask: _ask_agent(lambda session, command: session.stop_task(command.task)),
-}
-
-
-# --- refusals
-
-_CODES: Final[tuple[tuple[type[Exception], str], ...]] = (
-    (Busy, "busy"),
-    (LimitExceeded, "limit"),
-    (SessionNotFound, "unknown_session"),
-    (SessionClosed, "agent_failed"),
-    (AgentNotFound, "agent_failed"),
-    (AgentStartError, "agent_failed"),
-    (LocalProtocolError, "bad_request"),
-    (ValueError, "bad_request"),
-    (AgentrtError, "agent_failed"),
-)
-
-
-def as_refusal(error: Exception) -> Refused:
-    """What went wrong with a command, as its answer."""
-    match error:
-        case Refused():
-            return error
-        case RequestError(code=number, message=message, data=data):
-            lacks = number == METHOD_NOT_FOUND
-            return Refused("unsupported" if lacks else "agent_failed", message, data)
-    for kind, code in _CODES:
-        if isinstance(error, kind):
-            return Refused(code, str(error))
-    logger.error("a command failed", exc_info=error)
-    return Refused("internal", "the server failed to carry this out")

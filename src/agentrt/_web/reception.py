@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import trio
 
 from .._limits import Limits
-from .connection import Connection, Viewer
-from .dialects import Dialect
+from .connection import Connection
 from .frames import Bucket
 from .http import BadRequest, Upgrade, read_request, response
 from .refusal import Code, Refusal
 from .security import Grant, Role
 from .site import Site
 from .stream import abort
+
+if TYPE_CHECKING:
+    from .hub import Hub
 
 logger = logging.getLogger(__name__)
 
@@ -25,16 +27,10 @@ GUESSES: Final = 10
 the few places for connections that have not shown a token."""
 
 
-class Viewers(Protocol):
-    """Where viewers come from: the hub."""
-
-    def attach_viewer(self, *, role: Role, dialect: Dialect) -> Viewer: ...
-
-
 class Reception:
     """Lets connections in, sees to them, and in the end sees them out."""
 
-    def __init__(self, site: Site, hub: Viewers, limits: Limits) -> None:
+    def __init__(self, site: Site, hub: Hub, limits: Limits) -> None:
         self._site = site
         self._hub = hub
         self._limits = limits

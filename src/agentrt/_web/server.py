@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .._limits import Limits
     from .._runtime.runtime import Runtime
-    from .reception import Viewers
+    from .hub import Hub
 
 BACKLOG = 256
 """Connections that the kernel keeps until they are accepted."""
@@ -57,9 +57,10 @@ async def serve(
     # h11 and trio-websocket cost as much to import as all the rest.
     from .folders import Folders
     from .hub import Hub
+    from .viewers import VIEWERS
 
     security = Security() if security is None else security
-    hub = Hub(runtime, agent, Folders(roots, cwd))
+    hub = Hub(runtime, VIEWERS, agent, Folders(roots, cwd))
     try:
         async with open_site(hub, runtime.limits, host, port, security, ssl_context) as site:
             task_status.started(site)
@@ -70,7 +71,7 @@ async def serve(
 
 @asynccontextmanager
 async def open_site(
-    hub: Viewers,
+    hub: Hub,
     limits: Limits,
     host: str,
     port: int,
