@@ -141,6 +141,10 @@ def _ignored(grace: float) -> Notice:
     )
 
 
+class TakenBack(AgentrtError):
+    """Why a prompt was never sent: somebody has taken it out of the queue."""
+
+
 class SessionCore:
     """One session: its turns, its queue, its questions and its process's life."""
 
@@ -430,7 +434,7 @@ class SessionCore:
         """Take a prompt back if it waits; who waits with it gets an `AgentrtError`."""
         if turn in self.queue:
             with self:
-                self._remove(turn, AgentrtError("the prompt was taken out of the queue"))
+                self._remove(turn, TakenBack("the prompt was taken out of the queue"))
 
     def remove(self, entry: str) -> None:
         """Take a waiting prompt back; who waits for it gets an `AgentrtError`. Raises

@@ -15,6 +15,7 @@ from msgspec import Struct
 from .. import __version__
 from .._errors import RemoteProtocolError
 from .._model.content import JsonObject
+from .._runtime.core import TakenBack
 from .._runtime.turn import Turn
 from .._wire import jsonrpc as rpc
 from .._wire.json import decode_strictly
@@ -327,10 +328,11 @@ class AcpViewer(ForeignViewer):
         """The answer to a prompt, once it is over."""
         state = feed.log.state
         if not turn.id:
+            if isinstance(turn.failure, TakenBack):
+                return answered(id, stopReason="cancelled")
             if turn.failure is not None:
                 return failed(id, rpc.INTERNAL_ERROR, str(turn.failure))
-            waits = any(entry.id == turn.entry for entry in state.queue)
-            return None if waits else answered(id, stopReason="cancelled")
+            return None
         record = state.turns.get(turn.id)
         if record is None or record.outcome is None:
             return None

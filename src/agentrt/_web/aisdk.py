@@ -388,10 +388,10 @@ class AiViewer(ForeignViewer):
 
     def _told(self, stream: _Stream) -> Iterator[bytes]:
         request = stream.request
-        if stream.message is None and not stream.turn_id:
-            if (why := self._lost(stream)) is not None:
+        if isinstance(stream.turn, Turn) and not stream.turn.id:
+            if stream.turn.failure is not None:
                 del self._streams[request]
-                yield pack(type="error", requestId=request, errorText=why)
+                yield pack(type="error", requestId=request, errorText=str(stream.turn.failure))
             return
         for chunk in self._chunks(stream):
             yield pack(type="chunk", requestId=request, sequence=stream.sent, chunk=chunk)
@@ -425,15 +425,6 @@ class AiViewer(ForeignViewer):
                 chunks = behind_retold(message.tell())
         yield from chunks or message.tell()
         stream.tells[message.turn] = message.data
-
-    def _lost(self, stream: _Stream) -> str | None:
-        """Why a prompt that waits will never be a turn, if it will not."""
-        turn = stream.turn
-        assert isinstance(turn, Turn)
-        if turn.failure is not None:
-            return str(turn.failure)
-        waits = any(entry.id == turn.entry for entry in stream.feed.log.state.queue)
-        return None if waits else "the prompt was taken out of the queue"
 
 
 def _answer(session: Session, request: str, approval: JsonObject, said: Answer) -> None:
