@@ -94,7 +94,7 @@ COMMANDS = [Command("review"), Command("plugin:check")]
     [
         ("/hlep", [], "there is no command /hlep; did you mean /help?"),
         ("/QIUT now", [], "did you mean /quit?"),
-        ("/reviw the change", COMMANDS, "did you mean /review?"),
+        ("/reviewx the change", COMMANDS, "did you mean /review?"),
         ("/xyzzy", COMMANDS, "there is no command /xyzzy (//xyzzy sends it"),
         ("/xyzzy", [], None),  # the agent does not say what it has
         ("/review it", COMMANDS, None),

@@ -132,6 +132,7 @@ def test_no_line_is_wider_than_the_terminal(text: str, width: int) -> None:
         ("[ok](javascript:alert)", "[ok](javascript:alert)\n"),
         ("**b** `c` ~~d~~", "b c d\n"),
         ("[r]: http://x", "[r]: http://x\n"),
+        ("<http://x>", "<http://x>\n"),
     ],
 )
 def test_what_is_shown(markdown: str, wanted: str) -> None:

@@ -184,7 +184,7 @@ _BLANK_END: Final = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")
 _PARSER: Final = (
     MarkdownIt("commonmark", {"html": False})
     .enable(["strikethrough", "table"])
-    .disable(["entity", "image", "reference", "html_block", "html_inline"])
+    .disable(["autolink", "entity", "image", "reference", "html_block", "html_inline"])
 )
 
 
