@@ -43,10 +43,10 @@ def test_a_legal_input_moves_the_turn(state: TurnState, input: TurnInput) -> Non
 )
 def test_an_illegal_input_raises_and_changes_nothing(state: TurnState, input: TurnInput) -> None:
     turn = machine(state)
-    before = {name: getattr(turn, name) for name in TurnMachine.__slots__}
+    before = dict(vars(turn))
     with pytest.raises(LocalProtocolError, match=f"{input.value} is illegal in turn t1"):
         turn.apply(input)
-    assert {name: getattr(turn, name) for name in TurnMachine.__slots__} == before
+    assert vars(turn) == before
 
 
 def test_the_table_has_a_row_for_every_state() -> None:

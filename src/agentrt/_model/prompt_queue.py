@@ -47,17 +47,18 @@ class PromptQueue:
     """Waiting prompts in their order. `TurnMachine.entry` is a prompt's id here."""
 
     def __init__(self) -> None:
-        self._waiting: deque[TurnMachine] = deque()
+        self.waiting: deque[TurnMachine] = deque()
+        """In their order. To be changed by the methods alone."""
         self._flow = Flow.OPEN
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     def __iter__(self) -> Iterator[TurnMachine]:
-        return iter(self._waiting)
+        return iter(self.waiting)
 
     def __contains__(self, turn: TurnMachine) -> bool:
-        return turn in self._waiting
+        return turn in self.waiting
 
     @property
     def paused(self) -> bool:
@@ -72,24 +73,24 @@ class PromptQueue:
     @property
     def next(self) -> TurnMachine | None:
         """The prompt that is sent next, unless all that wait are held back."""
-        for turn in self._waiting:
+        for turn in self.waiting:
             if self._flow is Flow.OPEN or not turn.held:
                 return turn
         return None
 
     @property
     def entries(self) -> list[QueueEntry]:
-        return [QueueEntry(turn.entry, turn.content or []) for turn in self._waiting]
+        return [QueueEntry(turn.entry, turn.content or []) for turn in self.waiting]
 
     def find(self, entry: str) -> TurnMachine:
         """The waiting prompt of that id. Raises `LocalProtocolError` if none waits."""
-        for turn in self._waiting:
+        for turn in self.waiting:
             if turn.entry == entry:
                 return turn
         raise LocalProtocolError(f"no prompt {entry!r} waits: it was started or taken back")
 
     def put(self, turn: TurnMachine, *, first: bool = False) -> None:
-        (self._waiting.appendleft if first else self._waiting.append)(turn)
+        (self.waiting.appendleft if first else self.waiting.append)(turn)
         if turn.held:
             self._apply(QueueInput.PUT)
 
@@ -98,17 +99,17 @@ class PromptQueue:
 
     def promote(self, turn: TurnMachine) -> None:
         """Let it be the next one; whether it is held back stays as it is."""
-        self._waiting.remove(turn)
-        self._waiting.appendleft(turn)
+        self.waiting.remove(turn)
+        self.waiting.appendleft(turn)
 
     def remove(self, turn: TurnMachine) -> None:
-        self._waiting.remove(turn)
+        self.waiting.remove(turn)
         if not self._holdable:
             self._apply(QueueInput.EMPTY)
 
     @property
     def _holdable(self) -> bool:
-        return any(turn.held for turn in self._waiting)
+        return any(turn.held for turn in self.waiting)
 
     def hold(self) -> None:
         if self._holdable:

@@ -95,37 +95,52 @@ class TurnMachine:
     the monotonic clock of the session, `since` and the two deadlines on the wall's.
     """
 
-    __slots__ = (
-        "attended",
-        "awaited",
-        "began_at",
-        "by",
-        "cancel_deadline",
-        "content",
-        "context",
-        "cursor",
-        "deadline",
-        "denied",
-        "entry",
-        "error",
-        "explicit",
-        "failure",
-        "grace_at",
-        "handle",
-        "hard_at",
-        "hard_left",
-        "held",
-        "id",
-        "limits",
-        "origin",
-        "resend_at",
-        "result",
-        "scope",
-        "since",
-        "state",
-        "timeout",
-        "verdict",
-    )
+    # What a turn has only sometimes has its usual value here: most turns are short, and many.
+    id: str = ""
+    """Its id in the log; empty until it has started."""
+    state = TurnState.QUEUED
+    entry: str = ""
+    """Its id in the queue; empty if it did not have to wait."""
+    held: bool = True
+    """Whether a cancel holds it back while it waits."""
+    cursor: Cursor | None = None
+    """Where its reader is; made when it starts, if it is attended."""
+    context: contextvars.Context | None = None
+    """What its handlers run in."""
+    handle: object | None = None
+    """What its owner holds of it."""
+    awaited: bool = False
+    """Whether somebody is in its block, and gets what goes wrong."""
+
+    # --- its clocks
+    since: float = 0.0
+    deadline: float | None = None
+    """When the hard limit is reached; None while there is none, or a person is asked."""
+    cancel_deadline: float | None = None
+    began_at: float = 0.0
+    hard_at: float = math.inf
+    grace_at: float = math.inf
+    """When the agent has had its time to end the cancelled turn."""
+    resend_at: float = math.inf
+    hard_left: float | None = None
+    """What is left to `hard_at` while a person is asked, whose time is not the turn's."""
+    scope: Deadline | None = None
+    """The cancel scope whose deadline is the hard limit, once somebody has looked at it."""
+
+    # --- how it ends
+    by: CancelledBy | None = None
+    """Who cancelled first."""
+    verdict: Outcome | None = None
+    """What agentrt decided about its end; it wins over what the agent calls it."""
+    timeout: Error | None = None
+    """Which limit it has reached."""
+    denied: tuple[Denial, ...] = ()
+    """What the agent asked for and was rejected."""
+    result: TurnResult | None = None
+    failure: AgentrtError | None = None
+    """Why it was dropped."""
+    error: BaseException | None = None
+    """What a task of the program's in its nursery has raised."""
 
     def __init__(
         self,
@@ -136,10 +151,7 @@ class TurnMachine:
         explicit: bool = True,
         attended: bool = False,
     ) -> None:
-        self.id = ""
-        """Its id in the log; empty until it has started."""
         self.origin: Origin = origin
-        self.state = TurnState.QUEUED
         self.limits = limits
         self.content = content
         """The prompt; None for a turn that the agent began."""
@@ -147,46 +159,6 @@ class TurnMachine:
         """False for a turn of the agent's own that has no end on the wire."""
         self.attended = attended
         """Whether somebody iterates over it, and may answer its questions."""
-        self.entry = ""
-        """Its id in the queue; empty if it did not have to wait."""
-        self.held = True
-        """Whether a cancel holds it back while it waits."""
-        self.cursor: Cursor | None = None
-        """Where its reader is; made when it starts, if it is attended."""
-        self.context: contextvars.Context | None = None
-        """What its handlers run in."""
-        self.handle: object | None = None
-        """What its owner holds of it."""
-        self.awaited = False
-        """Whether somebody is in its block, and gets what goes wrong."""
-        # --- its clocks
-        self.since = 0.0
-        self.deadline: float | None = None
-        """When the hard limit is reached; None while there is none, or a person is asked."""
-        self.cancel_deadline: float | None = None
-        self.began_at = 0.0
-        self.hard_at = math.inf
-        self.grace_at = math.inf
-        """When the agent has had its time to end the cancelled turn."""
-        self.resend_at = math.inf
-        self.hard_left: float | None = None
-        """What is left to `hard_at` while a person is asked, whose time is not the turn's."""
-        self.scope: Deadline | None = None
-        """The cancel scope whose deadline is the hard limit, once somebody has looked at it."""
-        # --- how it ends
-        self.by: CancelledBy | None = None
-        """Who cancelled first."""
-        self.verdict: Outcome | None = None
-        """What agentrt decided about its end; it wins over what the agent calls it."""
-        self.timeout: Error | None = None
-        """Which limit it has reached."""
-        self.denied: list[Denial] = []
-        """What the agent asked for and was rejected."""
-        self.result: TurnResult | None = None
-        self.failure: AgentrtError | None = None
-        """Why it was dropped."""
-        self.error: BaseException | None = None
-        """What a task of the program's in its nursery has raised."""
 
     def apply(self, input: TurnInput) -> TurnState:
         try:

@@ -364,7 +364,8 @@ class SessionCore:
     @property
     def waits(self) -> bool:
         """Whether the next prompt can be brought on its way now."""
-        return self.queue.flows and self.free and not self.conversation.ended
+        queue = self.queue
+        return bool(queue.waiting) and queue.flows and self.free and not self.conversation.ended
 
     def place(self, turn: TurnMachine, when: When) -> None:
         """Send a prompt now, or let it wait in the queue.
@@ -580,7 +581,7 @@ class SessionCore:
             error=error,
             structured_output=structured_output,
             duration=self._clock() - turn.began_at,
-            denials=tuple(turn.denied),
+            denials=turn.denied,
         )
         self._host.turn_ended(turn)
         self._moved = True
@@ -602,13 +603,15 @@ class SessionCore:
         turn = self.conversation.turn
         if turn is None and rest is None:
             return NEVER
+        # Only silence asks for it, and most turns have no such limit.
+        silent = turn is not None and (turn.limits.idle is not None or not turn.explicit)
         return next_alarm(
             turn,
             active_at=self.active_at,
             rest=rest,
             silence=limits.settle,
             tail=limits.tail if self.queue.flows else None,
-            serving=self._host.serving,
+            serving=silent and self._host.serving,
         )
 
     def ring(self) -> None:
@@ -899,9 +902,9 @@ class SessionCore:
     def passed_by(self, turn: TurnMachine, key: str | None = None) -> None:
         """The turn's reader went on without an answer, or left: reject, unless a policy said that
         somebody else will answer."""
-        if self._policy is not None or turn is not self.turn:
-            return
         items = self.conversation.items
+        if self._policy is not None or turn is not self.turn or not items.questions:
+            return
         with self:
             for each in [key] if key is not None else items.open_requests():
                 request = items.open_request(each)
@@ -938,7 +941,7 @@ class SessionCore:
         if turn is not None:
             if denied:
                 denial = Denial(title=request.title, by=by, reason=reason, item=request.item)
-                turn.denied.append(denial)
+                turn.denied += (denial,)
             self._answered()
         self.receive(effects)
         if answer.interrupt and turn is not None:

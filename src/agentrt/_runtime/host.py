@@ -194,11 +194,14 @@ class SessionHost:
     def look(self) -> None:
         if self._work():
             self._poke.set()
-        elif self._asleep is not None and (alarm := self.core.alarm()[0]) < self._asleep.deadline:
-            # One that comes later than before is left alone: moving it costs more than to wake
-            # once in vain, and turns are many while limits are long.
-            self._asleep.deadline = alarm
-        self._rest.wake()
+        elif self._asleep is not None:
+            # A deadline later than before is left alone: moving it costs more than to wake once in
+            # vain, and turns are many while limits are long.
+            alarm = self.core.alarm()[0]
+            if alarm < self._asleep.deadline:
+                self._asleep.deadline = alarm
+        if self._rest.tasks:
+            self._rest.wake()
 
     # --- handlers
 
@@ -323,9 +326,10 @@ class SessionHost:
         if link.driver is core.driver:  # else it is the word of a process that was given up on
             core.active_at = trio.current_time()
             core.receive(effects, size)
-            if not link.started.is_set():
+            if not link.opened:
                 self._see_started(link)
-            self._rest.wake()
+            if self._rest.tasks:
+                self._rest.wake()
 
     def closing(self, link: Link, reason: str) -> None:
         if link.driver is self.core.driver:
@@ -459,11 +463,15 @@ class SessionHost:
         while not (core.free and not core.queue.flows and core.idle):
             await self._rest.wait()
 
+    def over(self, turn: TurnMachine) -> bool:
+        """Whether a turn has ended, and its tasks are over."""
+        if self._tasks and any(tasks.turn is turn for tasks in self._tasks):
+            return False
+        return turn.over
+
     async def wait_for_end(self, turn: TurnMachine) -> None:
-        """Until a turn is over, and so are its tasks. A checkpoint."""
-        while not turn.over:
-            await self.readers.wait()
-        while any(tasks.turn is turn for tasks in self._tasks):
+        """Until a turn is over, and so are its tasks."""
+        while not self.over(turn):
             await self.readers.wait()
 
     async def finish(self) -> None:

@@ -134,7 +134,7 @@ class Link:
     def _data(self, data: bytes) -> None:
         if self.gone:
             return  # not even SIGKILL has ended it, and nobody listens any more
-        if not self.started.is_set():
+        if not self.opened:
             self._first.feed(data)
             patience = self._first.patience(self.limits.handshake)
             self._patience.deadline = trio.current_time() + patience

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import trio
@@ -21,53 +22,61 @@ class Readers:
     """
 
     def __init__(self) -> None:
-        self._tasks: set[trio.lowlevel.Task] = set()
+        self.tasks: set[trio.lowlevel.Task] = set()
 
     async def wait(self) -> None:
         """Until `wake`. Cancelling it changes nothing."""
         task = trio.lowlevel.current_task()
-        self._tasks.add(task)
+        self.tasks.add(task)
 
         def abort(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
-            self._tasks.discard(task)
+            self.tasks.discard(task)
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     def wake(self) -> None:
         """Let all go on who wait now."""
-        if self._tasks:
-            tasks, self._tasks = self._tasks, set()
+        if self.tasks:
+            tasks, self.tasks = self.tasks, set()
             for task in tasks:
                 trio.lowlevel.reschedule(task)
 
 
 class Pace:
     """Keeps one reader from holding up others while it always finds more: each step notices a
-    cancelled scope, and others run at least once in a `SLICE` of the reader's own time."""
+    cancelled scope, and others run at least once in a `SLICE` of the reader's own time::
 
-    __slots__ = ("_given", "_resumed", "waited")
+        if pace.due():
+            await pace.rest()
+        else:
+            await trio.lowlevel.checkpoint_if_cancelled()
+    """
+
+    __slots__ = ("_clock", "_given", "_resumed", "waited")
 
     def __init__(self) -> None:
+        self._clock: Callable[[], float] | None = None
         self._given = 0
-        self._resumed = -1.0
+        self._resumed = 0.0
         self.waited = False
         """Whether the reader has ever waited, or let others run."""
 
-    async def step(self) -> None:
-        """To be awaited before each event."""
-        now = trio.current_time()
-        if self._resumed < 0:
-            self._resumed = now
+    def due(self) -> bool:
+        """Whether it is the others' turn. To be asked before each event."""
+        if self._clock is None:
+            self._clock = trio.lowlevel.current_clock().current_time  # a third of Trio's own call
+            self._resumed = self._clock()
         self._given += 1
-        if self._given >= STRIDE or now - self._resumed > SLICE:
-            await trio.lowlevel.checkpoint()
-            self.has_waited()
-        else:
-            await trio.lowlevel.checkpoint_if_cancelled()
+        return self._given >= STRIDE or self._clock() - self._resumed > SLICE
+
+    async def rest(self) -> None:
+        """Let the others run."""
+        await trio.lowlevel.checkpoint()
+        self.has_waited()
 
     def has_waited(self) -> None:
         """Others have had their turn."""
         self._given = 0
-        self._resumed = trio.current_time()
+        self._resumed = self._clock() if self._clock is not None else 0.0
         self.waited = True

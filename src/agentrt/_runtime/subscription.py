@@ -45,7 +45,10 @@ class Subscription:
 
     async def __anext__(self) -> Event:
         """The next event. Cancelling it loses none."""
-        await self._pace.step()
+        if self._pace.due():
+            await self._pace.rest()
+        else:
+            await trio.lowlevel.checkpoint_if_cancelled()
         while True:
             if self._end is None or self.seq < self._end:
                 if (event := self._cursor.pop()) is not None:

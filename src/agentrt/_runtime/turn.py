@@ -155,8 +155,9 @@ class Turn:
                 await self._host.readers.wait()
         except BaseException:
             self._core.withdraw(machine)
-            if machine.id:
+            if not self._host.over(machine):
                 await self._stop()  # noqa: ASYNC102 - shields itself, with a deadline
+            self._leave()
             raise
         if machine.failure is not None:
             raise machine.failure
@@ -172,14 +173,19 @@ class Turn:
         try:
             if error is None:
                 machine.attended = False
-                if not machine.over:
+                if machine.result is None:
                     self._core.passed_by(machine)
                 elif not self._pace.waited:
-                    await trio.lowlevel.checkpoint()
+                    await trio.lowlevel.checkpoint()  # noqa: ASYNC102 - as in the block
                 await self._host.wait_for_end(machine)  # noqa: ASYNC102 - as in the block
+        except BaseException:
+            await self._stop()  # noqa: ASYNC102 - shields itself, with a deadline
+            raise
+        else:
+            if error is not None:
+                await self._stop()
         finally:
-            # By an error of the block, or of the wait above: by now only a cancellation.
-            await self._stop()
+            self._leave()
         if machine.error is not None:
             raise machine.error
         if self._check and error is None:
@@ -188,12 +194,14 @@ class Turn:
     async def _stop(self) -> None:
         """Cancel the turn unless it is over, and see it end."""
         machine = self._machine
-        if not machine.over:
-            self._core.cancel_turn(machine, "cancelled", by="caller")
+        self._core.cancel_turn(machine, "cancelled", by="caller")
         # Bounded by the session, which gives up on the agent after `cancel_grace`; the extra
         # second is for a session that is being closed itself.
         with trio.move_on_after(machine.limits.cancel_grace + 1, shield=True):
             await self._host.wait_for_end(machine)
+
+    def _leave(self) -> None:
+        machine = self._machine
         machine.awaited = False
         if machine.cursor is not None:
             machine.cursor.close()
@@ -222,7 +230,10 @@ class Turn:
         if self._offered is not None:
             self._core.passed_by(machine, self._offered)
             self._offered = None
-        await self._pace.step()
+        if self._pace.due():
+            await self._pace.rest()
+        else:
+            await trio.lowlevel.checkpoint_if_cancelled()
         while True:
             event = cursor.pop()
             if event is None:
