@@ -189,6 +189,7 @@ async def play(sequences: int, seed: int) -> Counter[str]:
                     error.add_note("\n".join(sequence.history))
                     raise
                 did += sequence.did
+            assert site.statistics().broken == 0
     return did
 
 

@@ -15,7 +15,7 @@ from agentrt._web.hub import Hub
 from agentrt._web.viewer import Viewer
 from agentrt._web.viewers import VIEWERS
 from agentrt.testing import open_fake_runtime
-from runtime.fakes import Incarnations, echo
+from runtime.fakes import Incarnations, echo, obedient
 
 ITEMS = 3000
 SIZE = 1000
@@ -97,4 +97,32 @@ async def test_what_changes_while_a_history_is_told_is_told_once(
                         log.publish()
         assert {id: text for id, text in shown.items() if text != "a"} == {"x7": "ab", "x500": "ac"}
         assert len(shown) == 600
+        hub.close()
+
+
+async def test_ai_a_stream_that_is_ended_while_another_one_is_told_says_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_fake_runtime({"fake": Incarnations(obedient).start}) as runtime:
+        session = await runtime.create("fake")
+        hub = Hub(runtime, VIEWERS)
+        session.submit("work")
+        await trio.sleep(1)
+        with hub.attach_viewer(dialect=AI_SDK) as viewer:
+            ask_for_all(viewer, AI_SDK, session.id)
+            message = {"id": "m", "role": "user", "parts": [{"type": "text", "text": "more"}]}
+            send = {"type": "send", "requestId": "r2", "id": session.id, "messages": [message]}
+            viewer.receive(json.dumps(send))
+            assert session.queue
+            for _ in range(3):  # both are accepted, and the first has begun
+                await viewer.next_frame()
+            viewer.receive(json.dumps({"type": "abort", "requestId": "r2"}))
+            assert not session.queue
+            session.cancel()
+            heard: list[dict[str, str]] = []
+            with trio.move_on_after(60):
+                while True:
+                    heard.append(json.loads(await viewer.next_frame()))
+        assert {each["requestId"] for each in heard} == {"r"}
+        assert heard[-1]["type"] == "end"
         hub.close()

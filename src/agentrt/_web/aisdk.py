@@ -379,10 +379,10 @@ class AiViewer(ForeignViewer):
 
     def project(self, feed: Feed) -> Iterator[bytes]:
         for stream in [each for each in self._streams.values() if each.feed is feed]:
-            for message in self._told(stream):
+            messages = self._told(stream)
+            # The client may end it whenever something was sent.
+            while self._streams.get(stream.request) is stream and (message := next(messages, None)):
                 yield message
-                if stream.request not in self._streams:  # it was ended, here or by the client
-                    break
         if not any(stream.feed is feed for stream in self._streams.values()):
             self.unfollow(feed)
 
