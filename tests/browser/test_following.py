@@ -17,8 +17,7 @@ REST = """() => {
 
 def streaming(page: Page) -> None:
     """An answer that is longer than the window, and goes on."""
-    page.get_by_label("Message to the agent").fill("flood 3000\ntrickle 100000")
-    page.get_by_role("button", name="Send").click()
+    ask(page, "flood 3000\ntrickle 100000")
     expect(page.locator(".transcript")).to_contain_text("tick3 ")
     page.wait_for_function(f"({REST})() < 2")
 
