@@ -65,6 +65,7 @@ async def agent_version(agent: Agent) -> str | None:
     Runs it. Cancelling kills what was started.
     """
     if not agent.version_args:
+        await trio.lowlevel.checkpoint()
         return None
     environment = {k: v for k, v in os.environ.items() if k not in agent.unset_env} | agent.env
     with trio.move_on_after(VERSION):

@@ -149,6 +149,7 @@ class Runtime:
 
         As `create`; also raises `SessionNotFound`.
         """
+        await trio.lowlevel.checkpoint()
         key = (agent if isinstance(agent, str) else agent.name, agent_session)
         while (loading := self._loading.get(key)) is not None:
             await loading.wait()

@@ -308,11 +308,12 @@ class Session:
     async def aclose(self) -> None:
         """End the session now: the turn is cancelled and the process ended, by the ladder.
 
-        Bounded; cancelling it does not shorten it. The session is over afterwards.
+        Bounded; cancelling it does not shorten it. The session is over afterwards, whether it
+        returns or raises `trio.Cancelled`.
         """
         with trio.CancelScope(shield=True):  # bounded by the ladder
             await self._host.finish()
-            await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
 
 
 def host_of(session: Session) -> SessionHost:

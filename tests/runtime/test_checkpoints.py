@@ -1,0 +1,486 @@
+"""Every public async function is a checkpoint: it lets others run, and notices a cancelled scope.
+
+The functions are found here by themselves: one without an entry in `CALLS` fails the first test.
+Two things are judged as a whole. A block (`async with`) is one function: Trio asks for a checkpoint
+at its entry or its exit. An iterator that has events hands over some without letting others run,
+since a step of the scheduler costs ten times the event: but each step notices a cancelled scope,
+and others run at least once in a millisecond of the reader's own time.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+import trio
+from fakes import Incarnations, asking, echo, obedient, session_with
+from trio.testing import assert_checkpoints
+
+import agentrt
+from agentrt._agents import BUILT_IN
+from agentrt.testing import FakeAcpAgent, open_fake_runtime
+
+Call: TypeAlias = Callable[[Path], Awaitable[None]]
+CALLS: list[tuple[str, Call]] = []
+"""The public function, and something that calls it inside `assert_checkpoints`."""
+
+
+def calls(function: str) -> Callable[[Call], Call]:
+    def add(call: Call) -> Call:
+        CALLS.append((function, call))
+        return call
+
+    return add
+
+
+def found() -> Iterator[str]:
+    """The names of all public async functions."""
+    for name in dir(agentrt):
+        value = getattr(agentrt, name)
+        if name.startswith("_"):
+            continue
+        if isinstance(value, type):
+            for part, method in inspect.getmembers(value):
+                whole = part in ("__aenter__", "__aexit__", "__anext__")
+                if (whole or not part.startswith("_")) and is_async(method):
+                    yield f"{name}.{part}"
+        elif is_async(value):
+            yield name
+
+
+def is_async(function: Any) -> bool:
+    inner = inspect.unwrap(function) if callable(function) else function
+    return inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner)
+
+
+def test_every_public_async_function_is_tried() -> None:
+    assert sorted(set(found())) == sorted({name for name, _ in CALLS})
+
+
+async def block_is_checkpoint(block: AbstractAsyncContextManager[object]) -> None:
+    """Both its entry and its exit."""
+    with assert_checkpoints():
+        await block.__aenter__()
+    with assert_checkpoints():
+        await block.__aexit__(None, None, None)
+
+
+# --- functions
+
+
+@calls("agent_version")
+async def a_version(_: Path) -> None:
+    with assert_checkpoints():
+        assert await agentrt.agent_version(BUILT_IN["demo"]) is not None
+
+
+@calls("agent_version")
+async def a_version_that_no_program_tells(_: Path) -> None:
+    with assert_checkpoints():
+        await agentrt.agent_version(agentrt.Agent(name="x", command=("x",), version_args=()))
+
+
+@calls("agent_version")
+async def a_version_of_a_program_that_is_not_there(_: Path) -> None:
+    with assert_checkpoints():
+        await agentrt.agent_version(agentrt.acp("/nowhere/x"))
+
+
+@calls("open_session")
+async def opening_a_session(folder: Path) -> None:
+    await block_is_checkpoint(agentrt.open_session("demo", cwd=folder))
+
+
+@calls("query")
+async def asking_once(folder: Path) -> None:
+    await block_is_checkpoint(agentrt.query("hello", agent="demo", cwd=folder))
+
+
+@calls("open_runtime")
+async def opening_a_runtime(_: Path) -> None:
+    await block_is_checkpoint(agentrt.open_runtime())
+
+
+@calls("serve")
+async def serving(_: Path) -> None:
+    async with open_fake_runtime({}) as runtime, trio.open_nursery() as nursery:
+
+        async def serve(task_status: trio.TaskStatus[agentrt.Site]) -> None:
+            with assert_checkpoints():
+                await agentrt.serve(runtime, task_status=task_status)
+
+        await nursery.start(serve)
+        nursery.cancel_scope.cancel()
+
+
+@calls("Site.link_used")
+async def waiting_for_a_browser(_: Path) -> None:
+    async with open_fake_runtime({}) as runtime, trio.open_nursery() as nursery:
+        site = await nursery.start(agentrt.serve, runtime)
+        with assert_checkpoints(), trio.move_on_after(0.01):
+            await site.link_used()
+        nursery.cancel_scope.cancel()
+
+
+# --- what Claude Code has stored
+
+
+@calls("ClaudeSessions.list")
+async def listing_what_is_stored(folder: Path) -> None:
+    with assert_checkpoints():
+        assert await agentrt.ClaudeSessions(folder).list() == []
+
+
+@calls("ClaudeSessions.read")
+async def reading_what_is_stored(folder: Path) -> None:
+    with assert_checkpoints(), pytest.raises(agentrt.SessionNotFound):
+        await agentrt.ClaudeSessions(folder).read("x")
+
+
+@calls("ClaudeSessions.delete")
+async def deleting_what_is_stored(folder: Path) -> None:
+    with assert_checkpoints(), pytest.raises(agentrt.SessionNotFound):
+        await agentrt.ClaudeSessions(folder).delete("x")
+
+
+# --- a runtime
+
+
+@calls("Runtime.create")
+@calls("Runtime.close")
+async def creating_and_closing(_: Path) -> None:
+    async with open_fake_runtime({"fake": Incarnations(echo).start}) as runtime:
+        with assert_checkpoints():
+            session = await runtime.create("fake")
+        with assert_checkpoints():
+            await runtime.close(session.id)
+
+
+@calls("Runtime.load")
+async def loading_one_that_is_not_there_and_one_that_is(_: Path) -> None:
+    start = Incarnations(echo, capabilities={"loadSession": True}).start
+    async with open_fake_runtime({"fake": start}) as runtime:
+        with assert_checkpoints():
+            session = await runtime.load("fake", "theirs")
+        with assert_checkpoints():
+            assert await runtime.load("fake", "theirs") is session
+
+
+# --- a session
+
+
+@calls("Session.run")
+async def running_a_prompt(_: Path) -> None:
+    async with session_with(echo) as (session, _incarnations):
+        for _again in range(2):
+            with assert_checkpoints():
+                await session.run("hello")
+
+
+SETTINGS = {
+    "modes": {"currentModeId": "a", "availableModes": [{"id": "a", "name": "A"}]},
+    "models": {"currentModelId": "m", "availableModels": [{"modelId": "m", "name": "M"}]},
+    "configOptions": [
+        {
+            "id": "o",
+            "name": "O",
+            "type": "select",
+            "currentValue": "v",
+            "options": [{"value": "v", "name": "V"}],
+        }
+    ],
+}
+
+
+async def answering(agent: FakeAcpAgent) -> None:
+    """Says yes to every request until it hears no more."""
+
+    async def answer() -> None:
+        answered = 0
+        while True:
+            for message in agent.received[answered:]:
+                if message.get("method", "").startswith("session/set_"):
+                    agent.result(message["id"], {"configOptions": SETTINGS["configOptions"]})
+                elif message.get("method", "").startswith("_"):
+                    agent.result(message["id"], {})
+            answered = len(agent.received)
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(answer)
+        async for _prompt in agent.prompts:
+            pass
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def with_settings(*, runs: bool) -> AsyncIterator[agentrt.Session]:
+    async with session_with(answering, fake={"new_session": SETTINGS}) as (session, incarnations):
+        if not runs:
+            incarnations.processes[0].exit(1)
+            while session.agent.alive:  # noqa: ASYNC110 - no event of ours
+                await trio.lowlevel.checkpoint()
+        yield session
+
+
+@pytest.mark.parametrize("runs", [True, False])
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("mode", ["a"]), ("model", ["m"]), ("option", ["o", "v"])]
+)
+async def test_a_setting_is_a_checkpoint(name: str, arguments: list[str], runs: bool) -> None:
+    async with with_settings(runs=runs) as session:
+        with assert_checkpoints():
+            await getattr(session, f"set_{name}")(*arguments)
+
+
+@calls("Session.set_mode")
+@calls("Session.set_model")
+@calls("Session.set_option")
+@calls("Session.call")
+async def asking_the_agent(_: Path) -> None:
+    async with with_settings(runs=True) as session:
+        with assert_checkpoints():
+            await session.set_mode("a")
+        with assert_checkpoints():
+            await session.set_model("m")
+        with assert_checkpoints():
+            await session.set_option("o", "v")
+        with assert_checkpoints():
+            await session.call("_own/method")
+
+
+@calls("Session.stop_task")
+async def stopping_what_cannot_be_stopped(_: Path) -> None:
+    async with session_with(echo) as (session, _incarnations):
+        with assert_checkpoints(), pytest.raises(agentrt.AgentrtError):
+            await session.stop_task("t1")
+
+
+@calls("Session.drained")
+async def waiting_for_rest(_: Path) -> None:
+    async with session_with(echo) as (session, _incarnations):
+        with assert_checkpoints():
+            await session.drained()
+        session.submit("hello")
+        with assert_checkpoints():
+            await session.drained()
+
+
+@calls("Session.aclose")
+async def closing_twice(_: Path) -> None:
+    async with session_with(echo) as (session, _incarnations):
+        for _again in range(2):
+            with assert_checkpoints():
+                await session.aclose()
+
+
+# --- turns and iterators
+
+
+@calls("Turn.__aenter__")
+@calls("Turn.__aexit__")
+async def a_turn_s_block(_: Path) -> None:
+    async with session_with(echo, obedient) as (session, _incarnations):
+        for _again in range(2):
+            with assert_checkpoints():
+                async with session.prompt("hello"):
+                    pass
+        with assert_checkpoints():
+            async with session.prompt("hello") as turn:
+                turn.cancel()
+
+
+@calls("Turn.__aenter__")
+async def a_turn_s_block_with_a_question(_: Path) -> None:
+    async with session_with(asking) as (session, _incarnations):
+        turn = session.prompt("hello")
+        await turn.__aenter__()
+        while not session.permissions:  # noqa: ASYNC110 - no event of ours
+            await trio.lowlevel.checkpoint()
+        with assert_checkpoints():
+            await turn.__aexit__(None, None, None)
+
+
+@calls("Turn.__anext__")
+async def a_turn_s_events(_: Path) -> None:
+    async with session_with(echo) as (session, _incarnations), session.prompt("hello") as turn:
+        with assert_checkpoints():
+            while type(await turn.__anext__()) is not agentrt.TurnEnded:
+                pass
+        for _again in range(2):
+            with assert_checkpoints(), pytest.raises(StopAsyncIteration):
+                await turn.__anext__()
+
+
+@calls("Subscription.__anext__")
+async def a_subscription_s_events(_: Path) -> None:
+    async with session_with(echo) as (session, _incarnations):
+        with session.subscribe() as events, assert_checkpoints(), trio.move_on_after(0):
+            await events.__anext__()
+        events = session.subscribe()
+        await session.run("hello")
+        await session.aclose()
+        with assert_checkpoints():
+            async for _event in events:
+                pass
+        for _again in range(2):
+            with assert_checkpoints(), pytest.raises(StopAsyncIteration):
+                await events.__anext__()
+
+
+@calls("Query.__anext__")
+async def a_query_s_events(folder: Path) -> None:
+    async with agentrt.query("hello", agent="demo", cwd=folder) as events:
+        with assert_checkpoints():
+            async for _event in events:
+                pass
+        for _again in range(2):
+            with assert_checkpoints(), pytest.raises(StopAsyncIteration):
+                await events.__anext__()
+
+
+# --- cancelled
+
+
+async def test_a_cancelled_scope_is_noticed_whatever_is_called() -> None:
+    """Closing is carried out all the same."""
+    start = Incarnations(echo, capabilities={"loadSession": True}).start
+    async with open_fake_runtime({"fake": start}) as runtime:
+        session = await runtime.load("fake", "theirs")
+        turn = session.prompt("hello")
+        for attempt in (
+            lambda: session.run("hello"),
+            lambda: session.set_mode("a"),
+            lambda: session.call("x"),
+            lambda: session.drained(),
+            lambda: turn.__aenter__(),
+            lambda: runtime.load("fake", "theirs"),
+            lambda: runtime.create("fake"),
+            lambda: session.aclose(),
+            lambda: session.aclose(),
+            lambda: runtime.close(session.id),
+        ):
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await attempt()
+            assert scope.cancelled_caught, inspect.getsource(attempt)
+        assert not session.log.state.turns
+        assert session.state.phase == "closed"
+
+
+# --- readers that always find more
+
+
+MANY = 600
+
+
+async def chatty(agent: FakeAcpAgent) -> None:
+    """Says many words, each an item of its own, before anybody can read one, and goes on."""
+    async for prompt in agent.prompts:
+        for number in range(MANY):
+            agent.update("tool_call", toolCallId=str(number), title="x")
+        await prompt.cancelled.wait()
+        prompt.end("cancelled")
+
+
+@asynccontextmanager
+async def readers(kind: str) -> AsyncIterator[AsyncIterator[agentrt.Event]]:
+    """An iterator with many events to give."""
+    async with session_with(chatty) as (session, _incarnations):
+        if kind == "turn":
+            async with session.prompt("go") as turn:
+                await told(session)
+                yield turn
+                turn.cancel()
+        else:
+            events = session.subscribe()
+            session.submit("go")
+            await told(session)
+            yield agentrt.Query(session, events) if kind == "query" else events
+            session.cancel()
+
+
+async def told(session: agentrt.Session) -> None:
+    while len(session.log.state.items) < MANY:  # noqa: ASYNC110 - no event of ours
+        await trio.sleep(0.001)
+
+
+KINDS = ["turn", "subscription", "query"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_every_step_notices_a_cancelled_scope(kind: str) -> None:
+    async with readers(kind) as events:
+        for _again in range(20):
+            with trio.CancelScope() as scope:
+                await events.__anext__()
+                scope.cancel()
+                with pytest.raises(trio.Cancelled):
+                    await events.__anext__()
+                await trio.lowlevel.checkpoint()
+            assert scope.cancelled_caught
+        await events.__anext__()  # none of it was lost
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_slow_reader_is_left_at_its_deadline_and_others_run_beside_it(kind: str) -> None:
+    """Counts, not times: a busy machine makes the reader slower, and so fewer."""
+    ticks = read = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await trio.sleep(0.01)
+            ticks += 1
+
+    async with readers(kind) as events, trio.open_nursery() as nursery:
+        nursery.start_soon(tick)
+        with trio.move_on_after(0.2) as scope:
+            async for _event in events:
+                read += 1
+                time.sleep(0.01)  # noqa: ASYNC251 - a reader that computes
+        nursery.cancel_scope.cancel()
+    assert scope.cancelled_caught
+    # Each takes 10 ms, so that 20 fit into the scope; without a notice it would read them all.
+    assert read <= 25
+    assert ticks >= read / 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_quick_reader_lets_others_run_after_a_millisecond_of_its_own_time(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, handed = 0.0, 0
+    between: list[int] = []
+
+    async def beside() -> None:
+        nonlocal handed
+        while True:
+            between.append(handed)
+            handed = 0
+            await trio.lowlevel.checkpoint()
+
+    async with readers(kind) as events, trio.open_nursery() as nursery:
+        nursery.start_soon(beside)
+        monkeypatch.setattr(trio, "current_time", lambda: now)
+        for _again in range(500):
+            await events.__anext__()
+            handed += 1
+            now += 0.0003
+        monkeypatch.undo()
+        nursery.cancel_scope.cancel()
+    assert max(between) <= 8  # two of its milliseconds: who is first in a round is left to chance
+
+
+# --- all of them
+
+
+@pytest.mark.parametrize("call", [pytest.param(call, id=call.__name__) for _, call in CALLS])
+async def test_it_is_a_checkpoint(call: Call, tmp_path: Path) -> None:
+    with trio.fail_after(30):
+        await call(tmp_path)
