@@ -29,6 +29,9 @@ PATIENCE = 600.0 if FULL else 90.0
 TELLS_NO_COMMAND = {"gemini", "kimi"}
 """Agents of which no rule can allow a command."""
 
+UNASKED = {"opencode": ["{rm,victim}"]}
+"""Lines that an agent runs without asking, in every mode; `doctor` and each start tell of it."""
+
 pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", AGENTS)]
 
 
@@ -53,7 +56,8 @@ async def test_what_is_denied_does_not_happen_in_any_spelling(lab: Lab) -> None:
     (lab.work / "it.txt").write_text("a line\n")
     policy = agentrt.rules(deny=["Bash(rm:*)"], otherwise=agentrt.allow_all)
     steps: list[Step] = [Shell(line) for line in (REMOVING if FULL else QUICK)]
-    assert await try_each(lab, policy, steps, "victim") == []
+    unasked = [str(Shell(line)) for line in UNASKED.get(lab.agent, ()) if FULL]
+    assert await try_each(lab, policy, steps, "victim") == unasked
 
 
 async def test_without_the_rule_it_happens(lab: Lab) -> None:

@@ -37,6 +37,8 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The mode to start in, where the agent's own default never asks for permission."""
     unasked_modes: tuple[str, ...] = ()
     """The modes in which it does things without asking, so that no permission rule holds."""
+    unasked: str = ""
+    """What it does without asking in every mode, for people to read."""
     command_shown: Literal["title", "text"] | None = None
     """Where its program shows the command of a permission request that has no input. Rules that
     deny read it there."""

@@ -99,7 +99,10 @@ BUILT_IN: dict[str, Agent] = {
             install=_npm("opencode-ai"),
             docs="https://opencode.ai/docs",
             note="asks for commands, edits and pages, whatever its own configuration allows",
-            quirks=Quirks(kinds_hold=True),
+            quirks=Quirks(
+                kinds_hold=True,
+                unasked="runs a line in which its own parser finds no command, such as {rm,x}",
+            ),
         ),
         Agent(
             name="qwen",

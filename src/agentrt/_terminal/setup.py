@@ -92,7 +92,10 @@ class Setup(Struct, frozen=True, kw_only=True):
             raise UsageError(
                 f"{self.agent.name} asks nobody {how}so that no --deny rule would hold"
             )
-        return [
+        doubts = []
+        if said.deny and self.agent.quirks.unasked:
+            doubts = [f"{self.agent.name} asks nobody when it {self.agent.quirks.unasked}"]
+        return doubts + [
             f"the rule {rule} never applies: {why}"
             for rule, why in unreachable_rules(said.allow, said.deny, self.agent)
         ]
