@@ -191,6 +191,7 @@ def crowd(session: nox.Session) -> None:
     install(session, "-e", ".")
     session.run("python", "benchmarks/crowd.py", *session.posargs)
     session.run("python", "benchmarks/lag.py", *session.posargs)
+    session.run("python", "benchmarks/frames.py")
 
 
 @nox.session

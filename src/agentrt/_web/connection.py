@@ -43,7 +43,7 @@ class Connection:
         self._limits = limits
         self._protocol = upgrade.protocol
         self.dialect = upgrade.dialect
-        self._parting = trio.Event()
+        self._closing = trio.Event()
         self.refusal: Refusal | None = None
         """Why the server ends it; None if the client does."""
         self._largest = largest(limits, role)
@@ -61,7 +61,7 @@ class Connection:
         """Have the client told why, and the connection closed. The first reason counts."""
         if self.refusal is None:
             self.refusal = refusal
-        self._parting.set()
+        self._closing.set()
 
     async def run(self, attach: Callable[[], Viewer]) -> None:
         """Accept the handshake, and serve until either side ends it: in bounded time once `refuse`
@@ -80,9 +80,9 @@ class Connection:
                     subprotocol=self._protocol, extra_headers=self._headers()
                 )
                 self._wire.accepted.set()
-                if not self._parting.is_set():
+                if not self._closing.is_set():
                     await self._serve(socket, attach)
-                await self._part(socket)
+                await self._close(socket)
                 nursery.cancel_scope.cancel()
         finally:
             self.over.set()
@@ -102,7 +102,7 @@ class Connection:
             async with bare_errors(), trio.open_nursery() as nursery:
                 for job in (self._read, self._write, self._ping):
                     nursery.start_soon(self._guarded, job, socket, viewer)
-                await self._parting.wait()
+                await self._closing.wait()
                 nursery.cancel_scope.cancel()
         finally:
             viewer.close()
@@ -122,7 +122,7 @@ class Connection:
         try:
             yield
         except ConnectionClosed:
-            self._parting.set()
+            self._closing.set()
         except trio.TooSlowError:
             raise
         except Exception:
@@ -157,7 +157,7 @@ class Connection:
             with trio.fail_after(self._limits.ping):
                 await socket.ping()
 
-    async def _part(self, socket: WebSocketConnection) -> None:
+    async def _close(self, socket: WebSocketConnection) -> None:
         """Say why, close, and see that it gets out, each in bounded time.
 
         trio-websocket's own close breaks on a ping that comes behind it, and waits for ever.
@@ -167,10 +167,10 @@ class Connection:
             if self.dialect.says_closing:
                 self._wire.put(json.encode({"type": "closing", "reason": reason}))
             self._wire.write(close_frame(code, reason))
-            self._wire.deafen()
+            self._wire.discard_input()
             with trio.move_on_after(self._limits.ws_close):
                 await self._wire.over.wait()
         elif socket.closed is not None and socket.closed.code in BROKE_THE_RULES:
             self._wire.write(close_frame(socket.closed.code))
-        with trio.move_on_after(self._limits.ws_close):
+        with trio.fail_after(self._limits.ws_close):  # else what the kernel holds goes as well
             await self._wire.drained()

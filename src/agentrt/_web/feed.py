@@ -45,9 +45,10 @@ BYTE_COST: Final = 1e-9
 SHARE: Final = 10
 LEAST: Final = 0.004
 MOST: Final = 0.5
+GRACE: Final = 0.02
 """A session's viewers rest ten times as long as telling them takes, within these bounds in seconds:
 so telling takes an eleventh of the time, however small the agent's words are. Words that come more
-rarely than that are told at once."""
+rarely than that are told at once, also if they come a little together."""
 
 HOLD: Final = 10.0
 PAUSE: Final = 0.02
@@ -95,7 +96,7 @@ class Feed:
         self.changed_at = now
         if not self.waiting:
             return
-        due = max(self._due, self._told_at + LEAST)
+        due = max(self._due - GRACE, self._told_at + LEAST)
         if now >= due:
             self.tell(now)
         else:
@@ -107,7 +108,7 @@ class Feed:
         self._told_at = now
         self._due = max(self._due, now)
         for viewer in waiting:
-            viewer.news(self)
+            viewer.changed(self)
 
     def charge(self, size: int, now: float) -> None:
         """A viewer is sent a frame with so many bytes of this session."""
@@ -141,7 +142,7 @@ class Feed:
         if now - self.changed_at >= self._pause() or waited >= self._hold():
             overtaken, self.overtaken = self.overtaken, set()
             for viewer in overtaken:
-                viewer.news(self, overtaken=True)
+                viewer.changed(self, overtaken=True)
         elif self.overtaken:  # seldom, if the agent has been going on for long
             self._schedule(self._look_for_pause, now + max(2 * self._pause(), waited))
 

@@ -41,7 +41,7 @@ class ForeignViewer(Viewer):
         if not self._closed and self._ended is None:
             self._places[feed] = None
             feed.viewers.add(self)
-            self.news(feed)
+            self.changed(feed)
 
     async def next_frame(self) -> bytes:
         await trio.lowlevel.checkpoint()  # a long history is many messages
@@ -54,7 +54,7 @@ class ForeignViewer(Viewer):
                 raise self._ended
             if (message := self._next()) is not None:
                 return message
-            if self._news:
+            if self._changed:
                 self._look()
             else:
                 await self._lot.park()
@@ -72,7 +72,7 @@ class ForeignViewer(Viewer):
         return None
 
     def _look(self) -> None:
-        news, self._news = self._news, {}
+        news, self._changed = self._changed, {}
         for feed in news:
             seq = self._places[feed]
             if seq != feed.log.seq:
@@ -83,7 +83,7 @@ class ForeignViewer(Viewer):
                 continue
             feed.waiting.add(self)
             if feed.over:
-                self._news[feed] = False
+                self._changed[feed] = False
 
     def unfollow(self, feed: Feed) -> None:
         super().unfollow(feed)

@@ -40,7 +40,7 @@ class NativeViewer(Viewer):
         self._wire: Wire | None = None
         self._list_changed = False
         self._receiving = False
-        self._hasty = False  # whether the last frame was there without a wait
+        self._at_once = False  # whether the last frame was there without a wait
         self._beat_at = trio.current_time() + hub.limits.beat
 
     def connect(self, wire: Wire) -> None:
@@ -153,12 +153,12 @@ class NativeViewer(Viewer):
         replay = feed not in self._places and feed.reaches(epoch, seq)
         self._places[feed] = seq if replay else None
         feed.viewers.add(self)
-        self.news(feed)
+        self.changed(feed)
         return replay
 
-    def news(self, feed: Feed, *, overtaken: bool = False) -> None:
+    def changed(self, feed: Feed, *, overtaken: bool = False) -> None:
         if not self._push_events(feed):
-            super().news(feed, overtaken=overtaken)
+            super().changed(feed, overtaken=overtaken)
 
     def list_changed(self) -> None:
         if self.client is not None:
@@ -172,16 +172,16 @@ class NativeViewer(Viewer):
         Raises `Refusal` behind the last frame, and `trio.ClosedResourceError` after `close`.
         Cancelling it loses nothing.
         """
-        if self._hasty:  # the others' turn
+        if self._at_once:  # the others' turn
             await trio.lowlevel.checkpoint()
         else:
             await trio.lowlevel.checkpoint_if_cancelled()
-        self._hasty = True
+        self._at_once = True
         while True:
             while not self._due():
                 with trio.move_on_at(self._beat_at):
                     await self._lot.park()
-                self._hasty = False
+                self._at_once = False
             if self._closed:
                 raise trio.ClosedResourceError("the viewer is closed")
             frame = self._frame()
@@ -193,7 +193,7 @@ class NativeViewer(Viewer):
     def _push_events(self, feed: Feed) -> bool:
         """What `_push` does in the commonest case: many viewers that know the same get the same."""
         wire = self._wire
-        if self._receiving or self._news or self._replies or self._list_changed or wire is None:
+        if self._receiving or self._changed or self._replies or self._list_changed or wire is None:
             return False
         if not wire.written or (text := feed.all_after(self._places[feed])) is None:
             return False
@@ -223,7 +223,7 @@ class NativeViewer(Viewer):
     def _due(self) -> bool:
         """Whether something is to be sent now."""
         return bool(
-            self._news
+            self._changed
             or self._replies
             or self._list_changed
             or self._ended is not None
@@ -237,13 +237,13 @@ class NativeViewer(Viewer):
         if self._replies:  # what came of a command goes with its answer
             for feed, seq in self._places.items():
                 if seq != feed.log.seq and self in feed.waiting:
-                    self._news.setdefault(feed, False)
+                    self._changed.setdefault(feed, False)
         while self._replies and len(parts) < COUNT:
             parts.append(self.next_reply())
         if self._list_changed and not self._replies:
             self._list_changed = False
             parts.append(self._hub.list_frame())
-        if self._news:
+        if self._changed:
             self._take_events(parts)
         now = trio.current_time()
         if now >= self._beat_at and self._ended is None:
@@ -257,10 +257,10 @@ class NativeViewer(Viewer):
         """Events of one session after the other, until the frame is full."""
         now = trio.current_time()
         size = sum(map(len, parts))
-        for feed, overtaken in list(self._news.items()):
+        for feed, overtaken in list(self._changed.items()):
             if size >= SIZE or len(parts) >= COUNT:
                 break
-            del self._news[feed]
+            del self._changed[feed]
             seq = self._places[feed]
             if seq == feed.log.seq:
                 pass
@@ -273,7 +273,7 @@ class NativeViewer(Viewer):
                 size += added
                 if known != feed.log.seq:
                     if not feed.has_to_wait(self, now):
-                        self._news[feed] = overtaken
+                        self._changed[feed] = overtaken
                     continue
             if feed.over:
                 self.unfollow(feed)

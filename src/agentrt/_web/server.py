@@ -79,12 +79,12 @@ async def open_site(
     ssl_context: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Site]:
     """What `serve` does, for viewers from anywhere and as long as its block lasts."""
-    from .reception import Reception
+    from .handler import ConnectionHandler
 
     sockets = await _open(host, port, security)
     taken = sockets[0].socket.getsockname()[1]
     site = Site(security, host, taken, limits, tls=ssl_context is not None)
-    reception = Reception(site, hub, limits)
+    handler = ConnectionHandler(site, hub, limits)
     listeners: list[trio.SocketListener | trio.SSLListener[trio.SocketStream]] = [
         trio.SSLListener(each, ssl_context, https_compatible=True) if ssl_context else each
         for each in sockets
@@ -92,9 +92,7 @@ async def open_site(
     async with open_service_nursery() as connections:
         # `serve_listeners` asks nothing but `start_soon` of it.
         handlers = cast("trio.Nursery", connections)
-        listen = partial(
-            trio.serve_listeners, reception.attend, listeners, handler_nursery=handlers
-        )
+        listen = partial(trio.serve_listeners, handler.handle, listeners, handler_nursery=handlers)
         try:
             async with bare_errors(), trio.open_nursery() as nursery:
                 await nursery.start(listen)
@@ -102,7 +100,7 @@ async def open_site(
                 nursery.cancel_scope.cancel()
         finally:
             with trio.CancelScope(shield=True):  # bounded by itself
-                await reception.part()
+                await handler.close()
 
 
 async def _open(host: str, port: int, security: Security) -> list[trio.SocketListener]:

@@ -31,7 +31,9 @@ class Viewer(ABC):
         self._hub = hub
         self._limits = hub.limits
         self._places: dict[Feed, int | None] = {}  # up to where each session is known
-        self._news: dict[Feed, bool] = {}  # those that have more; whether for an overtaken viewer
+        self._changed: dict[
+            Feed, bool
+        ] = {}  # those that have more; whether for an overtaken viewer
         self._replies: deque[bytes] = deque()
         self._unsent = 0
         self._sent = trio.lowlevel.ParkingLot()
@@ -78,12 +80,12 @@ class Viewer(ABC):
 
     def unfollow(self, feed: Feed) -> None:
         self._places.pop(feed, None)
-        self._news.pop(feed, None)
+        self._changed.pop(feed, None)
         feed.drop(self)
 
-    def news(self, feed: Feed, *, overtaken: bool = False) -> None:
+    def changed(self, feed: Feed, *, overtaken: bool = False) -> None:
         """There is more of a session. `overtaken`: also for a viewer that is far behind."""
-        self._news[feed] = overtaken
+        self._changed[feed] = overtaken
         self._push()
 
     def end(self, code: Code, reason: str) -> None:

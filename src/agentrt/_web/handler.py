@@ -27,7 +27,7 @@ GUESSES: Final = 10
 the few places for connections that have not shown a token."""
 
 
-class Reception:
+class ConnectionHandler:
     """Lets connections in, sees to them, and in the end sees them out."""
 
     def __init__(self, site: Site, hub: Hub, limits: Limits) -> None:
@@ -40,10 +40,10 @@ class Reception:
         self._by_role: Counter[Role] = Counter()
         self._guesses = Bucket(GUESSES, GUESSES)
 
-    async def attend(self, stream: trio.abc.Stream) -> None:
+    async def handle(self, stream: trio.abc.Stream) -> None:
         """Serve one connection. Nothing that happens in it ends another one."""
         try:
-            await self._attend(stream)
+            await self._handle(stream)
             with trio.move_on_after(self._limits.ws_close):
                 await stream.aclose()  # under TLS there is a goodbye
         except* trio.TooSlowError:
@@ -57,7 +57,7 @@ class Reception:
         finally:
             await trio.aclose_forcefully(stream)
 
-    async def _attend(self, stream: trio.abc.Stream) -> None:
+    async def _handle(self, stream: trio.abc.Stream) -> None:
         admitted = None
         with self._pending.place() as pending:
             try:
@@ -86,7 +86,7 @@ class Reception:
                 connection.refuse(refusal)
                 await connection.run(_nobody)
         if admitted is not None:
-            await self._converse(*admitted)
+            await self._serve_client(*admitted)
 
     def _check_number(self, role: Role) -> None:
         """Those who only look on have three quarters of the places. Raises `Refusal`."""
@@ -95,11 +95,11 @@ class Reception:
         if self._count.clients >= places or (role == "viewer" and viewers >= places * 3 // 4):
             raise Refusal(Code.TOO_MANY, f"{self._count.clients} clients are connected")
 
-    async def _converse(self, connection: Connection, grant: Grant) -> None:
+    async def _serve_client(self, connection: Connection, grant: Grant) -> None:
         def revoked() -> None:
             connection.refuse(Refusal(Code.UNAUTHORIZED, "the token was revoked"))
 
-        deaf = grant.listen(revoked)
+        unsubscribe = grant.listen(revoked)
         self._clients.add(connection)
         self._count.clients += 1
         self._by_role[grant.role] += 1
@@ -111,7 +111,7 @@ class Reception:
             self._clients.discard(connection)
             self._count.clients -= 1
             self._by_role[grant.role] -= 1
-            deaf()
+            unsubscribe()
             if connection.refusal is not None and connection.refusal.code is Code.BROKEN:
                 self._count.broken += 1
 
@@ -133,7 +133,7 @@ class Reception:
             pending.deadline += 1
             await trio.sleep(1)
 
-    async def part(self) -> None:
+    async def close(self) -> None:
         """Say goodbye to everybody, and return when all are gone. Bounded."""
         self._pending.cancel("shutdown")
         for client in tuple(self._clients):
