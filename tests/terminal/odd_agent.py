@@ -6,9 +6,7 @@ so. Standard library only.
 
 from __future__ import annotations
 
-import itertools
 import json
-import select
 import sys
 from typing import Any
 
@@ -77,12 +75,6 @@ def prompt() -> str:
             say("a whole line\nand half of ano")
             while receive().get("method") != "session/cancel":
                 pass
-            return "cancelled"
-        case "streams":
-            words = itertools.count()
-            while not select.select([sys.stdin], [], [], 0.02)[0]:  # until it is cancelled
-                say(f"word{next(words)} ")
-            receive()
             return "cancelled"
         case "breaks":
             say("one paragraph")
