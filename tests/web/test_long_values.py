@@ -13,6 +13,7 @@ from trio.testing import MockClock
 
 import agentrt
 from agentrt._model.driver import Started
+from agentrt._web.commands import LONGEST
 from agentrt._web.security import Security
 from agentrt._web.server import open_site
 from agentrt.testing import FakeAcpAgent
@@ -55,10 +56,21 @@ async def test_a_client_s_title_of_any_length_locks_nobody_out(
             stage.runtime.rename(await stage.session(), "x" * LONG)
         else:
             tab = await get_in(stage)
-            await tab.ok("session", op="new", agent="fake", title="x" * LONG)
+            await tab.ok("session", op="new", agent="fake", title="x" * (LONGEST - 1024))
         await get_in(stage)
         [info] = stage.runtime.list()
         assert len(info.title or "") == 256
+
+
+async def test_a_command_that_is_too_long_for_what_it_says_is_refused(
+    autojump_clock: MockClock,
+) -> None:
+    async with stage_with(echo) as stage:
+        tab = await get_in(stage)
+        long = "x" * LONG
+        assert await tab.refused("session", op="new", agent="fake", title=long) == "bad_request"
+        await get_in(stage)
+        assert stage.runtime.list() == []
 
 
 async def test_an_answer_of_any_size_ends_no_connection(autojump_clock: MockClock) -> None:

@@ -183,7 +183,7 @@ class Turn:
             raise
         else:
             if error is not None:
-                await self._stop()
+                await self._stop()  # noqa: ASYNC102 - shields itself, with a deadline
         finally:
             self._leave()
         if machine.error is not None:
