@@ -107,6 +107,11 @@ class Host(Protocol):
         ...
 
     @property
+    def alive(self) -> bool:
+        """Whether the process, if there is one, has not exited, told of or not."""
+        ...
+
+    @property
     def serving(self) -> bool:
         """Whether a handler or a program of the host's is at work for the agent."""
         ...
@@ -264,8 +269,8 @@ class SessionCore:
 
     @property
     def ready(self) -> bool:
-        """Whether the process takes prompts."""
-        return self.conversation.life is Life.READY
+        """Whether the process takes prompts; one that has died unnoticed does not."""
+        return self.conversation.life is Life.READY and self._host.alive
 
     @property
     def serving(self) -> bool:

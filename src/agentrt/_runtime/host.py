@@ -175,6 +175,10 @@ class SessionHost:
         return len(self.handlers)
 
     @property
+    def alive(self) -> bool:
+        return self.link is None or self.link.returncode is None
+
+    @property
     def serving(self) -> bool:
         return len(self.handlers) > 0 or self.programs() > 0
 
