@@ -109,7 +109,7 @@ async def test_text_is_read_as_it_is(root: Path) -> None:
 
 async def test_a_missing_file_is_not_found(root: Path) -> None:
     for path in ("file", "folder/file"):
-        with pytest.raises(RequestError, match="No such file") as error:
+        with pytest.raises(RequestError, match="no such file") as error:
             await read(root, root / path)
         assert error.value.code == NOT_FOUND
 

@@ -166,7 +166,7 @@ def reported(path: str) -> Iterator[None]:
     except NotAllowed as error:
         raise RequestError(INVALID_PARAMS, f"{path:.500}: {error}") from error
     except FileNotFoundError as error:
-        raise RequestError(NOT_FOUND, f"{path:.500}: No such file or folder") from error
+        raise RequestError(NOT_FOUND, f"{path:.500}: there is no such file or folder") from error
     except ValueError as error:  # a NUL, or half a character
         raise RequestError(INVALID_PARAMS, f"{path!r:.500}: {error}") from error
     except OSError as error:
