@@ -24,12 +24,13 @@ async def bare_errors() -> AsyncIterator[None]:
         if len(errors) != 1:
             raise
         [error] = errors
+        context = error.__context__
         try:
             raise error
         finally:
             # The group says nothing that the error does not; a chain to it would only repeat.
-            error.__context__ = error.__cause__
-            del error, errors
+            error.__context__ = context
+            del error, errors, context
 
 
 def _only_cancelled(error: BaseException) -> bool:

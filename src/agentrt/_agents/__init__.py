@@ -10,4 +10,5 @@ from .catalogue import BUILT_IN as BUILT_IN
 from .find import Found as Found
 from .find import agent_version as agent_version
 from .find import find_agents as find_agents
+from .find import name_of as name_of
 from .find import resolve_agent as resolve_agent

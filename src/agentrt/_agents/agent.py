@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from .._claude.options import ClaudeOptions
+from .._claude.options import ClaudeOptions, check_values
 
 ProtocolName: TypeAlias = Literal["acp", "claude"]
 
@@ -84,7 +84,7 @@ class Agent(Struct, frozen=True, kw_only=True):
 
 
 def acp(
-    command: str | Sequence[str],
+    command: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     name: str | None = None,
     title: str = "",
@@ -109,7 +109,7 @@ def acp(
 
 
 def claude(
-    command: str | Sequence[str] = "claude",
+    command: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = "claude",
     *,
     name: str = "claude",
     env: Mapping[str, str] | None = None,
@@ -121,6 +121,7 @@ def claude(
         wanted = msgspec.convert(options, ClaudeOptions)
     except msgspec.ValidationError as error:
         raise ValueError(f"not an option of Claude Code: {error}") from error
+    check_values(wanted)
     return Agent(
         name=name,
         title="Claude Code",
@@ -131,8 +132,18 @@ def claude(
     )
 
 
-def _words(command: str | Sequence[str]) -> tuple[str, ...]:
-    words = tuple(shlex.split(command)) if isinstance(command, str) else tuple(command)
+def _words(command: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+    if isinstance(command, str):
+        try:
+            words = tuple(shlex.split(command))
+        except ValueError as error:
+            raise ValueError(f"an agent's command {command!r} cannot be read: {error}") from error
+    elif isinstance(command, os.PathLike):
+        words = (os.fspath(command),)
+    elif isinstance(command, Sequence) and all(isinstance(w, str | os.PathLike) for w in command):
+        words = tuple(os.fspath(word) for word in command)
+    else:
+        raise TypeError(f"an agent's command is a string or a list of words, not {command!r:.100}")
     if not words or not words[0]:
         raise ValueError("an agent's command is empty")
     return words

@@ -46,17 +46,30 @@ def find_agents(config: Config | None = None) -> list[Found]:
 def resolve_agent(agent: str | Agent, config: Config | None = None) -> Agent:
     """The agent of that name, ready to be started: its program is there, as an absolute path.
 
-    Raises `AgentNotFound`, with close names or with how to get it.
+    Raises `AgentNotFound`, with close names, with how to get it, or with why it cannot be run.
     """
+    name_of(agent)
     wanted = _named(agent, _known(config)) if isinstance(agent, str) else agent
     found = _find(wanted)
     if not found.available:
+        if why := _unusable(wanted.command[0]):
+            raise AgentNotFound(f"the program of agent {wanted.name!r} cannot be run: {why}")
         how = f" To get it: {wanted.install}" if wanted.install else ""
         raise AgentNotFound(
             f"the program of agent {wanted.name!r} is not installed:"
             f" {wanted.command[0]!r} was not found.{how}"
         )
     return found.agent
+
+
+def name_of(agent: str | Agent) -> str:
+    """What an agent is called. Raises `TypeError` for what is none."""
+    if isinstance(agent, str):
+        return agent
+    if isinstance(agent, Agent):
+        return agent.name
+    right = "a name such as 'claude', or what agentrt.acp([…]) or agentrt.claude() makes"
+    raise TypeError(f"an agent is {right}, not {type(agent).__name__}")
 
 
 async def agent_version(agent: Agent) -> str | None:
@@ -131,6 +144,19 @@ def _programs(agent: Agent, program: str) -> Iterator[str]:
         for place in _claude_places():
             if path := shutil.which(place):
                 yield path
+
+
+def _unusable(program: str) -> str:
+    """Why a program that is there cannot be run; empty if it is not there."""
+    named = os.path.basename(program) == program
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if named else [os.curdir]:
+        path = os.path.join(folder, program)
+        if os.path.isdir(path):
+            if not named:  # every PATH may have a folder of some name
+                return f"{path!r} is a folder"
+        elif os.path.exists(path) and not os.access(path, os.X_OK):
+            return f"{path!r} is not executable (chmod +x)"
+    return ""
 
 
 def _claude_places() -> Iterator[str]:

@@ -197,6 +197,42 @@ def effective(options: ClaudeOptions, opening: Opening) -> ClaudeOptions:
     return chosen
 
 
+CHOICES: Final = {
+    "permission_mode": (
+        "default",
+        "acceptEdits",
+        "plan",
+        "bypassPermissions",
+        "dontAsk",
+        "auto",
+    ),
+    "effort": ("low", "medium", "high", "xhigh", "max"),
+    "mcp_delivery": ("initialize", "argv"),
+}
+LEAST: Final = {"max_turns": 1, "max_budget_usd": 0, "task_budget": 1}
+SOURCES: Final = ("user", "project", "local")
+
+
+def check_values(options: ClaudeOptions) -> None:
+    """Raises `ValueError` for a value that Claude Code does not know. (One that is newer than this
+    goes into `extra_args`.)"""
+    for name, known in CHOICES.items():
+        value = getattr(options, name)
+        if value is not None and value not in known:
+            raise ValueError(f"{name}={value!r} is not known; there are {', '.join(known)}")
+    for name, least in LEAST.items():
+        value = getattr(options, name)
+        if value is not None and not value >= least:
+            raise ValueError(f"{name}={value!r} is too small: {least} is the least")
+    if isinstance(options.thinking, int) and options.thinking < 0:
+        raise ValueError(f"thinking={options.thinking!r} is no number of tokens")
+    for source in options.setting_sources or ():
+        if source not in SOURCES:
+            raise ValueError(
+                f"setting_sources: {source!r} is not known; there are {', '.join(SOURCES)}"
+            )
+
+
 OLD: Final = frozenset({"legacy", "permission_mode", "session_id", "replay", "env", "extra_args"})
 """The options that the older dialect has."""
 

@@ -18,6 +18,7 @@ from .._model.driver import Opening
 from .._model.events import AgentState
 from .._model.log import Log
 from .._model.state import SessionState
+from .arguments import checked_hooks, checked_tools, folder, folders
 from .host import SessionHost
 from .inherited import inherited
 from .leaving import wait_for_rest
@@ -30,11 +31,6 @@ if TYPE_CHECKING:
     from .._agents import Agent
     from .hooks import Hook
     from .wings import Wing
-
-
-def absolute(folder: str | os.PathLike[str]) -> str:
-    """A folder by its full name: agents want no others."""
-    return os.path.abspath(folder)
 
 
 @asynccontextmanager
@@ -79,7 +75,8 @@ async def open_session(
     Leaving the block normally lets running and background work finish, for `limits.drain` at the
     most; leaving it by an exception or a cancellation ends everything now, in bounded time.
 
-    Raises `AgentNotFound`, `AgentStartError` or `SessionNotFound`.
+    Raises `AgentNotFound`, `AgentStartError` or `SessionNotFound`; `TypeError`, `ValueError` or
+    `LocalProtocolError` for an argument that cannot be meant.
     """
     # The catalogue, the drivers and the bridges cost as much to import as all the rest.
     from .._agents import resolve_agent
@@ -90,8 +87,8 @@ async def open_session(
     found = resolve_agent(agent)
     limits = limits_for(found, limits)
     opening = Opening(
-        cwd=absolute(cwd),
-        roots=tuple(map(absolute, roots)),
+        cwd=folder(cwd),
+        roots=folders(roots),
         resume=resume,
         fork=fork,
         mcp_servers=tuple(mcp_servers),
@@ -100,8 +97,8 @@ async def open_session(
         options=options or {},
     )
     offer = Offer(
-        tools=tuple(tools),
-        hooks=tuple(hooks),
+        tools=checked_tools(tools),
+        hooks=checked_hooks(hooks),
         env=inherited(os.environ) if env is None else dict(env),
         files=files,
         terminals=terminals,

@@ -24,6 +24,7 @@ from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.events import Notice, Phase
 from .._model.turn import TurnState
+from .arguments import checked_tools
 from .open import open_session
 from .permissions import Policy, ask, check_policy
 from .session import Session, host_of
@@ -122,7 +123,7 @@ class Runtime:
         """
         settings: dict[str, Any] = {
             "cwd": cwd,
-            "tools": tuple(tools),
+            "tools": checked_tools(tools),
             "model": model,
             "mode": mode,
         }
@@ -149,8 +150,10 @@ class Runtime:
 
         As `create`; also raises `SessionNotFound`.
         """
+        from .._agents import name_of
+
         await trio.lowlevel.checkpoint()
-        key = (agent if isinstance(agent, str) else agent.name, agent_session)
+        key = (name_of(agent), agent_session)
         while (loading := self._loading.get(key)) is not None:
             await loading.wait()
         for host in self._hosts.values():
@@ -160,7 +163,7 @@ class Runtime:
         try:
             settings = {
                 "cwd": cwd,
-                "tools": tuple(tools),
+                "tools": checked_tools(tools),
                 "model": model,
                 "mode": mode,
                 "resume": agent_session,
@@ -176,7 +179,9 @@ class Runtime:
             raise LimitExceeded(
                 f"{self.limits.sessions} sessions are open (limits.sessions): close one first"
             )
-        host = _Host(self, agent if isinstance(agent, str) else agent.name, settings["cwd"])
+        from .._agents import name_of
+
+        host = _Host(self, name_of(agent), settings["cwd"])
         opening = self._source.open(agent, **settings)
         self._starting.add(host)
         try:
@@ -364,7 +369,7 @@ async def open_runtime(
             for f in find_agents(config)
         ]
 
-    common = tuple(tools)
+    common = checked_tools(tools)
     bounds = limits or Limits()
     if limits is None and config is not None:
         bounds = config.bound(bounds)

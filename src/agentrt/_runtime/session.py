@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import trio
 
@@ -23,6 +23,7 @@ from .._model.log import Log
 from .._model.result import TurnResult
 from .._model.state import Snapshot
 from .._model.turn import TurnMachine
+from .arguments import checked_tools
 from .calls import call
 from .core import When
 from .host import SessionHost
@@ -181,6 +182,11 @@ class Session:
         attended: bool,
         held: bool = True,
     ) -> Turn:
+        if when not in get_args(When):
+            known = ", ".join(map(repr, get_args(When)))
+            raise LocalProtocolError(f"when={when!r} is not known; there are {known}")
+        if limits is not None and not isinstance(limits, Limits):
+            raise LocalProtocolError(f"limits is a Limits(…), not {type(limits).__name__}")
         machine = TurnMachine(
             "user", limits or self._host.limits, blocks(content), attended=attended
         )
@@ -198,7 +204,7 @@ class Session:
         opened with at least one."""
         if self._set_tools is None:
             raise LocalProtocolError("the session was opened without tools")
-        self._set_tools(tools)
+        self._set_tools(checked_tools(tools))
 
     def offer_tools(self, set_tools: Callable[[Iterable[Tool]], None]) -> None:
         """The session has a tool server, whose tools this replaces."""

@@ -6,6 +6,7 @@ A tool is a name, a description, a JSON schema and an async function of the pars
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Awaitable, Callable
@@ -40,7 +41,7 @@ class ToolError(AgentrtError):
 
 
 class ToolContext:
-    """What a running tool may know: a first parameter annotated `ToolContext` gets it."""
+    """What a running tool may know: a parameter annotated `ToolContext` gets it."""
 
     def __init__(
         self,
@@ -132,7 +133,9 @@ def tool(
     hints that msgspec understands (also dataclasses, enums, `Optional`, and `pathlib.Path`), with
     `Annotated[int, msgspec.Meta(ge=1, description="...")]` for constraints and descriptions.
     Arguments arrive converted; what does not fit is told to the model and never reaches the
-    function. Raises `TypeError` for a signature that cannot be described.
+    function. Methods become tools by their object (`tool(obj.method)`); what `functools.partial`
+    has bound is not the model's to choose. Raises `TypeError`, with the function and the parameter,
+    for a signature that cannot be described.
 
     A sync function runs in a worker thread. A thread cannot be stopped: when the call is cancelled
     or times out, the thread is abandoned. It goes on until it returns, and its result is dropped.
@@ -141,8 +144,8 @@ def tool(
     def make(function: Callable[..., object]) -> Tool:
         signature = _Signature(function)
         return Tool(
-            name or function.__name__,
-            inspect.getdoc(function) or "" if description is None else description,
+            name or _name(function),
+            _doc(function) if description is None else description,
             signature.schema,
             signature.call,
             timeout=timeout,
@@ -222,20 +225,25 @@ class _Signature:
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__
         )
-        try:
-            parameters = list(inspect.signature(function, eval_str=True).parameters.values())
-        except NameError as error:
-            raise TypeError(f"{function!r} has a type hint that nobody knows: {error}") from error
-        self._context: str | None = None
-        if parameters and parameters[0].annotation is ToolContext:
-            self._context = parameters.pop(0).name
+        name, parameters = _name(function), _parameters(function)
+        contexts = [each.name for each in parameters if each.annotation is ToolContext]
+        if len(contexts) > 1:
+            raise TypeError(f"{name}: only one parameter can be the ToolContext")
+        self._context = contexts[0] if contexts else None
+        fields = []
+        for parameter in parameters:
+            if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                raise TypeError(
+                    f"{name}: a tool's parameters are passed by name; {parameter} cannot be"
+                )
+            if parameter.name != self._context:
+                fields.append(_field(name, parameter))
         self._arguments = msgspec.defstruct(
-            "Arguments",
-            [_field(parameter) for parameter in parameters],
-            kw_only=True,
-            forbid_unknown_fields=True,
+            "Arguments", fields, kw_only=True, forbid_unknown_fields=True
         )
-        self.schema = _schema(self._arguments, parameters)
+        self.schema = _schema(
+            self._arguments, [each for each in parameters if each.name != self._context]
+        )
 
     async def call(self, arguments: JsonObject, context: ToolContext) -> object:
         try:
@@ -256,17 +264,64 @@ class _Signature:
         )
 
 
-def _field(parameter: inspect.Parameter) -> tuple[str, Any] | tuple[str, Any, UnsetType]:
+def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
+    """What the model, and the context, are to fill in."""
+    name = _name(function)
+    if not callable(function):
+        raise TypeError(f"a tool is made of a function, not of {type(function).__name__}")
+    try:
+        found = inspect.signature(function, eval_str=True).parameters
+    except NameError as error:
+        raise TypeError(f"{name} has a type hint that nobody knows: {error}") from error
+    except Exception as error:  # a hint in a string may be any expression; some have no signature
+        raise TypeError(f"{name} has no signature that can be read: {error}") from error
+    bound = function.keywords if isinstance(function, functools.partial) else {}
+    parameters = [each for each in found.values() if each.name not in bound]
+    owner = getattr(function, "__qualname__", "").rpartition(".")[0]
+    if parameters and parameters[0].name in ("self", "cls") and not owner.endswith("<locals>"):
+        if owner and parameters[0].annotation is inspect.Parameter.empty:
+            raise TypeError(
+                f"{owner}.{name} is a method, and {parameters[0].name!r} would be the model's to"
+                f" choose: make the tool of an object's method, tool(obj.{name})"
+            )
+    return parameters
+
+
+def _name(function: object) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(getattr(function, "__name__", None) or type(function).__name__)
+
+
+def _doc(function: object) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func
+    if hasattr(function, "__name__"):
+        return inspect.getdoc(function) or ""
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - its words are wanted
+    return inspect.cleandoc(getattr(call, "__doc__", None) or type(function).__doc__ or "")
+
+
+def _field(
+    function: str, parameter: inspect.Parameter
+) -> tuple[str, Any] | tuple[str, Any, UnsetType]:
     """One parameter as a field. What the model leaves out stays unset and is not passed on, so
     that a default is the function's own business."""
-    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-        raise TypeError(f"a tool's parameters are passed by name; {parameter} cannot be")
     hint = Any if parameter.annotation is parameter.empty else parameter.annotation
-    if parameter.default is parameter.empty:
-        return parameter.name, hint
-    if parameter.default is None and not _takes_none(hint):
-        hint = hint | None
-    return parameter.name, hint | UnsetType, UNSET
+    try:
+        optional = parameter.default is None and not _takes_none(hint)
+        wanted = hint | None if optional else hint
+        msgspec.json.schema_components([wanted], schema_hook=_path_schema)
+        if parameter.default is parameter.empty:
+            return parameter.name, wanted
+        return parameter.name, wanted | UnsetType, UNSET
+    except (TypeError, ValueError, RecursionError) as error:
+        words = getattr(hint, "__name__", None) or repr(hint)
+        raise TypeError(
+            f"{function}: a model cannot be told what {parameter.name!r} takes ({words}). Built-in"
+            " types are understood, also list[…], dict[str, …], Literal, enums, dataclasses,"
+            " TypedDict, msgspec.Struct and Path; or give the schema yourself: agentrt.Tool(…)"
+        ) from error
 
 
 def _takes_none(hint: Any) -> bool:

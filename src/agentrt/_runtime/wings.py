@@ -22,7 +22,7 @@ from .._acp.terminals import Terminals, open_terminals
 from .._agents import Agent
 from .._claude.command import build_command
 from .._claude.legacy import driver_for
-from .._claude.options import ClaudeOptions, effective, with_session_id
+from .._claude.options import ClaudeOptions, check_values, effective, with_session_id
 from .._descendants import MARKER
 from .._errors import LocalProtocolError
 from .._limits import Limits
@@ -45,6 +45,8 @@ from .turn import Turn
 if TYPE_CHECKING:
     from .session import Session
 
+ACP_OPTIONS = ("config", "meta", "replay", "session")
+NOTHING_TO_FORK = "fork=True copies an earlier session: give its id as `resume`, too"
 Attach = Callable[[SessionHost, "Session"], AbstractAsyncContextManager[Opening]]
 
 
@@ -125,6 +127,13 @@ def _keys() -> Callable[[], str]:
 def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
     if offer.hooks:
         raise LocalProtocolError(f"{agent.name} speaks ACP, which has no hooks")
+    if unknown := [name for name in opening.options if name not in ACP_OPTIONS]:
+        raise ValueError(
+            f"{agent.name} has no option {unknown[0]!r}: agents that speak ACP are told"
+            ' options={"config": {…}} (of their own `modes.options`) or {"meta": {…}}'
+        )
+    if opening.fork and opening.resume is None:
+        raise ValueError(NOTHING_TO_FORK)
     if opening.mode is None and agent.quirks.mode is not None:
         opening = structs.replace(opening, mode=agent.quirks.mode)
     environment = _environment(agent, offer.env, frozenset())
@@ -234,7 +243,11 @@ def _claude(agent: Agent, opening: Opening, offer: Offer) -> Wing:
         hooks=hooks.matchers,
         sdk_servers=(server_name,) if offer.tools else (),
     )
-    effective(options, opening)  # raises what is wrong with it before anything is started
+    # Raises what is wrong with it before anything is started.
+    wanted = effective(options, opening)
+    check_values(wanted)
+    if opening.fork and opening.resume is None and not wanted.continue_last:
+        raise ValueError(NOTHING_TO_FORK)
     new_key = _keys()
 
     def make_driver() -> Driver:
