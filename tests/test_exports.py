@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+import subprocess
+import sys
+import traceback
 from pathlib import Path
 from types import ModuleType
 
@@ -20,3 +24,43 @@ def test_every_public_name_is_in_the_reference_and_nothing_else_is() -> None:
     documented = re.findall(r"^\.\. auto\w+:: (\w+)(?:\(\))?$", REFERENCE, re.MULTILINE)
     assert len(documented) == len(set(documented))
     assert public == set(documented)
+
+
+def test_a_star_import_gives_what_is_public_also_as_the_first_import() -> None:
+    code = (
+        "from agentrt import *; import agentrt; assert open_session and Turn;"
+        " assert set(agentrt.__all__) <= set(globals()), agentrt.__all__;"
+        " print(*agentrt.__all__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    public = {name for name in dir(agentrt) if not name.startswith("_")}
+    public -= {name for name in public if isinstance(getattr(agentrt, name), ModuleType)}
+    assert done.stdout.split() == sorted(public)
+
+
+ERRORS = [
+    value
+    for value in (getattr(agentrt, name) for name in dir(agentrt))
+    if isinstance(value, type) and issubclass(value, agentrt.AgentrtError)
+]
+
+
+def test_an_error_prints_by_the_name_that_a_program_imports() -> None:
+    assert len(ERRORS) > 10
+    for error in ERRORS:
+        line = traceback.format_exception_only(error.__new__(error, "why"))[0]
+        assert line.startswith(f"agentrt.{error.__name__}")
+        assert pickle.loads(pickle.dumps(error)) is error
+
+
+def test_an_error_can_be_pickled() -> None:
+    result = agentrt.TurnResult(turn="t1", outcome="failed")
+    for error in (
+        agentrt.AgentDied("died", result),
+        agentrt.AgentStartError("no", returncode=3, stderr="why"),
+        agentrt.RequestError(-1, "refused", {"a": 1}),
+        agentrt.RemoteProtocolError("what", b"line"),
+        agentrt.Busy("now"),
+    ):
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))

@@ -17,12 +17,14 @@ if _typing.TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    if name.startswith("_"):
+    if name.startswith("_") and name != "__all__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from . import _public
 
     found = {key: value for key, value in vars(_public).items() if not key.startswith("_")}
-    globals().update(found)
+    globals().update(found, __all__=sorted(found))
+    if name == "__all__":
+        return sorted(found)
     try:
         return found[name]
     except KeyError:

@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 class AgentrtError(Exception):
     """The root of every error that agentrt raises on purpose."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.args), self.__dict__
+
+
+def _again(kind: type[AgentrtError], args: tuple[Any, ...]) -> AgentrtError:
+    """For `pickle`: the text is there already, made of what the constructor was given."""
+    return kind.__new__(kind, *args)
+
 
 class AgentNotFound(AgentrtError):
     """No agent of that name is known, or its program is not installed."""
@@ -122,3 +130,8 @@ class AgentDied(TurnFailed):
 
 class TurnTimedOut(TurnFailed):
     """The idle or the hard limit ended the turn."""
+
+
+for _each in tuple(globals().values()):
+    if isinstance(_each, type) and issubclass(_each, AgentrtError):
+        _each.__module__ = "agentrt"  # as a program imports it, and reads it in a traceback

@@ -455,7 +455,7 @@ async def test_a_slow_reader_is_left_at_its_deadline_and_others_run_beside_it(ki
 async def test_a_quick_reader_lets_others_run_after_a_millisecond_of_its_own_time(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, handed = 0.0, 0
+    now, handed = trio.current_time(), 0
     between: list[int] = []
 
     async def beside() -> None:
@@ -467,7 +467,8 @@ async def test_a_quick_reader_lets_others_run_after_a_millisecond_of_its_own_tim
 
     async with readers(kind) as events, trio.open_nursery() as nursery:
         nursery.start_soon(beside)
-        monkeypatch.setattr(trio, "current_time", lambda: now)
+        clock = type(trio.lowlevel.current_clock())
+        monkeypatch.setattr(clock, "current_time", lambda _: now)
         for _again in range(500):
             await events.__anext__()
             handed += 1

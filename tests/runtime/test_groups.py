@@ -169,7 +169,7 @@ PLACES = [
 @pytest.mark.parametrize("place", PLACES)
 async def test_an_error_comes_out_as_it_was(place: Any, tmp_path: Path) -> None:
     for fail, expected in RAISED.items():
-        with trio.fail_after(30), pytest.raises(Exception) as caught:  # noqa: PT011 - its shape counts
+        with trio.fail_after(30), pytest.raises(Exception) as caught:
             await place(fail, tmp_path)
         assert shape(caught.value) == expected
 

@@ -577,3 +577,25 @@ async def test_handlers_see_the_context_of_the_prompt_s_caller(
         request_id.set("r-7")
         await session.run("go")
     assert seen == ["r-7"]
+
+
+@pytest.mark.parametrize("kind", ["turn", "subscription"])
+async def test_only_one_task_at_a_time_iterates(kind: str) -> None:
+    """Two would each get a part of the events."""
+    async with session_with(obedient) as (session, _), session.prompt("x") as turn:
+        events = turn if kind == "turn" else session.subscribe()
+        async with trio.open_nursery() as nursery:
+
+            async def read() -> None:
+                async for _event in events:
+                    pass
+
+            nursery.start_soon(read)
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(
+                agentrt.LocalProtocolError, match="another task iterates it already"
+            ):
+                await events.__anext__()
+            nursery.cancel_scope.cancel()
+        turn.cancel()
+        await events.__anext__()  # the next may

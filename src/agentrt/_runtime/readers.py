@@ -7,6 +7,8 @@ from typing import Final
 
 import trio
 
+from .._errors import LocalProtocolError
+
 STRIDE: Final = 512
 """Events handed over between two checkpoints of a reader that always finds more."""
 
@@ -53,17 +55,23 @@ class Pace:
             await trio.lowlevel.checkpoint_if_cancelled()
     """
 
-    __slots__ = ("_clock", "_given", "_resumed", "waited")
+    __slots__ = ("_clock", "_given", "_occupied", "_resumed", "waited")
 
     def __init__(self) -> None:
         self._clock: Callable[[], float] | None = None
         self._given = 0
+        self._occupied = False  # a task waits or rests in the middle of a step
         self._resumed = 0.0
         self.waited = False
         """Whether the reader has ever waited, or let others run."""
 
     def due(self) -> bool:
-        """Whether it is the others' turn. To be asked before each event."""
+        """Whether it is the others' turn. To be asked before each event. Raises
+        `LocalProtocolError` if another task waits for one: each would get a part of them."""
+        if self._occupied:
+            raise LocalProtocolError(
+                "another task iterates it already: `session.subscribe()` gives each its own"
+            )
         if self._clock is None:
             self._clock = trio.lowlevel.current_clock().current_time  # a third of Trio's own call
             self._resumed = self._clock()
@@ -72,11 +80,22 @@ class Pace:
 
     async def rest(self) -> None:
         """Let the others run."""
-        await trio.lowlevel.checkpoint()
-        self.has_waited()
+        self._occupied = True
+        try:
+            await trio.lowlevel.checkpoint()
+        finally:
+            self._has_waited()
 
-    def has_waited(self) -> None:
-        """Others have had their turn."""
+    async def wait(self, readers: Readers) -> None:
+        """Until there is more."""
+        self._occupied = True
+        try:
+            await readers.wait()
+        finally:
+            self._has_waited()
+
+    def _has_waited(self) -> None:
+        self._occupied = False
         self._given = 0
         self._resumed = self._clock() if self._clock is not None else 0.0
         self.waited = True

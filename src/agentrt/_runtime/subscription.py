@@ -56,5 +56,4 @@ class Subscription:
             if self._end is not None or self._host.closed.is_set():
                 await trio.lowlevel.checkpoint()
                 raise StopAsyncIteration
-            await self._host.readers.wait()
-            self._pace.has_waited()
+            await self._pace.wait(self._host.readers)

@@ -39,6 +39,8 @@ class ToolError(AgentrtError):
     """Raise it in a tool to tell the model what went wrong. It is no defect of the tool: the
     message is the tool's answer, and nobody else is told."""
 
+    __module__ = "agentrt"  # as a program imports it
+
 
 class ToolContext:
     """What a running tool may know: a parameter annotated `ToolContext` gets it."""

@@ -227,18 +227,18 @@ class Turn:
         cursor = machine.cursor
         if cursor is None:
             raise LocalProtocolError("iterate a turn inside its `async with` block")
+        due = self._pace.due()
         if self._offered is not None:
             self._core.passed_by(machine, self._offered)
             self._offered = None
-        if self._pace.due():
+        if due:
             await self._pace.rest()
         else:
             await trio.lowlevel.checkpoint_if_cancelled()
         while True:
             event = cursor.pop()
             if event is None:
-                await self._host.readers.wait()
-                self._pace.has_waited()
+                await self._pace.wait(self._host.readers)
             elif type(event) is TurnEnded:
                 self._over = True
                 return event
