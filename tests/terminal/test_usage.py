@@ -55,7 +55,7 @@ def test_the_examples_of_the_help_work(program: Program) -> None:
         (["-p", "x", "--timeout", "-1"], "no number of seconds"),
         (["-p", "x", "--agent", "demo", "--command", "x"], "exclude each other"),
         (["-p", "x", "--protocol", "acp"], "there is no --command"),
-        (["-p", "x", "--command", "it's"], "--command: No closing quotation"),
+        (["-p", "x", "--command", "it's"], "cannot be read: No closing quotation"),
         (["-p", "x", "--command", ""], "--command: an agent's command is empty"),
         (["-p", "x", "--cwd", "/no/such/folder"], "--cwd: there is no folder '/no/such/folder'"),
         (["-p", "x", "--agent", "demo", "--allow", "Bash(("], "no permission rule: 'Bash(('"),
