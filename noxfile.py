@@ -32,16 +32,16 @@ def group(name: str) -> list[str]:
 
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
-    """The test suite; arguments go to pytest."""
+    """The test suite with what is slow; arguments go to pytest."""
     install(session, "-e", ".[test]")
-    session.run("python", "-m", "pytest", *session.posargs)
+    session.run("python", "-m", "pytest", "--slow", *session.posargs)
 
 
 @nox.session(python="3.11")
 def coverage(session: nox.Session) -> None:
     """The test suite under coverage, and what it missed."""
     install(session, "-e", ".[test]")
-    session.run("coverage", "run", "-m", "pytest", *session.posargs)
+    session.run("coverage", "run", "-m", "pytest", "--slow", *session.posargs)
     session.run("coverage", "report", "--skip-covered", "--show-missing")
 
 
@@ -53,7 +53,9 @@ def agents(session: nox.Session) -> None:
     chosen = ["-k", " or ".join(session.posargs)] if session.posargs else []
     report = Path(session.create_tmp()) / "agents.xml"
     try:
-        session.run("python", "-m", "pytest", "tests/agents", f"--junitxml={report}", *chosen)
+        session.run(
+            "python", "-m", "pytest", "--slow", "tests/agents", f"--junitxml={report}", *chosen
+        )
     finally:  # the table is wanted above all when something failed
         session.run("python", "tests/agents/table.py", "--junit", str(report))
 
@@ -67,7 +69,7 @@ def browser(session: nox.Session) -> None:
     install(session, "-e", ".[test]", *group("browser"))
     shots = Path(session.create_tmp()).resolve() / "shots"
     session.env["AGENTRT_SHOTS"] = str(shots)
-    session.run("python", "-m", "pytest", "tests/browser", *session.posargs)
+    session.run("python", "-m", "pytest", "--slow", "tests/browser", *session.posargs)
     session.log(f"screenshots are in {shots}")
 
 
@@ -84,7 +86,9 @@ def faults(session: nox.Session) -> None:
     """A session's life cancelled at every step and with every call of the system failing."""
     install(session, "-e", ".[test]")
     full = {"AGENTRT_FULL": "1"}
-    session.run("python", "-m", "pytest", "tests/faults", "-v", *session.posargs, env=full)
+    session.run(
+        "python", "-m", "pytest", "--slow", "tests/faults", "-v", *session.posargs, env=full
+    )
 
 
 @nox.session
@@ -92,7 +96,9 @@ def hygiene(session: nox.Session) -> None:
     """500 agents and 240 hosts killed, 1,000 sessions opened and closed: nothing is left."""
     install(session, "-e", ".[test]")
     full = {"AGENTRT_FULL": "1"}
-    session.run("python", "-m", "pytest", "tests/hygiene", "-v", "-s", *session.posargs, env=full)
+    session.run(
+        "python", "-m", "pytest", "--slow", "tests/hygiene", "-v", "-s", *session.posargs, env=full
+    )
 
 
 @nox.session
@@ -122,7 +128,7 @@ def clients(session: nox.Session) -> None:
     install(session, "-e", ".[test]")
     session.run("python", "tests/clients/install.py")
     full = {"AGENTRT_FULL": "1"}
-    session.run("python", "-m", "pytest", "tests/clients", *session.posargs, env=full)
+    session.run("python", "-m", "pytest", "--slow", "tests/clients", *session.posargs, env=full)
 
 
 @nox.session
@@ -171,7 +177,7 @@ def page(session: nox.Session) -> None:
     """The page's types, size and modules. It needs Node 20 or newer."""
     session.run("npm", "ci", "--no-audit", "--no-fund", external=True)
     install(session, "-e", ".[test]")
-    session.run("python", "-m", "pytest", "tests/page", *session.posargs)
+    session.run("python", "-m", "pytest", "--slow", "tests/page", *session.posargs)
 
 
 @nox.session

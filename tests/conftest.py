@@ -1,4 +1,5 @@
-"""What holds for every test: it leaves no process and no descriptor behind.
+"""What holds for every test: it leaves no process and no descriptor behind. And what is run when
+nothing is named: all but what takes long.
 
 Tasks need no check: a task that outlives its nursery cannot exist under Trio, and pytest-trio gives
 each test a run of its own.
@@ -10,6 +11,7 @@ import gc
 import os
 import resource
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -29,10 +31,66 @@ VANISH = 20.0
 """Seconds that a process, already killed, may take to leave the process table."""
 
 
+SLOW = ".venv/bin/python -m pytest --slow"
+LONG = ("slow", "real_agent")
+LEFT_OUT = pytest.StashKey[dict[str, int]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run also what takes long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes long, unless it is asked for: by `--slow`, by `-m`, or by the name of
+    its file or of the test itself. (The name of a folder asks for what is quick in it.)"""
+    if config.option.slow:
+        return
+    paths = [Path(config.invocation_params.dir, arg.partition("::")[0]) for arg in config.args]
+    named = {path.resolve() for path in paths if path.is_file()}
+    unwanted = [mark for mark in LONG if mark not in config.option.markexpr]
+    chosen, left, counts = [], [], dict.fromkeys(unwanted, 0)
+    for item in items:
+        why = next((mark for mark in unwanted if item.get_closest_marker(mark)), None)
+        if why is None or item.path in named:
+            chosen.append(item)
+        else:
+            left.append(item)
+            counts[why] += 1
+    if left:
+        items[:] = chosen
+        config.hook.pytest_deselected(items=left)
+    config.stash[LEFT_OUT] = counts
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say what was left out, and what runs it. (What is skipped says so itself.)"""
+    counts = config.stash.get(LEFT_OUT, {})
+    if left := ", ".join(f"{count} {mark}" for mark, count in counts.items() if count):
+        terminalreporter.line(f"Left out: {left}. With them: {SLOW}", yellow=True)
+    everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if everything and not os.environ.get("AGENTRT_FULL"):
+        terminalreporter.line(
+            "Of some tests a sample ran; in full: nox -s faults hygiene clients, or AGENTRT_FULL=1"
+        )
+
+
 def _reaped() -> tuple[float, float, int]:
     """Changes when a child of this process was waited for: then a test has started one."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime, usage.ru_stime, usage.ru_minflt
+
+
+def _children(*, recursive: bool = True) -> set[psutil.Process]:
+    """What is below this process: a walk through all of `/proc`, but only if there is anything."""
+    threads = Path("/proc/self/task")
+    try:
+        if not any((threads / name / "children").read_bytes() for name in os.listdir(threads)):
+            return set()
+    except OSError:
+        pass  # a thread that ended meanwhile, or a kernel that does not tell
+    return set(psutil.Process().children(recursive=recursive))
 
 
 def _marked() -> set[psutil.Process]:
@@ -68,11 +126,10 @@ def _told(process: psutil.Process) -> str:
 @pytest.fixture(autouse=True)
 def leaves_nothing_behind() -> Iterator[None]:
     """Fail a test after which a process or a descriptor of its own is left."""
-    me = psutil.Process()
-    processes, descriptors, reaped = set(me.children(recursive=True)), _descriptors(), _reaped()
+    processes, descriptors, reaped = _children(), _descriptors(), _reaped()
     yield
-    children = set(me.children()) - processes
-    left = set(me.children(recursive=True))
+    children = _children(recursive=False) - processes
+    left = _children()
     if left or _reaped() != reaped:
         left |= _marked()
     # A child must have been waited for by now; what it started may still be dying.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from acp_kit import EVERYTHING, Peer, chunk, opened, update
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -300,4 +300,10 @@ class Exchange(RuleBasedStateMachine):
         assert sorted(self.answered + waiting) == list(range(1, self.asked + 1))
 
 
-TestExchange = Exchange.TestCase
+class TestExchange(Exchange.TestCase):
+    settings = settings(Exchange.TestCase.settings, max_examples=10)
+
+
+@pytest.mark.slow
+class TestExchangeAtLength(Exchange.TestCase):
+    pass

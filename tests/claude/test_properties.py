@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -171,9 +172,23 @@ MESSAGES = st.builds(
 )
 
 
-@settings(max_examples=400, deadline=None)
-@given(st.lists(MESSAGES | JSON, max_size=12), st.booleans())
+ANY = given(st.lists(MESSAGES | JSON, max_size=12), st.booleans())
+
+
+@settings(max_examples=60, deadline=None)
+@ANY
 def test_no_object_whatever_raises(messages: list[Any], legacy: bool) -> None:
+    take(messages, legacy)
+
+
+@pytest.mark.slow
+@settings(max_examples=400, deadline=None)
+@ANY
+def test_no_object_whatever_raises_at_length(messages: list[Any], legacy: bool) -> None:
+    take(messages, legacy)
+
+
+def take(messages: list[Any], legacy: bool) -> None:
     driver = LegacyDriver(new_key=iter(map(str, range(99))).__next__) if legacy else None
     rig = Rig(driver=driver)
     if legacy:

@@ -42,7 +42,7 @@ GOES_ON = [state("running"), INIT, result(origin=NOTIFIED)]
 """A turn of Claude's own about a task, up to its result."""
 
 
-@pytest.mark.parametrize("kind", ["local_bash", "monitor", *AGENTS])
+@pytest.mark.parametrize("kind", ["local_bash", "monitor", *sorted(AGENTS)])
 def test_while_background_work_lives_there_is_something_left_to_do(rig: Rig, kind: str) -> None:
     rig.feed(begins(kind=kind), result("u1"), state("idle"))
     assert not rig.driver.idle

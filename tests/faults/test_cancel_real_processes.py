@@ -52,8 +52,8 @@ def attempt(protocol: Protocol, moment: Moment, n: int, what: str) -> bool:
     return step.fired
 
 
-@pytest.mark.parametrize("protocol", ["acp", "claude"])
-@pytest.mark.parametrize("moment", ["parked", "woken"])
+@pytest.mark.parametrize("protocol", ["acp", pytest.param("claude", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("moment", ["parked", pytest.param("woken", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("what", ["life", "turn"])
 def test_cancelled_at_any_step_it_leaves_no_process(
     protocol: Protocol, moment: Moment, what: str

@@ -24,7 +24,9 @@ from .wellformed import check_log, outcomes
 BOUND = 30.0
 """Seconds for a whole life. What may be waited for in it is shorter, by `SHORT`."""
 
-by_protocol = pytest.mark.parametrize("protocol", ["acp", "claude"])
+by_protocol = pytest.mark.parametrize(
+    "protocol", ["acp", pytest.param("claude", marks=pytest.mark.slow)]
+)
 """The two differ in little here, but that is where they might."""
 
 
@@ -70,7 +72,7 @@ def attempt(protocol: Protocol, n: int, which: int, times: float = 1) -> Faults:
 
 
 @by_protocol
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("times", [1, math.inf], ids=["once", "from then on"])
 def test_whichever_call_fails_it_has_a_name_and_nothing_is_left(
     protocol: Protocol, which: int, times: float

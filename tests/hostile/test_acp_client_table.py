@@ -15,6 +15,7 @@ import trio
 from msgspec.structs import replace
 
 import agentrt
+from faults.quick import mostly_slow
 
 from .bad_agent import Agent, Message
 from .kit import LADDER, SHORT, bad_session, notices, until, works
@@ -132,7 +133,7 @@ async def test_update_for_another_session() -> None:
         await works(session)
 
 
-@pytest.mark.parametrize("mib", [20, 40])
+@pytest.mark.parametrize("mib", mostly_slow([20, 40], one_in=2))
 async def test_line_of_20_or_40_mib(mib: int) -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:
         agent.say("x" * (agent.arg << 20))

@@ -287,6 +287,7 @@ async def test_a_late_answer_to_a_dead_agent_s_question_is_refused() -> None:
         await works(session)
 
 
+@pytest.mark.slow
 async def test_sixteen_crashes_at_a_time_are_sixteen_separate_ones() -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:
         agent.say("so far")

@@ -155,6 +155,7 @@ async def test_a_range_of_any_size_is_a_range(project: Path) -> None:
         assert text == r"'''one\ntwo\n''''one\n'-32602"
 
 
+@pytest.mark.slow
 async def test_no_race_of_another_process_leads_outside(project: Path) -> None:
     """A process of the agent swaps folders, links and files all the time, while the agent asks."""
 

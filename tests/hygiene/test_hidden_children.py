@@ -15,6 +15,7 @@ import pytest
 import trio
 
 import agentrt
+from faults.quick import mostly_slow
 from faults.real import MARK, carriers, wait_until_none
 from hostile.kit import bad_agent
 
@@ -54,7 +55,7 @@ async def kill_and_leave(session: agentrt.Session) -> None:
     os.kill(session.agent.pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("end", [close, cancel, kill, kill_and_leave])
+@pytest.mark.parametrize("end", mostly_slow([close, cancel, kill, kill_and_leave], one_in=4))
 async def test_what_an_agent_hid_ends_with_it_and_its_work_is_never_done(
     end: Callable[[agentrt.Session], Awaitable[None]], tmp_path: Path
 ) -> None:

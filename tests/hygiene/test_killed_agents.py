@@ -26,6 +26,7 @@ ROUNDS = 500 if FULL else 30
 WHOLE_LOG = replace(LIMITS, ring_events=10**9, ring_bytes=10**12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["acp", "claude"])
 async def test_an_agent_killed_at_any_moment_costs_one_turn(protocol: Protocol) -> None:
     seed = random.randrange(2**32)

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
+import pytest
 
 from faults.quick import FULL
 from faults.real import MARK, carriers
@@ -68,6 +69,7 @@ class Host:
         return len(carriers(self.mark))
 
 
+@pytest.mark.slow
 def test_nothing_outlives_a_host_that_is_killed_at_any_moment_of_a_start(tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     chance, begun, orphans = random.Random(seed), 0, 0

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 import trio
 
 import agentrt
@@ -24,6 +25,7 @@ GROWTH = 4.0 if FULL else 3.0
 """MiB that the memory may have grown by: what an allocator keeps, not what a session leaves."""
 
 
+@pytest.mark.slow
 async def test_a_thousand_sessions_leave_what_was_there_before() -> None:
     numbers = itertools.count(1)
     protocols: itertools.cycle[Protocol] = itertools.cycle(["acp", "claude"])

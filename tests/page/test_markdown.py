@@ -302,6 +302,7 @@ parts = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(pieces=st.lists(parts, max_size=40))
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -14,6 +14,7 @@ import trio
 from trio._core import _run
 
 from agentrt.testing import run_seeded
+from faults.quick import mostly_slow
 
 from .__main__ import report
 from .run import Result, run, shrink
@@ -38,8 +39,9 @@ def command(*arguments: str, seed: str = "0") -> subprocess.CompletedProcess[str
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_every_invariant_holds_in_every_run(driver: Driver) -> None:
-    for seed in range(300):
+@pytest.mark.parametrize("seeds", mostly_slow([range(50), range(50, 300)], one_in=2), ids=str)
+def test_every_invariant_holds_in_every_run(driver: Driver, seeds: range) -> None:
+    for seed in seeds:
         result = run(driver, seed)
         assert result.violation is None, (
             f"nox -s simulate -- --driver {driver} --seed {seed}: {result.violation}"

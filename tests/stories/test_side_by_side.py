@@ -10,6 +10,7 @@ import trio
 from msgspec import structs
 
 import agentrt
+from faults.quick import mostly_slow
 from hostile.bad_agent import Agent, Message
 from hostile.beside import SHAPES, Shape, floods_with_text, is_silent, nothing
 from hostile.kit import PATIENT, SHORT, Marks, bad_session, notices, outcomes, works
@@ -18,7 +19,7 @@ HASTY = structs.replace(SHORT, cancel_grace=0.1, stdin_close=0.1, terminate=0.1)
 """The ladder is gone through all the same."""
 
 
-@pytest.mark.parametrize("misbehave", SHAPES)
+@pytest.mark.parametrize("misbehave", mostly_slow(SHAPES, one_in=5))
 async def test_a_session_does_not_notice_what_happens_in_the_one_beside_it(
     misbehave: Shape, tmp_path: Path
 ) -> None:

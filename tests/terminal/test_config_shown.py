@@ -90,11 +90,13 @@ def test_a_wrong_setting_is_told_with_its_place(program: Program) -> None:
     ("line", "wanted", "unwanted"),
     [
         ("agentrt ser", {"serve "}, {"agents "}),
-        ("agentrt --agent de", {"demo "}, {"notes.txt"}),
-        ("agentrt --permissions ", {"allow-all", "ask", "deny"}, set()),
-        ("agentrt doctor --js", {"--json "}, set()),
-        ("agentrt sessions ex", {"export "}, set()),
-        ("agentrt -p ", set(), {"notes.txt"}),
+        pytest.param("agentrt --agent de", {"demo "}, {"notes.txt"}, marks=pytest.mark.slow),
+        pytest.param(
+            "agentrt --permissions ", {"allow-all", "ask", "deny"}, set(), marks=pytest.mark.slow
+        ),
+        pytest.param("agentrt doctor --js", {"--json "}, set(), marks=pytest.mark.slow),
+        pytest.param("agentrt sessions ex", {"export "}, set(), marks=pytest.mark.slow),
+        pytest.param("agentrt -p ", set(), {"notes.txt"}, marks=pytest.mark.slow),
     ],
 )
 def test_bash_completes(program: Program, line: str, wanted: set[str], unwanted: set[str]) -> None:

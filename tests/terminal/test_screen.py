@@ -320,7 +320,10 @@ def test_prompts_typed_before_the_agent_is_ready_wait_for_it(program: Program) -
         leave(it)
 
 
-@pytest.mark.parametrize("mistake", ["drawing.Drawing.prompt", "interface.Interface._prefix"])
+@pytest.mark.parametrize(
+    "mistake",
+    ["drawing.Drawing.prompt", pytest.param("interface.Interface._prefix", marks=pytest.mark.slow)],
+)
 def test_an_error_of_ours_leaves_the_terminal_as_it_was(program: Program, mistake: str) -> None:
     """Whether it is made on Trio's side or in the terminal's thread."""
     folder = program.folder.parent / "broken"

@@ -107,6 +107,7 @@ def test_the_status_line_says_how_much_was_used(program: Program) -> None:
         leave(it)
 
 
+@pytest.mark.slow
 def test_many_lines_scroll_through_without_losing_one(program: Program) -> None:
     with talking(program) as it:
         it.enter(f"/flood {LINES}")

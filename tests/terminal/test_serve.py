@@ -123,6 +123,7 @@ def test_agents_do_not_inherit_the_token(program: Program) -> None:
         assert "AGENTRT_SERVE_TOKEN" not in the_agent(served.process.pid).environ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
@@ -156,6 +157,7 @@ def test_a_port_that_is_taken_is_said(program: Program) -> None:
     assert f"cannot serve on 127.0.0.1 port {port}" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_conversation_is_taken_up_again(program: Program) -> None:
     done = program.run(*FAST_DEMO, "-p", "read notes.txt", "--output-format", "json")
     session = json.loads(done.stdout)["session"]

@@ -96,6 +96,7 @@ def test_a_second_signal_ends_an_agent_that_does_not_listen(program: Program) ->
     assert [e["outcome"] for e in stream.told if e["kind"] == "turn.ended"] == ["cancelled"]
 
 
+@pytest.mark.slow
 def test_a_third_signal_kills_and_the_agent_ends_all_the_same(program: Program) -> None:
     program.fresh = True  # the guard knows an agent by the environment that it was started with
     with streaming(program, "/stubborn 600", "--cancel-grace", "600") as stream:
@@ -138,6 +139,7 @@ def test_a_wait_for_the_prompt_is_explained_and_ends_with_a_signal(program: Prog
         assert process.wait(PATIENCE) == 143
 
 
+@pytest.mark.slow
 def test_signals_that_were_ignored_at_the_start_stay_ignored(program: Program) -> None:
     code = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN);"
     code += "os.execv(sys.executable, [sys.executable, '-m', 'agentrt', *sys.argv[1:]])"

@@ -34,6 +34,7 @@ def tmux(program: Program, tmp_path: Path) -> Iterator[Tmux]:
         yield tmux
 
 
+@pytest.mark.slow
 def test_another_size_is_drawn_to_and_nothing_is_lost(tmux: Tmux) -> None:
     tmux.enter("read notes.txt")
     tmux.until("^  second line$", READY)
@@ -51,6 +52,7 @@ def test_another_size_is_drawn_to_and_nothing_is_lost(tmux: Tmux) -> None:
     assert told.count("❯ read notes.txt") == 1
 
 
+@pytest.mark.slow
 def test_rows_that_a_narrower_window_breaks_are_not_left_behind(
     program: Program, tmp_path: Path
 ) -> None:

@@ -103,6 +103,7 @@ def test_limits_of_the_command_line_win(program: Program) -> None:
     program.demo("/slow 0.5", "--timeout", "none")
 
 
+@pytest.mark.slow
 def test_a_closed_standard_output_is_no_accident(program: Program) -> None:
     for arguments in ("--agent demo -p hello", "agents", "--help"):
         command = f'exec "$@" {arguments} >&- </dev/null'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 import trio
 from hub_kit import Tab, stage_with
 from trio.testing import MockClock
@@ -25,6 +26,7 @@ async def trickling(agent: FakeAcpAgent) -> None:
         prompt.end("cancelled" if prompt.cancelled.is_set() else "end_turn")
 
 
+@pytest.mark.slow
 async def test_the_more_viewers_there_are_the_longer_each_rests(
     autojump_clock: MockClock,
 ) -> None:
@@ -146,6 +148,7 @@ async def flooding(agent: FakeAcpAgent) -> None:
         prompt.end()
 
 
+@pytest.mark.slow
 async def test_an_agent_that_overtakes_a_crowd_is_not_told_about_until_it_pauses(
     autojump_clock: MockClock,
 ) -> None:

@@ -16,6 +16,7 @@ from wire_client import View, Wire, WireClient
 
 import agentrt
 from agentrt.testing import FakeAcpAgent
+from faults.quick import mostly_slow
 
 GOLDEN = Path(__file__).parents[1] / "model" / "golden"
 
@@ -136,7 +137,7 @@ class Restless:
         viewer.close()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", mostly_slow(range(4), one_in=4))
 @pytest.mark.parametrize("outbox", [2000, 1024 * 1024])
 async def test_a_client_cut_off_at_random_never_sees_a_gap_a_double_or_a_stuck_phase(
     seed: int, outbox: int, autojump_clock: MockClock

@@ -92,6 +92,7 @@ async def test_a_refused_client_that_does_not_leave_is_cut_off() -> None:
             await until(lambda: running.statistics().pending == 0)
 
 
+@pytest.mark.slow
 async def test_a_thousand_connections_without_a_token_keep_nobody_out() -> None:
     with trio.fail_after(60):
         async with site(ws_pending=20) as running:
@@ -160,6 +161,7 @@ async def test_fragments_of_one_byte_are_refused_before_they_cost_anything() -> 
             await still_works(running)
 
 
+@pytest.mark.slow
 async def test_a_flood_of_pings_from_a_client_that_never_reads_is_refused() -> None:
     with trio.fail_after(30):
         async with site(ws_close=0.2) as running, websocket(running.port) as client:
