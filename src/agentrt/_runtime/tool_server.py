@@ -37,6 +37,10 @@ Notify: TypeAlias = Callable[[Message], None]
 
 OnToolError: TypeAlias = Callable[[Tool, Exception], None]
 
+OnProgress: TypeAlias = Callable[[Tool, str | None, float, float | None, str | None], None]
+"""Is told what a tool reports: the tool, the agent's id of the call (None if it gave none), how far
+it is, of how much, and in which words."""
+
 
 class Spawn(Protocol):
     """Starts `async_fn(*args)` in the nursery and the context of the running turn; given by the
@@ -59,6 +63,7 @@ class ToolServer:
         turn: Callable[[], Turn | None] = lambda: None,
         timeout: float | None = None,
         on_error: OnToolError | None = None,
+        on_progress: OnProgress | None = None,
     ) -> None:
         self.name = name
         self._tools = _by_name(tools)
@@ -66,6 +71,7 @@ class ToolServer:
         self._turn = turn
         self._timeout = timeout
         self._on_error = on_error or _log_error
+        self._on_progress = on_progress
         self._connections: set[ToolConnection] = set()
 
     @property
@@ -128,12 +134,13 @@ class ToolConnection:
     def _start(self, call: CallTool, turn: Turn | None, spawn: Spawn, reply: Reply) -> None:
         server = self._server
         id = call.request_id
-        tool_call = call.meta.get("claudecode/toolUseId")
+        named = call.meta.get("claudecode/toolUseId")
+        tool_call = named if isinstance(named, str) else None
         context = ToolContext(
             session=server._session,
             turn=turn,
-            tool_call=tool_call if isinstance(tool_call, str) else None,
-            report=partial(self._progress, id),
+            tool_call=tool_call,
+            report=partial(self._progress, id, server._tools[call.name], tool_call),
         )
         try:
             spawn(self._run, server._tools[call.name], call, context, reply)
@@ -159,7 +166,17 @@ class ToolConnection:
                 answer = self._mcp.reply(call.request_id, outcome)
             reply(answer)
 
-    def _progress(self, id: Id, progress: float, total: float | None, message: str | None) -> None:
+    def _progress(
+        self,
+        id: Id,
+        tool: Tool,
+        tool_call: str | None,
+        progress: float,
+        total: float | None,
+        message: str | None,
+    ) -> None:
+        if id in self._running and self._server._on_progress is not None:
+            self._server._on_progress(tool, tool_call, progress, total, message)
         news = self._mcp.progress(id, progress, total, message)
         if news is not None:
             self._notify(news)

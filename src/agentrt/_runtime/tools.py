@@ -66,8 +66,9 @@ class ToolContext:
     def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Tell the agent how far the call is; `progress` should grow. Agents that do not listen
-        are not bothered, nor is anybody once the call is over. Sync tools may call it, too."""
+        """Tell the agent and the session's log how far the call is; `progress` should grow. Agents
+        that do not listen are not bothered, nor is anybody once the call is over. Sync tools may
+        call it, too."""
         if self._report is None:
             return
         if trio.lowlevel.in_trio_run():

@@ -27,7 +27,7 @@ from .._descendants import MARKER
 from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject
-from .._model.driver import Driver, Opening, Requested
+from .._model.driver import Driver, Opening, Requested, ToolCalled
 from .._model.events import Notice
 from .._version import __version__
 from .claude_sessions import stored_history
@@ -220,6 +220,27 @@ def _left_out(host: SessionHost, variable: str) -> None:
     host.core.say(Notice("info", "variable_left_out", message, {"variable": variable[:100]}))
 
 
+def _show_progress(
+    host: SessionHost,
+    tool: Tool,
+    call: str | None,
+    progress: float,
+    total: float | None,
+    message: str | None,
+) -> None:
+    """In the item of the call, where the agent says which one it is; else as a notice."""
+    of = f" of {total:g}" if total is not None else ""
+    words = f"{message} ({progress:g}{of})" if message else f"{progress:g}{of}"
+    core = host.core
+    with core:
+        items = core.conversation.items
+        if call is not None and items.open_call(call) is not None:
+            items.tool_called(ToolCalled(id=call, append=f"{words}\n"))
+        else:
+            data = {"tool": tool.name, "progress": progress, "total": total, "message": message}
+            core.log.append(Notice("info", "tool_progress", f"{tool.name}: {words}", data))
+
+
 def _tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServer:
     server = ToolServer(
         offer.tools,
@@ -227,6 +248,7 @@ def _tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServe
         turn=lambda: Turn.of(host, host.core.turn),
         timeout=offer.limits.tool,
         on_error=lambda tool, error: host.handler_failed(f"the tool {tool.name}", error),
+        on_progress=partial(_show_progress, host),
     )
     session.offer_tools(server.set_tools)
     return server
