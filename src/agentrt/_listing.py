@@ -165,7 +165,7 @@ class _Walk:
             os.close(own)
 
     def _entries_of(self, fd: int) -> list[tuple[str, bool]]:
-        """Names of files and folders, in order. A name that no text can hold is left out."""
+        """Names of files and folders, in order."""
         found = []
         try:
             with os.scandir(fd) as scan:
@@ -174,7 +174,7 @@ class _Walk:
                         break
                     self._entries -= 1
                     is_folder = entry.is_dir(follow_symlinks=False)
-                    if entry.name in _NEVER or not entry.name.isprintable():
+                    if entry.name in _NEVER:
                         continue
                     if is_folder or entry.is_file(follow_symlinks=False):
                         found.append((entry.name, is_folder))

@@ -297,6 +297,8 @@ class Exchange(RuleBasedStateMachine):
                 self.answered.append(line["id"])
         self.peer.sent.clear()
         waiting = [number for _, number in self.keys.values()]
+        requests = self.peer.driver._requests  # further files wait there for the first to be read
+        waiting += [requests._open[key].id for key in requests._waiting]
         assert sorted(self.answered + waiting) == list(range(1, self.asked + 1))
 
 

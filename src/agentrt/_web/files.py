@@ -74,7 +74,8 @@ def _list(folder: str) -> tuple[list[str], bool]:
 
     files: list[str] = []
     try:
-        files.extend(walk(folder, alive))
+        # A name that no text can hold cannot be sent, nor be written into a prompt.
+        files.extend(path for path in walk(folder, alive) if path.isprintable())
     except _Late:
         return files, False
     return files, len(files) < FILES
