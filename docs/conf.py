@@ -45,5 +45,8 @@ nitpick_ignore_regex = [
         r"py:class",
         r"Block|Config|JsonObject|Prompts?|ReportProgress|ToolFunction|HookFunction|When",
     ),
-    (r"py:class", r".*\[\w+"),  # half a generic type: the parser of string annotations cuts there
+    (
+        r"py:class",
+        r".*\[[~\w.]+",
+    ),  # half a generic type: the parser of string annotations cuts there
 ]

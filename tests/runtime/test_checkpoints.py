@@ -110,7 +110,9 @@ async def opening_a_runtime(_: Path) -> None:
 async def serving(_: Path) -> None:
     async with open_fake_runtime({}) as runtime, trio.open_nursery() as nursery:
 
-        async def serve(task_status: trio.TaskStatus[agentrt.Site]) -> None:
+        async def serve(  # noqa: ASYNC128 - what it calls does
+            task_status: trio.TaskStatus[agentrt.Site],
+        ) -> None:
             with assert_checkpoints():
                 await agentrt.serve(runtime, task_status=task_status)
 

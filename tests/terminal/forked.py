@@ -115,7 +115,7 @@ def _becoming(
             sys.argv = [module, *arguments]
             status = _run(module)
             sys.stdout.flush()
-        except BaseException:
+        except BaseException:  # noqa: ASYNC103 - of another process, which ends here
             traceback.print_exc(file=sys.stderr)
         finally:
             os._exit(status)

@@ -158,7 +158,8 @@ async def test_w8_who_reads_no_answers_is_asked_nothing_more_and_cut_off() -> No
             for _ in range(100):
                 stage.runtime.rename(await stage.session(), "x" * 256)
             async with websocket(site.port) as deaf:
-                nursery.start_soon(ask_much, deaf, 5000)  # answers of 200 MB
+                # answers of 200 MB
+                nursery.start_soon(ask_much, deaf, 5000)  # noqa: ASYNC111 - is cancelled below
                 most = 0
                 while not site.statistics().dropped:  # noqa: ASYNC110 - a statistic has no event
                     unsent = [viewer._unsent for viewer in stage.hub.viewers]
@@ -180,7 +181,8 @@ async def test_who_reads_its_answers_late_gets_all_of_them() -> None:
             for _ in range(100):
                 stage.runtime.rename(await stage.session(), "x" * 256)
             async with websocket(site.port) as late:
-                nursery.start_soon(ask_much, late, 300)  # answers of 12 MB
+                # answers of 12 MB
+                nursery.start_soon(ask_much, late, 300)  # noqa: ASYNC111 - is over below
                 await trio.sleep(0.5)
                 seen = set()
                 while len(seen) < 301:

@@ -85,7 +85,11 @@ _DEFAULTS: Final = Limits()
 class Deadline(Protocol):
     """What can be moved by others: on the session's monotonic clock."""
 
-    deadline: float
+    @property
+    def deadline(self) -> float: ...
+
+    @deadline.setter
+    def deadline(self, at: float, /) -> None: ...
 
 
 class TurnMachine:

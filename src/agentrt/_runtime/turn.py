@@ -56,7 +56,7 @@ class Turn:
         self._core = host.core
         self._machine = machine
         self._check = check
-        self._when = when
+        self._when: When = when
         self._pace = Pace()
         self._offered: str | None = None
         self._over = False
