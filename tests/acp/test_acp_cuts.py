@@ -203,14 +203,19 @@ class Exchange(RuleBasedStateMachine):
                 case Returned(call=call):
                     self.returned.append(call)
                 case Asked(key=key):
-                    self.keys[key] = ("ask", self.asked)
+                    self.keys[key] = ("ask", self.number(key))
                 case Requested(key=key):
-                    self.keys[key] = ("serve", self.asked)
+                    self.keys[key] = ("serve", self.number(key))
                 case Withdrawn(key=key):
-                    del self.keys[key]
+                    self.keys.pop(key, None)  # or it was never passed on
                 case _:
                     pass
         self.peer.effects.clear()
+
+    def number(self, key: str) -> int:
+        """The request's own id; 0 if it was taken back in the same step."""
+        request = self.peer.driver._requests._open.get(key)
+        return 0 if request is None else request.id
 
     @rule()
     def send_a_prompt(self) -> None:
