@@ -24,7 +24,9 @@ _VIEW = """async () => {
 }"""
 
 _SNAPSHOT = """(session) => new Promise((resolve, reject) => {
-    const socket = new WebSocket(`ws://${location.host}/ws`, ["agentrt.v1"]);
+    const key = `agentrt.key.${localStorage.getItem("key") ?? ""}`;
+    const socket = new WebSocket(`ws://${location.host}/ws`, ["agentrt.v1", key]);
+    socket.onclose = () => reject(new Error("the server let nobody in"));
     const done = (told) => (socket.close(), resolve(told));
     socket.onerror = reject;
     socket.onopen = () => {
