@@ -2,7 +2,7 @@
 watches exactly one story about it.
 
 The layers, each importing only what is below it: the terminal and the web frontends; the runtime
-(sessions, turns, processes, tools); the wings `_acp` and `_claude`, which do not know each other;
+(sessions, turns, processes, tools); the drivers `_acp` and `_claude`, which do not know each other;
 the wire and the model, which know neither processes nor clocks.
 
 Importing it costs next to nothing: everything public is imported when the first name is used.

@@ -19,15 +19,12 @@
         └── TurnTimedOut     the idle or the hard limit ended it
 
 How a turn ended is a value (`TurnResult.outcome`); the `TurnFailed` family exists for callers who
-want `check=True`, as with `trio.run_process`.
+want `check=True`, as with `trio.run_process`; it lives beside that value (`_model/result.py`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from ._model.result import TurnResult
+from typing import Any
 
 
 class AgentrtError(Exception):
@@ -54,12 +51,13 @@ class AgentStartError(AgentrtError):
     """
 
     def __init__(self, message: str, *, returncode: int | None = None, stderr: str = "") -> None:
-        super().__init__(_with_stderr(message, stderr))
+        super().__init__(with_stderr(message, stderr))
         self.returncode = returncode
         self.stderr = stderr
 
 
-def _with_stderr(message: str, stderr: str) -> str:
+def with_stderr(message: str, stderr: str) -> str:
+    """An error's words, with the end of what the agent wrote to its standard error."""
     tail = stderr.strip()
     return f"{message}\n--- end of its standard error ---\n{tail}" if tail else message
 
@@ -104,32 +102,6 @@ class Busy(AgentrtError):
 
 class LimitExceeded(AgentrtError):
     """A limit of `Limits` was reached; the message names it."""
-
-
-class TurnFailed(AgentrtError):
-    """A turn ended badly; `result` says how."""
-
-    def __init__(self, message: str, result: TurnResult) -> None:
-        super().__init__(message)
-        self.result = result
-
-
-class AgentFailed(TurnFailed):
-    """The agent answered the prompt with an error."""
-
-
-class AgentDied(TurnFailed):
-    """The agent's process ended in the middle of the turn. The prompt is not sent again. The text
-    ends with the last lines of its standard error."""
-
-    def __init__(self, message: str, result: TurnResult) -> None:
-        data = result.error.data if result.error is not None else None
-        stderr = data.get("stderr") if isinstance(data, dict) else None
-        super().__init__(_with_stderr(message, str(stderr or "")), result)
-
-
-class TurnTimedOut(TurnFailed):
-    """The idle or the hard limit ended the turn."""
 
 
 for _each in tuple(globals().values()):

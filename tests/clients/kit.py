@@ -19,7 +19,7 @@ import agentrt
 from agentrt import Limits
 from agentrt._agents import Agent
 from agentrt._config import Config
-from agentrt._runtime.permissions import Policy, ask
+from agentrt._permissions.policies import Policy, ask
 from agentrt._runtime.runtime import Runtime, open_runtime
 from agentrt._web.security import Security
 from agentrt._web.server import serve

@@ -18,7 +18,7 @@ from random import Random
 import trio
 
 from agentrt._runtime.runtime import Runtime
-from agentrt._runtime.session import Session
+from agentrt._session.session import Session
 from agentrt._web.site import Site
 from clients.chat import Chat
 from clients.kit import TOKEN, Node, node, served_script

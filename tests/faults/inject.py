@@ -20,7 +20,8 @@ import trio._subprocess
 import trio._subprocess_platform
 
 from agentrt import _descendants, _tree
-from agentrt._runtime import guard, pipes, process, tool_bridge
+from agentrt._process import guard, pipes, process
+from agentrt._tools import bridge as tool_bridge
 
 OS_ERRORS: dict[str, tuple[int, ...]] = {
     "read": (errno.EIO, errno.ENOMEM),

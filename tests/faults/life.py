@@ -19,9 +19,9 @@ import trio
 import agentrt
 from agentrt._agents import Agent
 from agentrt._model.driver import Opening
+from agentrt._process.pipes import Transport
+from agentrt._runtime.assembly import Offer, assemble
 from agentrt._runtime.open import serve_session
-from agentrt._runtime.pipes import Transport
-from agentrt._runtime.wings import Offer, make_wing
 from agentrt.testing import MemoryAgent
 
 from .programs import ANSWER, PROGRAMS
@@ -90,10 +90,10 @@ class Life:
         offer = Offer(
             tools=(record,), hooks=hooks, limits=self.limits, connect=lambda o: self.connect()
         )
-        wing = make_wing(agent, Opening(cwd=os.getcwd()), offer)
+        assembly = assemble(agent, Opening(cwd=os.getcwd()), offer)
         ids = count(1)
         async with serve_session(
-            agent, wing, None, self.limits, ids=lambda: f"id{next(ids)}", now=trio.current_time
+            agent, assembly, None, self.limits, ids=lambda: f"id{next(ids)}", now=trio.current_time
         ) as session:
             yield session
 

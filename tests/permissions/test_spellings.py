@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from spellings import LIKE_GIT_STATUS, NOT_GIT_STATUS, NOT_REMOVING, REMOVING
 
+from agentrt._permissions.policies import Allow, Deny, PermissionRequest, allow_all, rules
 from agentrt._permissions.programs import Verdict
 from agentrt._permissions.rules import Rule
 from agentrt._permissions.seen import Seen
-from agentrt._runtime.permissions import Allow, Deny, PermissionRequest, allow_all, rules
 
 SHELLS = [shell for shell in ("bash", "dash", "zsh") if shutil.which(shell)]
 

@@ -12,8 +12,8 @@ import psutil
 import trio
 
 from agentrt._limits import Limits
-from agentrt._runtime.pipes import Transport
-from agentrt._runtime.process import AgentProcess, open_process
+from agentrt._process.pipes import Transport
+from agentrt._process.process import AgentProcess, open_process
 
 QUICK = Limits(stdin_close=0.1, terminate=0.1, kill=2.0, stdout_drain=0.1)
 """For agents that use up the steps of the ladder: real processes keep real time."""

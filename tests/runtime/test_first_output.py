@@ -9,7 +9,7 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._runtime.first_output import LINES, MANY, FirstOutput
+from agentrt._process.first_output import LINES, MANY, FirstOutput
 from hostile.bad_agent import Agent
 from hostile.kit import bad_session, works
 

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 import agentrt
-from agentrt._runtime.inherited import inherited
+from agentrt._process.inherited import inherited
 from agentrt._terminal.setup import _environment
 from hostile.kit import SHORT, bad_agent
 

@@ -16,10 +16,7 @@ from hypothesis import strategies as st
 from agentrt._model.content import JsonObject
 from agentrt._model.driver import Asked
 from agentrt._model.events import PermissionOption
-from agentrt._permissions.programs import Verdict
-from agentrt._permissions.rules import Rule
-from agentrt._runtime.open import open_session
-from agentrt._runtime.permissions import (
+from agentrt._permissions.policies import (
     Allow,
     Ask,
     Decision,
@@ -32,6 +29,9 @@ from agentrt._runtime.permissions import (
     deny_all,
     rules,
 )
+from agentrt._permissions.programs import Verdict
+from agentrt._permissions.rules import Rule
+from agentrt._runtime.open import open_session
 from agentrt._runtime.runtime import open_runtime
 
 CWD = "/work/project"

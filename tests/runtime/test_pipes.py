@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._errors import LocalProtocolError
-from agentrt._runtime.pipes import (
+from agentrt._process.pipes import (
     FIRST,
     READ_SIZE,
     SMALLEST,

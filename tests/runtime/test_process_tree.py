@@ -25,10 +25,10 @@ from child_programs import (
     until,
 )
 
-from agentrt._descendants import Found, identify, look
 from agentrt._limits import Limits
-from agentrt._runtime import process
-from agentrt._runtime.process import AgentProcess, close
+from agentrt._process import process
+from agentrt._process.descendants import Found, identify, look
+from agentrt._process.process import AgentProcess, close
 
 IN_A_GROUP = f"""{sys.executable} -I -S -c '
 import os
@@ -210,7 +210,7 @@ async def test_a_walk_that_hangs_does_not_stop_the_ladder(monkeypatch: pytest.Mo
 HOST_THAT_ADOPTS = """
 import ctypes, sys, trio
 from agentrt._limits import Limits
-from agentrt._runtime.process import open_process
+from agentrt._process.process import open_process
 
 assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER, as PID 1 is
 

@@ -15,8 +15,8 @@ from trio.testing import MockClock
 
 import agentrt
 from agentrt._config import Config
+from agentrt._runtime.assembly import limits_for
 from agentrt._runtime.runtime import Runtime, open_runtime
-from agentrt._runtime.wings import limits_for
 from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_runtime
 
 RESUMES = {"capabilities": {"loadSession": True}}

@@ -17,10 +17,10 @@ import trio
 
 from agentrt._limits import Limits
 from agentrt._model.content import JsonObject
-from agentrt._runtime import tool_bridge
-from agentrt._runtime.tool_bridge import Endpoint, serve_tools
-from agentrt._runtime.tool_server import ToolServer
-from agentrt._runtime.tools import ToolContext, tool
+from agentrt._tools import bridge as tool_bridge
+from agentrt._tools.bridge import Endpoint, serve_tools
+from agentrt._tools.server import ToolServer
+from agentrt._tools.tools import ToolContext, tool
 from agentrt._wire.json import encode_line
 
 

@@ -13,8 +13,8 @@ import trio
 import trio.testing
 
 from agentrt._model.content import JsonObject
-from agentrt._runtime.tool_server import ToolConnection, ToolServer
-from agentrt._runtime.tools import ToolContext, ToolError, tool
+from agentrt._tools.server import ToolConnection, ToolServer
+from agentrt._tools.tools import ToolContext, ToolError, tool
 from agentrt._wire.json import encode_line
 
 

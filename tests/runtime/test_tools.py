@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._model.content import Image, JsonObject, Text
-from agentrt._runtime.tools import Tool, ToolContext, ToolError, call_tool, tool
+from agentrt._tools.tools import Tool, ToolContext, ToolError, call_tool, tool
 from agentrt._wire.mcp import ToolOutcome
 
 

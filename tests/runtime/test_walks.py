@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from agentrt import _descendants as descendants
 from agentrt import _tree as tree
-from agentrt._descendants import Found, Table, _Stat
-from agentrt._tree import _Walks
+from agentrt._process.descendants import Found, Table, _Stat
+from agentrt._process.tree import _Walks
 
 
 class Looks:

@@ -27,13 +27,13 @@ from agentrt._model.log import Cursor
 from agentrt._model.prompt_queue import PromptQueue
 from agentrt._model.state import SessionState
 from agentrt._model.turn import TurnMachine, TurnState
-from agentrt._runtime import core as core_module
-from agentrt._runtime import link as link_module
-from agentrt._runtime.core import SessionCore
-from agentrt._runtime.host import SessionHost
-from agentrt._runtime.link import Link
-from agentrt._runtime.pipes import Writer
-from agentrt._runtime.turn import Turn
+from agentrt._process.pipes import Writer
+from agentrt._session import core as core_module
+from agentrt._session import link as link_module
+from agentrt._session.core import SessionCore
+from agentrt._session.host import SessionHost
+from agentrt._session.link import Link
+from agentrt._session.turn import Turn
 from agentrt._web.feed import Feed
 from agentrt._web.hub import Client
 from agentrt._web.native import NativeViewer

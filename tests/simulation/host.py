@@ -12,7 +12,7 @@ from msgspec.structs import replace
 import agentrt
 from agentrt import Allow, Ask, Deny, Limits, PermissionRequest
 from agentrt._errors import LocalProtocolError, RequestError
-from agentrt._runtime.permissions import Policy, allow_all, deny_all
+from agentrt._permissions.policies import Policy, allow_all, deny_all
 
 from .checker import TAG
 

@@ -17,9 +17,9 @@ import agentrt
 from agentrt import Agent as AgentSpec
 from agentrt import ClaudeOptions, Limits, Session
 from agentrt._model.driver import Opening
+from agentrt._runtime.assembly import Offer, assemble
 from agentrt._runtime.open import serve_session
 from agentrt._runtime.runtime import Runtime, Source, serve_runtime
-from agentrt._runtime.wings import Offer, make_wing
 from agentrt._web.hub import Hub
 from agentrt._web.viewers import VIEWERS
 
@@ -214,10 +214,10 @@ class World:
             connect=lambda opening: self.start_process().connect(),
             new_uuid=lambda: f"00000000-0000-4000-8000-{next(uuids):012}",
         )
-        wing = make_wing(spec, Opening(cwd="/"), offer)
+        assembly = assemble(spec, Opening(cwd="/"), offer)
         async with serve_session(
             spec,
-            wing,
+            assembly,
             self.handlers.policy(self.policy),
             self.limits,
             ids=lambda: f"id{next(self._ids)}",

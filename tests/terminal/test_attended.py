@@ -27,7 +27,8 @@ from agentrt._model.events import (
     UsageChanged,
 )
 from agentrt._model.state import SessionState
-from agentrt._terminal.commands import what_is_meant
+from agentrt._terminal.commands import COMMANDS as OURS
+from agentrt._terminal.conversation import what_is_meant
 from agentrt._terminal.export import exported
 from agentrt._terminal.screen.drawing import Drawing
 from agentrt._terminal.screen.page import Page
@@ -108,7 +109,7 @@ async def test_a_mistyped_command_is_not_sent(
 ) -> None:
     shown = View(Drawing(page(80)))
     shown.take(CommandsChanged(theirs))
-    told = what_is_meant(shown, line)
+    told = what_is_meant(OURS, shown, line)
     if said is None:
         assert told is None
     else:

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from agentrt._model.content import Diff, JsonObject
 from agentrt._model.events import Item, ItemOpened, PermissionOpened, PermissionOption, Tool
-from agentrt._runtime.session import Session
+from agentrt._session.session import Session
 from agentrt._terminal.asking import INERT, Asker
 from agentrt._terminal.pages import BAR, Pages
 from agentrt._terminal.view import View

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 import agentrt
-from agentrt._runtime.tool_server import ToolServer
+from agentrt._tools.server import ToolServer
 
 
 def server_of(session: agentrt.Session) -> ToolServer | None:

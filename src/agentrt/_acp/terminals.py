@@ -20,12 +20,12 @@ from typing import Final
 
 import trio
 
-from .._bare_errors import bare_errors
-from .._descendants import MARKER
 from .._errors import RequestError
 from .._limits import Limits
 from .._model.content import JsonObject
-from .._tree import WALK, ProcessTree
+from .._nesting import bare_errors
+from .._process.descendants import MARKER
+from .._process.tree import WALK, ProcessTree
 from .._wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from .environment import merge_environment
 from .host import parse, reported

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import trio
 from msgspec import Struct, structs
@@ -19,11 +19,15 @@ from .._errors import AgentNotFound
 from .agent import Agent
 from .catalogue import BUILT_IN
 
-if TYPE_CHECKING:
-    from .._config import Config
-
 VERSION = 10.0
 """Seconds to tell a version: the Node agents take one or two on a machine at rest."""
+
+
+class OwnAgents(Protocol):
+    """Where a user's own agents are named: a `Config`."""
+
+    @property
+    def agents(self) -> Mapping[str, Agent]: ...
 
 
 class Found(Struct, frozen=True, kw_only=True):
@@ -38,12 +42,12 @@ class Found(Struct, frozen=True, kw_only=True):
         return self.path is not None
 
 
-def find_agents(config: Config | None = None) -> list[Found]:
+def find_agents(config: OwnAgents | None = None) -> list[Found]:
     """All known agents, the user's own first, and whether each is installed. Starts nothing."""
     return [_find(agent) for agent in _known(config).values()]
 
 
-def resolve_agent(agent: str | Agent, config: Config | None = None) -> Agent:
+def resolve_agent(agent: str | Agent, config: OwnAgents | None = None) -> Agent:
     """The agent of that name, ready to be started: its program is there, as an absolute path.
 
     Raises `AgentNotFound`, with close names, with how to get it, or with why it cannot be run.
@@ -104,7 +108,7 @@ async def _kill_group(process: trio.Process) -> None:
     os.killpg(process.pid, signal.SIGKILL)
 
 
-def _known(config: Config | None) -> dict[str, Agent]:
+def _known(config: OwnAgents | None) -> dict[str, Agent]:
     """By name: the user's own agents, then the built-in ones that they do not replace."""
     own = config.agents if config is not None else {}
     return {**own, **{name: agent for name, agent in BUILT_IN.items() if name not in own}}

@@ -1,4 +1,4 @@
-"""How a turn ended, as a value."""
+"""How a turn ended: as a value, and as the exceptions of those who want one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from .._errors import AgentrtError, with_stderr
 from .events import CancelledBy, Error, Outcome, Usage
 
 
@@ -45,3 +46,37 @@ class TurnResult(Struct, frozen=True, kw_only=True):
     def cost(self) -> float | None:
         """What the turn cost, if the agent told (see `usage.currency`)."""
         return self.usage.cost if self.usage is not None else None
+
+
+class TurnFailed(AgentrtError):
+    """A turn ended badly; `result` says how."""
+
+    __module__ = "agentrt"  # as a program imports it, and reads it in a traceback
+
+    def __init__(self, message: str, result: TurnResult) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class AgentFailed(TurnFailed):
+    """The agent answered the prompt with an error."""
+
+    __module__ = "agentrt"
+
+
+class AgentDied(TurnFailed):
+    """The agent's process ended in the middle of the turn. The prompt is not sent again. The text
+    ends with the last lines of its standard error."""
+
+    __module__ = "agentrt"
+
+    def __init__(self, message: str, result: TurnResult) -> None:
+        data = result.error.data if result.error is not None else None
+        stderr = data.get("stderr") if isinstance(data, dict) else None
+        super().__init__(with_stderr(message, str(stderr or "")), result)
+
+
+class TurnTimedOut(TurnFailed):
+    """The idle or the hard limit ended the turn."""
+
+    __module__ = "agentrt"

@@ -1,1 +1,1 @@
-"""Sessions, turns, processes and tools: the part of agentrt that runs under Trio."""
+"""Opening sessions: one, one for a program's prompts, or many in one process."""

@@ -8,7 +8,7 @@ import trio
 
 from .._model.events import Notice, Task
 from .._model.repeats import listed
-from .host import SessionHost
+from .._session.host import SessionHost
 
 LIVE = frozenset({"pending", "running"})
 

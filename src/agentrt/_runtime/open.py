@@ -18,19 +18,20 @@ from .._model.driver import Opening
 from .._model.events import AgentState
 from .._model.log import Log
 from .._model.state import SessionState
-from .arguments import checked_hooks, checked_tools, folder, folders
-from .host import SessionHost
-from .inherited import inherited
+from .._nesting import open_service_nursery
+from .._permissions.policies import Policy, check_policy, for_agent
+from .._process.inherited import inherited
+from .._session.host import SessionHost
+from .._session.session import Session
+from .._tools.checked import checked_hooks, checked_tools
+from .._tools.tools import Tool
+from .folders import folder, folders
 from .leaving import wait_for_rest
-from .permissions import Policy, check_policy, for_agent
-from .scopes import open_service_nursery
-from .session import Session
-from .tools import Tool
 
 if TYPE_CHECKING:
     from .._agents import Agent
-    from .hooks import Hook
-    from .wings import Wing
+    from .._tools.hooks import Hook
+    from .assembly import Assembly
 
 
 @asynccontextmanager
@@ -80,7 +81,7 @@ async def open_session(
     """
     # The catalogue, the drivers and the bridges cost as much to import as all the rest.
     from .._agents import resolve_agent
-    from .wings import Offer, limits_for, make_wing
+    from .assembly import Offer, assemble, limits_for
 
     if permissions is not None:
         check_policy(permissions)
@@ -105,15 +106,15 @@ async def open_session(
         limits=limits,
         on_stderr=on_stderr,
     )
-    wing = make_wing(found, opening, offer)
-    async with serve_session(found, wing, permissions, limits) as session:
+    assembly = assemble(found, opening, offer)
+    async with serve_session(found, assembly, permissions, limits) as session:
         yield session
 
 
 @asynccontextmanager
 async def serve_session(
     agent: Agent,
-    wing: Wing,
+    assembly: Assembly,
     permissions: Policy | None,
     limits: Limits,
     *,
@@ -128,16 +129,16 @@ async def serve_session(
     host = SessionHost(
         Conversation(log, agent=state, now=now, limits=limits, clock=clock),
         limits=limits,
-        opening=wing.opening,
-        make_driver=wing.make_driver,
-        connect=wing.connect,
+        opening=assembly.opening,
+        make_driver=assembly.make_driver,
+        connect=assembly.connect,
         policy=for_agent(permissions, agent) if permissions is not None else None,
         wall=now,
     )
     session = Session(host)
     async with open_service_nursery() as services:
         try:
-            async with wing.attach(host, session) as opening:
+            async with assembly.attach(host, session) as opening:
                 await host.start(services, opening)
                 services.start_soon(host.run)
                 yield session

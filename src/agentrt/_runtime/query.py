@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from .._bare_errors import bare_errors
 from .._model.content import Prompt
 from .._model.events import Event
 from .._model.result import TurnResult
+from .._nesting import bare_errors
+from .._session.session import Session, host_of
+from .._session.subscription import Subscription
 from .leaving import wait_for_rest
 from .open import open_session
-from .session import Session, host_of
-from .subscription import Subscription
 
 if TYPE_CHECKING:
     from .._agents import Agent

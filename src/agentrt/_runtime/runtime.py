@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import trio
 from msgspec import Struct
 
-from .._bare_errors import bare_errors
 from .._errors import LimitExceeded, SessionClosed, SessionNotFound
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.events import Notice, Phase
 from .._model.turn import TurnState
-from .arguments import checked_tools
+from .._nesting import bare_errors
+from .._permissions.policies import Policy, ask, check_policy
+from .._session.session import Session, host_of
+from .._tools.checked import checked_tools
+from .._tools.tools import Tool
 from .open import open_session
-from .permissions import Policy, ask, check_policy
-from .session import Session, host_of
-from .tools import Tool
 
 if TYPE_CHECKING:
     from .._agents import Agent
@@ -340,8 +340,8 @@ async def open_runtime(
     """
     # The catalogue and the drivers cost as much to import as all the rest.
     from .._agents import find_agents, resolve_agent
-    from .guard import guard
-    from .wings import limits_for
+    from .._process.guard import guard
+    from .assembly import limits_for
 
     if permissions is not None:
         check_policy(permissions)

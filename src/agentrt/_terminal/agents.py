@@ -8,8 +8,8 @@ import msgspec
 import trio
 
 from .._agents import Found, agent_version, find_agents
-from .._bare_errors import bare_errors
 from .._config import Config
+from .._nesting import bare_errors
 from .text import one_line
 
 AT_ONCE = 4

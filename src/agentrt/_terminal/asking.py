@@ -17,7 +17,7 @@ import trio
 
 from .._errors import LocalProtocolError
 from .._model.events import Event, PermissionClosed, PermissionOpened
-from .._runtime.session import Session
+from .._session.session import Session
 from .lines import LineReader
 from .pages import BAR, Pages
 from .questions import Question, make_question, reject

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final
-
-from msgspec import Struct
+from typing import Final
 
 from .._agents import find_agents, resolve_agent
 from .._model.events import Choice
 from .._model.events import Command as AgentCommand
 from .attaching import text_of
+from .conversation import Command, Conversation
 from .inspecting import debug, export, tasks
 from .past import resume, show_sessions
 from .permits import permissions
 from .setup import UsageError
 from .text import one_line
-
-if TYPE_CHECKING:
-    from .conversation import Conversation
-    from .view import View
-
-
-class Command(Struct, frozen=True):
-    """`run` gets what is typed behind the name; an `AgentrtError` of it is shown."""
-
-    name: str
-    description: str
-    run: Callable[[Conversation, str], Awaitable[None]]
-    hint: str = ""
+from .view import View
 
 
 async def _help(repl: Conversation, argument: str) -> None:
@@ -51,23 +35,6 @@ async def _help(repl: Conversation, argument: str) -> None:
 def agent_commands(view: View) -> list[tuple[str, str]]:
     """The agent's commands: how each is typed, and what it does."""
     return [(_name(c), c.description) for c in view.commands]
-
-
-def what_is_meant(view: View, line: str) -> str | None:
-    """What to say about a line that begins with a slash, and is no command; None if it may be
-    meant as it stands: a path, or for an agent that does not say which commands it has."""
-    name = line[1:].partition(" ")[0].partition("\n")[0]
-    theirs = [command.name for command in view.commands]
-    if name in theirs or not _COMMAND.fullmatch(name):
-        return None
-    near = get_close_matches(name.casefold(), [*COMMANDS, *theirs], 1)
-    if not near and not theirs:
-        return None
-    meant = f"; did you mean /{one_line(near[0])}?" if near else ""
-    return f"there is no command /{name}{meant} (//{name} sends it to the agent as it stands)"
-
-
-_COMMAND: Final = re.compile(r"[\w:.-]+")
 
 
 def _name(command: AgentCommand) -> str:

@@ -6,29 +6,31 @@ stopping and leaving. Prompts that wait are in the session's queue.
 
 from __future__ import annotations
 
+import re
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from difflib import get_close_matches
 from typing import Final, Literal, TypeAlias
 
 import trio
-from msgspec import structs
+from msgspec import Struct, structs
 
-from .._bare_errors import bare_errors
 from .._errors import AgentrtError, AgentStartError
 from .._model.events import TurnEnded
-from .._runtime.permissions import Decision, PermissionRequest
-from .._runtime.session import Session
-from .._runtime.subscription import Subscription
-from .._runtime.turn import Turn
+from .._nesting import bare_errors
+from .._permissions.policies import Decision, PermissionRequest
+from .._session.session import Session
+from .._session.subscription import Subscription
+from .._session.turn import Turn
 from .asking import Asker, Shows
 from .attaching import prompt_of, text_of
-from .commands import COMMANDS, Command, what_is_meant
 from .console import PARTING
-from .past import Note
+from .note import Note
 from .sessions import Stored
 from .setup import Setup, exit_code
 from .signals import INTERRUPTED, let_the_next_one_kill
+from .text import one_line
 from .view import Display, View
 
 TWICE: Final = 2.0
@@ -43,10 +45,37 @@ Interrupt: TypeAlias = Literal["leaving", "ending", "stopping", "idle"]
 """What came of a Ctrl-C."""
 
 
+class Command(Struct, frozen=True):
+    """`run` gets what is typed behind the name; an `AgentrtError` of it is shown."""
+
+    name: str
+    description: str
+    run: Callable[[Conversation, str], Awaitable[None]]
+    hint: str = ""
+
+
+_COMMAND: Final = re.compile(r"[\w:.-]+")
+
+
+def what_is_meant(ours: Collection[str], view: View, line: str) -> str | None:
+    """What to say about a line that begins with a slash, and is no command; None if it may be
+    meant as it stands: a path, or for an agent that does not say which commands it has."""
+    name = line[1:].partition(" ")[0].partition("\n")[0]
+    theirs = [command.name for command in view.commands]
+    if name in theirs or not _COMMAND.fullmatch(name):
+        return None
+    near = get_close_matches(name.casefold(), [*ours, *theirs], 1)
+    if not near and not theirs:
+        return None
+    meant = f"; did you mean /{one_line(near[0])}?" if near else ""
+    return f"there is no command /{name}{meant} (//{name} sends it to the agent as it stands)"
+
+
 class Conversation(ABC):
     """What all ways to show a conversation share. Theirs are the methods of the first part."""
 
-    def __init__(self) -> None:
+    def __init__(self, commands: Mapping[str, Command]) -> None:
+        self._commands = commands
         self.setup: Setup
         self.session: Session | None = None
         self.view: View
@@ -262,13 +291,13 @@ class Conversation(ABC):
         name, _, argument = line.removeprefix("/").partition(" ")
         if not line:
             self.go_on()
-        elif line.startswith("/") and name in COMMANDS:
-            nursery.start_soon(self._obey_command, COMMANDS[name], argument.strip())
+        elif line.startswith("/") and name in self._commands:
+            nursery.start_soon(self._obey_command, self._commands[name], argument.strip())
         elif self.session is None:
             self.early.append(line)
         elif line.startswith("//"):
             self.submit(line[1:])
-        elif line.startswith("/") and (why := what_is_meant(self.view, line)) is not None:
+        elif line.startswith("/") and (why := what_is_meant(self._commands, self.view, line)):
             self.tell(why)
         else:
             self.submit(line)

@@ -10,13 +10,13 @@ import trio
 from msgspec import Struct, structs
 
 from .._agents import Agent, find_agents
-from .._bare_errors import bare_errors
 from .._config import Config
 from .._errors import AgentrtError, AgentStartError
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.events import Notice
-from .._runtime.permissions import deny_all
+from .._nesting import bare_errors
+from .._permissions.policies import deny_all
 from .bound import TIMED_OUT, Bound, TimedOut
 from .console import quoted
 from .setup import Setup, UsageError

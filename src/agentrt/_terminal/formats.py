@@ -11,7 +11,7 @@ from .._errors import AgentNotFound, AgentrtError, AgentStartError, SessionNotFo
 from .._model.content import plain_text
 from .._model.events import Error, Event, Item, ItemDelta, ItemOpened, Outcome, TurnEnded
 from .._model.result import TurnResult
-from .._runtime.session import Session
+from .._session.session import Session
 from .bound import TimedOut
 from .output import Output
 from .text import escaped

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import trio
 
 from .._model.events import TERMINAL
 from .console import quoted
+from .conversation import Conversation
 from .export import exported
 from .setup import UsageError
 from .text import as_json, one_line, plain
-
-if TYPE_CHECKING:
-    from .conversation import Conversation
 
 NAME: Final = 40
 """Characters of a title that go into a file's name."""

@@ -11,12 +11,12 @@ import msgspec
 
 from .._agents import Agent
 from .._model.content import JsonObject
+from .._permissions.policies import PermissionRequest
 from .._permissions.programs import Verdict
 from .._permissions.reach import unreachable
 from .._permissions.rules import Rule
 from .._permissions.seen import Seen
 from .._permissions.words import CLASSES
-from .._runtime.permissions import PermissionRequest
 from .setup import UsageError
 
 _CALL: Final = re.compile(

@@ -17,7 +17,6 @@ from typing import Final, TextIO
 import trio
 from msgspec import structs
 
-from .._bare_errors import bare_errors
 from .._errors import AgentrtError
 from .._model.events import (
     Error,
@@ -28,10 +27,11 @@ from .._model.events import (
     TurnEnded,
 )
 from .._model.result import TurnResult
+from .._nesting import bare_errors
+from .._permissions.policies import NOTHING_IS_ALLOWED
 from .._runtime.leaving import wait_for_rest
-from .._runtime.permissions import NOTHING_IS_ALLOWED
-from .._runtime.session import Session, host_of
-from .._runtime.subscription import Subscription
+from .._session.session import Session, host_of
+from .._session.subscription import Subscription
 from .asking import Asker
 from .bound import TIMED_OUT, Bound, TimedOut
 from .console import PARTING, Console, open_console, open_terminal, stderr_of

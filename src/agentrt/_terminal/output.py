@@ -14,8 +14,8 @@ from typing import Final
 
 import trio
 
-from .._bare_errors import bare_errors
 from .._config import ColorChoice
+from .._nesting import bare_errors
 from .text import safe, without_controls, wrapped
 
 ROOM: Final = 1024 * 1024

@@ -7,28 +7,22 @@ say which sessions there were.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import trio
 from msgspec import structs
 
 from .._agents import resolve_agent
 from .._errors import AgentrtError
-from .._model.events import TurnEnded, TurnStarted
-from .attaching import text_of
+from .conversation import Conversation
+from .note import TITLE
 from .sessions import Stored, listed, stored_sessions
 from .setup import UsageError
-from .state import remember, remembered
+from .state import remembered
 from .text import one_line
-
-if TYPE_CHECKING:
-    from .._model.events import Event
-    from .._runtime.session import Session
-    from .conversation import Conversation
 
 SHOWN: Final = 20
 """Sessions that are offered."""
-TITLE: Final = 60
 
 
 async def past_sessions(repl: Conversation) -> list[Stored]:
@@ -93,32 +87,6 @@ async def resume(repl: Conversation, argument: str) -> None:
     if agent.name == repl.setup.agent.name:
         agent = repl.setup.agent
     repl.leave(next=structs.replace(repl.setup.changed(agent), resume=stored.id))
-
-
-class Note:
-    """Takes note of the session that is held, once something was said in it."""
-
-    def __init__(self, session: Session, agent: str, cwd: str) -> None:
-        self._session = session
-        self._agent = agent
-        self._cwd = cwd
-        self._title = ""
-
-    def take(self, event: Event) -> None:
-        """Something happened in the session."""
-        if isinstance(event, TurnStarted) and event.prompt is not None and not self._title:
-            self._title = one_line(text_of(event.prompt), TITLE)
-        elif isinstance(event, TurnEnded) and self._title:
-            session = self._session
-            if session.agent_session is not None and session.capabilities.get("resume"):
-                stored = Stored(
-                    agent=self._agent,
-                    id=session.agent_session,
-                    title=one_line(session.title or self._title, TITLE),
-                    cwd=self._cwd,
-                    updated=time.time(),
-                )
-                remember(stored, self._cwd)
 
 
 def _ago(when: float | None, now: float) -> str:

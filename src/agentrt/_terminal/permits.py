@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, get_args
+from typing import Final, get_args
 
 from msgspec import structs
 
 from .._config import PermissionMode, Permissions
+from .conversation import Conversation
 from .setup import UsageError
 from .text import one_line
-
-if TYPE_CHECKING:
-    from .conversation import Conversation
 
 _MODES: Final = {
     "ask": "you are asked about what no rule covers",

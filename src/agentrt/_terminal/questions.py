@@ -14,8 +14,8 @@ import msgspec
 from .._errors import LocalProtocolError
 from .._model.content import Diff, JsonObject, ToolContent, ToolText, plain_text
 from .._model.events import Item, PermissionOpened
-from .._runtime.permissions import Deny, choose_option
-from .._runtime.session import Session
+from .._permissions.policies import Deny, choose_option
+from .._session.session import Session
 from .diffs import show_diff
 from .forms import Field, Unfit, fields_of
 from .text import as_json, one_line, plain, whole_line

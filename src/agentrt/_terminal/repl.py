@@ -14,13 +14,14 @@ from typing import Final
 
 import trio
 
-from .. import __version__
-from .._bare_errors import bare_errors
 from .._model.content import plain_text
 from .._model.events import Item, TurnEnded, TurnStarted
-from .._runtime.session import Session
+from .._nesting import bare_errors
+from .._session.session import Session
+from .._version import __version__
 from .asking import Shows
 from .attaching import text_of
+from .commands import COMMANDS
 from .console import Console, open_console, quoted
 from .conversation import HISTORY, Conversation
 from .lines import LineReader
@@ -77,7 +78,7 @@ class LineRepl(Conversation):
     """Shows it on a `Console`."""
 
     def __init__(self, console: Console) -> None:
-        super().__init__()
+        super().__init__(COMMANDS)
         self.console = console
         self._reader = LineReader(0)
         self._lines = _Lines(self)

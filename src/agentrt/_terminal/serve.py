@@ -9,8 +9,8 @@ from functools import partial
 import trio
 from msgspec import structs
 
-from .._bare_errors import bare_errors
 from .._errors import AgentrtError
+from .._nesting import bare_errors
 from .._runtime.runtime import open_runtime
 from .._web.security import Security
 from .._web.server import serve

@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from .._acp.messages import ListSessionsResponse
 from .._agents import Agent, find_agents
-from .._bare_errors import bare_errors
 from .._config import Config
 from .._errors import AgentrtError, SessionNotFound
+from .._nesting import bare_errors
+from .._permissions.policies import deny_all
 from .._runtime.claude_sessions import ClaudeSessions
-from .._runtime.permissions import deny_all
-from .._runtime.session import Session
+from .._session.session import Session
 from .agents import print_table
 from .export import ExportFormat, exported
 from .setup import Setup, exit_code

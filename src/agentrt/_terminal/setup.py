@@ -16,8 +16,7 @@ from .._config import Config, ConfigError, PermissionMode
 from .._errors import AgentNotFound, AgentrtError, LocalProtocolError, SessionNotFound
 from .._limits import Limits
 from .._model.content import JsonObject
-from .._runtime.open import open_session
-from .._runtime.permissions import (
+from .._permissions.policies import (
     Allow,
     Ask,
     Decision,
@@ -28,7 +27,8 @@ from .._runtime.permissions import (
     deny_all,
     rules,
 )
-from .._runtime.session import Session
+from .._runtime.open import open_session
+from .._session.session import Session
 from .bound import TIMED_OUT, TimedOut
 
 DEMO = "demo"
@@ -103,7 +103,7 @@ class Setup(Struct, frozen=True, kw_only=True):
     @property
     def limits(self) -> Limits:
         """The bounds for this agent, with what the settings change."""
-        from .._runtime.wings import limits_for  # costs as much as all the rest
+        from .._runtime.assembly import limits_for  # costs as much as all the rest
 
         return self.config.bound(limits_for(self.agent, None))
 

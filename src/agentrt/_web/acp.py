@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
-from .. import __version__
 from .._errors import RemoteProtocolError
 from .._model.content import JsonObject
-from .._runtime.core import TakenBack
-from .._runtime.turn import Turn
+from .._session.core import TakenBack
+from .._session.turn import Turn
+from .._version import __version__
 from .._wire import jsonrpc as rpc
 from .._wire.json import decode_strictly
 from .._wire.lenient import lenient

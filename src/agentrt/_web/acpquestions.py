@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from .._model.content import JsonObject
 from .._model.events import PermissionOpened
-from .._runtime.session import Session
+from .._session.session import Session
 from .._wire import jsonrpc as rpc
 from .acpmessages import Capabilities, call
 from .acpupdates import Conversation

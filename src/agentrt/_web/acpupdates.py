@@ -11,7 +11,7 @@ import msgspec
 
 from .._model.content import JsonObject, TerminalRef, Text
 from .._model.events import TERMINAL, Choice, Item, Modes, Notice, Option, PermissionOpened, Tool
-from .._runtime.turn import Turn
+from .._session.turn import Turn
 from .transcript import Reading, Transcript
 
 CHUNKS: Final = {

@@ -15,9 +15,9 @@ from msgspec import Meta, Struct
 
 from .._errors import RemoteProtocolError
 from .._model.content import Audio, Block, Image, JsonObject, Resource, ResourceLink, Text
-from .._runtime.core import When
-from .._runtime.session import Session
-from .._runtime.turn import Turn
+from .._session.core import When
+from .._session.session import Session
+from .._session.turn import Turn
 from .._wire.json import decode_strictly
 from . import commands as c
 from .aichunks import Chunk, Message, behind_retold, is_pending, retold

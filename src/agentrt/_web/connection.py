@@ -17,8 +17,8 @@ import trio
 from msgspec import json
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_server_stream
 
-from .._bare_errors import bare_errors
 from .._limits import Limits
+from .._nesting import bare_errors
 from .frames import Bucket, Meter, close_frame, largest
 from .http import Upgrade
 from .refusal import Code, Refusal

@@ -14,10 +14,10 @@ from typing import Final
 import trio
 from msgspec import Struct
 
-from .._runtime.client_tools import ClientTools
 from .._runtime.runtime import AgentInfo, Runtime
-from .._runtime.session import Session
-from .._runtime.tools import Tool
+from .._session.session import Session
+from .._tools.client_tools import ClientTools
+from .._tools.tools import Tool
 from .._wire.json import encode_line
 from .answers import pack, refusal
 from .commands import Command, Refused, ToolOffer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from .. import __version__
+from .._version import __version__
 from . import commands as c
 from .answers import ack, pack, refusal
 from .commands import Beat, Hello, Malformed, Refused, decode

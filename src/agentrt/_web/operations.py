@@ -24,8 +24,8 @@ from .._errors import (
     SessionClosed,
     SessionNotFound,
 )
-from .._runtime.session import Session, host_of
-from .._runtime.turn import Turn
+from .._session.session import Session, host_of
+from .._session.turn import Turn
 from .._wire.jsonrpc import METHOD_NOT_FOUND
 from . import commands as c
 from .commands import Refused

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import trio
 
-from .._bare_errors import bare_errors
-from .._runtime.scopes import open_service_nursery
+from .._nesting import bare_errors, open_service_nursery
 from .security import Security
 from .site import Site
 

@@ -12,7 +12,7 @@ import trio
 from msgspec import Struct, structs
 
 from .._limits import Limits
-from .._runtime.pending import PendingConnections
+from .._tools.pending import PendingConnections
 from .dialects import DIALECTS
 from .http import BadRequest, Request, load_page, response
 from .refusal import Code, Refusal

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import trio
 
-from .._bare_errors import bare_errors
 from .._model.content import JsonObject
+from .._nesting import bare_errors
 from .memory import MemoryAgent
 
 

@@ -9,8 +9,8 @@ from itertools import count
 
 import trio
 
-from .._bare_errors import bare_errors
-from .._runtime.pipes import READ_SIZE, Transport
+from .._nesting import bare_errors
+from .._process.pipes import READ_SIZE, Transport
 
 _pids = count(100_000)
 

@@ -10,12 +10,12 @@ from .._agents import Agent, ProtocolName
 from .._errors import AgentNotFound
 from .._limits import Limits
 from .._model.driver import Opening
+from .._permissions.policies import Policy, ask
+from .._runtime.assembly import Offer, assemble
 from .._runtime.open import serve_session
-from .._runtime.permissions import Policy, ask
 from .._runtime.runtime import AgentInfo, Runtime, Source, serve_runtime
-from .._runtime.session import Session
-from .._runtime.tools import Tool
-from .._runtime.wings import Offer, make_wing
+from .._session.session import Session
+from .._tools.tools import Tool
 from .memory import MemoryAgent
 
 
@@ -47,9 +47,9 @@ async def open_fake_session(
         connect=lambda opening: start().connect(),
         new_uuid=lambda: f"00000000-0000-4000-8000-{next(uuids):012}",
     )
-    wing = make_wing(agent, Opening(cwd=cwd, resume=resume), offer)
+    assembly = assemble(agent, Opening(cwd=cwd, resume=resume), offer)
     async with serve_session(
-        agent, wing, permissions, limits, ids=lambda: f"{id}{next(ids)}"
+        agent, assembly, permissions, limits, ids=lambda: f"{id}{next(ids)}"
     ) as session:
         yield session
 

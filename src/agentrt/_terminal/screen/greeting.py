@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from ... import __version__
 from ..._model.content import plain_text
 from ..._model.events import Item
-from ..._runtime.session import Session
+from ..._session.session import Session
+from ..._version import __version__
 from ..conversation import HISTORY
 from ..setup import Setup
 from ..text import one_line

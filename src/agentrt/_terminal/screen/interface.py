@@ -17,6 +17,7 @@ from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import AnyFormattedText
 from prompt_toolkit.history import History
 from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import (
     BufferControl,
     ConditionalContainer,
@@ -111,12 +112,12 @@ class Interface:
         )
         self._answer_control = BufferControl(self.answer)
 
-    def make_application(self, input: Input, output: Output, *, colour: bool) -> Application[None]:
-        from .keys import bindings  # it knows this module
-
+    def make_application(
+        self, keys: KeyBindings, input: Input, output: Output, *, colour: bool
+    ) -> Application[None]:
         app: Application[None] = Application(
             layout=Layout(self._container(), focused_element=self._draft_control),
-            key_bindings=bindings(self),
+            key_bindings=keys,
             style=STYLE,
             color_depth=colour_depth(colour=colour),
             erase_when_done=True,

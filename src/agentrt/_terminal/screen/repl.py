@@ -8,10 +8,10 @@ from typing import Final
 
 import trio
 
-from ..._bare_errors import bare_errors
 from ..._errors import AgentrtError
 from ..._model.events import Command, Modes
-from ..._runtime.session import Session
+from ..._nesting import bare_errors
+from ..._session.session import Session
 from ..asking import Shows
 from ..commands import COMMANDS, agent_commands
 from ..console import PARTING, quoted
@@ -65,7 +65,7 @@ class ScreenRepl(Conversation):
     """Shows it on a `Screen`. Its keys are those of `Listener`."""
 
     def __init__(self, setup: Setup, *, colour: bool) -> None:
-        super().__init__()
+        super().__init__(COMMANDS)
         self.screen: Screen
         self.nursery: trio.Nursery
         self.page = Page(Painter(colour=colour), self._width)

@@ -10,7 +10,7 @@ from typing import Final
 
 import trio
 
-from ..._bare_errors import bare_errors
+from ..._nesting import bare_errors
 
 DRAIN: Final = 0.25
 """Seconds in which the rest of the output is read when the shell has ended."""

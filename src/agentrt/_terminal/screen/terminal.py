@@ -28,10 +28,11 @@ from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.layout.screen import Char
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from ..._bare_errors import bare_errors
+from ..._nesting import bare_errors
 from ..console import PARTING
 from ..output import encoding_of, terminal_size
 from .interface import Interface, Live
+from .keys import bindings
 
 _RESET: Final = b"\x1b[?2004l\x1b[?2026l\x1b[?25h\x1b[0m\r\n"
 """No bracketed paste, no frame held back, a cursor, no colours."""
@@ -65,7 +66,7 @@ class Screen:
         interface.post = self._post
         self._input = Vt100Input(sys.stdin)
         self._app: Application[None] = interface.make_application(
-            self._input, self._output, colour=colour
+            bindings(interface), self._input, self._output, colour=colour
         )
 
     # --- Trio's side

@@ -11,13 +11,13 @@ from typing import Any, Final, Protocol
 import trio
 from msgspec import structs
 
-from .._bare_errors import bare_errors
 from .._errors import AgentrtError, AgentStartError, SessionNotFound
 from .._limits import Limits
 from .._model.driver import Driver, Effect, Opening, StartFailed, Write
-from .first_output import FirstOutput
-from .pipes import Transport, Writer, read_loop
-from .process import close
+from .._nesting import bare_errors
+from .._process.first_output import FirstOutput
+from .._process.pipes import Transport, Writer, read_loop
+from .._process.process import close
 
 Connect = Callable[[Opening], AbstractAsyncContextManager[Transport]]
 """Starts the agent and gives the transport to it; leaving the block leaves nothing behind."""

@@ -9,16 +9,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from .._model.content import JsonObject
+from .._session.session import Session
+from .._session.turn import Turn
 from .._wire.jsonrpc import INTERNAL_ERROR, Id
 from .._wire.mcp import CallTool, CancelTool, McpServer, Message, ToolOutcome
+from .checked import checked_tools
 from .tools import Tool, ToolContext, call_tool
-
-if TYPE_CHECKING:
-    from .session import Session
-    from .turn import Turn
 
 logger = logging.getLogger(__name__)
 
@@ -78,10 +77,10 @@ class ToolServer:
     def tools(self) -> tuple[Tool, ...]:
         return tuple(self._tools.values())
 
-    def set_tools(self, tools: Iterable[Tool]) -> None:
-        """Replace the tools and tell every client; calls that run go on. Raises `ValueError` if two
-        tools have the same name."""
-        self._tools = _by_name(tools)
+    def set_tools(self, tools: Iterable[object]) -> None:
+        """Replace the tools and tell every client; calls that run go on. Raises `TypeError` for
+        what is no tool, `ValueError` if two have the same name."""
+        self._tools = _by_name(checked_tools(tools))
         for connection in self._connections:
             connection._tools_changed()
 

@@ -21,19 +21,19 @@ from typing import Final
 
 import trio
 
-from .._bare_errors import bare_errors
 from .._errors import AgentStartError, RemoteProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject
+from .._nesting import bare_errors
+from .._process.guard import private_folder
+from .._process.pipes import FIRST, next_size
 from .._wire.json import encode_line
 from .._wire.lines import Lines
 from .._wire.long_lines import LongLine
 from .._wire.mcp import Message
-from . import mcp_stdio
-from .guard import private_folder
-from .pipes import FIRST, next_size
-from .tool_http import HttpServer
-from .tool_server import Spawn, ToolServer
+from . import stdio as mcp_stdio
+from .http import HttpServer
+from .server import Spawn, ToolServer
 
 logger = logging.getLogger(__name__)
 

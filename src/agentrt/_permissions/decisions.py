@@ -9,7 +9,7 @@ import msgspec
 from .._errors import LocalProtocolError
 from .._model.driver import Answer
 from .._model.events import Notice, PermissionOpened, PermissionOption
-from .permissions import Allow, Decision, Deny, choose_option
+from .policies import Allow, Decision, Deny, choose_option
 
 OPEN: Final = 1024
 """Questions that may be open at a time. Nobody answers more; to close them all at the end of their

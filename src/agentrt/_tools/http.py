@@ -21,7 +21,7 @@ from .._model.content import JsonObject
 from .._wire.json import decode, encode_line
 from .._wire.mcp import Message
 from .pending import PendingConnections
-from .tool_server import Spawn, ToolConnection, ToolServer
+from .server import Spawn, ToolConnection, ToolServer
 
 logger = logging.getLogger(__name__)
 

@@ -7,17 +7,16 @@ from typing import Final
 
 import trio
 
-from .._errors import (
-    AgentDied,
-    AgentFailed,
-    AgentrtError,
-    LocalProtocolError,
-    TurnFailed,
-    TurnTimedOut,
-)
+from .._errors import AgentrtError, LocalProtocolError
 from .._limits import Limits
 from .._model.events import Event, Outcome, PermissionOpened, TurnEnded
-from .._model.result import TurnResult
+from .._model.result import (
+    AgentDied,
+    AgentFailed,
+    TurnFailed,
+    TurnResult,
+    TurnTimedOut,
+)
 from .._model.turn import TurnMachine, TurnState
 from .core import When
 from .host import SessionHost

@@ -16,9 +16,9 @@ import trio
 from .._model.content import Block, JsonObject, ToolContent, ToolText
 from .._model.driver import ToolCalled
 from .._model.events import ItemStatus
+from .._session.core import SessionCore
+from .._session.session import host_of
 from .._wire.mcp import ToolOutcome
-from .core import SessionCore
-from .session import host_of
 from .tools import Tool, ToolContext, ToolError
 
 

@@ -14,8 +14,8 @@ from typing import Final
 
 import trio
 
-from . import _descendants as descendants
-from ._descendants import Found
+from . import descendants
+from .descendants import Found
 
 LOOK: Final = 0.02
 """Seconds between two looks whether what was signalled is gone."""

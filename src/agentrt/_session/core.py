@@ -42,9 +42,9 @@ from .._model.events import CancelledBy, Error, Notice, Outcome, PermissionOpene
 from .._model.life import Life, LifeInput
 from .._model.result import Denial, TurnResult
 from .._model.turn import TurnInput, TurnMachine, TurnState
+from .._permissions.decisions import OPEN, answer_for, check_json, chosen_option, rejection
+from .._permissions.policies import Ask, Decision, Deny, PermissionRequest, Policy, check_decision
 from .._wire.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND
-from .decisions import OPEN, answer_for, check_json, chosen_option, rejection
-from .permissions import Ask, Decision, Deny, PermissionRequest, Policy, check_decision
 
 CANCELLED = -32800
 """JSON-RPC's code (LSP's, and ACP's) for a request that was cancelled."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
+from typing import Any, Final, TypeAlias, overload
 
 import msgspec
 import trio
@@ -21,12 +21,10 @@ from msgspec import UNSET, UnsetType
 from .._errors import AgentrtError
 from .._model.content import Audio, Block, Image, JsonObject, Resource, ResourceLink, Text
 from .._model.content import blocks as content_blocks
+from .._session.session import Session
+from .._session.turn import Turn
 from .._wire.json import encode_line
 from .._wire.mcp import ToolInfo, ToolOutcome
-
-if TYPE_CHECKING:
-    from .session import Session
-    from .turn import Turn
 
 ToolFunction: TypeAlias = "Callable[[JsonObject, ToolContext], Awaitable[object]]"
 ReportProgress: TypeAlias = Callable[[float, float | None, str | None], None]

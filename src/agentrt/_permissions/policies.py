@@ -18,10 +18,10 @@ from .._agents.agent import Agent
 from .._model.content import JsonObject
 from .._model.driver import Asked
 from .._model.events import PermissionOption
-from .._permissions.paths import find_paths, resolve
-from .._permissions.programs import Verdict
-from .._permissions.rules import Rule, covered, worst
-from .._permissions.seen import Seen, find_command
+from .paths import find_paths, resolve
+from .programs import Verdict
+from .rules import Rule, covered, worst
+from .seen import Seen, find_command
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,13 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from .._descendants import MARKER
 from .._errors import AgentNotFound, AgentrtError, AgentStartError
 from .._limits import Limits
-from .._tree import WALK, ProcessTree, reap
+from .._nesting import open_service_nursery
+from .descendants import MARKER
 from .guard import guard
 from .pipes import ReadEnd, Transport, Writer, read_loop
-from .scopes import open_service_nursery
+from .tree import WALK, ProcessTree, reap
 
 _log = logging.getLogger("agentrt")
 

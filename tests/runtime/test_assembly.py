@@ -7,7 +7,7 @@ import pytest
 import agentrt
 from agentrt._agents import Quirks
 from agentrt._model.driver import Opening
-from agentrt._runtime.wings import Offer, limits_for, make_wing
+from agentrt._runtime.assembly import Offer, assemble, limits_for
 
 SLOW = agentrt.acp(["slow"], quirks=Quirks(stdin_close=8.0, resend_cancel=True))
 
@@ -33,9 +33,9 @@ def test_hooks_for_an_agent_that_has_none_are_refused() -> None:
         return None
 
     with pytest.raises(agentrt.LocalProtocolError, match="no hooks"):
-        make_wing(SLOW, Opening(cwd="/"), Offer(hooks=(never,)))
+        assemble(SLOW, Opening(cwd="/"), Offer(hooks=(never,)))
 
 
 def test_an_option_that_claude_does_not_have_is_refused_before_anything_is_started() -> None:
     with pytest.raises(ValueError, match="not an option of Claude Code"):
-        make_wing(agentrt.claude(), Opening(cwd="/", options={"colour": "red"}), Offer())
+        assemble(agentrt.claude(), Opening(cwd="/", options={"colour": "red"}), Offer())

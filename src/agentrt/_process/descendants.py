@@ -9,7 +9,7 @@ A process is remembered with its start time, so that a number used again is neve
 system without `/proc` nothing is found; there only the agent's own group can be ended.
 
 Nothing here imports Trio: a look blocks for some milliseconds per hundred processes and is made to
-run in a worker thread (see `_tree.py`).
+run in a worker thread (see `_process/tree.py`).
 """
 
 from __future__ import annotations

@@ -23,27 +23,27 @@ from .._agents import Agent
 from .._claude.command import build_command
 from .._claude.legacy import driver_for
 from .._claude.options import ClaudeOptions, check_values, effective, with_session_id
-from .._descendants import MARKER
 from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.driver import Driver, Opening, Requested, ToolCalled
 from .._model.events import Notice
+from .._process.descendants import MARKER
+from .._process.guard import guard
+from .._process.pipes import Transport
+from .._process.process import open_process
+from .._session.host import SessionHost
+from .._session.link import Connect
+from .._session.turn import Turn
+from .._tools.bridge import serve_tools
+from .._tools.hooks import Hook, HookTable
+from .._tools.server import ToolConnection, ToolServer
+from .._tools.tools import Tool
 from .._version import __version__
 from .claude_sessions import stored_history
-from .guard import guard
-from .hooks import Hook, HookTable
-from .host import SessionHost
-from .link import Connect
-from .pipes import Transport
-from .process import open_process
-from .tool_bridge import serve_tools
-from .tool_server import ToolConnection, ToolServer
-from .tools import Tool
-from .turn import Turn
 
 if TYPE_CHECKING:
-    from .session import Session
+    from .._session.session import Session
 
 ACP_OPTIONS = ("config", "meta", "replay", "session")
 NOTHING_TO_FORK = "fork=True copies an earlier session: give its id as `resume`, too"
@@ -72,7 +72,7 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Wing:
+class Assembly:
     """The protocol's part of a session."""
 
     opening: Opening
@@ -82,8 +82,9 @@ class Wing:
     """Opened around the session: brings in what needs a running one, and gives the opening."""
 
 
-def make_wing(agent: Agent, opening: Opening, offer: Offer) -> Wing:
-    """The wing for an agent. Raises `LocalProtocolError` or ValueError for what it cannot do."""
+def assemble(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
+    """What an agent's session is made of. Raises `LocalProtocolError` or ValueError for what the
+    agent cannot do."""
     return (_claude if agent.protocol == "claude" else _acp)(agent, opening, offer)
 
 
@@ -124,7 +125,7 @@ def _keys() -> Callable[[], str]:
 # --- ACP
 
 
-def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
+def _acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     if offer.hooks:
         raise LocalProtocolError(f"{agent.name} speaks ACP, which has no hooks")
     if unknown := [name for name in opening.options if name not in ACP_OPTIONS]:
@@ -203,7 +204,7 @@ def _acp(agent: Agent, opening: Opening, offer: Offer) -> Wing:
                 servers = (await endpoint.http_server(), endpoint.stdio_server())
             yield structs.replace(opening, mcp_servers=opening.mcp_servers + servers)
 
-    return Wing(opening, make_driver, offer.connect or connect, attach)
+    return Assembly(opening, make_driver, offer.connect or connect, attach)
 
 
 async def _serve_terminal(host: SessionHost, terminals: Terminals, asked: Requested) -> JsonObject:
@@ -257,7 +258,7 @@ def _tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServe
 # --- Claude Code
 
 
-def _claude(agent: Agent, opening: Opening, offer: Offer) -> Wing:
+def _claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     hooks = HookTable(offer.hooks)
     server_name = ToolServer().name
     options = structs.replace(
@@ -308,7 +309,7 @@ def _claude(agent: Agent, opening: Opening, offer: Offer) -> Wing:
             host.core.conversation.handled[type(effect)](effect)
         yield with_session_id(opening, options, offer.new_uuid)
 
-    return Wing(opening, make_driver, offer.connect or connect, attach)
+    return Assembly(opening, make_driver, offer.connect or connect, attach)
 
 
 async def _serve_mcp(host: SessionHost, connection: ToolConnection, request: Requested) -> Any:

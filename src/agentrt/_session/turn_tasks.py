@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import trio
 
-from .._bare_errors import bare_errors
 from .._model.turn import TurnMachine
+from .._nesting import bare_errors
 
 
 class TurnTasks:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from .._claude.options import HOOK_EVENTS, HookMatcher
 from .._model.content import JsonObject
 from .._model.driver import Requested
-
-if TYPE_CHECKING:
-    from .turn import Turn
+from .._session.turn import Turn
 
 HookFunction = Callable[..., Awaitable[JsonObject | None]]
 

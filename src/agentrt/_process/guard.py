@@ -25,9 +25,9 @@ from pathlib import Path
 
 import trio
 
-from .._descendants import MARKER
 from .._errors import AgentStartError
-from .._tree import reap
+from .descendants import MARKER
+from .tree import reap
 
 _PROGRAM = Path(__file__).with_name("supervisor.py")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, Protocol, get_args
 
 import trio
 
@@ -23,7 +23,7 @@ from .._model.log import Log
 from .._model.result import TurnResult
 from .._model.state import Snapshot
 from .._model.turn import TurnMachine
-from .arguments import checked_tools
+from .._wire.mcp import ToolInfo
 from .calls import call
 from .core import When
 from .host import SessionHost
@@ -31,8 +31,12 @@ from .settings import Settings
 from .subscription import Subscription
 from .turn import Turn
 
-if TYPE_CHECKING:
-    from .tools import Tool
+
+class OfferedTool(Protocol):
+    """An in-process tool, as a session knows it: an `agentrt.Tool`."""
+
+    @property
+    def info(self) -> ToolInfo: ...
 
 
 class Session:
@@ -45,7 +49,7 @@ class Session:
     def __init__(self, host: SessionHost) -> None:
         self._host = host
         self._core = host.core
-        self._set_tools: Callable[[Iterable[Tool]], None] | None = None
+        self._set_tools: Callable[[Iterable[OfferedTool]], None] | None = None
         self._settings = Settings(host)
 
     # --- what it is
@@ -199,14 +203,14 @@ class Session:
         agent cannot take one (ACP agents cannot)."""
         self._core.steer(blocks(content))
 
-    def set_tools(self, tools: Iterable[Tool]) -> None:
+    def set_tools(self, tools: Iterable[OfferedTool]) -> None:
         """Replace the in-process tools; agents that listen are told. The session must have been
         opened with at least one."""
         if self._set_tools is None:
             raise LocalProtocolError("the session was opened without tools")
-        self._set_tools(checked_tools(tools))
+        self._set_tools(tools)
 
-    def offer_tools(self, set_tools: Callable[[Iterable[Tool]], None]) -> None:
+    def offer_tools(self, set_tools: Callable[[Iterable[OfferedTool]], None]) -> None:
         """The session has a tool server, whose tools this replaces."""
         self._set_tools = set_tools
 

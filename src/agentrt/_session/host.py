@@ -21,12 +21,12 @@ from .._model.driver import Driver, Effect, Opening, Requested
 from .._model.events import Notice
 from .._model.life import Life
 from .._model.turn import TurnMachine, TurnState
+from .._nesting import ServiceNursery
+from .._permissions.policies import Decision, Policy
 from .core import CANCELLED, SessionCore, Until
 from .handlers import Handlers
 from .link import Connect, Link, exit_words
-from .permissions import Decision, Policy
 from .readers import Readers
-from .scopes import ServiceNursery
 from .turn_tasks import TurnTasks
 
 logger = logging.getLogger(__name__)

@@ -1,0 +1,1 @@
+"""One session: the machine that decides, the task that carries it out, and its handles."""

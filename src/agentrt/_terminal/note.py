@@ -1,0 +1,41 @@
+"""What is kept of a session that was held here, so that it is found again."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from .._model.events import Event, TurnEnded, TurnStarted
+from .._session.session import Session
+from .attaching import text_of
+from .sessions import Stored
+from .state import remember
+from .text import one_line
+
+TITLE: Final = 60
+
+
+class Note:
+    """Takes note of the session that is held, once something was said in it."""
+
+    def __init__(self, session: Session, agent: str, cwd: str) -> None:
+        self._session = session
+        self._agent = agent
+        self._cwd = cwd
+        self._title = ""
+
+    def take(self, event: Event) -> None:
+        """Something happened in the session."""
+        if isinstance(event, TurnStarted) and event.prompt is not None and not self._title:
+            self._title = one_line(text_of(event.prompt), TITLE)
+        elif isinstance(event, TurnEnded) and self._title:
+            session = self._session
+            if session.agent_session is not None and session.capabilities.get("resume"):
+                stored = Stored(
+                    agent=self._agent,
+                    id=session.agent_session,
+                    title=one_line(session.title or self._title, TITLE),
+                    cwd=self._cwd,
+                    updated=time.time(),
+                )
+                remember(stored, self._cwd)

@@ -1,0 +1,1 @@
+"""What a program lends its agent: tools, and hooks."""
