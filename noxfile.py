@@ -41,7 +41,7 @@ def tests(session: nox.Session) -> None:
 def coverage(session: nox.Session) -> None:
     """The test suite under coverage, and what it missed."""
     install(session, "-e", ".[test]")
-    session.run("coverage", "run", "-m", "pytest", "--slow", *session.posargs)
+    session.run("coverage", "run", "-m", "pytest", "-n", "0", "--slow", *session.posargs)
     session.run("coverage", "report", "--skip-covered", "--show-missing")
 
 
@@ -54,7 +54,15 @@ def agents(session: nox.Session) -> None:
     report = Path(session.create_tmp()) / "agents.xml"
     try:
         session.run(
-            "python", "-m", "pytest", "--slow", "tests/agents", f"--junitxml={report}", *chosen
+            "python",
+            "-m",
+            "pytest",
+            "-n",
+            "0",
+            "--slow",
+            "tests/agents",
+            f"--junitxml={report}",
+            *chosen,
         )
     finally:  # the table is wanted above all when something failed
         session.run("python", "tests/agents/table.py", "--junit", str(report))
@@ -69,7 +77,7 @@ def browser(session: nox.Session) -> None:
     install(session, "-e", ".[test]", *group("browser"))
     shots = Path(session.create_tmp()).resolve() / "shots"
     session.env["AGENTRT_SHOTS"] = str(shots)
-    session.run("python", "-m", "pytest", "--slow", "tests/browser", *session.posargs)
+    session.run("python", "-m", "pytest", "-n", "0", "--slow", "tests/browser", *session.posargs)
     session.log(f"screenshots are in {shots}")
 
 
@@ -87,7 +95,16 @@ def faults(session: nox.Session) -> None:
     install(session, "-e", ".[test]")
     full = {"AGENTRT_FULL": "1"}
     session.run(
-        "python", "-m", "pytest", "--slow", "tests/faults", "-v", *session.posargs, env=full
+        "python",
+        "-m",
+        "pytest",
+        "-n",
+        "0",
+        "--slow",
+        "tests/faults",
+        "-v",
+        *session.posargs,
+        env=full,
     )
 
 
@@ -97,7 +114,17 @@ def hygiene(session: nox.Session) -> None:
     install(session, "-e", ".[test]")
     full = {"AGENTRT_FULL": "1"}
     session.run(
-        "python", "-m", "pytest", "--slow", "tests/hygiene", "-v", "-s", *session.posargs, env=full
+        "python",
+        "-m",
+        "pytest",
+        "-n",
+        "0",
+        "--slow",
+        "tests/hygiene",
+        "-v",
+        "-s",
+        *session.posargs,
+        env=full,
     )
 
 
@@ -128,7 +155,9 @@ def clients(session: nox.Session) -> None:
     install(session, "-e", ".[test]")
     session.run("python", "tests/clients/install.py")
     full = {"AGENTRT_FULL": "1"}
-    session.run("python", "-m", "pytest", "--slow", "tests/clients", *session.posargs, env=full)
+    session.run(
+        "python", "-m", "pytest", "-n", "0", "--slow", "tests/clients", *session.posargs, env=full
+    )
 
 
 @nox.session

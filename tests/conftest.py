@@ -12,6 +12,7 @@ import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -60,6 +61,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = chosen
         config.hook.pytest_deselected(items=left)
     config.stash[LEFT_OUT] = counts
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Twice the cores: half of the time is spent waiting for processes."""
+    return 2 * (os.cpu_count() or 1)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker's count is everybody's: each collects all."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["left out"] = session.config.stash.get(LEFT_OUT, {})
+
+
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", {})
 
 
 def pytest_terminal_summary(

@@ -19,8 +19,9 @@ import trio
 import trio._subprocess
 import trio._subprocess_platform
 
-from agentrt import _descendants, _tree
+from agentrt._process import descendants as _descendants
 from agentrt._process import guard, pipes, process
+from agentrt._process import tree as _tree
 from agentrt._tools import bridge as tool_bridge
 
 OS_ERRORS: dict[str, tuple[int, ...]] = {

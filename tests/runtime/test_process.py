@@ -13,9 +13,9 @@ import pytest
 import trio.testing
 from child_programs import PATIENT, QUICK, Lines, python, running, sh, started, until_gone
 
-from agentrt import _descendants as descendants
 from agentrt._errors import AgentNotFound, AgentStartError
 from agentrt._limits import Limits
+from agentrt._process import descendants
 from agentrt._process.descendants import MARKER
 from agentrt._process.pipes import Writer, read_loop
 from agentrt._process.process import AgentProcess, close

@@ -14,8 +14,7 @@ from child_programs import PATIENT, sh, started
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt import _descendants as descendants
-from agentrt import _tree as tree
+from agentrt._process import descendants, tree
 from agentrt._process.descendants import Found, Table, _Stat
 from agentrt._process.tree import _Walks
 
