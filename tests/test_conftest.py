@@ -87,7 +87,7 @@ def test_what_is_slow_runs_when_it_is_asked_for(
 
 def test_a_process_that_is_left_fails_its_test_and_no_other(suite: Path) -> None:
     (suite / "test_long.py").write_text(LEAVES)
-    patience = CONFTEST.replace("VANISH = 20.0", "VANISH = 0.5")
+    patience = CONFTEST.replace("VANISH = 20.0", "VANISH = 2.0")
     assert patience != CONFTEST
     (suite / "conftest.py").write_text(patience)
     told = run(suite, "-W", "ignore")

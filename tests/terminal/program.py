@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from forked import Popen
 
@@ -127,6 +127,8 @@ class Terminal:
         self.raw = b""
         """Everything that was shown, and echoed."""
         self.master = master
+        self.settings: list[Any] = []
+        """The terminal's, as they were before the program began."""
         self._seen = 0
 
     @property
@@ -197,11 +199,13 @@ def on_terminal(
     master, slave = pty.openpty()
     try:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
+        settings = termios.tcgetattr(slave)
         streams = {"stdin": slave, "stdout": slave, "stderr": slave} | options
         process = Popen(command, terminal=slave, **streams)
         os.close(slave)
         slave = -1
         terminal = kind(master, process)
+        terminal.settings = settings
         try:
             yield terminal
         finally:

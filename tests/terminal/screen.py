@@ -42,8 +42,6 @@ class Screen(Terminal):
         rows, columns = SIZE
         self.emulator = pyte.HistoryScreen(columns, rows, history=100_000, ratio=0.5)
         self._stream = pyte.ByteStream(self.emulator)
-        self.settings = termios.tcgetattr(master)
-        """As they were before the program began."""
 
     def _read(self, patience: float) -> bool:
         before = len(self.raw)
