@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -67,7 +68,18 @@ class Tmux:
         self.key("Enter")
 
     def resize(self, columns: int, rows: int) -> None:
+        """Returns when the program has been sent the size: tmux does so once in 250 ms."""
         self.run("resize-window", "-t", "it", "-x", str(columns), "-y", str(rows))
+        terminal = self.run("display-message", "-p", "-t", "it", "#{pane_tty}").strip()
+        deadline = time.monotonic() + PATIENCE
+        while _size(terminal) != (columns, rows):
+            assert time.monotonic() < deadline, f"its size stays {_size(terminal)}"
+            time.sleep(0.02)
+
+
+def _size(terminal: str) -> tuple[int, int]:
+    with open(terminal) as tty:
+        return tuple(os.get_terminal_size(tty.fileno()))
 
 
 @contextmanager
