@@ -68,6 +68,8 @@ class Screen:
         self._app: Application[None] = interface.make_application(
             bindings(interface), self._input, self._output, colour=colour
         )
+        # The toolkit also draws by itself, and may see another size before the signal comes.
+        self._app.before_render += lambda _: self._find_cursor()
 
     # --- Trio's side
 
