@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from agentrt.demo.media import png
+from agentrt.demo.media import SUNSET
 
 from .conftest import Demo
 from .peer import EVERYTHING, Peer, choose
@@ -51,7 +51,7 @@ async def test_a_file_is_read_whole_or_in_part(demo: Demo) -> None:
 
 
 async def test_a_picture_is_shown_as_one(demo: Demo, folder: Path) -> None:
-    (folder / "sunset.png").write_bytes(png())
+    (folder / "sunset.png").write_bytes(SUNSET)
     async with demo() as peer:
         await ready(peer)
         await peer.prompt("show sunset.png")

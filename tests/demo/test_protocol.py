@@ -52,13 +52,22 @@ async def test_an_id_is_echoed_as_it_came(demo: Demo) -> None:
 
 async def test_nonsense_is_answered_and_survived(demo: Demo) -> None:
     deep = b'{"x":' + b"[" * 100_000 + b"\n"
-    unreadable = (b"nonsense\n", b'{"method":"\xff"}\n', deep, b'{"method":"\\ud83d"}\n')
-    invalid = (b"[]\n", b"7\n", b'{"id":{},"method":"x"}\n', b'{"id":1.5,"method":"x"}\n')
+    unreadable = (b"nonsense\n", deep)
+    invalid = (b"[]\n", b"7\n", b'{"id":{},"method":"x"}\n', b'{"id":true,"method":"x"}\n')
     async with demo() as peer:
         for line in (*unreadable, *invalid):
             await peer.write(line)
         await peer.initialize()
-    assert [error["code"] for error in peer.errors] == [-32700] * 4 + [-32600] * 4
+    assert [error["code"] for error in peer.errors] == [-32700] * 2 + [-32600] * 4
+
+
+async def test_broken_characters_cost_no_more_than_themselves(demo: Demo) -> None:
+    async with demo() as peer:
+        for broken in (b"\xff", b"\\ud83d"):
+            asked = peer.expect("initialize")
+            line = b'{"id":%d,"method":"initialize","params":{"protocolVersion":1,"x":"%s"}}\n'
+            await peer.write(line % (asked.id, broken))
+            assert (await asked.result())["protocolVersion"] == 1
 
 
 async def test_a_wrong_request_is_refused(demo: Demo) -> None:

@@ -4,12 +4,12 @@ It is there so that a first try of agentrt needs nothing else installed, and so 
 shown everything it must handle, on request: each `/command` shows one thing. It also does small
 useful work on the folder it was opened in, asked for in plain words.
 
-It shares no code with agentrt's own side of the protocol: a misreading of the specification must
-not be able to hide in both.
+Of agentrt's own side it uses the lines and JSON-RPC (`_wire`), and nothing of the Agent Client
+Protocol: a misreading of that specification must not be able to hide in both.
 
 ====================  ==========================================================================
 `server.py`           the protocol's methods: sessions, prompts, cancels
-`wire.py`             lines of JSON-RPC on two byte streams
+`wire.py`             a JSON-RPC connection on two byte streams
 `session.py`          a conversation: its settings, its history, what was allowed
 `turn.py`             one prompt's work: what it says, its tool calls, its questions
 `answer.py`           what a prompt is answered with

@@ -8,10 +8,11 @@ import sys
 
 import trio
 
+from .._wire.jsonrpc import INTERNAL_ERROR
 from .command import Command, number
 from .files import Refused
 from .turn import StopReason, Turn
-from .wire import INTERNAL_ERROR, RpcError
+from .wire import RpcError
 
 LONGEST = 3600.0
 """Seconds of the longest wait that can be asked for."""

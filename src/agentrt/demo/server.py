@@ -19,38 +19,33 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import trio
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
+from .._wire.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    Id,
+    Notification,
+    Request,
+)
 from . import commands
 from .answer import answer
 from .history import Info, Store, now
 from .mcp import Server
 from .session import Model, Offers, Session, new_id
 from .turn import StopReason, Turn
-from .wire import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    REQUEST_CANCELLED,
-    RESOURCE_NOT_FOUND,
-    Connection,
-    Id,
-    JsonObject,
-    Message,
-    RpcError,
-)
+from .wire import REQUEST_CANCELLED, RESOURCE_NOT_FOUND, Connection, JsonObject, RpcError
 
 VERSION = 1
 """The version of the Agent Client Protocol that is spoken here."""
 PAGE = 50
 """Sessions in one answer to `session/list`."""
-FLUSH = 1.0
-"""Seconds for the last answers to get out once the client has closed its end."""
 
 CAPABILITIES: JsonObject = {
     "loadSession": True,
@@ -110,11 +105,11 @@ class CancelRequest(Struct, rename="camel"):
 P = TypeVar("P", bound=Struct)
 
 
-def params(message: Message, type: type[P]) -> P:
-    raw = bytes(message.params)
+def read(params: Any, type: type[P]) -> P:
+    """The parameters of a request, which may be null or absent."""
     try:
-        return msgspec.json.decode(b"{}" if raw == b"null" else raw, type=type)
-    except msgspec.DecodeError as error:
+        return msgspec.convert({} if params is None else params, type)
+    except msgspec.ValidationError as error:
         raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
 
 
@@ -134,86 +129,75 @@ class Agent:
 
     async def serve(self) -> None:
         """Serve until the client closes its end, then end everything. Cancelling does the same."""
-        async with trio.open_nursery() as service:
-            # Shielded: what the cancelled turns still have to say gets out, too.
-            writer = trio.CancelScope(shield=True)
-            service.start_soon(self._write, writer)
-            try:
-                async with trio.open_nursery() as self._nursery:
-                    while (messages := await self._connection.receive()) is not None:
-                        for message in messages:
-                            await self._handle(message)
-                    self._nursery.cancel_scope.cancel(reason="the client is gone")
-            finally:
-                with trio.move_on_after(FLUSH, shield=True):
-                    await self._connection.drained()
-                writer.cancel(reason="everything is told")
+        # What the cancelled turns still have to say gets out, too.
+        async with self._connection.writing(), trio.open_nursery() as self._nursery:
+            while (messages := await self._connection.receive()) is not None:
+                for message in messages:
+                    await self._handle(message)
+            self._nursery.cancel_scope.cancel(reason="the client is gone")
 
-    async def _write(self, scope: trio.CancelScope) -> None:
-        with scope:
-            await self._connection.write()
-
-    async def _handle(self, message: Message) -> None:
+    async def _handle(self, message: Request | Notification) -> None:
         """Carry out a request or a notification; a request gets exactly one answer."""
         try:
-            if message.id is UNSET:
-                self._notified(message)
-            else:
-                await self._requested(message.id, message)
+            match message:
+                case Request(id, method, params):
+                    await self._requested(id, method, params)
+                case Notification(method, params):
+                    self._notified(method, params)
         except Exception as failed:
             error = _as_answer(failed)
-            if message.id is not UNSET:
+            if isinstance(message, Request):
                 self._connection.refuse(message.id, error)
 
-    def _notified(self, message: Message) -> None:
-        match message.method:
+    def _notified(self, method: str, params: Any) -> None:
+        match method:
             case "session/cancel":
-                turn = self._turns.get(params(message, OfSession).session_id)
+                turn = self._turns.get(read(params, OfSession).session_id)
                 if turn is not None:  # else it came too late, which is nobody's fault
                     turn.scope.cancel(reason="session/cancel")
             case "$/cancel_request":
-                id = params(message, CancelRequest).request_id
+                id = read(params, CancelRequest).request_id
                 for turn in self._turns.values():
                     if turn.request_id == id:
                         turn.withdrawn = True
                         turn.scope.cancel(reason="$/cancel_request")
 
-    async def _requested(self, id: Id, message: Message) -> None:
+    async def _requested(self, id: Id, method: str, params: Any) -> None:
         reply = self._connection.reply
-        match message.method:
+        match method:
             case "initialize":
-                offered = params(message, Initialize).client_capabilities
+                offered = read(params, Initialize).client_capabilities
                 self._offers = Offers.of(offered or {})
                 reply(id, self._initialized())
             case "session/new":
-                await self._new(id, params(message, Open))
+                await self._new(id, read(params, Open))
             case "session/load":
-                await self._reopen(id, params(message, Reopen), replay=True)
+                await self._reopen(id, read(params, Reopen), replay=True)
             case "session/resume":
-                await self._reopen(id, params(message, Reopen), replay=False)
+                await self._reopen(id, read(params, Reopen), replay=False)
             case "session/list":
-                reply(id, self._list(params(message, Listing)))
+                reply(id, self._list(read(params, Listing)))
             case "session/close":
-                session = self._session(params(message, OfSession))
+                session = self._session(read(params, OfSession))
                 self._nursery.start_soon(self._end, id, session)
             case "session/delete":
-                await self._delete(id, params(message, OfSession).session_id)
+                await self._delete(id, read(params, OfSession).session_id)
             case "session/set_mode":
-                setting = params(message, SetMode)
+                setting = read(params, SetMode)
                 session = self._session(setting)
                 session.set("mode", setting.mode_id)
                 session.tell_options()
                 reply(id, {})
             case "session/set_config_option":
-                option = params(message, SetOption)
+                option = read(params, SetOption)
                 session = self._session(option)
                 session.set(option.config_id, option.value)
                 if option.config_id == "mode":
                     session.tell_mode()
                 reply(id, {"configOptions": session.options()})
             case "session/prompt":
-                self._prompt(id, params(message, Prompt))
-            case method:
+                self._prompt(id, read(params, Prompt))
+            case _:
                 raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
     def _initialized(self) -> JsonObject:

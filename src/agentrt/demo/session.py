@@ -9,10 +9,11 @@ from typing import Literal, TypeAlias, get_args
 import trio
 from msgspec import Struct
 
+from .._wire.jsonrpc import INVALID_PARAMS
 from .files import Folder
 from .history import Info, Recorder, Store, now
 from .mcp import Server
-from .wire import INVALID_PARAMS, Connection, JsonObject, RpcError
+from .wire import Connection, JsonObject, RpcError
 
 Mode: TypeAlias = Literal["ask", "auto", "plan"]
 Model: TypeAlias = Literal["steady", "instant"]

@@ -9,9 +9,10 @@ from typing import Any, Literal, TypeAlias
 
 import trio
 
+from .._wire.jsonrpc import Id
 from .files import Refused
 from .session import Session, new_id
-from .wire import Id, JsonObject, RpcError
+from .wire import JsonObject, RpcError
 
 StopReason: TypeAlias = Literal[
     "end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"

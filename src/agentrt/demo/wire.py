@@ -1,30 +1,33 @@
-"""Lines of JSON-RPC 2.0 on two byte streams: the agent's end of the wire.
+"""One end of a JSON-RPC connection: the agent's to its client, and to an MCP server.
 
 A line is written by one task only, which lives longer than any turn: were a turn to write for
-itself, its cancellation could leave half a line on the pipe. So `send` only appends, and whoever
-sends much waits for `room`.
+itself, its cancellation could leave half a line on the pipe. So `notify` and the others only
+append, and whoever sends much waits for `room`.
 """
 
 from __future__ import annotations
 
-import sys
-from typing import Any, TypeAlias
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
-import msgspec
 import trio
-from msgspec import UNSET, Raw, Struct, UnsetType
 
-JsonObject: TypeAlias = dict[str, Any]
-Id: TypeAlias = int | str | None
+from .._errors import RemoteProtocolError
+from .._nesting import open_service_nursery
+from .._wire import jsonrpc
+from .._wire.json import decode
+from .._wire.jsonrpc import Id, Notification, Request, Response
+from .._wire.lines import Lines
+
+JsonObject = dict[str, Any]
 
 OUTBOX = 256 * 1024
-"""Bytes that may wait for a slow client before whoever sends has to wait, too."""
+"""Bytes that may wait for a slow peer before whoever sends has to wait, too."""
 READ = 64 * 1024
-LINE = 64 * 1024 * 1024
-"""The longest line taken: a prompt may carry images, but nobody sends more than this on purpose."""
+FLUSH = 1.0
+"""Seconds for what was sent last to get out at the end."""
 
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
-INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
 RESOURCE_NOT_FOUND, REQUEST_CANCELLED = -32002, -32800
 
 
@@ -33,100 +36,82 @@ class RpcError(Exception):
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data
+        self.error = jsonrpc.RpcError(code, message, data)
 
 
-class Message(Struct):
-    """A request (`method` and `id`), a notification (`method` alone) or an answer (neither)."""
-
-    id: Id | UnsetType = UNSET
-    method: str | UnsetType = UNSET
-    params: Raw = Raw(b"{}")
-    result: Any = None
-    error: JsonObject | None = None
-
-
-GONE = Message(error={"code": INTERNAL_ERROR, "message": "the client is gone"})
-
-
-class _Answer:
-    """What a request of ours waits for."""
-
-    def __init__(self) -> None:
-        self.arrived = trio.Event()
-        self.message = GONE
-
-    def take(self, message: Message) -> None:
-        self.message = message
-        self.arrived.set()
+def _gone() -> RpcError:
+    return RpcError(jsonrpc.INTERNAL_ERROR, "the other side is gone")
 
 
 class Connection:
-    """Both directions. `write` must run as a task for as long as anything is sent."""
+    """Both directions. `cancel_method` is the notification that takes a request of ours back."""
 
-    def __init__(self, stdin: trio.abc.ReceiveStream, stdout: trio.abc.SendStream) -> None:
-        self._stdin = stdin
-        self._stdout = stdout
-        self._buffer = bytearray()
-        self._searched = 0
+    def __init__(
+        self,
+        incoming: trio.abc.ReceiveStream,
+        outgoing: trio.abc.SendStream,
+        cancel_method: str = "$/cancel_request",
+    ) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._cancel_method = cancel_method
+        self._lines = Lines()
         self._outbox = bytearray()
         self._writing = False
         self._filled = trio.Event()
         self._sent = trio.lowlevel.ParkingLot()
-        self._decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
-        self._requests: dict[Id, _Answer] = {}
+        self._calls: dict[Id, trio.MemorySendChannel[Response]] = {}
         self._next_id = 0
         self._gone = False
 
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[None]:
+        """Write what is sent while the block runs, also where it is cancelled, and up to `FLUSH`
+        longer."""
+        async with open_service_nursery() as service:
+            service.start_soon(self._write)
+            try:
+                yield
+            finally:
+                with trio.move_on_after(FLUSH, shield=True):
+                    await self.drained()
+
     # --- out
 
-    def send(self, message: JsonObject) -> None:
-        """Append one line; the writer sends it."""
-        self._outbox += msgspec.json.encode({"jsonrpc": "2.0", **message}) + b"\n"
-        self._filled.set()
-
     def notify(self, method: str, params: JsonObject) -> None:
-        self.send({"method": method, "params": params})
+        self._send(jsonrpc.notification_line(method, params))
 
     def reply(self, id: Id, result: JsonObject) -> None:
-        self.send({"id": id, "result": result})
+        self._send(jsonrpc.result_line(id, result))
 
     def refuse(self, id: Id, error: RpcError) -> None:
-        body: JsonObject = {"code": error.code, "message": error.message}
-        if error.data is not None:
-            body["data"] = error.data
-        self.send({"id": id, "error": body})
+        self._send(jsonrpc.error_line(id, error.error))
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
-        """Ask the client; raises `RpcError` if it answers with an error.
+        """Ask the other side; raises `RpcError` if it answers with an error, or is gone.
 
-        Cancelling takes the question back (`$/cancel_request`); a late answer is ignored.
+        Cancelling takes the request back; a late answer is ignored.
         """
         id, self._next_id = self._next_id, self._next_id + 1
-        answer = self._requests[id] = _Answer()
-        self.send({"id": id, "method": method, "params": params})
         if self._gone:
-            answer.take(GONE)
+            raise _gone()
+        self._calls[id], answer = trio.open_memory_channel[Response](1)
+        self._send(jsonrpc.request_line(id, method, params))
         try:
-            await answer.arrived.wait()
+            response = await answer.receive()
+        except trio.EndOfChannel:
+            raise _gone() from None
         except trio.Cancelled:
-            self.notify("$/cancel_request", {"requestId": id})
+            self.notify(self._cancel_method, {"requestId": id})
             raise
         finally:
-            del self._requests[id]
-        if error := answer.message.error:
-            code = error.get("code")
-            raise RpcError(
-                code if isinstance(code, int) else INTERNAL_ERROR,
-                str(error.get("message", "unknown error")),
-                error.get("data"),
-            )
-        return answer.message.result if isinstance(answer.message.result, dict) else {}
+            self._calls.pop(id, None)
+        if error := response.error:
+            raise RpcError(error.code, error.message, error.data)
+        return response.result if isinstance(response.result, dict) else {}
 
     async def room(self) -> None:
-        """Wait until a slow client has taken most of what was sent."""
+        """Wait until a slow peer has taken most of what was sent."""
         await trio.lowlevel.checkpoint()
         while len(self._outbox) > OUTBOX:
             await self._sent.park()
@@ -136,71 +121,66 @@ class Connection:
         while self._outbox or self._writing:
             await self._sent.park()
 
-    async def write(self) -> None:
-        """The writer task. A client that is gone is none of its worries: the reader learns it."""
+    async def write_raw(self, data: bytes) -> None:
+        """Write what is no line, after everything else: only a crash on request wants this."""
+        await self.drained()
+        await self._outgoing.send_all(data)
+
+    def _send(self, line: bytes) -> None:
+        self._outbox += line
+        self._filled.set()
+
+    async def _write(self) -> None:
+        """The writer task. A peer that is gone is the reader's to notice."""
         while True:
             await self._filled.wait()
             self._filled = trio.Event()
             batch, self._outbox = self._outbox, bytearray()
             self._writing = True
             try:
-                await self._stdout.send_all(batch)
+                await self._outgoing.send_all(batch)
             except trio.BrokenResourceError:
                 self._outbox.clear()
             finally:
                 self._writing = False
                 self._sent.unpark_all()
 
-    async def write_raw(self, data: bytes) -> None:
-        """Write what is no line, after everything else: only a crash on request wants this."""
-        await self.drained()
-        await self._stdout.send_all(data)
-
     # --- in
 
-    async def receive(self) -> list[Message] | None:
-        """The requests and notifications of the next read; None when the client has gone.
+    async def receive(self) -> list[Request | Notification] | None:
+        """The requests and notifications of the next read; None when the other side has gone.
 
-        Answers are taken to whoever waits for them, nonsense is answered here.
+        Answers are taken to whoever waits for them, what is no message is answered here.
         """
         try:
-            data = await self._stdin.receive_some(READ)
+            data = bytes(await self._incoming.receive_some(READ))
         except trio.BrokenResourceError:
-            data = b""
-        if len(self._buffer) > LINE:
-            print("agentrt demo: a line is longer than 64 MiB", file=sys.stderr)
             data = b""
         if not data:
             self._gone = True
-            for answer in self._requests.values():
-                answer.take(GONE)
+            for call in self._calls.values():
+                call.close()
             return None
-        self._buffer += data
-        messages = [self._decode(line) for line in self._lines()]
+        lines = self._lines.feed(data).split(b"\n")
+        messages = [self._read(line) for line in lines if line.strip()]
+        for size in self._lines.oversized:
+            error = RpcError(jsonrpc.INVALID_REQUEST, f"A line of {size} bytes is too long")
+            self.refuse(None, error)
+        self._lines.oversized.clear()
         return [message for message in messages if message is not None]
 
-    def _lines(self) -> list[bytes]:
-        end = self._buffer.rfind(b"\n", self._searched)
-        self._searched = len(self._buffer)
-        if end < 0:
-            return []
-        lines = bytes(self._buffer[:end]).split(b"\n")
-        del self._buffer[: end + 1]
-        self._searched = len(self._buffer)
-        return [line for line in lines if line.strip()]
-
-    def _decode(self, line: bytes) -> Message | None:
+    def _read(self, line: bytes | bytearray) -> Request | Notification | None:
+        code = jsonrpc.PARSE_ERROR
         try:
-            message = self._decoder.decode(line)
-        except msgspec.ValidationError as error:
-            self.refuse(None, RpcError(INVALID_REQUEST, "Invalid request", str(error)))
+            message: object = decode(line)
+            code = jsonrpc.INVALID_REQUEST
+            parsed = jsonrpc.parse(message)
+        except RemoteProtocolError as error:
+            self.refuse(None, RpcError(code, str(error)))
             return None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self.refuse(None, RpcError(PARSE_ERROR, "Parse error", str(error)))
-            return None
-        if message.method is not UNSET:
-            return message
-        answer = self._requests.get(message.id) if message.id is not UNSET else None
-        if answer is not None:
-            answer.take(message)
+        if not isinstance(parsed, Response):
+            return parsed
+        call = self._calls.pop(parsed.id, None)
+        if call is not None:
+            call.send_nowait(parsed)
         return None  # an answer that nobody waits for is late, and so of no interest
