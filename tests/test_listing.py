@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt import _listing
-from agentrt._listing import walk
+from agentrt._listing import likeliest, walk
 
 GIT = shutil.which("git")
 needs_git = pytest.mark.skipif(GIT is None, reason="needs git")
@@ -86,6 +86,23 @@ def test_the_rules_of_the_checkout_hold_in_its_folders(tmp_path: Path) -> None:
     make(tmp_path, {"src/a.py": "", "src/a.log": "", "src/out/b": "", "whole/c": ""})
     assert list(walk(tmp_path / "src")) == ["a.py"]
     assert list(walk(tmp_path / "whole")) == ["c"]  # who works in it wants to see it
+
+
+def test_an_ignore_file_of_its_own_counts_as_one_of_gits(tmp_path: Path) -> None:
+    make(tmp_path, {".gitignore": "a\n!b\n", ".ignore": "b\n", "a": "", "b": "", "c": ""})
+    assert list(walk(tmp_path)) == [".gitignore", ".ignore", "c"]
+
+
+def test_hidden_folders_come_last(tmp_path: Path) -> None:
+    make(tmp_path, {".a/x": "", "b/y": ""})
+    assert list(walk(tmp_path)) == ["b/y", ".a/x"]
+
+
+def test_the_likeliest_stand_first() -> None:
+    paths = ["z/main.py", "src/domain.py", "main.py", "src/main_test.py", "other.py", "Main/a"]
+    expected = ["main.py", "Main/a", "src/main_test.py", "z/main.py", "src/domain.py"]
+    assert likeliest(paths, "main", 50) == expected
+    assert likeliest(paths, "main", 2) == expected[:2]
 
 
 def test_nothing_outside_is_listed_or_opened(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""The files below a folder, without those that git ignores: for whoever wants to name one.
+"""The files below a folder, for whoever wants to name one: without those that git ignores, or that
+an `.ignore` file leaves out in the same way.
 
 The folder may be anybody's. Links are not followed, also not one that takes a folder's place
-meanwhile, nothing but `.gitignore` files is opened, no program is run, and all of it is bounded.
+meanwhile, nothing but these is opened, no program is run, and all of it is bounded.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import translate
 from functools import cache
 from typing import Final
@@ -28,6 +29,8 @@ RULES: Final = 5_000
 
 _RULES_SIZE: Final = 64 * 1024
 """Bytes of a `.gitignore`."""
+
+_RULES_IN: Final = (".gitignore", ".ignore")
 
 _NEVER: Final = frozenset(
     (".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".tox", ".nox")
@@ -118,6 +121,20 @@ def walk(top: str | os.PathLike[str], alive: Callable[[], None] = lambda: None) 
     yield from _Walk(alive).below(start, None, inside, rules, len(inside))
 
 
+def likeliest(paths: Iterable[str], words: str, most: int) -> list[str]:
+    """Those that begin with the words, then those whose name does, then the others that have them;
+    of alike ones, those that are less deep."""
+    wanted = words.casefold()
+
+    def rank(path: str) -> tuple[int, int, str]:
+        low = path.casefold()
+        name = low.rstrip("/").rpartition("/")[2]
+        place = 0 if low.startswith(wanted) else 1 if name.startswith(wanted) else 2
+        return place, path.count("/"), path
+
+    return sorted((path for path in paths if wanted in path.casefold()), key=rank)[:most]
+
+
 def _checkout(folder: str) -> list[str]:
     """The folders around it, from that of its checkout on; none if it is that, or in none."""
     found: list[str] = []
@@ -147,7 +164,7 @@ class _Walk:
         except OSError:
             return
         try:
-            rules = [*rules, *_rules_at(".gitignore", own, path)][-RULES:]
+            rules = [*rules, *_rules_at(None, own, path)][-RULES:]
             folders = []
             for entry, is_folder in self._entries_of(own):
                 self._alive()
@@ -158,7 +175,7 @@ class _Walk:
                 elif self._files:
                     self._files -= 1
                     yield "/".join([*path[top:], entry])
-            for folder in folders:
+            for folder in sorted(folders, key=lambda name: name.startswith(".")):
                 if self._files and self._entries:
                     yield from self.below(folder, own, [*path, folder], rules, top)
         finally:
@@ -183,14 +200,15 @@ class _Walk:
         return sorted(found)
 
 
-def _rules_at(name: str, fd: int | None, folder: Sequence[str]) -> list[Rule]:
-    """Those of the file `.gitignore`; of a folder without `fd`."""
-    path = name if fd is not None else os.path.join(name, ".gitignore")
-    try:
-        own = os.open(path, _OPEN, dir_fd=fd)
-    except OSError:
-        return []
-    with open(own, "rb") as file:
-        if not stat.S_ISREG(os.fstat(own).st_mode):
-            return []
-        return rules_of(file.read(_RULES_SIZE).decode(errors="replace"), folder)
+def _rules_at(folder: str | None, fd: int | None, path: Sequence[str]) -> list[Rule]:
+    """Those of the files in a folder that is open as `fd`, or has that name."""
+    rules = []
+    for name in _RULES_IN:
+        try:
+            own = os.open(os.path.join(folder or "", name), _OPEN, dir_fd=fd)
+        except OSError:
+            continue
+        with open(own, "rb") as file:
+            if stat.S_ISREG(os.fstat(own).st_mode):
+                rules += rules_of(file.read(_RULES_SIZE).decode(errors="replace"), path)
+    return rules

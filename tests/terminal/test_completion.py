@@ -69,5 +69,6 @@ def test_without_a_repository_only_its_own_rules_count(tmp_path: Path) -> None:
     inside = tmp_path / "b"
     inside.mkdir()
     (inside / "a").touch()
-    assert offered(inside, "@") == ["@a"]
-    assert offered(tmp_path, "@") == ["@b/"]
+    (inside / "c").touch()
+    assert offered(inside, "@") == ["@a", "@c"]
+    assert offered(tmp_path, "@") == ["@b/", "@b/c"]

@@ -11,20 +11,8 @@ from test_browser_shapes import alone
 from trio.testing import MockClock
 
 from agentrt._web import files
-from agentrt._web.files import Files, likeliest
+from agentrt._web.files import Files
 from runtime.fakes import echo
-
-
-def test_the_likeliest_stand_first() -> None:
-    paths = ["z/main.py", "src/domain.py", "main.py", "src/main_test.py", "other.py", "Main/a"]
-    assert likeliest(paths, "main") == [
-        "main.py",
-        "Main/a",
-        "src/main_test.py",
-        "z/main.py",
-        "src/domain.py",
-    ]
-    assert len(likeliest([str(number) for number in range(1_000)], "")) == 50
 
 
 @pytest.fixture

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
 from typing import Final
 
 import trio
 
-from .._listing import FILES, walk
+from .._listing import FILES, likeliest, walk
 
 OFFERED: Final = 50
 """Files that one answer names."""
@@ -47,21 +46,7 @@ class Files:
                 while len(self._known) > KEPT:
                     self._known.popitem(last=False)
         _, files, complete = known
-        return likeliest(files, words), complete
-
-
-def likeliest(files: Iterable[str], words: str) -> list[str]:
-    """Those that begin with the words, then those whose name does, then the others that have them;
-    of alike ones, those that are less deep."""
-    wanted = words.casefold()
-
-    def rank(path: str) -> tuple[int, int, str]:
-        low = path.casefold()
-        name = low.rpartition("/")[2]
-        place = 0 if low.startswith(wanted) else 1 if name.startswith(wanted) else 2
-        return place, path.count("/"), path
-
-    return sorted((path for path in files if wanted in path.casefold()), key=rank)[:OFFERED]
+        return likeliest(files, words, OFFERED), complete
 
 
 def _list(folder: str) -> tuple[list[str], bool]:
