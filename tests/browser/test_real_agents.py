@@ -50,15 +50,23 @@ def started(page: Page, lab: Lab) -> None:
     phase(page, "ready")
 
 
+def allow(page: Page) -> None:
+    """Look at all that an open question is about, and allow it once."""
+    end = page.get_by_role("alertdialog").get_by_role("button", name="To the end")
+    if end.count():
+        end.click()
+    page.locator("[role=alertdialog] button.allow_once:not([aria-disabled=true])").first.click()
+    expect(page.get_by_role("alertdialog")).to_have_count(0)
+
+
 def allow_until(page: Page, words: str) -> None:
     """Allow whatever is asked until the agent says these words."""
     wanted = page.locator(".transcript article.text", has_text=words)
-    allow = page.locator("[role=alertdialog] button.allow_once:not([aria-disabled=true])").first
-    wanted.or_(allow).first.wait_for()
+    question = page.get_by_role("alertdialog")
+    wanted.or_(question).first.wait_for()
     while not wanted.count():
-        allow.click()
-        expect(page.get_by_role("alertdialog")).to_have_count(0)
-        wanted.or_(allow).first.wait_for()
+        allow(page)
+        wanted.or_(question).first.wait_for()
 
 
 def test_a_tool_is_stopped_and_the_next_prompt_works_here_after_a_reload_and_elsewhere(
@@ -69,9 +77,8 @@ def test_a_tool_is_stopped_and_the_next_prompt_works_here_after_a_reload_and_els
     ask(page, "Please [[sleep]]")
 
     def under_way() -> bool:
-        button = page.locator("[role=alertdialog] button.allow_once:not([aria-disabled=true])")
-        if button.count():
-            button.first.click()
+        if page.get_by_role("alertdialog").count():
+            allow(page)
         return bool(running(lab, SLEEP))
 
     until(under_way, "the command")
