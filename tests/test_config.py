@@ -95,7 +95,7 @@ def test_an_entry_for_a_built_in_agent_changes_only_what_it_says(place: Place) -
     codex = config.agents["codex-acp"]
     assert codex.command == ("/opt/codex-acp",)
     assert codex.installed_as is None
-    assert codex.quirks.denied_is_cancelled is True
+    assert codex.quirks.kinds_hold is True
 
 
 def test_claude_code_gets_its_options(place: Place) -> None:

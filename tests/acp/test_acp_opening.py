@@ -57,7 +57,7 @@ def test_a_new_session_is_opened_and_told_with_what_the_agent_can() -> None:
     peer.answer(2, {"sessionId": "s1"})
     started = peer.only(Started)
     assert (started.session, started.resumed) == ("s1", False)
-    assert (started.agent_name, started.agent_version) == ("agent", "1.2.3")
+    assert started.agent_version == "1.2.3"
     assert started.capabilities == {
         "resume": True,
         "fork": True,

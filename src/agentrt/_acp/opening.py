@@ -227,7 +227,6 @@ class Handshake:
     def _finish(self, session: str) -> None:
         started = Started(
             session=session,
-            agent_name=self._info.name if self._info is not None else None,
             agent_version=self._info.version if self._info is not None else None,
             resumed=self._resumes,
             capabilities=self._capabilities(),

@@ -28,8 +28,6 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """False: it goes on when its stdin is closed, so that only a signal ends it."""
     resend_cancel: bool = False
     """It loses a cancel that comes right behind the prompt; a second one may work."""
-    denied_is_cancelled: bool = False
-    """It ends a turn as `cancelled` when a permission was merely denied."""
     auth_method: str | None = None
     """The id of the method by which to log in where the agent wants that, if it has one that needs
     nobody. Without it the start fails, and the error names the methods that there are."""

@@ -62,7 +62,6 @@ class Handshake:
         session = opening.resume if resumes else options.session_id
         self.started = Started(
             session=session or "",
-            agent_name="Claude Code",
             agent_version=coerce.text(reply.get("claude_code_version")),
             resumed=opening.resume is not None,
             capabilities={

@@ -71,7 +71,6 @@ class Started(Struct, kw_only=True):
 
     session: str
     """The agent's own session id, for a later resume."""
-    agent_name: str | None = None
     agent_version: str | None = None
     resumed: bool = False
     capabilities: JsonObject = {}

@@ -41,9 +41,6 @@ INTERPRETERS: Final = re.compile(
     r"|elixir|iex|erl|escript|octave|janet|awk-)[0-9.]*",
     re.IGNORECASE,
 )
-INLINE: Final = re.compile(
-    r"-{0,2}(?:[A-Za-z]*[cdeEprBR]|eval|print|exec|execute|command|interactive)"
-)
 
 EVALUATORS: Final = frozenset(
     {

@@ -92,8 +92,9 @@ def wrapped(text: str, width: int) -> str:
     return "\n".join(lines)
 
 
-def folded(text: str, how: str, *, lines: int = 12, characters: int = 2000) -> str:
+def folded(text: str, how: str) -> str:
     """A long text's beginning and end. `how` says where all of it is."""
+    lines, characters = 12, 2000
     all_lines = text.split("\n")
     left = len(all_lines) - lines
     if left > 1:
