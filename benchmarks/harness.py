@@ -3,16 +3,18 @@
 A contestant file defines an adapter class and calls `run(Adapter, loop)`:
 
     class Adapter:
-        async def open(self, agent, asks)    start the agent below `agent`, do the handshake
+        async def open(self, agent, asks, line)
+                                             start the agent below `agent`, do the handshake
         async def turn(self, prompt, seen)   one turn; `seen(text)` per update, and after it
                                              `await seen.wait()` when `seen.slow`
         async def cancel(self)               cancel the running turn
         async def close(self)                end the agent
 
 `open` also answers permission requests with "allow" and, if `asks == "mcp"`, serves an in-process
-tool `echo(text)` to a Claude agent. A contestant is started as `python contestant.py SPEC ...`
+tool `echo(text)` to a Claude agent. `line`: a bound for the agent's lines that is above the host's
+own, in bytes; 0 where its own will do. A contestant is started as `python contestant.py SPEC ...`
 (SPEC: JSON) and prints one line of JSON. CPU and memory are those of this process alone, never the
-agent's, and without the interpreter's own end.
+agent's, and without the interpreter's own end. `harness.mjs` is the same for hosts in Node.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ import gc
 import json
 import os
 import resource
+import statistics
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -63,6 +67,17 @@ class Seen:
         await self._sleep(self.slow)
 
 
+class Timed(Seen):
+    """The text of each update is the time at which the agent wrote it: how late it is shown."""
+
+    def __init__(self, sleep: Any) -> None:
+        super().__init__(sleep)
+        self.late: list[int] = []
+
+    def __call__(self, text: str) -> None:
+        self.late.append(time.monotonic_ns() - int(text))
+
+
 class Stalled(Seen):
     """A consumer that stops at its first update; a while later the peak memory is reported."""
 
@@ -74,6 +89,12 @@ class Stalled(Seen):
         await self._sleep(self.slow)
         self.out["growth_kb"] = status_kb("VmHWM") - self.before
         finish(self.out)
+
+
+def children() -> int:
+    """How many processes of this one's run; agents that are left behind are among them."""
+    lists = Path("/proc/self/task").glob("*/children")
+    return sum(len(pids.read_text().split()) for pids in lists)
 
 
 def finish(out: dict[str, Any]) -> NoReturn:
@@ -153,8 +174,13 @@ class Workloads:
 
     async def _open(self) -> Any:
         adapter = self.adapter()
-        await adapter.open(self.spec["agent"], self.spec.get("asks", ""))
+        await adapter.open(self.spec["agent"], self.spec.get("asks", ""), self.spec.get("line", 0))
         return adapter
+
+    async def _in_batches(self, functions: list[Any], size: int = 20) -> None:
+        """Not all at once: hundreds of programs started together fight for the processors."""
+        for at in range(0, len(functions), size):
+            await self.loop.gather(*functions[at : at + size])
 
     async def stream(self) -> None:
         """One turn of any kind, after one to warm up."""
@@ -163,7 +189,10 @@ class Workloads:
         seen = Seen(self.loop.sleep, self.spec.get("slow", 0.0))
         gc.collect()
         before, cpu0, wall0 = status_kb("VmRSS"), cpu(), time.perf_counter()
-        await adapter.turn(self.spec["prompt"], seen)
+        if self.spec.get("steps"):
+            await self._turn_and_steps(adapter, seen)
+        else:
+            await adapter.turn(self.spec["prompt"], seen)
         self.out.update(
             wall=time.perf_counter() - wall0,
             cpu=cpu() - cpu0,
@@ -175,6 +204,81 @@ class Workloads:
         if saw.exists():
             self.out["agent"] = json.loads(saw.read_text())
         await adapter.close()
+
+    async def _turn_and_steps(self, adapter: Any, seen: Seen) -> None:
+        """The turn, and the longest for which a task that wakes up each millisecond was kept
+        waiting by what this thread computed (not by the machine's other work)."""
+        longest, over = 0.0, False
+
+        async def turn() -> None:
+            nonlocal over
+            await adapter.turn(self.spec["prompt"], seen)
+            over = True
+
+        async def wake() -> None:
+            nonlocal longest
+            while not over:
+                before = time.thread_time()
+                await self.loop.sleep(0.001)
+                longest = max(longest, time.thread_time() - before)
+
+        await self.loop.gather(turn, wake)
+        if longest:  # a host that blocks has no loop
+            self.out["step_ms"] = longest * 1e3
+
+    async def trickle(self) -> None:
+        """Updates one by one, in real time."""
+        adapter = await self._open()
+        await adapter.turn("BENCH turn", Seen(self.loop.sleep))
+        seen = Timed(self.loop.sleep)
+        cpu0 = cpu()
+        await adapter.turn(self.spec["prompt"], seen)
+        self.out.update(cpu=cpu() - cpu0, n=len(seen.late), **percentiles(seen.late))
+        await adapter.close()
+
+    async def live(self) -> None:
+        """Many sessions at the pace of a model."""
+        adapters: list[Any] = []
+        seen = Timed(self.loop.sleep)
+
+        async def start() -> None:
+            adapters.append(await self._open())
+
+        await self._in_batches([start] * self.spec["sessions"])
+        cpu0 = cpu()
+        await self.loop.gather(
+            *(partial(adapter.turn, self.spec["prompt"], seen) for adapter in adapters)
+        )
+        self.out.update(cpu=cpu() - cpu0, n=len(seen.late), **percentiles(seen.late))
+        await self.loop.gather(*(adapter.close for adapter in adapters))
+
+    async def concurrent(self) -> None:
+        """Many sessions that stream at once: their start, their turns, their common end."""
+        adapters: list[Any] = []
+        seen = Seen(self.loop.sleep)
+
+        async def start() -> None:
+            adapters.append(await self._open())
+
+        memory, cpu0, wall0 = status_kb("VmRSS"), cpu(), time.perf_counter()
+        await self._in_batches([start] * self.spec["sessions"])
+        memory, cpu1, wall1 = status_kb("VmRSS") - memory, cpu(), time.perf_counter()
+        await self.loop.gather(
+            *(partial(adapter.turn, self.spec["prompt"], seen) for adapter in adapters)
+        )
+        cpu2, wall2 = cpu(), time.perf_counter()
+        await self.loop.gather(*(adapter.close for adapter in adapters))
+        self.out.update(
+            start=wall1 - wall0,
+            start_cpu=cpu1 - cpu0,
+            wall=wall2 - wall1,
+            cpu=cpu2 - cpu1,
+            close=time.perf_counter() - wall2,
+            close_cpu=cpu() - cpu2,
+            left=children(),
+            chars=seen.chars,
+            each_kb=memory / self.spec["sessions"],
+        )
 
     async def stall(self) -> None:
         adapter = await self._open()
@@ -199,17 +303,22 @@ class Workloads:
         await adapter.close()
 
     async def cancel(self) -> None:
-        """Cancel a turn that streams for ever; from the call to the end of the turn."""
-        latencies: list[float] = []
+        """Cancel a turn that streams for ever: from the call until the agent has read it, and until
+        the turn is over."""
+        heard: list[float] = []
+        over: list[float] = []
         for _ in range(self.spec["reps"]):
             adapter = await self._open()
             await adapter.turn("BENCH turn", Seen(self.loop.sleep))
-            latencies.append(await self._cancelled(adapter))
+            start, end = await self._cancelled(adapter)
+            saw = json.loads(Path(self.spec["file"]).read_text())
+            heard.append((saw["saw_cancel_ns"] - start) / 1e6)
+            over.append((end - start) / 1e6)
             await adapter.close()
-        self.out["lat_ms"] = sorted(latencies)[len(latencies) // 2]
-        self.out["max_ms"] = max(latencies)
+        self.out.update(heard_ms=statistics.median(heard), over_ms=statistics.median(over))
+        self.out.update(worst_heard_ms=max(heard), worst_over_ms=max(over))
 
-    async def _cancelled(self, adapter: Any) -> float:
+    async def _cancelled(self, adapter: Any) -> tuple[int, int]:
         seen = Seen(self.loop.sleep, self.spec.get("slow", 0.0))
         start = end = 0
 
@@ -225,13 +334,14 @@ class Workloads:
             await adapter.cancel()
 
         await self.loop.gather(turn, cancel)
-        return (end - start) / 1e6
+        return start, end
 
     async def startup(self) -> None:
         """To the first prompt's arrival at the agent, which writes down the time of it."""
         adapter = await self._open()
         await adapter.turn(self.spec["prompt"], Seen(self.loop.sleep))
         self.out["first_ns"] = int(Path(self.spec["file"]).read_text())
+        self.out["modules"] = len(sys.modules)
         await adapter.close()
 
 

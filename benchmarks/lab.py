@@ -1,7 +1,7 @@
 """Where the benchmarks live: the compiled agent, and an environment per peer.
 
 Everything is made on demand below `~/.cache/agentrt-bench` (or `$BENCH_LAB`). The peers' versions
-are those of the dependency group `bench` in `pyproject.toml`.
+are those of the dependency group `bench` in `pyproject.toml`, and those of `package-lock.json`.
 """
 
 from __future__ import annotations
@@ -66,3 +66,28 @@ def peer(protocol: str, *, install: bool) -> Path | None:
         not subprocess.run(step).returncode for step in (venv, [*pip, "-c", constraints, pinned])
     )
     return python if done else None
+
+
+def node_modules(*, install: bool) -> Path | None:
+    """The folder in which npm has put the SDKs for TypeScript, as `package-lock.json` names them;
+    None without them or without Node."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        return None
+    folder, files = LAB / "npm", ("package.json", "package-lock.json")
+    wanted = "".join((HERE / name).read_text() for name in files)
+    stamp = folder / ".installed"
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return folder
+    if not install:
+        return None
+    print("installing the SDKs for TypeScript ...", file=sys.stderr)
+    folder.mkdir(exist_ok=True)
+    for name in files:
+        shutil.copy(HERE / name, folder / name)
+    # Without what is optional: those are programs of 200 MB, which the scripted agent stands for.
+    flags = ("--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+    if subprocess.run([npm, "ci", *flags], cwd=folder, stdin=subprocess.DEVNULL).returncode:
+        return None
+    stamp.write_text(wanted)
+    return folder

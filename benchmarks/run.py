@@ -1,9 +1,11 @@
-"""Measure agentrt beside the limit and its peers, print the figures, and judge them.
+"""Measure agentrt beside the limit, the reference and its peers, print the figures, and judge them.
 
     python benchmarks/run.py [--rounds 5] [--quick] [--workloads flood,turns] [--no-install]
+                             [--contestants agentrt,limit] [--protocol acp] [--agentrt PYTHON]
 
 Rounds are interleaved, each contestant once a round and in a process of its own. Shown are medians;
-ratios are taken inside a round first. The exit code is 1 when a target was missed.
+ratios are taken inside a round first, and that to "the best peer" is to the peer that was best in
+the round. The exit code is 1 when a target was missed.
 """
 
 from __future__ import annotations
@@ -19,10 +21,17 @@ from pathlib import Path
 from typing import Any
 
 import lab
-from workloads import WORKLOADS, Figure, Target, Workload
+from workloads import PEERS, WORKLOADS, Figure, Target, Workload
 
 CONTESTANTS = Path(__file__).parent / "contestants"
-IMPORTS = {"agentrt": "import agentrt", "peer": "import acp", "limit": "import trio, msgspec"}
+IMPORTS = {"agentrt": "import agentrt", "python": "import acp", "limit": "import trio, msgspec"}
+SCRIPTS = {
+    "agentrt": "agentrt.py",
+    "reference": "reference.py",
+    "limit": "limit.py",
+    "python": "{protocol}_py.py",
+    "typescript": "{protocol}_ts.mjs",
+}
 
 Out = dict[str, Any]
 Round = dict[str, Out]
@@ -32,35 +41,57 @@ Round = dict[str, Out]
 class Bench:
     """The contestants that exist here, and how each is run."""
 
-    def __init__(self, *, quick: bool, install: bool) -> None:
+    def __init__(
+        self, *, quick: bool, install: bool, only: str | None = None, agentrt: str = sys.executable
+    ) -> None:
         self.quick = quick
+        self.only = None if only is None else only.split(",")
+        self.agentrt = agentrt
         self.agent = lab.build_agent()
         self.peers = {protocol: lab.peer(protocol, install=install) for protocol in lab.PEERS}
+        self.npm = lab.node_modules(install=install)
         home = lab.LAB / "home"
         home.mkdir(exist_ok=True)
-        self.environment = {**os.environ, "HOME": str(home), "CLAUDE_CONFIG_DIR": str(home)}
+        self.environment = {
+            **os.environ,
+            "HOME": str(home),
+            "CLAUDE_CONFIG_DIR": str(home),
+            "BENCH_NPM": str(self.npm),
+        }
 
     def round(self, workload: Workload, protocol: str) -> Round:
-        names = [name for name in workload.contestants if name != "peer" or self.peers[protocol]]
+        names = [name for name in workload.contestants if self.has(name, protocol)]
         measure = self.imported if workload.name == "import" else self.worked
         outs = {name: measure(workload, name, protocol) for name in names}
         shown = {name: out["chars"] for name, out in outs.items() if "chars" in out}
+        whole = max(shown.values(), default=0)
         for name, chars in shown.items():
-            if chars != shown.get("limit", chars):  # a host that loses text is not fast
-                outs[name] = {"error": f"showed {chars} characters of {shown['limit']}"}
+            if chars != whole:  # a host that loses text is not fast
+                outs[name] = {"error": f"showed {chars} characters of {whole}"}
         return outs
 
-    def python(self, contestant: str, protocol: str) -> str:
-        return str(self.peers[protocol]) if contestant == "peer" else sys.executable
+    def has(self, contestant: str, protocol: str) -> bool:
+        if self.only is not None and contestant not in self.only:
+            return False
+        if contestant == "typescript":
+            return self.npm is not None
+        return contestant != "python" or self.peers[protocol] is not None
+
+    def interpreter(self, contestant: str, protocol: str) -> str:
+        if contestant == "typescript":
+            return "node"
+        if contestant == "agentrt":
+            return self.agentrt
+        return str(self.peers[protocol]) if contestant == "python" else sys.executable
 
     def worked(self, workload: Workload, contestant: str, protocol: str) -> Out:
         spec = workload.told(quick=self.quick)
         file = lab.LAB / "agent.json"
         file.unlink(missing_ok=True)
-        spec["prompt"] = spec.get("prompt", "").format(n=spec.get("n"), file=file)
-        spec |= {"agent": str(self.agent), "file": str(file)}
-        script = CONTESTANTS / f"{f'{protocol}_py' if contestant == 'peer' else contestant}.py"
-        command = [self.python(contestant, protocol), str(script), json.dumps(spec), protocol]
+        spec["prompt"] = spec.get("prompt", "").format(**spec, file=file)
+        spec |= {"agent": str(self.agent), "file": str(file), "protocol": protocol}
+        script = CONTESTANTS / SCRIPTS[contestant].format(protocol=protocol)
+        command = [self.interpreter(contestant, protocol), str(script), json.dumps(spec), protocol]
         start = time.monotonic_ns()
         try:
             ran = subprocess.run(
@@ -84,7 +115,7 @@ class Bench:
 
         def once() -> float:
             child = subprocess.Popen(
-                [self.python(contestant, protocol), "-c", IMPORTS[contestant]],
+                [self.interpreter(contestant, protocol), "-c", IMPORTS[contestant]],
                 env=self.environment,
             )
             _, status, usage = os.wait4(child.pid, 0)
@@ -95,7 +126,12 @@ class Bench:
 
 
 def value(out: Out | None, figure: Figure) -> float | None:
-    return None if out is None or "error" in out else figure.of(out)
+    if out is None or "error" in out:
+        return None
+    try:
+        return figure.of(out)
+    except KeyError:
+        return None  # not every contestant has every figure
 
 
 def median(values: list[float | None]) -> float | None:
@@ -103,10 +139,17 @@ def median(values: list[float | None]) -> float | None:
     return statistics.median(known) if known else None
 
 
-def ratio(rounds: list[Round], figure: Figure, other: str) -> float | None:
+def best(one: Round, figure: Figure, among: tuple[str, ...]) -> float | None:
+    """The best figure of those contestants in a round."""
+    values = [known for name in among if (known := value(one.get(name), figure)) is not None]
+    return (max if figure.rate else min)(values, default=None)
+
+
+def ratio(rounds: list[Round], figure: Figure, than: str) -> float | None:
     """agentrt's figure by the other's, the median over the rounds."""
-    pairs = [(value(r.get("agentrt"), figure), value(r.get(other), figure)) for r in rounds]
-    return median([mine / theirs for mine, theirs in pairs if mine and theirs])
+    among = PEERS if than == "best peer" else (than,)
+    pairs = [(value(r.get("agentrt"), figure), best(r, figure, among)) for r in rounds]
+    return median([mine / theirs for mine, theirs in pairs if mine is not None and theirs])
 
 
 def number(value: float | None, form: str = ",.3g") -> str:
@@ -116,29 +159,31 @@ def number(value: float | None, form: str = ",.3g") -> str:
 
 
 def table(workload: Workload, protocol: str, rounds: list[Round], *, quick: bool) -> None:
-    heads = ["agentrt", "peer", "limit", "by peer", "by limit"]
+    heads = [name for name in SCRIPTS if any(name in r for r in rounds)]
     print(f"\n{workload.name} · {protocol}: {workload.title.format(**workload.told(quick=quick))}")
-    print(f"  {'':26}" + "".join(f"{head:>12}" for head in heads))
+    print(f"  {'':26}" + "".join(f"{head:>{10 if head == 'agentrt' else 19}}" for head in heads))
     for figure in workload.figures.values():
-        row = [median([value(r.get(name), figure) for r in rounds]) for name in heads[:3]]
-        row += [ratio(rounds, figure, name) for name in heads[1:3]]
-        print(f"  {figure.title:26}" + "".join(f"{number(each):>12}" for each in row))
-    for name in heads[:3]:
+        row = ""
+        for name in heads:
+            row += f"{number(median([value(r.get(name), figure) for r in rounds])):>10}"
+            if name != "agentrt":
+                by = number(ratio(rounds, figure, name), ",.2f")
+                row += f"  {'' if by == '-' else f'×{by}':<7}"
+        print(f"  {figure.title:26}{row}".rstrip())
+    for name in heads:
         errors = [r[name]["error"] for r in rounds if "error" in r.get(name, {})]
         if errors:
             print(f"  {name}: failed in {len(errors)} of {len(rounds)} rounds: {errors[0]}")
 
 
 def judge(workload: Workload, target: Target, rounds: list[Round]) -> tuple[str, str]:
-    """The verdict (PASS, FAIL or, without a peer, SKIP) and what it rests on."""
+    """The verdict (PASS, FAIL or, without the other one, SKIP) and what it rests on."""
     figure = workload.figures[target.figure]
     claim = f"{workload.name} · {target.protocol}: {figure.title}"
     if target.than is None:
         reached = median([value(r.get("agentrt"), figure) for r in rounds])
         unit = ""
     else:
-        if all(target.than not in r for r in rounds):
-            return "SKIP", f"{claim}: the peer is not installed"
         reached = ratio(rounds, figure, target.than)
         unit = f" × the {target.than}'s"
     wanted = f"{'at least' if figure.rate else 'at most'} {number(target.bound)}{unit}"
@@ -157,9 +202,18 @@ def main() -> int:
     parser.add_argument("--workloads", default=",".join(w.name for w in WORKLOADS))
     parser.add_argument("--protocol", choices=["acp", "claude"], help="default: both")
     parser.add_argument("--no-install", action="store_true", help="only peers that are there")
+    parser.add_argument("--contestants", help="default: all; without the others no ratios")
+    parser.add_argument(
+        "--agentrt", default=sys.executable, help="a Python that has the agentrt to be measured"
+    )
     arguments = parser.parse_args()
     chosen = arguments.workloads.split(",")
-    bench = Bench(quick=arguments.quick, install=not arguments.no_install)
+    bench = Bench(
+        quick=arguments.quick,
+        install=not arguments.no_install,
+        only=arguments.contestants,
+        agentrt=arguments.agentrt,
+    )
     verdicts = []
     for workload in (w for w in WORKLOADS if w.name in chosen):
         protocols = [p for p in workload.protocols if arguments.protocol in (None, p)]

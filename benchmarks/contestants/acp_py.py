@@ -34,11 +34,12 @@ class Client:
 
 
 class Adapter:
-    async def open(self, agent: str, asks: str) -> None:
+    async def open(self, agent: str, asks: str, line: int) -> None:
         self.stack = contextlib.AsyncExitStack()
         self.client = Client()
+        more: dict[str, Any] = {"transport_kwargs": {"limit": line}} if line else {}
         self.connection, _ = await self.stack.enter_async_context(
-            spawn_agent_process(self.client, f"{agent}/fake-acp")
+            spawn_agent_process(self.client, f"{agent}/fake-acp", **more)
         )
         await self.connection.initialize(protocol_version=1)
         session = await self.connection.new_session(cwd="/", mcp_servers=[])

@@ -34,8 +34,8 @@ async def echo(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 class Adapter:
-    async def open(self, agent: str, asks: str) -> None:
-        more: dict[str, Any] = {}
+    async def open(self, agent: str, asks: str, line: int) -> None:
+        more: dict[str, Any] = {"max_buffer_size": line} if line else {}
         if asks == "mcp":
             more["mcp_servers"] = {"bench": create_sdk_mcp_server("bench", tools=[echo])}
         elif asks == "ask":

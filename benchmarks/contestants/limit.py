@@ -23,7 +23,7 @@ READ = 65536
 
 
 class Adapter:
-    async def open(self, agent: str, asks: str) -> None:
+    async def open(self, agent: str, asks: str, line: int) -> None:
         self.process = subprocess.Popen(  # noqa: ASYNC220  the limit is a blocking host
             [f"{agent}/fake-{PROTOCOL}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
         )
