@@ -11,13 +11,11 @@ from agentrt._model.driver import Answer, Asked, Requested, Returned, TaskSet, T
 from agentrt._model.events import Error
 
 from .rig import (
-    INIT,
     Json,
     Rig,
     ask,
     assistant,
     only,
-    state,
     success,
     system,
     tool_result,
@@ -30,16 +28,6 @@ SUGGESTION = {
     "behavior": "allow",
     "destination": "session",
 }
-
-
-@pytest.fixture
-def rig() -> Rig:
-    """In the middle of a turn."""
-    rig = Rig()
-    rig.start()
-    rig.prompt()
-    rig.feed(state("running"), INIT)
-    return rig
 
 
 def request(id: str, subtype: str, **fields: Any) -> Json:

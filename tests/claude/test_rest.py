@@ -15,16 +15,6 @@ from agentrt._claude.tasks import AGENTS
 from .rig import INIT, NOTIFIED, Json, Rig, fate, result, state, system
 
 
-@pytest.fixture
-def rig() -> Rig:
-    """In the middle of a turn."""
-    rig = Rig()
-    rig.start()
-    rig.prompt()
-    rig.feed(state("running"), INIT)
-    return rig
-
-
 def begins(id: str = "b1", kind: str = "local_bash", **fields: Any) -> Json:
     task = {"task_id": id, "task_type": kind, "is_backgrounded": True}
     return system("task_started", **{**task, **fields})

@@ -42,16 +42,6 @@ from .rig import (
 )
 
 
-@pytest.fixture
-def rig() -> Rig:
-    """In the middle of a turn."""
-    rig = Rig()
-    rig.start()
-    rig.prompt()
-    rig.feed(state("running"), INIT)
-    return rig
-
-
 def shape(effects: list[Effect]) -> list[object]:
     """Speech as texts and ends."""
     return [

@@ -9,17 +9,7 @@ import pytest
 from agentrt._model.driver import Effect, Spoke, TaskSet
 from agentrt._model.events import Task
 
-from .rig import INIT, Json, Rig, assistant, only, state, streamed, system, tool_use
-
-
-@pytest.fixture
-def rig() -> Rig:
-    """In the middle of a turn."""
-    rig = Rig()
-    rig.start()
-    rig.prompt()
-    rig.feed(state("running"), INIT)
-    return rig
+from .rig import Json, Rig, assistant, only, streamed, system, tool_use
 
 
 def begins(kind: str = "local_bash", background: bool = True, **fields: Any) -> Json:

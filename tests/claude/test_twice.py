@@ -7,17 +7,7 @@ import pytest
 from agentrt._model.driver import Retracted, SpeechEnded, Spoke, ToolCalled
 from agentrt._model.events import Notice
 
-from .rig import INIT, Rig, assistant, delta, event, only, state, streamed, system, text, tool_use
-
-
-@pytest.fixture
-def rig() -> Rig:
-    """In the middle of a turn."""
-    rig = Rig()
-    rig.start()
-    rig.prompt()
-    rig.feed(state("running"), INIT)
-    return rig
+from .rig import Rig, assistant, delta, event, only, streamed, system, text, tool_use
 
 
 def said(rig: Rig) -> str:

@@ -11,21 +11,17 @@ took back, and those that were refused in words because another page's turn ran.
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
-from random import Random
 
 import trio
 
 from agentrt._runtime.runtime import Runtime
 from agentrt._session.session import Session
 from agentrt._web.site import Site
+from clients import random_sequences
 from clients.chat import Chat
-from clients.kit import TOKEN, Node, node, served_script
-from clients.scripted import KINDS, PICK, Actor, said
-
-SITE = 10
-"""Sequences with one site and one program."""
+from clients.kit import TOKEN, Node
+from clients.scripted import KINDS, PICK, said
 
 
 class Sent:
@@ -47,18 +43,13 @@ class Page(Chat):
         self.word = word
 
 
-class Sequence:
+class Conversation(random_sequences.Sequence):
     """What happens in one chat."""
 
     def __init__(self, site: Site, runtime: Runtime, led: Node, seed: int) -> None:
-        self.site = site
-        self.runtime = runtime
-        self.led = led
-        self.dice = Random(seed)
-        self.id = f"chat-{seed}"
-        self.did: Counter[str] = Counter()
+        super().__init__(site, runtime, led, seed)
+        self.id = self.name = f"chat-{seed}"
         self.sent: list[Sent] = []
-        self.history: list[str] = []
         self._pages: list[Page] = []
         self._names = 0
 
@@ -215,46 +206,14 @@ class Sequence:
                 self.expect(sent.taken_back, f"{sent.text!r} was lost")
                 self.did["taken back"] += 1
 
-    def expect(self, holds: bool, what: str) -> None:
-        assert holds, f"{what}, in {self.id}"
-
 
 def waiting(session: Session) -> list[str]:
     return [entry.content[0].text for entry in session.queue]  # type: ignore[union-attr]
 
 
 async def play(sequences: int, seed: int) -> Counter[str]:
-    """So many sequences, each with a seed of its own; what was done."""
-    did: Counter[str] = Counter()
-    seeds = range(seed, seed + sequences)
-    for first in seeds[::SITE]:  # what they leave is not to grow
-        actor = Actor()
-        async with (
-            served_script(actor, ring_events=200) as (site, runtime),
-            node("ai_page.mjs") as led,
-        ):
-            actor.runtime = runtime
-            for each in range(first, min(first + SITE, seeds.stop)):
-                actor.dice = Random(each)
-                sequence = Sequence(site, runtime, led, each)
-                try:
-                    await sequence.run()
-                except BaseException as error:
-                    error.add_note("\n".join(sequence.history))
-                    raise
-                did += sequence.did
-            assert site.statistics().broken == 0
-    return did
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--sequences", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
-    did = trio.run(play, asked.sequences, asked.seed)
-    print(", ".join(f"{what} {count}" for what, count in sorted(did.items())))
+    return await random_sequences.play(Conversation, "ai_page.mjs", sequences, seed)
 
 
 if __name__ == "__main__":
-    main()
+    random_sequences.main(play, __doc__ or "")

@@ -11,19 +11,16 @@ reached the agent once, but for those that were cancelled while they waited.
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
-from random import Random
 
 import trio
 
 from agentrt._runtime.runtime import Runtime
+from agentrt._web.site import Site
+from clients import random_sequences
 from clients.connections import Client, Clients
-from clients.kit import node, served_script
-from clients.scripted import KINDS, Actor, said
-
-SITE = 10
-"""Sequences with one site and one program."""
+from clients.kit import Node
+from clients.scripted import KINDS, said
 
 ENDS = ("completed", "failed")
 
@@ -40,17 +37,11 @@ class Sent:
         self.cut_off = False
 
 
-class Sequence:
+class Prompts(random_sequences.Sequence):
     """What happens in one session."""
 
-    def __init__(self, site: Clients, runtime: Runtime, seed: int) -> None:
-        self.site = site
-        self.runtime = runtime
-        self.led = site.led
-        self.dice = Random(seed)
-        self.name = f"session-{seed}"
-        self.did: Counter[str] = Counter()
-        self.history: list[str] = []
+    def __init__(self, site: Site, runtime: Runtime, led: Node, seed: int) -> None:
+        super().__init__(site, runtime, led, seed)
         self.sent: list[Sent] = []
         self._session = ""
         self._clients: list[Client] = []
@@ -74,7 +65,7 @@ class Sequence:
 
     async def _open(self) -> Client:
         self._names += 1
-        client = await self.site.open(f"{self.name}-{self._names}")
+        client = await Clients(self.led, self.site).open(f"{self.name}-{self._names}")
         self._clients.append(client)
         return client
 
@@ -165,42 +156,10 @@ class Sequence:
             await client.cut()
         await self.runtime.close(self._session)
 
-    def expect(self, holds: bool, what: str) -> None:
-        assert holds, f"{what}, in {self.name}"
-
 
 async def play(sequences: int, seed: int) -> Counter[str]:
-    """So many sequences, each with a seed of its own; what was done."""
-    did: Counter[str] = Counter()
-    seeds = range(seed, seed + sequences)
-    for first in seeds[::SITE]:  # what they leave is not to grow
-        actor = Actor()
-        async with (
-            served_script(actor, ring_events=200) as (site, runtime),
-            node("acp_client.mjs") as led,
-        ):
-            actor.runtime = runtime
-            for each in range(first, min(first + SITE, seeds.stop)):
-                actor.dice = Random(each)
-                sequence = Sequence(Clients(led, site), runtime, each)
-                try:
-                    await sequence.run()
-                except BaseException as error:
-                    error.add_note("\n".join(sequence.history))
-                    raise
-                did += sequence.did
-            assert site.statistics().broken == 0
-    return did
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--sequences", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
-    did = trio.run(play, asked.sequences, asked.seed)
-    print(", ".join(f"{what} {count}" for what, count in sorted(did.items())))
+    return await random_sequences.play(Prompts, "acp_client.mjs", sequences, seed)
 
 
 if __name__ == "__main__":
-    main()
+    random_sequences.main(play, __doc__ or "")

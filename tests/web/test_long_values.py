@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import trio
@@ -16,6 +19,7 @@ from agentrt._model.driver import Started
 from agentrt._web.commands import LONGEST
 from agentrt._web.security import Security
 from agentrt._web.server import open_site
+from agentrt._web.site import Site
 from agentrt.testing import FakeAcpAgent
 from runtime.fakes import echo
 
@@ -146,47 +150,50 @@ async def ask_much(socket: Client, count: int) -> None:
             await socket.send(frame(json.dumps({"type": "session", "op": "list", "id": str(n)})))
 
 
-async def test_w8_who_reads_no_answers_is_asked_nothing_more_and_cut_off() -> None:
-    limits = agentrt.Limits(ws_write=0.5, ws_frames=10_000, sessions=200)
+@asynccontextmanager
+async def long_list(**more: Any) -> AsyncIterator[tuple[Stage, Site]]:
+    """A site whose list of sessions takes 40 KB each time it is asked for."""
+    limits = agentrt.Limits(ws_frames=10_000, sessions=200, **more)
     security = Security(token=TOKEN)
     with trio.fail_after(60):
         async with (
             stage_with(echo, limits=limits) as stage,
             open_site(stage.hub, limits, "127.0.0.1", 0, security) as site,
-            trio.open_nursery() as nursery,
         ):
             for _ in range(100):
                 stage.runtime.rename(await stage.session(), "x" * 256)
-            async with websocket(site.port) as deaf:
-                # answers of 200 MB
-                nursery.start_soon(ask_much, deaf, 5000)  # noqa: ASYNC111 - is cancelled below
-                most = 0
-                while not site.statistics().dropped:  # noqa: ASYNC110 - a statistic has no event
-                    unsent = [viewer._unsent for viewer in stage.hub.viewers]
-                    most = max(most, *unsent) if unsent else most
-                    await trio.sleep(0.01)
-                nursery.cancel_scope.cancel()
-            assert 0 < most < 2 * limits.viewer_outbox
+            yield stage, site
+
+
+async def test_w8_who_reads_no_answers_is_asked_nothing_more_and_cut_off() -> None:
+    async with (
+        long_list(ws_write=0.5) as (stage, site),
+        trio.open_nursery() as nursery,
+        websocket(site.port) as unread,
+    ):
+        # answers of 200 MB
+        nursery.start_soon(ask_much, unread, 5000)  # noqa: ASYNC111 - is cancelled below
+        most = 0
+        while not site.statistics().dropped:  # noqa: ASYNC110 - a statistic has no event
+            unsent = [viewer._unsent for viewer in stage.hub.viewers]
+            most = max(most, *unsent) if unsent else most
+            await trio.sleep(0.01)
+        nursery.cancel_scope.cancel()
+    assert 0 < most < 2 * agentrt.Limits().viewer_outbox
 
 
 async def test_who_reads_its_answers_late_gets_all_of_them() -> None:
-    limits = agentrt.Limits(ws_frames=10_000, sessions=200)
-    security = Security(token=TOKEN)
-    with trio.fail_after(60):
-        async with (
-            stage_with(echo, limits=limits) as stage,
-            open_site(stage.hub, limits, "127.0.0.1", 0, security) as site,
-            trio.open_nursery() as nursery,
-        ):
-            for _ in range(100):
-                stage.runtime.rename(await stage.session(), "x" * 256)
-            async with websocket(site.port) as late:
-                # answers of 12 MB
-                nursery.start_soon(ask_much, late, 300)  # noqa: ASYNC111 - is over below
-                await trio.sleep(0.5)
-                seen = set()
-                while len(seen) < 301:
-                    message = await late.message()
-                    if message["type"] == "ack":
-                        seen.add(message["id"])
-            assert site.statistics().dropped == 0
+    async with (
+        long_list() as (_, site),
+        trio.open_nursery() as nursery,
+        websocket(site.port) as late,
+    ):
+        # answers of 12 MB
+        nursery.start_soon(ask_much, late, 300)  # noqa: ASYNC111 - is over below
+        await trio.sleep(0.5)
+        seen = set()
+        while len(seen) < 301:
+            message = await late.message()
+            if message["type"] == "ack":
+                seen.add(message["id"])
+        assert site.statistics().dropped == 0
