@@ -93,7 +93,7 @@ async def connect(server: Server, cwd: Path) -> AsyncIterator[Client]:
             connection = Connection(process.stdout, process.stdin, "notifications/cancelled")
             client = Client(connection)
             async with bare_errors(), trio.open_nursery() as nursery, connection.writing():
-                nursery.start_soon(client.serve)
+                nursery.start_soon(client.serve)  # noqa: ASYNC113 - what it reads waits in the pipe
                 with trio.fail_after(START):
                     await client.initialize()
                 yield client
