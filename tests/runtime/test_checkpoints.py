@@ -3,8 +3,9 @@
 The functions are found here by themselves: one without an entry in `CALLS` fails the first test.
 Two things are judged as a whole. A block (`async with`) is one function: Trio asks for a checkpoint
 at its entry or its exit. An iterator that has events hands over some without letting others run,
-since a step of the scheduler costs ten times the event: but each step notices a cancelled scope,
-and others run at least once in a millisecond of the reader's own time.
+since a step of the scheduler costs ten times the event: but each step, also the one that finds the
+end, notices a cancelled scope, and others run at least once in a millisecond of the reader's own
+time.
 """
 
 from __future__ import annotations
@@ -312,7 +313,7 @@ async def a_turn_s_block_with_a_question(_: Path) -> None:
 async def a_turn_s_events(_: Path) -> None:
     async with session_with(echo) as (session, _incarnations), session.prompt("hello") as turn:
         with assert_checkpoints():
-            while type(await turn.__anext__()) is not agentrt.TurnEnded:
+            async for _event in turn:
                 pass
         for _again in range(2):
             with assert_checkpoints(), pytest.raises(StopAsyncIteration):
@@ -455,9 +456,9 @@ async def test_a_slow_reader_is_left_at_its_deadline_and_others_run_beside_it(ki
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_quick_reader_lets_others_run_after_a_millisecond_of_its_own_time(
-    kind: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    now, handed = trio.current_time(), 0
+    handed = 0
     between: list[int] = []
 
     async def beside() -> None:
@@ -469,13 +470,10 @@ async def test_a_quick_reader_lets_others_run_after_a_millisecond_of_its_own_tim
 
     async with readers(kind) as events, trio.open_nursery() as nursery:
         nursery.start_soon(beside)
-        clock = type(trio.lowlevel.current_clock())
-        monkeypatch.setattr(clock, "current_time", lambda _: now)
         for _again in range(500):
             await events.__anext__()
             handed += 1
-            now += 0.0003
-        monkeypatch.undo()
+            autojump_clock.jump(0.0003)
         nursery.cancel_scope.cancel()
     assert max(between) <= 8  # two of its milliseconds: who is first in a round is left to chance
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from .._model.events import Error, Outcome, Usage
 from .coerce import number, text, texts, whole
@@ -89,7 +88,9 @@ def turn_usage(result: Result, cost_before: float | None) -> Usage | None:
     tokens, and the cost of the whole session; `cost_before` is that of the result before, None if
     it is not known."""
     usage = _turn_tokens(result, cost_before)
-    return replace(usage, steps=whole(result.num_turns)) if usage is not None else None
+    if usage is not None:
+        usage.steps = whole(result.num_turns)
+    return usage
 
 
 def _turn_tokens(result: Result, cost_before: float | None) -> Usage | None:
@@ -119,8 +120,9 @@ def session_usage(result: Result, context: dict[str, int], model: str | None) ->
     usage = _total(result.modelUsage)
     usage.cost = total_cost(result)
     usage.currency = "USD" if usage.cost is not None else None
-    sizes = {name: m.size for name, m in usage.models.items() if m.size}
-    usage.size = sizes.get(model or "") or max(sizes.values(), default=None)
+    if usage.models:
+        sizes = {name: m.size for name, m in usage.models.items() if m.size}
+        usage.size = sizes.get(model or "") or max(sizes.values(), default=None)
     usage.used = sum(context.values()) or None
     return usage
 
@@ -129,9 +131,11 @@ def _total(usage: Any) -> Usage:
     """All models', each by its name and the sum."""
     rows = usage.items() if isinstance(usage, dict) else ()
     models = {str(name): _of_model(row) for name, row in rows if isinstance(row, dict)}
+    if not models:
+        return Usage()
 
-    def total(name: str) -> int | None:
-        return sum(getattr(m, name) or 0 for m in models.values()) if models else None
+    def total(name: str) -> int:
+        return sum(getattr(m, name) or 0 for m in models.values())
 
     costs = [m.cost for m in models.values() if m.cost is not None]
     summed = _usage(
@@ -141,7 +145,8 @@ def _total(usage: Any) -> Usage:
         total("cache_write_tokens"),
         sum(costs) if costs else None,
     )
-    return replace(summed, models=models)
+    summed.models = models
+    return summed
 
 
 def _of_model(row: dict[str, Any]) -> Usage:
@@ -152,19 +157,20 @@ def _of_model(row: dict[str, Any]) -> Usage:
         whole(row.get("cacheCreationInputTokens")),
         number(row.get("costUSD")),
     )
-    return replace(usage, size=whole(row.get("contextWindow")))
+    usage.size = whole(row.get("contextWindow"))
+    return usage
 
 
 def _usage(
     fresh: int | None, output: int | None, read: int | None, write: int | None, cost: float | None
 ) -> Usage:
-    counts = [count for count in (fresh, output, read, write) if count is not None]
+    known = not (fresh is output is read is write is None)
     return Usage(
         input_tokens=fresh,
         output_tokens=output,
         cache_read_tokens=read,
         cache_write_tokens=write,
-        total_tokens=sum(counts) if counts else None,
+        total_tokens=(fresh or 0) + (output or 0) + (read or 0) + (write or 0) if known else None,
         cost=cost,
         currency="USD" if cost is not None else None,
     )

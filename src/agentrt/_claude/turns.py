@@ -242,9 +242,11 @@ class Turns:
     def settling(self) -> bool:
         """Whether a turn has its result but no `idle`, or `idle` but no result; or whether a turn
         that is owed has not begun."""
-        return (self._owed and self._quiet) or any(
-            turn is not None and self._presumed(turn) is not None
-            for turn in (self.user, self.agent)
+        user, agent = self.user, self.agent
+        if user is None and agent is None:
+            return self._owed and self._quiet
+        return (user is not None and self._presumed(user) is not None) or (
+            agent is not None and self._presumed(agent) is not None
         )
 
     def _presumed(self, turn: _Turn) -> Verdict | None:
@@ -278,9 +280,11 @@ class Turns:
 
     def _flush(self, out: list[Effect]) -> None:
         """End every turn that has its result, the agent's own one first."""
-        for turn in (self.agent, self.user):
-            if turn is not None and turn.verdict is not None:
-                self._finish(turn, out)
+        agent, user = self.agent, self.user
+        if agent is not None and agent.verdict is not None:
+            self._finish(agent, out)
+        if user is not None and user.verdict is not None:
+            self._finish(user, out)
 
     def _finish(self, turn: _Turn, out: list[Effect]) -> None:
         verdict = turn.verdict

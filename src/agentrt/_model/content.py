@@ -104,7 +104,7 @@ def blocks(prompt: Prompt) -> list[Block]:
     Raises `LocalProtocolError` for what is no content, and for a prompt without any.
     """
     if isinstance(prompt, str):
-        return [_text(prompt)]
+        return [Text(prompt) if prompt.isascii() else _text(prompt)]
     if isinstance(prompt, Text | Image | Audio | ResourceLink | Resource | dict):
         return [_block(prompt)]
     if isinstance(prompt, bytes | bytearray | memoryview) or not isinstance(prompt, Iterable):

@@ -84,6 +84,8 @@ CLOSING: Final[dict[Outcome, ItemStatus]] = {
 }
 """What becomes of an item that the agent left open at the end of its turn."""
 
+_COUNTS: Final = tuple(name for name in Usage.__struct_fields__ if name != "models")
+
 _DELTAS: Final[dict[str, type[ItemDelta]]] = {"text": TextDelta, "thought": ThoughtDelta}
 """What a delta is called in Python, by the item it belongs to; as JSON it is one kind."""
 
@@ -154,15 +156,15 @@ class Conversation:
         if self.turn is not None:
             raise LocalProtocolError(f"turn {self.turn.id} is running")
         turn.apply(TurnInput.START)
-        turn.id = id or self.new_id("t")
+        turn.id = id = id or self.new_id("t")
         turn.since = self._now()
         turn.began_at = self._clock()
         if (hard := turn.limits.hard) is not None:
             turn.deadline = turn.since + hard
             turn.hard_at = turn.began_at + hard
         self.turn = turn
-        self._show_in(turn)
-        self._append(TurnStarted(turn.id, turn.origin, turn.content))
+        self.items.begin(id, echoes=turn.origin == "user")
+        self._append(TurnStarted(id, turn.origin, turn.content))
         if turn.content is not None:
             self.items.prompted(turn.content)
 
@@ -171,13 +173,6 @@ class Conversation:
         turn = TurnMachine("agent", self._limits, explicit=explicit)
         self.begin(turn)
         return turn
-
-    def _show_in(self, turn: TurnMachine | None) -> None:
-        items = self.items
-        items.turn = turn.id if turn is not None else None
-        items.admits = turn is not None
-        items.echoes = turn is not None and turn.origin == "user"
-        items.forget_answer()
 
     def cancel(self, by: CancelledBy | None, deadline: float | None) -> None:
         """Close everything open at once and wait for the agent's end. Idempotent."""
@@ -206,9 +201,9 @@ class Conversation:
             by = turn.by if turn.state is Machine.CANCELLING else "agent"
         closing = CLOSING[outcome]
         self.items.close_all(closing, closing if closing != "failed" else "completed")
+        self.items.end()
         turn.apply(TurnInput.END)
         self.turn = None
-        self._show_in(None)
         ended = TurnEnded(
             turn=turn.id,
             outcome=outcome,
@@ -288,8 +283,9 @@ class Conversation:
         known = self.log.state.usage
         usage = effect.usage
         if known is not None:
-            new = {k: v for k, v in msgspec.structs.asdict(usage).items() if v is not None}
-            usage = msgspec.structs.replace(known, **new)
+            for name in _COUNTS:
+                if getattr(usage, name) is None and (before := getattr(known, name)) is not None:
+                    setattr(usage, name, before)
         self._append(UsageChanged(usage))
 
     def _titled(self, effect: TitleSet) -> None:
@@ -362,24 +358,10 @@ class Conversation:
         self._said = now
         if self.life is Life.DEAD or self.life is Life.CLOSED:
             self._orphan_background()
-        self._append(
-            StateChanged(
-                State(
-                    phase=phase,
-                    turn=None
-                    if turn is None
-                    else TurnState(
-                        id=turn.id,
-                        origin=turn.origin,
-                        since=turn.since,
-                        deadline=turn.deadline,
-                        cancel_deadline=turn.cancel_deadline,
-                    ),
-                    agent=agent,
-                    error=self.error,
-                )
-            )
-        )
+        shown: TurnState | None = None
+        if turn is not None:
+            shown = TurnState(turn.id, turn.origin, turn.since, turn.deadline, turn.cancel_deadline)
+        self._append(StateChanged(State(phase, shown, agent, self.error)))
         return True
 
     def _orphan_background(self) -> None:

@@ -102,15 +102,33 @@ class Items:
         """The text items of the running turn, each with the agent's message that it is of."""
         self._cut: _Speech | None = None  # a text that a prompt came into the middle of
 
+    def begin(self, turn: str, *, echoes: bool) -> None:
+        """What comes now is of this turn."""
+        self.turn = turn
+        self.admits = True
+        self.echoes = echoes
+
+    def end(self) -> None:
+        """The turn is over, and everything of it closed."""
+        self.turn = self._cut = None
+        self.admits = self.echoes = False
+        self._answer = []
+
     def answer_text(self) -> str:
         """The running turn's answer, so far: its text items, without thoughts and sub-agents, and
         a blank line between two of them. One that a prompt came into the middle of is whole
         here; one that the agent broke off or took back is not there."""
-        texts = ("".join(map(self._log.state.text, parts)) for _, parts in self._answer)
+        text = self._log.state.text
+        texts = ["".join([text(part) for part in parts]) for _, parts in self._answer]
         return "\n\n".join(filter(None, texts))
 
     def close_all(self, tools: ItemStatus, speech: ItemStatus) -> None:
         """Close what is open of the running turn."""
+        if not self._open and not self._asks:  # most turns end so
+            for parent in tuple(self._speech):
+                self._close_speech(parent, speech)
+            self._unplaced.clear()
+            return
         self._unplaced.clear()
         calls = [call for call in self._open.values() if call.turn is not None]
         for call in calls:
@@ -130,10 +148,6 @@ class Items:
         """Close what no turn's end closes: the process that asked is gone."""
         for key in tuple(self._asks):
             self.resolve(key, "cancelled", by="agent")
-
-    def forget_answer(self) -> None:
-        self._answer = []
-        self._cut = None
 
     # --- what the agent says
 
@@ -158,7 +172,8 @@ class Items:
     def _open_speech(
         self, parent: str | None, thought: bool, message: str | None, replay: bool
     ) -> _Speech:
-        self._close_speech(parent, "completed")
+        if parent in self._speech:
+            self._close_speech(parent, "completed")
         item = self._show(
             "thought" if thought else "text", replay, parent, status="running", message=message
         )
@@ -202,9 +217,10 @@ class Items:
     def prompted(self, content: list[Block]) -> None:
         """Show a prompt of the running turn: its first, or one that it takes in."""
         speech = self._speech.get(None)
-        if speech is not None and not speech.thought:
-            self._cut = speech
-        self._close_speech(None, "completed")
+        if speech is not None:
+            if not speech.thought:
+                self._cut = speech
+            self._close_speech(None, "completed")
         self._show("user", replay=False, content=content)
 
     def user_said(self, effect: Said) -> None:
@@ -243,8 +259,8 @@ class Items:
         item = Item(
             id=id,
             type=type,
-            turn=self._turn_id(replay),
-            parent=self._parent(parent),
+            turn=None if replay else self.turn,
+            parent=None if parent is None else self._parent(parent),
             status=status,
             content=content or [],
             tool=tool,
@@ -254,13 +270,8 @@ class Items:
         self._append(ItemOpened(item))
         return id
 
-    def _turn_id(self, replay: bool) -> str | None:
-        return None if replay else self.turn
-
-    def _parent(self, call: str | None) -> str | None:
+    def _parent(self, call: str) -> str | None:
         """The item of the tool call that something belongs to."""
-        if call is None:
-            return None
         known = self._calls.get(call)
         return known.item or None if known is not None else None
 
@@ -323,7 +334,7 @@ class Items:
             status="running" if status in TERMINAL else status,
             tool=Tool(call=effect.id, **_tool_fields(effect)),
         )
-        call = _Call(effect.id, item, self._turn_id(effect.replay), status)
+        call = _Call(effect.id, item, None if effect.replay else self.turn, status)
         self._calls[effect.id] = call
         self._place_terminals(call, effect)
         if effect.append is not UNSET:

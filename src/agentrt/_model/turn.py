@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextvars
 import enum
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from .._errors import AgentrtError, LocalProtocolError
@@ -111,8 +112,8 @@ class TurnMachine:
     """Where its reader is; made when it starts, if it is attended."""
     context: contextvars.Context | None = None
     """What its handlers run in."""
-    handle: object | None = None
-    """What its owner holds of it."""
+    handle: Callable[[], object | None] | None = None
+    """Gives what its owner holds of it, as long as it is held."""
     awaited: bool = False
     """Whether somebody is in its block, and gets what goes wrong."""
 

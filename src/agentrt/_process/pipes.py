@@ -133,8 +133,8 @@ async def read_loop(
     An agent may close its stdout without an exit (`returncode` is None after `on_eof`): then it is
     of no more use and has to be ended. Cancellation stops reading between two pieces.
     """
-    size = FIRST
-    resumed = trio.current_time()
+    clock = trio.lowlevel.current_clock().current_time  # a third of what Trio's own call costs
+    size, answered_at = FIRST, None
     while True:
         data = source.read_nowait()
         if data is not None:
@@ -144,24 +144,38 @@ async def read_loop(
             full = len(data) == READ_SIZE
             while len(data) > size:
                 piece, data = data[:size], data[size:]
-                size = next_size(size, on_data, piece)
+                size = next_size(size, on_data, piece, clock)
                 await trio.lowlevel.checkpoint()
-            size = next_size(size, on_data, data)
-            at_once = replied()
-            if full or (at_once and trio.current_time() - resumed > STEP):
+            if len(data) < SMALLEST:  # it could not have been cut, whatever it costs
+                on_data(data)
+            else:
+                size = next_size(size, on_data, data, clock)
+            if full:
                 await trio.lowlevel.checkpoint()
-                resumed = trio.current_time()
-            if full or at_once:
+                answered_at = None
+                continue
+            if replied():
+                now = clock()
+                if answered_at is None:
+                    answered_at = now
+                elif now - answered_at > STEP:
+                    await trio.lowlevel.checkpoint()
+                    answered_at = None
                 continue
         await source.wait_readable()
-        resumed = trio.current_time()
+        answered_at = None
 
 
-def next_size(size: int, on_data: Callable[[bytes], None], piece: bytes) -> int:
+def next_size(
+    size: int,
+    on_data: Callable[[bytes], None],
+    piece: bytes,
+    clock: Callable[[], float] = trio.current_time,
+) -> int:
     """Hand a piece over; how large the next one may be."""
-    started = trio.current_time()
+    started = clock()
     on_data(piece)
-    took = trio.current_time() - started
+    took = clock() - started
     if took > STEP:
         return max(SMALLEST, int(len(piece) * STEP / took))
     if took < STEP / 2 and len(piece) == size:  # of a small rest it says nothing
@@ -372,13 +386,14 @@ class Writer:
                 return
             if not self._rest:
                 queue.popleft()
-                self._urgent_waiting -= len(data) if queue is self._urgent else 0
+                if queue is self._urgent:
+                    self._urgent_waiting -= len(data)
+                    if self._answering and self._urgent_waiting <= self._outbox // 2:
+                        self._answering.unpark_all()  # each looks again: the first may fill it
             self._rest = memoryview(data)[taken:] if taken < len(data) else _NOTHING
             self._lines_written += not self._rest
             self._bytes_written += taken
             self._bytes_waiting -= taken
-        if self._urgent_waiting <= self._outbox // 2:
-            self._answering.unpark_all()  # each looks again: the first may fill it
 
     def _break(self, reason: str) -> None:
         if self.broken is None:

@@ -14,7 +14,7 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import trio
@@ -128,6 +128,8 @@ class AgentProcess:
         self._process = process
         self._stdin = stdin
         self._stdout = ReadEnd(stdout)
+        self.read_nowait = self._stdout.read_nowait
+        self.wait_readable = self._stdout.wait_readable
         self._stderr = ReadEnd(stderr)
         self._limits = limits
         self._tail = bytearray()
@@ -137,12 +139,6 @@ class AgentProcess:
         self._reaped = False
 
     # --- streams
-
-    def read_nowait(self) -> bytes | None:
-        return self._stdout.read_nowait()
-
-    def wait_readable(self) -> Awaitable[None]:
-        return self._stdout.wait_readable()
 
     def write_nowait(self, data: bytes | memoryview) -> int:
         try:

@@ -65,7 +65,7 @@ end by force, because it has outlived its turn and is to finish."""
 class Host(Protocol):
     """Carries out what the core decides. Nothing here waits, raises or calls back."""
 
-    def write(self, data: bytes, *, urgent: bool) -> None:
+    def write(self, lines: Write) -> None:
         """Queue whole lines for the agent."""
         ...
 
@@ -191,7 +191,7 @@ class SessionCore:
         self._requests: deque[Requested] = deque()  # of the agent, that are to be passed on
         self._take: dict[type, Callable[[Any], None]] = {
             **conversation.handled,
-            Write: self._write,
+            Write: host.write,
             Signal: self._signal,
             Asked: self._asked,
             Requested: self._requested,
@@ -382,16 +382,16 @@ class SessionCore:
             raise SessionClosed("the session is closed")
         if turn.entry or turn.state is not TurnState.QUEUED:
             raise LocalProtocolError("a turn can be entered once")
-        idle = self.free and not len(self.queue)
+        idle = self.free and not self.queue.waiting
         if when == "reject" and not idle:
             raise Busy("a turn is running")
-        with self:
-            if idle and self.ready:
-                try:
-                    self._begin(turn)
-                except Exception as error:
-                    raise unsendable(error) from None
-            else:
+        if idle and self.ready:
+            try:
+                self._begin(turn)
+            except Exception as error:
+                raise unsendable(error) from None
+        else:
+            with self:
                 self._enqueue(turn, when)
 
     def _enqueue(self, turn: TurnMachine, when: When) -> None:
@@ -615,7 +615,7 @@ class SessionCore:
             active_at=self.active_at,
             rest=rest,
             silence=limits.settle,
-            tail=limits.tail if self.queue.flows else None,
+            tail=limits.tail if silent and self.queue.flows else None,
             serving=silent and self._host.serving,
         )
 
@@ -666,9 +666,6 @@ class SessionCore:
 
     # --- what a driver tells, one method an effect
 
-    def _write(self, effect: Write) -> None:
-        self._host.write(effect.data, urgent=effect.urgent)
-
     def _signal(self, effect: Signal) -> None:
         self._host.interrupt()
         self.active_at = self._clock()  # its silence counts from here: that may be an answer
@@ -686,8 +683,9 @@ class SessionCore:
             turn.explicit = True
 
     def _turn_finished(self, effect: TurnFinished) -> None:
-        turn = self.turn
-        self._steered.difference_update(effect.folded)
+        turn = self.conversation.turn
+        if effect.folded:
+            self._steered.difference_update(effect.folded)
         if turn is not None and (
             turn.id == effect.turn or (effect.turn is None and turn.origin == "agent")
         ):

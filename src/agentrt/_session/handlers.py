@@ -35,12 +35,10 @@ class Handlers:
     answered."""
 
     def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
-        self._scopes: dict[str, trio.CancelScope] = {}
+        self.running: dict[str, trio.CancelScope] = {}
+        """Their cancel scopes. To be changed by the methods alone."""
         self._until: dict[str, Until] = {}
         self._ended = ended
-
-    def __len__(self) -> int:
-        return len(self._scopes)
 
     def start(
         self,
@@ -60,7 +58,7 @@ class Handlers:
         (KeyboardInterrupt, a bug's BaseException) is answered and then goes on upwards.
         """
         self._until[key] = until
-        scope = self._scopes[key] = trio.CancelScope()
+        scope = self.running[key] = trio.CancelScope()
         args = (self._serve, key, scope, service, reply, refuse, on_error)
         if context is None:
             nursery.start_soon(*args)
@@ -69,20 +67,20 @@ class Handlers:
 
     def cancel(self, key: str) -> None:
         """Stop one handler, if it runs."""
-        scope = self._scopes.get(key)
+        scope = self.running.get(key)
         if scope is not None:
             scope.cancel()
 
     def cancel_turn(self) -> None:
         """The turn is cancelled: stop every handler that it has caused."""
-        for key, scope in self._scopes.items():
+        for key, scope in self.running.items():
             if self._until[key] in ("turn", "cancel"):
                 scope.cancel()
 
     def end_turn(self) -> None:
         """The turn is over: stop what it has caused, but let those finish that it did not wait
         for."""
-        for key, scope in self._scopes.items():
+        for key, scope in self.running.items():
             if self._until[key] == "turn":
                 scope.cancel()
             elif self._until[key] == "cancel":
@@ -99,7 +97,7 @@ class Handlers:
         return "turn" in self._until.values()
 
     def cancel_all(self) -> None:
-        for scope in self._scopes.values():
+        for scope in self.running.values():
             scope.cancel()
 
     async def _serve(
@@ -130,8 +128,8 @@ class Handlers:
                 else:
                     answer = lambda: reply(value)  # noqa: E731
         finally:
-            if self._scopes.get(key) is scope:
-                del self._scopes[key], self._until[key]
+            if self.running.get(key) is scope:
+                del self.running[key], self._until[key]
             try:
                 answer()
             except (TypeError, ValueError, RecursionError) as error:  # no JSON

@@ -7,6 +7,7 @@ handler and meets no deadline begins and ends without waking it.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, TypeAlias
@@ -17,7 +18,7 @@ from msgspec import structs
 from .._errors import AgentrtError, RequestError, SessionClosed, SessionNotFound
 from .._limits import Limits
 from .._model.conversation import Conversation
-from .._model.driver import Driver, Effect, Opening, Requested
+from .._model.driver import Driver, Effect, Opening, Requested, Write
 from .._model.events import Notice
 from .._model.life import Life
 from .._model.turn import TurnMachine, TurnState
@@ -51,9 +52,12 @@ class SessionHost:
         connect: Connect,
         policy: Policy | None,
         wall: Callable[[], float],
+        clock: Callable[[], float],
     ) -> None:
         self.limits = limits
         self.wall_time = wall
+        self.clock = clock
+        """The time of the program's Trio, in seconds."""
         self.readers = Readers()
         """Readers of the log wait here; woken once a batch."""
         self.closed = trio.Event()
@@ -74,7 +78,7 @@ class SessionHost:
             policy=policy,
             host=self,
             wall=wall,
-            clock=trio.current_time,
+            clock=clock,
         )
         self.log = conversation.log
         self.log.listen(self.readers.wake)
@@ -87,13 +91,14 @@ class SessionHost:
         self._restart = trio.CancelScope()
         self._restarted: trio.Event | None = None  # of the restart that is under way
         self._asleep: trio.CancelScope | None = None
+        self._wakes_at = math.inf
         self._poke = trio.Event()
 
     # --- what the core wants done
 
-    def write(self, data: bytes, *, urgent: bool) -> None:
+    def write(self, lines: Write) -> None:
         if self.link is not None:
-            self.link.write(data, urgent=urgent)
+            self.link.write(lines.data, urgent=lines.urgent)
 
     def interrupt(self) -> None:
         if self.link is not None:
@@ -152,19 +157,19 @@ class SessionHost:
         self._start(f"{key}:limit", wait, _nothing, _nothing, failed, until)
 
     def stop(self, key: str) -> None:
-        if self.handlers:
+        if self.handlers.running:
             self.handlers.cancel(f"{key}:limit")
             self.handlers.cancel(key)
 
     def turn_cancelled(self) -> None:
-        if self.handlers:
+        if self.handlers.running:
             self.handlers.cancel_turn()
         for tasks in self._tasks:
             if tasks.turn is self.core.turn:
                 tasks.cancel_scope.cancel()
 
     def turn_ended(self, turn: TurnMachine) -> None:
-        if self.handlers:
+        if self.handlers.running:
             self.handlers.end_turn()
         for tasks in self._tasks:
             if tasks.turn is turn:
@@ -172,7 +177,7 @@ class SessionHost:
 
     @property
     def handlers_open(self) -> int:
-        return len(self.handlers)
+        return len(self.handlers.running)
 
     @property
     def alive(self) -> bool:
@@ -180,7 +185,7 @@ class SessionHost:
 
     @property
     def serving(self) -> bool:
-        return len(self.handlers) > 0 or self.programs() > 0
+        return bool(self.handlers.running) or self.programs() > 0
 
     @property
     def finishing(self) -> bool:
@@ -188,7 +193,7 @@ class SessionHost:
 
     @property
     def occupied(self) -> bool:
-        if not self._tasks and not self.handlers:
+        if not self._tasks and not self.handlers.running:
             return False
         turn = self.core.turn
         return any(tasks.turn is not turn for tasks in self._tasks) or (
@@ -196,14 +201,15 @@ class SessionHost:
         )
 
     def look(self) -> None:
-        if self._work():
+        core = self.core
+        if (core.queue.waiting or core.conversation.life is Life.REPLACING) and self._work():
             self._poke.set()
         elif self._asleep is not None:
             # A deadline later than before is left alone: moving it costs more than to wake once in
             # vain, and turns are many while limits are long.
-            alarm = self.core.alarm()[0]
-            if alarm < self._asleep.deadline:
-                self._asleep.deadline = alarm
+            alarm = core.alarm()[0]
+            if alarm < self._wakes_at:
+                self._asleep.deadline = self._wakes_at = alarm
         if self._rest.tasks:
             self._rest.wake()
 
@@ -328,7 +334,7 @@ class SessionHost:
     def received(self, link: Link, effects: list[Effect], size: int = 0) -> None:
         core = self.core
         if link.driver is core.driver:  # else it is the word of a process that was given up on
-            core.active_at = trio.current_time()
+            core.active_at = self.clock()
             core.receive(effects, size)
             if not link.opened:
                 self._see_started(link)
@@ -446,7 +452,8 @@ class SessionHost:
     async def _sleep(self) -> None:
         """Until somebody pokes, or a clock has rung and was seen to."""
         core = self.core
-        with trio.CancelScope(deadline=core.alarm()[0]) as self._asleep:
+        self._wakes_at = core.alarm()[0]
+        with trio.CancelScope(deadline=self._wakes_at) as self._asleep:
             await self._poke.wait()
         self._asleep = None
         self._poke = trio.Event()

@@ -57,8 +57,8 @@ class Pace:
 
     __slots__ = ("_clock", "_given", "_occupied", "_resumed", "waited")
 
-    def __init__(self) -> None:
-        self._clock: Callable[[], float] | None = None
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._given = 0
         self._occupied = False  # a task waits or rests in the middle of a step
         self._resumed = 0.0
@@ -72,11 +72,11 @@ class Pace:
             raise LocalProtocolError(
                 "another task iterates it already: `session.subscribe()` gives each its own"
             )
-        if self._clock is None:
-            self._clock = trio.lowlevel.current_clock().current_time  # a third of Trio's own call
-            self._resumed = self._clock()
         self._given += 1
-        return self._given >= STRIDE or self._clock() - self._resumed > SLICE
+        now = self._clock()
+        if self._given == 1 and not self.waited:  # what the reader did before is not counted
+            self._resumed = now
+        return now - self._resumed > SLICE or self._given >= STRIDE
 
     async def rest(self) -> None:
         """Let the others run."""
@@ -97,5 +97,5 @@ class Pace:
     def _has_waited(self) -> None:
         self._occupied = False
         self._given = 0
-        self._resumed = self._clock() if self._clock is not None else 0.0
+        self._resumed = self._clock()
         self.waited = True

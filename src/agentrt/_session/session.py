@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, get_args
+from typing import Any, Final, Protocol, get_args
 
 import trio
 
@@ -30,6 +30,8 @@ from .host import SessionHost
 from .settings import Settings
 from .subscription import Subscription
 from .turn import Turn
+
+_WHENS: Final = get_args(When)
 
 
 class OfferedTool(Protocol):
@@ -186,8 +188,8 @@ class Session:
         attended: bool,
         held: bool = True,
     ) -> Turn:
-        if when not in get_args(When):
-            known = ", ".join(map(repr, get_args(When)))
+        if when not in _WHENS:
+            known = ", ".join(map(repr, _WHENS))
             raise LocalProtocolError(f"when={when!r} is not known; there are {known}")
         if limits is not None and not isinstance(limits, Limits):
             raise LocalProtocolError(f"limits is a Limits(…), not {type(limits).__name__}")

@@ -18,7 +18,7 @@ class Subscription:
     def __init__(self, host: SessionHost, cursor: Cursor) -> None:
         self._host = host
         self._cursor = cursor
-        self._pace = Pace()
+        self._pace = Pace(host.clock)
         self._end: int | None = None
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from types import TracebackType
 from typing import Final
 
@@ -56,17 +57,18 @@ class Turn:
         self._machine = machine
         self._check = check
         self._when: When = when
-        self._pace = Pace()
+        self._pace = Pace(host.clock)
         self._offered: str | None = None
         self._over = False
-        machine.handle = self
+        self._exhausted = False  # and the iteration's end has been told
+        machine.handle = weakref.ref(self)  # it holds the machine: no cycle for the collector
 
     @classmethod
     def of(cls, host: SessionHost, machine: TurnMachine | None) -> Turn | None:
         """The handle of a turn, also of one that the agent began."""
         if machine is None:
             return None
-        handle = machine.handle
+        handle = machine.handle() if machine.handle is not None else None
         return handle if isinstance(handle, Turn) else cls(host, machine, check=False)
 
     @property
@@ -176,7 +178,8 @@ class Turn:
                     self._core.passed_by(machine)
                 elif not self._pace.waited:
                     await trio.lowlevel.checkpoint()  # noqa: ASYNC102 - as in the block
-                await self._host.wait_for_end(machine)  # noqa: ASYNC102 - as in the block
+                if not self._host.over(machine):
+                    await self._host.wait_for_end(machine)  # noqa: ASYNC102 - as in the block
         except BaseException:
             await self._stop()  # noqa: ASYNC102 - shields itself, with a deadline
             raise
@@ -187,7 +190,7 @@ class Turn:
             self._leave()
         if machine.error is not None:
             raise machine.error
-        if self._check and error is None:
+        if self._check and error is None and self.result.outcome in _FAILURES:
             self.raise_for_outcome()
 
     async def _stop(self) -> None:
@@ -220,7 +223,11 @@ class Turn:
 
     async def __anext__(self) -> Event:
         if self._over:
-            await trio.lowlevel.checkpoint()
+            if self._exhausted or not self._pace.waited:
+                await trio.lowlevel.checkpoint()
+            else:  # others had their turn while the agent was waited for
+                await trio.lowlevel.checkpoint_if_cancelled()
+            self._exhausted = True
             raise StopAsyncIteration
         machine = self._machine
         cursor = machine.cursor
