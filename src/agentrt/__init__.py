@@ -1,5 +1,5 @@
-"""agentrt runs a coding agent's conversation as a tree of Trio tasks, and tells everyone who
-watches exactly one story about it.
+"""agentrt runs a coding agent's conversation as a tree of Trio tasks, and gives the same numbered
+events to everyone who watches.
 
 The layers, each importing only what is below it: the terminal and the web frontends; the runtime
 (sessions, turns, processes, tools); the drivers `_acp` and `_claude`, which do not know each other;

@@ -215,7 +215,7 @@ def _setup(options: argparse.Namespace, config: Config) -> Setup:
         resume=options.resume,
         model=options.model,
         mode=options.mode,
-        options=_wishes(options, agent),
+        options=_claude_options(options, agent),
     )
     setup.policy("deny")  # raises what is wrong with the rules
     for doubt in setup.doubts():  # and what with the mode that they are for
@@ -256,20 +256,20 @@ def _chosen(options: argparse.Namespace, config: Config) -> list[Agent]:
     return [choose_agent(config, None, options.command, options.protocol)[0]]
 
 
-def _wishes(options: argparse.Namespace, agent: Agent) -> JsonObject:
-    """What only some agents can be told, in the words of `ClaudeOptions`."""
+def _claude_options(options: argparse.Namespace, agent: Agent) -> JsonObject:
+    """The options that only some agents have, by the names of `ClaudeOptions`."""
     from ._terminal.setup import UsageError, read_schema
 
-    wishes = {
+    fields = {
         "system_prompt": options.system,
         "append_system_prompt": options.append_system,
         "json_schema": read_schema(options.json_schema),
         "max_turns": options.max_turns,
     }
     flags = ("--system", "--append-system", "--json-schema", "--max-turns")
-    said = {name: value for name, value in wishes.items() if value is not None}
+    said = {name: value for name, value in fields.items() if value is not None}
     if said and agent.protocol != "claude":
-        names = [flag for flag, name in zip(flags, wishes, strict=True) if name in said]
+        names = [flag for flag, name in zip(flags, fields, strict=True) if name in said]
         raise UsageError(
             f"{agent.name} speaks ACP, which has nothing for {', '.join(names)}; Claude Code has"
         )

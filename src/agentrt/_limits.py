@@ -31,11 +31,11 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Without a sign of the cancel it is sent once more: two real agents lose one that comes
     right behind the prompt."""
     settle: float = 2.0
-    """Silence that stands for an end which the wire does not tell: of a turn that an ACP agent
+    """Silence that stands for an end that no message says: of a turn that an ACP agent
     started by itself, and of one whose result came without the agent's word that it rests."""
     tail: float = 0.05
     """The same while a prompt waits: some agents go on writing for a moment behind their answer,
-    and what comes then cannot be told from what they say to the next prompt."""
+    and what comes then cannot be distinguished from what they say to the next prompt."""
 
     # --- the end of a process, one rung of the ladder after the other
     stdin_close: float = 3.0

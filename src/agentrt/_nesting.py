@@ -70,7 +70,7 @@ class ServiceNursery:
             except trio.Cancelled:
                 raise
             except BaseException:
-                if status.told:
+                if status.reported:
                     self._block.cancel()
                 raise
 
@@ -89,14 +89,14 @@ class ServiceNursery:
 
 
 class _Status(trio.TaskStatus[Any]):
-    """Knows whether the start has been told."""
+    """Knows whether the start has been reported."""
 
     def __init__(self, status: trio.TaskStatus[Any]) -> None:
-        self.told = False
+        self.reported = False
         self._status = status
 
     def started(self, value: Any = None) -> None:
-        self.told = True
+        self.reported = True
         self._status.started(value)
 
 

@@ -7,13 +7,13 @@ import pytest
 from agentrt.demo.words import (
     Create,
     Help,
+    Job,
     List,
     Read,
     Replace,
     Run,
     Search,
     Unclear,
-    Wish,
     understand,
 )
 
@@ -51,7 +51,7 @@ from agentrt.demo.words import (
         ("", Unclear(())),
     ],
 )
-def test_a_sentence_is_understood(text: str, wish: Wish) -> None:
+def test_a_sentence_is_understood(text: str, wish: Job) -> None:
     understood = understand(text)
     if isinstance(wish, Unclear):
         assert isinstance(understood, Unclear)

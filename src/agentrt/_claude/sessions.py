@@ -91,8 +91,8 @@ def history(transcript: Path, *, up_to: str | None = None) -> list[Effect]:
                 content = from_claude(_message(entry).get("content"))
                 out.append(Said(content=content, message=entry["uuid"]))
             elif entry["type"] == "user":
-                told = {**entry, "tool_use_result": entry.get("toolUseResult")}
-                translator.user(convert(told, wire.User), True, out)
+                message = {**entry, "tool_use_result": entry.get("toolUseResult")}
+                translator.user(convert(message, wire.User), True, out)
         except ValidationError:
             continue
     for effect in out:

@@ -42,18 +42,18 @@ class Console:
             if output.is_terminal and not output.at_line_start:
                 output.write("\n")
 
-    def tell(self, text: str, stderr: str = "") -> None:
+    def report(self, text: str, stderr: str = "") -> None:
         """A line of ours for the person, with the end of what an agent wrote below it."""
         self.err.line(f"agentrt: {plain(text)}")
         for line in quoted(stderr):
             self.err.line(line)
 
-    def tell_error(self, error: AgentrtError) -> None:
+    def report_error(self, error: AgentrtError) -> None:
         """An error in one line, and what the agent said."""
         if isinstance(error, AgentStartError):
-            self.tell(str(error).partition("\n---")[0], error.stderr)
+            self.report(str(error).partition("\n---")[0], error.stderr)
         else:
-            self.tell(str(error))
+            self.report(str(error))
 
 
 def quoted(stderr: str) -> list[str]:

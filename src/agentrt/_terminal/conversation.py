@@ -102,7 +102,7 @@ class Conversation(ABC):
         """A line of ours."""
 
     @abstractmethod
-    def tell(self, text: str, stderr: str = "") -> None:
+    def report(self, text: str, stderr: str = "") -> None:
         """Something that went wrong, with the end of what an agent wrote to its stderr."""
 
     @abstractmethod
@@ -146,7 +146,7 @@ class Conversation(ABC):
             try:
                 await self._talk(setup)
             except AgentrtError as error:
-                self.tell_error(error)
+                self.report_error(error)
                 if before is None:
                     return exit_code(error)
                 self._next, before = before, None
@@ -224,12 +224,12 @@ class Conversation(ABC):
         self._decide = setup.policy(setup.config.permissions.mode or "ask", attended=True)
         self.setup = setup
 
-    def tell_error(self, error: AgentrtError) -> None:
+    def report_error(self, error: AgentrtError) -> None:
         """An error in one line, and what the agent said."""
         if isinstance(error, AgentStartError):
-            self.tell(str(error).partition("\n---")[0], error.stderr)
+            self.report(str(error).partition("\n---")[0], error.stderr)
         else:
-            self.tell(str(error))
+            self.report(str(error))
 
     # --- prompts
 
@@ -265,7 +265,7 @@ class Conversation(ABC):
                 when="interrupt" if not busy and self.view.paused else "queue",
             )
         except AgentrtError as error:
-            self.tell_error(error)
+            self.report_error(error)
         else:
             if not busy:
                 self._at_once = turn
@@ -298,7 +298,7 @@ class Conversation(ABC):
         elif line.startswith("//"):
             self.submit(line[1:])
         elif line.startswith("/") and (why := what_is_meant(self._commands, self.view, line)):
-            self.tell(why)
+            self.report(why)
         else:
             self.submit(line)
 
@@ -306,7 +306,7 @@ class Conversation(ABC):
         try:
             await command.run(self, argument)
         except AgentrtError as error:
-            self.tell_error(error)
+            self.report_error(error)
         self.settled()
 
     # --- stopping and leaving

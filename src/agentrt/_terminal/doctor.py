@@ -60,20 +60,20 @@ async def examine(
     bound = Bound(timeout)
     findings: dict[str, Finding] = {}
     limit = trio.CapacityLimiter(AT_ONCE)
-    told = 0
+    shown = 0
 
-    def tell() -> None:
+    def show() -> None:
         """What is known, in order."""
-        nonlocal told
-        while told < len(agents) and agents[told].name in findings:
-            print("\n".join(_report(findings[agents[told].name])), flush=True)
-            told += 1
+        nonlocal shown
+        while shown < len(agents) and agents[shown].name in findings:
+            print("\n".join(_report(findings[agents[shown].name])), flush=True)
+            shown += 1
 
     async def look(agent: Agent) -> None:
         async with limit:
             findings[agent.name] = await _examine(agent, config, bound)
         if not as_json:
-            tell()
+            show()
 
     async with bare_errors(), trio.open_nursery() as nursery:
         for agent in agents:
@@ -125,7 +125,7 @@ async def _examine(agent: Agent, config: Config, bound: Bound) -> Finding:
 
 async def _look(setup: Setup, limits: Limits, finding: Finding, began: float) -> None:
     async with setup.open(deny_all, limits=limits, replay=False) as session:
-        told = session.subscribe(after=0)
+        events = session.subscribe(after=0)
         finding.seconds = round(time.monotonic() - began, 2)
         finding.version = session.agent.version
         finding.capabilities = session.capabilities
@@ -135,7 +135,7 @@ async def _look(setup: Setup, limits: Limits, finding: Finding, began: float) ->
             finding.modes = [choice.id for choice in modes.modes]
             finding.models = [choice.id for choice in modes.models]
         await session.aclose()
-    warnings = [e async for e in told if isinstance(e, Notice) and e.level != "info"]
+    warnings = [e async for e in events if isinstance(e, Notice) and e.level != "info"]
     finding.notices = [notice.message for notice in warnings]
     no_login = [n.message for n in warnings if n.code == "auth_required"]
     finding.error = no_login[0] if no_login else None
@@ -147,15 +147,15 @@ def _report(finding: Finding) -> list[str]:
     if not finding.ok:
         lines = [f"✗ {finding.name}: {one_line(finding.error or '', 1000)} ({finding.seconds} s)"]
         lines.append(f"    program       {finding.program}")
-        for what, told in (("note", finding.note), ("see", finding.docs)):
-            if told:
-                lines.append(f"    {what:13} {told}")
+        for what, words in (("note", finding.note), ("see", finding.docs)):
+            if words:
+                lines.append(f"    {what:13} {words}")
         return [*lines, *(f"  {line}" for line in quoted(finding.stderr))]
     version = one_line(finding.version or "of unknown version")
     lines = [f"✓ {finding.name} {version}: ready after {finding.seconds} s"]
     lines.append(f"    program       {finding.program} ({finding.protocol})")
     can = [name for name, value in finding.capabilities.items() if value is True]
-    lines.append(f"    can           {', '.join(map(one_line, can)) or 'what it did not tell'}")
+    lines.append(f"    can           {', '.join(map(one_line, can)) or 'what it did not say'}")
     for what, now, all_ in (
         ("mode", finding.mode, finding.modes),
         ("model", finding.model, finding.models),

@@ -57,9 +57,9 @@ def check_rule(
             never[agent.name] = reasons
     status = 0 if allows or (found is not None and found.verdict is not Verdict.NO) else 1
 
-    async def tell() -> int:
+    async def show() -> int:
         if as_json:
-            told: JsonObject = {
+            shown: JsonObject = {
                 "rule": rule,
                 "call": {"tool": request.tool, "input": request.input},
                 "allow": allows,
@@ -67,7 +67,7 @@ def check_rule(
                 "why": found.why if found is not None else why_not,
                 "never": never,
             }
-            print(msgspec.json.format(msgspec.json.encode(told)).decode())
+            print(msgspec.json.format(msgspec.json.encode(shown)).decode())
         else:
             print(f"--allow {rule!r} {'allows it' if allows else 'does not allow it'}")
             if found is None:
@@ -80,7 +80,7 @@ def check_rule(
                     print(f"never applies to {name} as --{side}: {reason}")
         return status
 
-    return tell
+    return show
 
 
 def _request(call: str, cwd: str) -> PermissionRequest:
@@ -88,9 +88,9 @@ def _request(call: str, cwd: str) -> PermissionRequest:
     or else a shell command."""
     if call.lstrip().startswith("{"):
         try:
-            told: Any = msgspec.json.decode(call)
+            given: Any = msgspec.json.decode(call)
             return PermissionRequest(
-                title="", tool=str(told["tool"]), input=told.get("input"), cwd=cwd
+                title="", tool=str(given["tool"]), input=given.get("input"), cwd=cwd
             )
         except (msgspec.DecodeError, KeyError):
             pass

@@ -86,7 +86,7 @@ exit status:
 
 SERVE: Final = """\
 Serves sessions to browsers: prints a link to the page, which the first browser that opens it is let
-in by; and then another link. Ctrl-C or SIGTERM ends it: every page is told, every agent is ended.
+in by; and then another link. Ctrl-C or SIGTERM ends it: every page is closed, every agent is ended.
 """
 
 SERVE_MORE: Final = """\

@@ -91,14 +91,14 @@ async def one_shot(
                             if file is not None:
                                 await trio.to_thread.run_sync(file.write, last.text)
                     except AgentrtError as error:
-                        console.tell_error(error)
+                        console.report_error(error)
                         status = exit_code(error)
                         timed_out = isinstance(error, TimedOut)
                         job.fail(error_of(error), "timed_out" if timed_out else "failed")
                 if ending.code is not None:
                     job.fail(Error("interrupted", "it was ended before the turn was"), "cancelled")
                 if ending.trouble:
-                    console.tell(ending.trouble)
+                    console.report(ending.trouble)
                 console.end()
             nursery.cancel_scope.cancel(reason="done")
     return status if ending.code is None else ending.code
@@ -167,7 +167,7 @@ async def _whole_prompt(text: str | None, console: Console) -> str:
 async def _piped(console: Console) -> str:
     async def explain() -> None:
         await trio.sleep(PATIENCE)
-        console.tell("reading the prompt from standard input (use </dev/null if there is none)")
+        console.report("reading the prompt from standard input (use </dev/null if there is none)")
 
     async with bare_errors(), trio.open_nursery() as nursery:
         nursery.start_soon(explain)
@@ -203,14 +203,14 @@ class _OneShot:
     async def run(self, prompt: str) -> int:
         setup, console, ending = self._setup, self._console, self._ending
         if setup.note:
-            console.tell(setup.note)
+            console.report(setup.note)
         wanted = setup.config.permissions.mode or ("ask" if os.isatty(0) else "deny")
         with ExitStack() as stack:
             terminal = None
             if wanted != "deny" and console.err.is_terminal:
                 terminal = 0 if os.isatty(0) else stack.enter_context(open_terminal())
             if wanted == "ask" and terminal is None:
-                console.tell("nobody can be asked here, so permission requests are rejected")
+                console.report("nobody can be asked here, so permission requests are rejected")
                 wanted = "deny"
             limits = setup.limits
             if limits.hard is not None and "hard" in setup.config.limits:
@@ -288,7 +288,7 @@ class _OneShot:
                 if isinstance(event, TurnEnded):
                     self._ends.append(event)
                 if said := self._rejected.take(event):
-                    self._console.tell(said)
+                    self._console.report(said)
             nursery.cancel_scope.cancel(reason="all is shown")
 
     def _make_format(self, session: Session) -> Format:
@@ -319,7 +319,7 @@ class _OneShot:
         if why is not None and self._ending.code is None:
             denied = " after a permission request was rejected" if status == DENIED else ""
             data = result.error.data if result.error is not None else None
-            self._console.tell(why + denied, stderr_of(data))
+            self._console.report(why + denied, stderr_of(data))
         return status
 
 

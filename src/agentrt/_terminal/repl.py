@@ -90,8 +90,8 @@ class LineRepl(Conversation):
     def say(self, text: str) -> None:
         self._lines.line(text)
 
-    def tell(self, text: str, stderr: str = "") -> None:
-        self.console.tell(text, stderr)
+    def report(self, text: str, stderr: str = "") -> None:
+        self.console.report(text, stderr)
 
     def began(self, setup: Setup) -> tuple[Display, Shows]:
         self._lines = _Lines(self)
@@ -116,7 +116,7 @@ class LineRepl(Conversation):
             parts.append("allow-all: nothing is asked")
         self.say(" · ".join(parts))
         if self.setup.note:
-            self.console.tell(self.setup.note)
+            self.console.report(self.setup.note)
         self.say("/help says what can be typed. Ctrl-C stops the agent, Ctrl-D leaves.")
         self._show_history(session.snapshot().items)
 

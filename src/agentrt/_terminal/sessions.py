@@ -97,7 +97,7 @@ async def listed(session: Session, cwd: str | None) -> list[Stored]:
 
 async def show_list(agents: list[Agent], config: Config, cwd: str | None, *, as_json: bool) -> int:
     """Print the sessions of these agents, or of all that keep a list. 1 if one that was named
-    cannot tell."""
+    cannot list them."""
     found, failures = await _ask_all(agents, config, cwd)
     if as_json:
         print(escaped(msgspec.json.format(msgspec.json.encode(found)).decode()))
@@ -185,7 +185,7 @@ async def _agent_of(agents: list[Agent], config: Config, cwd: str, id: str) -> A
 async def _ask_all(
     agents: list[Agent], config: Config, cwd: str | None
 ) -> tuple[list[Stored], dict[str, AgentrtError]]:
-    """The sessions of all, the newest first, and what those said that could not tell."""
+    """The sessions of all, the newest first, and why some agents could not list theirs."""
     found: list[Stored] = []
     failures: dict[str, AgentrtError] = {}
     limit = trio.CapacityLimiter(AT_ONCE)

@@ -86,7 +86,7 @@ class Transcript:
         if self._progress:
             self.line(text, dim=True)
 
-    # --- what the view tells
+    # --- what a view shows
 
     def prompted(self, event: TurnStarted, text: str) -> None:
         pass  # whoever typed it sees it

@@ -39,7 +39,7 @@ async def flood(turn: Turn, argument: str) -> None:
     count = int(number(argument, 1000, 1_000_000))
     for line in range(1, count + 1):
         content = {"type": "text", "text": f"line {line}\n"}
-        turn.session.tell({"sessionUpdate": "agent_message_chunk", "content": content})
+        turn.session.send({"sessionUpdate": "agent_message_chunk", "content": content})
         if line % 100 == 0:
             await turn.session.connection.room()
 

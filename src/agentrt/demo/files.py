@@ -20,7 +20,7 @@ LISTED = 200
 
 
 class Refused(Exception):
-    """The work cannot be done; the message tells the user why, in a sentence."""
+    """The work cannot be done; the message says why, in a sentence."""
 
 
 def shown(name: str | os.PathLike[str]) -> str:

@@ -29,7 +29,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Info(Struct, rename="camel", kw_only=True):
-    """What `session/list` tells about one session; also the content of its `.json` file."""
+    """What `session/list` answers about one session; also the content of its `.json` file."""
 
     session_id: str
     cwd: str
@@ -97,7 +97,7 @@ class Store:
             return None
 
     def updates(self, session_id: str) -> list[JsonObject]:
-        """What was said, to be told again."""
+        """What was said, to be sent again."""
         path = self._path(session_id, ".ndjson")
         try:
             lines = path.read_bytes().splitlines() if path else []

@@ -31,9 +31,9 @@ UNDERSTOOD = """\
 """
 
 
-async def do(turn: Turn, wish: words.Wish) -> None:
-    """Carry out a wish; raises `Refused` if it cannot be done."""
-    match wish:
+async def do(turn: Turn, job: words.Job) -> None:
+    """Do what a sentence asks for; raises `Refused` if it cannot be done."""
+    match job:
         case words.Help():
             await say_what_i_can(turn)
         case words.List(path):
@@ -48,10 +48,10 @@ async def do(turn: Turn, wish: words.Wish) -> None:
             await create(turn, path, text)
         case words.Run(command):
             await run(turn, command)
-        case words.Unclear(telling):
-            await help_out(turn, telling)
+        case words.Unclear(names):
+            await help_out(turn, names)
         case _:
-            assert_never(wish)
+            assert_never(job)
 
 
 async def say_what_i_can(turn: Turn) -> None:
@@ -64,15 +64,15 @@ async def say_what_i_can(turn: Turn) -> None:
     )
 
 
-async def help_out(turn: Turn, telling: tuple[str, ...]) -> None:
+async def help_out(turn: Turn, names: tuple[str, ...]) -> None:
     """An answer to what was not understood: what it seems to be about, and what can be asked."""
     await turn.think("This is none of the sentences that I understand.")
     await turn.say(
         "I have no model, so I cannot answer that in my own words."
-        + (f" I can look where `{'`, `'.join(telling)}` occurs, though." if telling else "")
+        + (f" I can look where `{'`, `'.join(names)}` occurs, though." if names else "")
     )
-    for word in telling:
-        await look_for(turn, word, ".")
+    for name in names:
+        await look_for(turn, name, ".")
     await turn.say(f"\n\nWhat I understand:\n\n{UNDERSTOOD}\n`/help` lists what I can show you.")
 
 

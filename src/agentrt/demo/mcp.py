@@ -77,7 +77,7 @@ class Client:
             cursor = {"cursor": page["nextCursor"]}
 
     async def call(self, name: str, arguments: JsonObject) -> JsonObject:
-        """Call a tool; cancelling tells the server so."""
+        """Call a tool; cancelling takes the request back."""
         return await self._connection.request("tools/call", {"name": name, "arguments": arguments})
 
 

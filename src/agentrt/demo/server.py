@@ -153,7 +153,7 @@ class Agent:
         match method:
             case "session/cancel":
                 turn = self._turns.get(read(params, OfSession).session_id)
-                if turn is not None:  # else it came too late, which is nobody's fault
+                if turn is not None:  # else the turn ended before it came
                     turn.scope.cancel(reason="session/cancel")
             case "$/cancel_request":
                 id = read(params, CancelRequest).request_id
@@ -186,14 +186,14 @@ class Agent:
                 setting = read(params, SetMode)
                 session = self._session(setting)
                 session.set("mode", setting.mode_id)
-                session.tell_options()
+                session.send_options()
                 reply(id, {})
             case "session/set_config_option":
                 option = read(params, SetOption)
                 session = self._session(option)
                 session.set(option.config_id, option.value)
                 if option.config_id == "mode":
-                    session.tell_mode()
+                    session.send_mode()
                 reply(id, {"configOptions": session.options()})
             case "session/prompt":
                 self._prompt(id, read(params, Prompt))
@@ -219,7 +219,7 @@ class Agent:
         self._store.forget_old()
         settings = {"modes": session.modes(), "configOptions": session.options()}
         self._connection.reply(id, {"sessionId": info.session_id, **settings})
-        session.tell(commands.available())
+        session.send(commands.available())
 
     async def _reopen(self, id: Id, asked: Reopen, *, replay: bool) -> None:
         info = self._store.info(asked.session_id)
@@ -235,7 +235,7 @@ class Agent:
             session.replay()
         settings = {"modes": session.modes(), "configOptions": session.options()}
         self._connection.reply(id, settings)
-        session.tell(commands.available())
+        session.send(commands.available())
 
     async def _open(self, info: Info, asked: Open) -> Session:
         info.additional_directories = asked.additional_directories or []
@@ -309,7 +309,7 @@ class Agent:
         finally:
             del self._turns[turn.session.info.session_id]
             turn.session.save()
-            turn.session.tell_usage()
+            turn.session.send_usage()
             if turn.withdrawn:
                 error = RpcError(REQUEST_CANCELLED, "Request cancelled")
             elif turn.scope.cancel_called:
@@ -322,7 +322,7 @@ class Agent:
 
 
 def _as_answer(error: Exception) -> RpcError:
-    """What the client is told about an error; one that nobody meant is also told to stderr."""
+    """The answer that an error becomes; one that was not raised on purpose is also printed."""
     if isinstance(error, RpcError):
         return error
     traceback.print_exception(error, file=sys.stderr)

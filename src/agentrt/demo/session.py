@@ -104,16 +104,16 @@ class Session:
             task_status.started()
             await trio.sleep_forever()
 
-    # --- telling
+    # --- updates
 
-    def tell(self, update: JsonObject) -> None:
+    def send(self, update: JsonObject) -> None:
         """Send an update that is no part of the conversation."""
         params = {"sessionId": self.info.session_id, "update": update}
         self.connection.notify("session/update", params)
 
     def say(self, update: JsonObject) -> None:
         """Send an update and keep it for `session/load`."""
-        self.tell(update)
+        self.send(update)
         self.record(update)
 
     def record(self, update: JsonObject) -> None:
@@ -123,10 +123,10 @@ class Session:
             self.characters += len(content.get("text", ""))
 
     def replay(self) -> None:
-        """Tell a client that did not see it the whole conversation again."""
+        """Send the whole conversation again, to a client that has not seen it."""
         for update in self._store.updates(self.info.session_id):
-            self.tell(update)
-        self.tell({"sessionUpdate": "session_info_update", "title": self.info.title})
+            self.send(update)
+        self.send({"sessionUpdate": "session_info_update", "title": self.info.title})
 
     def save(self) -> None:
         """Write down what is not yet; at the end of each turn."""
@@ -139,12 +139,12 @@ class Session:
         self.info.updated_at = now()
         self._store.save(self.info)
         update = {"title": title, "updatedAt": self.info.updated_at}
-        self.tell({"sessionUpdate": "session_info_update", **update})
+        self.send({"sessionUpdate": "session_info_update", **update})
 
-    def tell_usage(self) -> None:
+    def send_usage(self) -> None:
         used = self.characters // CHARACTERS_PER_TOKEN
         cost = {"amount": self.cost, "currency": "USD"}
-        self.tell({"sessionUpdate": "usage_update", "used": used, "size": CONTEXT, "cost": cost})
+        self.send({"sessionUpdate": "usage_update", "used": used, "size": CONTEXT, "cost": cost})
 
     # --- settings
 
@@ -175,11 +175,11 @@ class Session:
             case _:
                 raise RpcError(INVALID_PARAMS, f"Nothing that can be set: {option} = {value!r}")
 
-    def tell_mode(self) -> None:
-        self.tell({"sessionUpdate": "current_mode_update", "currentModeId": self.mode})
+    def send_mode(self) -> None:
+        self.send({"sessionUpdate": "current_mode_update", "currentModeId": self.mode})
 
-    def tell_options(self) -> None:
-        self.tell({"sessionUpdate": "config_option_update", "configOptions": self.options()})
+    def send_options(self) -> None:
+        self.send({"sessionUpdate": "config_option_update", "configOptions": self.options()})
 
 
 def _select(

@@ -1,4 +1,4 @@
-"""The `/commands` that show what an agent may tell a viewer."""
+"""The `/commands` that show what an agent may send to a viewer."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ async def mode(turn: Turn, argument: str) -> None:
         raise Refused("There are three modes: `/mode ask`, `/mode auto` and `/mode plan`.")
     with turn.tool(f"Switch to mode {argument}", "switch_mode"):
         session.set("mode", argument)
-        session.tell_mode()
-        session.tell_options()
+        session.send_mode()
+        session.send_options()
     await turn.say(f"The mode is now `{session.mode}`.")
 
 
@@ -142,7 +142,7 @@ async def usage(turn: Turn, argument: str) -> None:
     real = turn.session.cost
     for _ in range(3):
         turn.session.cost += 0.0123
-        turn.session.tell_usage()
+        turn.session.send_usage()
         await turn.pause(STEP)
     turn.session.cost = real
     await turn.say("That price was made up to show it; I have no model and cost nothing.")
@@ -168,7 +168,7 @@ async def _work_on(turn: Turn, session: Session, steps: int) -> None:
     for step in range(1, steps + 1):
         await trio.sleep(1.0 if session.model == "steady" else 0.02)
         call.update(status="in_progress", content=[text_content(f"step {step} of {steps}")])
-        session.tell_usage()
+        session.send_usage()
     call.update(status="completed")
     content = {"type": "text", "text": "The background work is done."}
     session.say({"sessionUpdate": "agent_message_chunk", "content": content, "messageId": new_id()})
@@ -179,8 +179,9 @@ async def notice(turn: Turn, argument: str) -> None:
     if not turn.session.offers.notices:
         raise Refused("Your client does not take notices.")
     for severity in ("info", "warning", "error"):
-        told = {"severity": severity, "title": f"A notice: {severity}", "description": "As asked."}
-        turn.session.tell({"sessionUpdate": "notice", **told})
+        title = f"A notice: {severity}"
+        fields = {"severity": severity, "title": title, "description": "As asked."}
+        turn.session.send({"sessionUpdate": "notice", **fields})
         await turn.pause(STEP)
 
 
@@ -188,16 +189,16 @@ async def compact(turn: Turn, argument: str) -> None:
     if not turn.session.offers.compaction:
         raise Refused("Your client does not take compaction updates.")
     id = f"compaction_{new_id()}"
-    told = {"sessionUpdate": "compaction_update", "compactionId": id}
-    turn.session.tell({**told, "status": "in_progress"})
+    update = {"sessionUpdate": "compaction_update", "compactionId": id}
+    turn.session.send({**update, "status": "in_progress"})
     await turn.pause(STEP)
     content = {
         "type": "text",
         "text": "Nothing was compacted: there is no model to forget anything.",
     }
     piece = {"sessionUpdate": "compaction_summary_chunk", "compactionId": id, "content": content}
-    turn.session.tell(piece)
-    turn.session.tell({**told, "status": "completed"})
+    turn.session.send(piece)
+    turn.session.send({**update, "status": "completed"})
 
 
 async def tour(turn: Turn, argument: str) -> None:

@@ -60,7 +60,7 @@ class ToolCall:
         self.lasting: JsonObject = {}
         """Fields that are recorded in the place of those that were sent."""
         self.state: JsonObject = {"toolCallId": f"call_{new_id()}", "status": "pending", **state}
-        session.tell({"sessionUpdate": "tool_call", **self.state})
+        session.send({"sessionUpdate": "tool_call", **self.state})
 
     @property
     def open(self) -> bool:
@@ -70,7 +70,7 @@ class ToolCall:
         """Send changed fields, in ACP's words."""
         self.state |= fields
         id = self.state["toolCallId"]
-        self._session.tell({"sessionUpdate": "tool_call_update", "toolCallId": id, **fields})
+        self._session.send({"sessionUpdate": "tool_call_update", "toolCallId": id, **fields})
         if not self.open:
             self._session.record({"sessionUpdate": "tool_call", **self.state, **self.lasting})
 

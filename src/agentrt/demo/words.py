@@ -48,7 +48,7 @@ class Unclear(Struct, frozen=True):
     words: tuple[str, ...]
 
 
-Wish: TypeAlias = Help | List | Read | Search | Replace | Create | Run | Unclear
+Job: TypeAlias = Help | List | Read | Search | Replace | Create | Run | Unclear
 
 _POLITE = re.compile(
     r"^(?:(?:please|now|then|(?:can|could|would|will) you|i want you to|let's|let us)[,\s]+)+",
@@ -99,7 +99,7 @@ def unquote(text: str) -> str:
     return text
 
 
-def understand(text: str) -> Wish:
+def understand(text: str) -> Job:
     """What a sentence asks for."""
     sentence = _POLITE.sub("", text.strip())
     plain = re.sub(r"(?<=\w)[?!.]+$", "", sentence)
@@ -122,10 +122,10 @@ def understand(text: str) -> Wish:
         first = int(found["first"] or 1)
         last = int(found["last"]) if found["last"] else first if found["first"] else None
         return Read(unquote(found["path"]), first, last)
-    return Unclear(_telling_words(sentence))
+    return Unclear(_names(sentence))
 
 
-def _telling_words(sentence: str) -> tuple[str, ...]:
+def _names(sentence: str) -> tuple[str, ...]:
     """Quoted parts, names with a dot, underscore or slash, and CamelCase: what files may hold."""
     quoted = [a or b for a, b in re.findall(r'`([^`]+)`|"([^"]+)"', sentence)]
     names = re.findall(r"[\w./-]*\w[._/]\w[\w./-]*|\b[A-Z]?[a-z]+[A-Z]\w*\b", sentence)

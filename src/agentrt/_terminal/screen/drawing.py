@@ -89,7 +89,7 @@ class Drawing:
         for block, apart in blocks:
             self.page.write(self._render(block, width), "text", apart=apart)
 
-    # --- what the view tells
+    # --- what a view shows
 
     def prompted(self, event: TurnStarted, text: str) -> None:
         self.prompt(text)

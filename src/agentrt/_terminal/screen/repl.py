@@ -89,7 +89,7 @@ class ScreenRepl(Conversation):
         self.page.say(text, "ours")
         self._dirty.set()
 
-    def tell(self, text: str, stderr: str = "") -> None:
+    def report(self, text: str, stderr: str = "") -> None:
         self.page.line(("bad", "agentrt: "), ("", plain(text)), kind="error")
         for line in quoted(stderr):
             self.page.line(("dim", line), kind="error")
@@ -283,7 +283,7 @@ class ScreenRepl(Conversation):
         try:
             await session.set_mode(mode)
         except AgentrtError as error:
-            self.tell_error(error)
+            self.report_error(error)
 
     def expand_key(self) -> None:
         folded = self._drawing.folded
@@ -320,7 +320,7 @@ class ScreenRepl(Conversation):
         try:
             status = await shell.run()
         except OSError as error:
-            self.tell(f"the shell: {error.strerror}")
+            self.report(f"the shell: {error.strerror}")
         else:
             if status:
                 self.page.line(("bad", f"exit status {status}"), kind="shell")
@@ -338,7 +338,7 @@ class ScreenRepl(Conversation):
             async with self.screen.lent():
                 text = await edit(draft)
         except (OSError, ValueError) as error:
-            self.tell(f"the editor: {error}")
+            self.report(f"the editor: {error}")
         else:
             self.screen.do(self.interface.set_draft, text)
 
