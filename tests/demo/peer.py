@@ -44,7 +44,7 @@ class Asked:
         self.answered = trio.Event()
 
     async def result(self) -> Json:
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await self.answered.wait()
         if "error" in self.message:
             raise Refusal(self.message["error"])
@@ -149,7 +149,7 @@ class Peer:
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait for something that the agent says to make the condition true."""
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             while not condition():
                 await self._heard.park()
 
@@ -237,7 +237,7 @@ async def run_demo(
             nursery.start_soon(peer.listen)
             yield peer
             await process.stdin.aclose()
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 await process.wait()
         assert status is None or process.returncode == status, peer.stderr
         assert status != 0 or not peer.stderr
