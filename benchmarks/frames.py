@@ -11,16 +11,19 @@ import statistics
 import time
 
 import trio
-from trio_websocket import WebSocketConnection, wrap_server_stream
 
+from agentrt._web.connection import Socket
 from agentrt._web.frames import Bucket, Meter
 from agentrt._web.stream import Wire
 from crowd import say
 
-HANDSHAKE = (
-    b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-)
+HANDSHAKE = [
+    (b"Host", b"x"),
+    (b"Connection", b"Upgrade"),
+    (b"Upgrade", b"websocket"),
+    (b"Sec-WebSocket-Version", b"13"),
+    (b"Sec-WebSocket-Key", b"AAAAAAAAAAAAAAAAAAAAAA=="),
+]
 TEXT = '{"type":"event","session":"s1","epoch":"0123456789abcdef","seq":1,"event":{"kind":"x"}}'
 CONNECTIONS, ROUNDS = 50, 15
 
@@ -28,7 +31,7 @@ CONNECTIONS, ROUNDS = 50, 15
 async def main() -> None:
     listener = socket.create_server(("127.0.0.1", 0), backlog=CONNECTIONS)
     clients: list[socket.socket] = []
-    served: list[tuple[Wire, WebSocketConnection]] = []
+    served: list[tuple[Wire, Socket]] = []
     took: dict[str, list[float]] = {"put": [], "send_message": []}
     async with trio.open_nursery() as nursery:
         for _ in range(CONNECTIONS):
@@ -36,11 +39,11 @@ async def main() -> None:
             accepted = trio.socket.from_stdlib_socket(listener.accept()[0])
             meter = Meter(1 << 20, Bucket(1e6, 1e6))
             stream = trio.SocketStream(accepted)
-            wire = Wire(stream, HANDSHAKE, b"", meter=meter, refused=print, patience=10.0)
+            wire = Wire(stream, meter=meter, refused=print, patience=10.0)
             nursery.start_soon(wire.pump)
-            request = await wrap_server_stream(nursery, wire)
-            served.append((wire, await request.accept()))
-            wire.accepted.set()
+            connection = Socket(wire, HANDSHAKE, 1 << 20)
+            await connection.accept(nursery, [])
+            served.append((wire, connection))
         data = TEXT.encode()
         for _ in range(ROUNDS):
             for way in took:

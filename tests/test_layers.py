@@ -1,4 +1,5 @@
-"""The rules above the tree of `src/agentrt`: import contracts (`pyproject.toml`) and file sizes."""
+"""The rules above the tree of `src/agentrt`: import contracts (`pyproject.toml`), no circles, and
+nothing that reaches into another room."""
 
 from __future__ import annotations
 
@@ -7,6 +8,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -51,6 +55,144 @@ def test_a_wrong_import_is_found(module: str, line: str, contract: str, tmp_path
     linted = lint_imports(tmp_path)
     assert linted.returncode == 1, linted.stdout + linted.stderr
     assert any(contract in row and "BROKEN" in row for row in linted.stdout.splitlines())
+
+
+# --- circles and rooms
+
+
+class Tree:
+    """The files of the package below a folder, by module."""
+
+    def __init__(self, src: Path) -> None:
+        self.files: dict[str, ast.Module] = {}
+        self._packages: set[str] = set()
+        for path in sorted((src / "agentrt").rglob("*.py")):
+            module = ".".join(path.relative_to(src).with_suffix("").parts)
+            if path.name == "__init__.py":
+                module = module.removesuffix(".__init__")
+                self._packages.add(module)
+            self.files[module] = ast.parse(path.read_text())
+
+    def imports(self, module: str) -> Iterator[tuple[str, str | None, str]]:
+        """Whatever a file imports, wherever in it: the module, the name in that or None, and the
+        name that it gets."""
+        for node in ast.walk(self.files[module]):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield alias.name, None, alias.asname or alias.name
+            elif isinstance(node, ast.ImportFrom):
+                near = module.split(".")[: -node.level + (module in self._packages) or None]
+                base = ".".join([*(near if node.level else []), *filter(None, [node.module])])
+                for alias in node.names:
+                    name = alias.asname or alias.name
+                    if (whole := f"{base}.{alias.name}") in self.files:
+                        yield whole, None, name
+                    else:
+                        yield base, alias.name, name
+
+    def circle(self) -> list[str]:
+        """Files that import each other, each the next one, or none."""
+        graph = {
+            module: {into for into, _, _ in self.imports(module) if into in self.files} - {module}
+            for module in self.files
+        }
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            return list(error.args[1])
+        return []
+
+    def intrusions(self) -> list[str]:
+        """Where a file uses a name with an underscore that is another room's: one that it imports,
+        or an attribute that only other rooms define."""
+        defined: dict[str, set[str]] = defaultdict(set)
+        for module, file in self.files.items():
+            defined[room_of(module)] |= set(definitions(file))
+        others = {
+            room: set().union(*(names for each, names in defined.items() if each != room))
+            for room in defined
+        }
+        found = []
+        for module, file in self.files.items():
+            room = room_of(module)
+            bound: dict[str, str] = {}  # what is imported, by the room it is of, or none
+            for into, name, known_as in self.imports(module):
+                bound[known_as] = room_of(into) if into in self.files else ""
+                if name is not None and is_private(name) and bound[known_as] not in ("", room):
+                    found.append(f"{module}: {into}.{name}")
+            for node in ast.walk(file):
+                if isinstance(node, ast.Attribute) and is_private(node.attr):
+                    theirs = node.attr in others[room] - defined[room]
+                    if isinstance(node.value, ast.Name) and node.value.id in bound:
+                        theirs = bound[node.value.id] not in ("", room)
+                    if theirs:
+                        found.append(f"{module}:{node.lineno}: {ast.unparse(node)}")
+        return found
+
+
+def room_of(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def definitions(file: ast.Module) -> Iterator[str]:
+    """The names that a file gives to functions, classes, variables and its own attributes."""
+    for node in ast.walk(file):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+                yield node.attr
+
+
+def planted(tmp_path: Path, module: str, line: str) -> Tree:
+    """The package with a line more in one of its files."""
+    shutil.copytree(SRC / "agentrt", tmp_path / "agentrt", ignore=shutil.ignore_patterns("page"))
+    with open(tmp_path / "agentrt" / module, "a") as file:
+        file.write(f"\n{line}\n")
+    return Tree(tmp_path)
+
+
+def test_no_file_imports_in_a_circle() -> None:
+    assert Tree(SRC).circle() == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from .hub import Hub",
+        "import agentrt._web.hub",
+        "def late():\n    from .._web import hub",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import hub as h",
+    ],
+)
+def test_a_circle_is_found(line: str, tmp_path: Path) -> None:
+    circle = planted(tmp_path, "_web/feed.py", line).circle()
+    assert {"agentrt._web.feed", "agentrt._web.hub"} <= set(circle)
+
+
+def test_no_file_reaches_into_another_room() -> None:
+    assert Tree(SRC).intrusions() == []
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("from .._model.log import _anything", "agentrt._model.log._anything"),
+        ("from .._model import log\nlog._json()", "log._json"),
+        ("def look(log):\n    return log._lossless", "log._lossless"),
+        ("class Late:\n    def look(self):\n        self.log._lossless = 1", "self.log._lossless"),
+    ],
+)
+def test_a_reach_into_another_room_is_found(line: str, found: str, tmp_path: Path) -> None:
+    [intrusion] = planted(tmp_path, "_web/feed.py", line).intrusions()
+    assert intrusion.startswith("agentrt._web.feed:")
+    assert intrusion.endswith(found)
 
 
 def test_every_file_says_what_lives_in_it() -> None:

@@ -299,9 +299,9 @@ async def test_a_session_that_is_open_when_the_client_has_gone_keeps_nothing_of_
     opened: list[Hub] = []
     attach = Hub.attach_viewer
 
-    def seen(hub: Hub, **options: Any) -> Any:
+    def seen(hub: Hub, *args: Any, **options: Any) -> Any:
         opened.append(hub)
-        return attach(hub, **options)
+        return attach(hub, *args, **options)
 
     monkeypatch.setattr(Hub, "attach_viewer", seen)
     async with served_script(echo) as (site, runtime):

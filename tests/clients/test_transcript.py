@@ -10,10 +10,10 @@ import trio
 from trio.testing import MockClock
 
 from agentrt._model.events import Item, ItemDelta, ItemOpened, Tool, TurnEnded, TurnStarted
-from agentrt._web.dialects import ACP, AI_SDK, Dialect
-from agentrt._web.hub import Hub
+from agentrt._web.acp import ACP
+from agentrt._web.aisdk import AI_SDK
+from agentrt._web.hub import Dialect, Hub
 from agentrt._web.viewer import Viewer
-from agentrt._web.viewers import VIEWERS
 from agentrt.testing import open_fake_runtime
 from runtime.fakes import Incarnations, echo, obedient
 
@@ -27,7 +27,7 @@ async def test_a_long_history_is_told_piece_by_piece_and_kept_by_nobody(
 ) -> None:
     async with open_fake_runtime({"fake": Incarnations(echo).start}) as runtime:
         session = await runtime.create("fake")
-        hub, log = Hub(runtime, VIEWERS), session.log
+        hub, log = Hub(runtime), session.log
         log.append(TurnStarted("long", "user"))
         for number in range(ITEMS):
             shown = {"text": "w" * SIZE} if number % 2 else {"tool": Tool(output="o" * SIZE)}
@@ -37,11 +37,11 @@ async def test_a_long_history_is_told_piece_by_piece_and_kept_by_nobody(
             log.publish()
         log.append(TurnEnded(turn="long", outcome="completed"))
         log.publish()
-        with hub.attach_viewer(dialect=dialect) as first:
+        with hub.attach_viewer(dialect) as first:
             ask_for_all(first, dialect, session.id)
             await told(first)  # what all share is made
         tracemalloc.start()
-        with hub.attach_viewer(dialect=dialect) as viewer:
+        with hub.attach_viewer(dialect) as viewer:
             before, _ = tracemalloc.get_traced_memory()
             ask_for_all(viewer, dialect, session.id)
             sizes = await told(viewer)
@@ -76,12 +76,12 @@ async def test_what_changes_while_a_history_is_told_is_told_once(
     """A text that grows, in front of the place where the client is and behind it."""
     async with open_fake_runtime({"fake": Incarnations(echo).start}) as runtime:
         session = await runtime.create("fake")
-        hub, log = Hub(runtime, VIEWERS), session.log
+        hub, log = Hub(runtime), session.log
         log.append(TurnStarted("long", "user"))
         for number in range(600):
             log.append(ItemOpened(Item(id=f"x{number}", type="text", turn="long", text="a")))
         log.publish()
-        with hub.attach_viewer(dialect=ACP) as viewer:
+        with hub.attach_viewer(ACP) as viewer:
             ask_for_all(viewer, ACP, session.id)
             shown: dict[str, str] = {}
             with trio.move_on_after(60):
@@ -105,10 +105,10 @@ async def test_ai_a_stream_that_is_ended_while_another_one_is_told_says_nothing(
 ) -> None:
     async with open_fake_runtime({"fake": Incarnations(obedient).start}) as runtime:
         session = await runtime.create("fake")
-        hub = Hub(runtime, VIEWERS)
+        hub = Hub(runtime)
         session.submit("work")
         await trio.sleep(1)
-        with hub.attach_viewer(dialect=AI_SDK) as viewer:
+        with hub.attach_viewer(AI_SDK) as viewer:
             ask_for_all(viewer, AI_SDK, session.id)
             message = {"id": "m", "role": "user", "parts": [{"type": "text", "text": "more"}]}
             send = {"type": "send", "requestId": "r2", "id": session.id, "messages": [message]}

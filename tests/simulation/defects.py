@@ -34,8 +34,8 @@ from agentrt._session.core import SessionCore
 from agentrt._session.host import SessionHost
 from agentrt._session.link import Link
 from agentrt._session.turn import Turn
+from agentrt._web.client import Client
 from agentrt._web.feed import Feed
-from agentrt._web.hub import Client
 from agentrt._web.native import NativeViewer
 
 from .world import Driver

@@ -10,6 +10,7 @@ import msgspec
 import trio
 
 from agentrt._model import events as e
+from agentrt._web.native import NATIVE
 from agentrt._web.refusal import Code, Refusal
 
 from .fold import Fold
@@ -102,7 +103,7 @@ class HubViewer:
     def __init__(self, world: World, number: int, client: str) -> None:
         self.world = world
         self.name = f"tab {number}"
-        self.viewer = world.hub.attach_viewer()
+        self.viewer = world.hub.attach_viewer(NATIVE)
         self.client = client
         self.view: Fold | None = None
         self.ids = count(1)

@@ -21,7 +21,6 @@ from agentrt._runtime.assembly import Offer, assemble
 from agentrt._runtime.open import serve_session
 from agentrt._runtime.runtime import Runtime, Source, serve_runtime
 from agentrt._web.hub import Hub
-from agentrt._web.viewers import VIEWERS
 
 from . import quiet, rules, rules_of_viewers
 from .acp_agent import AcpAgent
@@ -248,7 +247,7 @@ class World:
     async def _host_runtime(self) -> None:
         source = Source(self._open_for_runtime, list)
         async with serve_runtime(source, self.limits) as runtime:
-            self.hub = Hub(runtime, VIEWERS)
+            self.hub = Hub(runtime)
             try:
                 await self._inside(await runtime.create("sim", cwd="/"))
                 await self._close_runtime(runtime)

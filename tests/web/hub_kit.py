@@ -11,10 +11,10 @@ from wire_client import View, Wire, WireClient
 
 from agentrt._runtime.runtime import Runtime
 from agentrt._web.hub import Hub
+from agentrt._web.native import NATIVE
 from agentrt._web.refusal import Refusal
 from agentrt._web.security import Role
 from agentrt._web.viewer import Viewer
-from agentrt._web.viewers import VIEWERS
 from agentrt.testing import open_fake_runtime
 from runtime.fakes import Incarnations, Script
 
@@ -105,7 +105,7 @@ class Stage:
         **hello: Any,
     ) -> Tab:
         """A tab that has said hello, and reads."""
-        tab = Tab(client or WireClient(None, **hello), self.hub.attach_viewer(role=role))
+        tab = Tab(client or WireClient(None, **hello), self.hub.attach_viewer(NATIVE, role=role))
         tab.wire.hello(*sessions)
         self.nursery.start_soon(tab.read)
         return tab
@@ -124,7 +124,7 @@ async def stage_with(
         open_fake_runtime({"fake": agents.start}, **options) as runtime,
         trio.open_nursery() as nursery,
     ):
-        hub = Hub(runtime, VIEWERS)
+        hub = Hub(runtime)
         yield Stage(runtime, hub, agents, nursery)
         hub.close()
         nursery.cancel_scope.cancel()

@@ -64,7 +64,7 @@ class Echoes:
     def __init__(self) -> None:
         self.viewers: list[Echo] = []
 
-    def attach_viewer(self, *, role: Role, dialect: object = None) -> Echo:
+    def attach_viewer(self, dialect: object, *, role: Role) -> Echo:
         self.viewers.append(Echo(role))
         return self.viewers[-1]
 

@@ -8,7 +8,7 @@ import pytest
 from hub_kit import Stage, Tab, stage_with
 from trio.testing import MockClock
 
-from agentrt._web.commands import Refused
+from agentrt._web.answers import Refused
 from agentrt._web.folders import Folders
 from runtime.fakes import echo
 

@@ -11,6 +11,7 @@ from trio.testing import MockClock
 from wire_client import View
 
 import agentrt
+from agentrt._web.native import NATIVE
 from agentrt.testing import FakeAcpAgent
 from runtime.fakes import echo
 
@@ -94,7 +95,7 @@ async def test_a_frame_goes_to_all_that_know_the_same_without_a_task(
         id = await stage.session()
         sinks = [Sink() for _ in range(20)]
         for sink in sinks:
-            viewer = stage.hub.attach_viewer(role="viewer")
+            viewer = stage.hub.attach_viewer(NATIVE, role="viewer")
             viewer.connect(sink)
             viewer.receive(json.dumps({"type": "hello", "id": "1", "sessions": [{"session": id}]}))
         await stage.runtime.get(id).run("go")
@@ -182,7 +183,7 @@ async def test_those_that_were_overtaken_together_get_the_same_bytes(
 ) -> None:
     async with stage_with(flooding, limits=agentrt.Limits(viewer_outbox=50_000)) as stage:
         id = await stage.session()
-        viewers = [stage.hub.attach_viewer(role="viewer") for _ in range(20)]
+        viewers = [stage.hub.attach_viewer(NATIVE, role="viewer") for _ in range(20)]
         for viewer in viewers:
             viewer.receive(json.dumps({"type": "hello", "id": "1", "sessions": [{"session": id}]}))
             await viewer.next_frame()
@@ -224,7 +225,7 @@ async def test_sessions_and_viewers_that_have_gone_leave_nothing_in_the_hub(
             await stage.runtime.close(id)
             tab.cut()
         assert stage.hub.feeds == {}
-        assert stage.hub.viewers == set()
+        assert stage.hub.viewers == {}
         assert list(stage.hub._listening) == [""]
         assert len(stage.hub._clients) == 0
 

@@ -136,8 +136,9 @@ async def test_lists_are_not_remembered_with_the_answers(autojump_clock: MockClo
         for _ in range(600):
             tab.wire.send("session", op="list")
         await tab.ok("stop_all")
-        assert tab.viewer.client is not None
-        assert len(tab.viewer.client._answers) == 1
+        client = stage.hub.viewers[tab.viewer]
+        assert client is not None
+        assert len(client._answers) == 1
 
 
 # --- who leaves answers unread

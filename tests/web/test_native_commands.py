@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from wire_client import WireClient
 
 import agentrt
+from agentrt._web.native import NATIVE
 from agentrt.testing import FakeAcpAgent
 from runtime.fakes import asking, deaf, echo, obedient
 
@@ -433,7 +434,7 @@ async def test_w7_an_answer_that_was_under_way_reaches_who_comes_back(
 
 async def test_w7_an_id_means_one_command(autojump_clock: MockClock) -> None:
     async with stage_with(echo) as stage:
-        viewer = stage.hub.attach_viewer(role="controller")
+        viewer = stage.hub.attach_viewer(NATIVE, role="controller")
         viewer.receive('{"type":"hello","id":"1"}')
         await viewer.next_frame()
         viewer.receive('{"type":"stop_all","id":"x"}')
@@ -473,7 +474,7 @@ async def test_clients_that_have_gone_are_forgotten_the_oldest_first(
 ) -> None:
     async with stage_with(echo) as stage:
         for n in range(400):
-            viewer = stage.hub.attach_viewer(role="controller")
+            viewer = stage.hub.attach_viewer(NATIVE, role="controller")
             viewer.receive(json.dumps({"type": "hello", "id": "1", "client": f"client {n}"}))
             viewer.close()
         assert len(stage.hub._clients) <= 257
@@ -551,7 +552,7 @@ async def test_a_mere_viewer_offers_no_tools_and_takes_no_controller_s_place(
         stage.connect(client=WireClient("a-random-name"), role="viewer")
         await trio.sleep(0.1)
         assert tab.ended is None
-        viewer = stage.hub.attach_viewer(role="viewer")
+        viewer = stage.hub.attach_viewer(NATIVE, role="viewer")
         tools = [{"name": "pick", "input_schema": {}}]
         viewer.receive(json.dumps({"type": "hello", "id": "1", "tools": tools}))
         assert json.loads(await viewer.next_frame())["error"]["code"] == "forbidden"
@@ -587,7 +588,7 @@ async def test_w11_garbage_is_answered_and_hurts_nobody(
     frame: str, id: str | None, code: str, autojump_clock: MockClock
 ) -> None:
     async with stage_with(echo) as stage:
-        viewer = stage.hub.attach_viewer(role="controller")
+        viewer = stage.hub.attach_viewer(NATIVE, role="controller")
         viewer.receive('{"type":"hello","id":"1"}')
         await viewer.next_frame()
         viewer.receive(frame)
@@ -601,7 +602,7 @@ async def test_w11_garbage_is_answered_and_hurts_nobody(
 
 async def test_w11_nothing_is_done_before_hello(autojump_clock: MockClock) -> None:
     async with stage_with(echo) as stage:
-        viewer = stage.hub.attach_viewer(role="controller")
+        viewer = stage.hub.attach_viewer(NATIVE, role="controller")
         viewer.receive('{"type":"session","op":"new","id":"1","agent":"fake"}')
         assert json.loads(await viewer.next_frame())["error"]["code"] == "bad_request"
         assert stage.runtime.list() == []

@@ -16,7 +16,7 @@ import agentrt
 from agentrt._config import Config
 from agentrt._runtime.runtime import open_runtime
 from agentrt._web.hub import Hub
-from agentrt._web.viewers import VIEWERS
+from agentrt._web.native import NATIVE
 
 FAKE = str(Path(__file__).parents[1] / "claude" / "fakecli.py")
 RECORD = {"name": "record", "description": "Record it.", "input_schema": {"type": "object"}}
@@ -28,9 +28,9 @@ async def tab_of(scenario: str) -> AsyncIterator[tuple[Tab, str, Hub]]:
     agent = agentrt.claude([sys.executable, FAKE, scenario], name="fake")
     with trio.fail_after(60):
         async with open_runtime(config=Config(agents={"fake": agent})) as runtime:
-            hub = Hub(runtime, VIEWERS)
+            hub = Hub(runtime)
             async with trio.open_nursery() as nursery:
-                viewer = hub.attach_viewer(role="controller")
+                viewer = hub.attach_viewer(NATIVE, role="controller")
                 tab = Tab(WireClient("a-random-name", tools=[RECORD]), viewer)
                 tab.wire.hello()
                 nursery.start_soon(tab.read)
@@ -77,7 +77,7 @@ async def test_a_stop_in_the_middle_of_a_call_leaves_nothing_open_and_the_next_p
         item = await client_call(tab, session)
         await tab.ok("cancel", session=session)
         await rests(tab, session)
-        late = hub.attach_viewer(role="viewer")
+        late = hub.attach_viewer(NATIVE, role="viewer")
         latecomer = Tab(WireClient(None), late)
         latecomer.wire.hello(session)
         latecomer.wire.take(await late.next_frame())

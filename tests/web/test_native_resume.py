@@ -15,6 +15,7 @@ from trio.testing import MockClock
 from wire_client import View, Wire, WireClient
 
 import agentrt
+from agentrt._web.native import NATIVE
 from agentrt.testing import FakeAcpAgent
 from faults.quick import mostly_slow
 
@@ -78,7 +79,7 @@ class Restless:
     async def once(self) -> None:
         """One connection, from hello to its loss."""
         self.connections += 1
-        viewer = self.stage.hub.attach_viewer(role="controller")
+        viewer = self.stage.hub.attach_viewer(NATIVE, role="controller")
         wire = Wire(self.client, viewer)
         wire.hello(self.session)
         for _ in range(self.random.randrange(6)):
@@ -119,7 +120,7 @@ class Restless:
 
     async def come_to_rest(self) -> None:
         """A connection that holds: answer everything, until nothing runs or waits."""
-        viewer = self.stage.hub.attach_viewer(role="controller")
+        viewer = self.stage.hub.attach_viewer(NATIVE, role="controller")
         wire = Wire(self.client, viewer)
         wire.hello(self.session)
         with trio.fail_after(5000):

@@ -46,13 +46,13 @@ async def test_a_viewer_is_told_its_own_limit(autojump_clock: MockClock) -> None
             assert tab.client.ready["limits"] == {"frame": limit}
 
 
-def test_nothing_is_made_of_what_a_viewer_may_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "_decoders", {})
+def test_nothing_is_made_of_what_a_viewer_may_not_say() -> None:
+    commands._decoder.cache_clear()
     prompt = {"type": "prompt", "id": "p", "session": "s", "content": [{"type": "text"}]}
     with pytest.raises(commands.Malformed) as refused:
         commands.decode(json.dumps(prompt), "viewer")
     assert (refused.value.id, refused.value.code) == ("p", "forbidden")
-    assert commands._decoders == {}
+    assert commands._decoder.cache_info().currsize == 0
 
 
 @pytest.mark.parametrize("kind", ["hello", "permission", "session", "cancel"])

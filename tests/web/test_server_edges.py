@@ -13,6 +13,7 @@ import pytest
 import trio
 import trio.testing
 from sockets import (
+    CLOSE,
     CONTINUATION,
     PING,
     PONG,
@@ -90,6 +91,19 @@ async def test_a_refused_client_that_does_not_leave_is_cut_off() -> None:
             assert (len(frames), code) == (1, 4403)
             assert await client.read_rest() == b""
             await until(lambda: running.statistics().pending == 0)
+
+
+async def test_a_ping_that_crosses_the_servers_close_breaks_nothing() -> None:
+    with trio.fail_after(30):
+        async with (
+            site() as running,
+            websocket(running.port, origin="null") as client,
+        ):
+            assert (await client.until_closed())[1] == 4403
+            await client.send(frame(b"are you there?", PING), frame(b"\x11\x33", CLOSE))
+            assert await client.read_rest() == b""
+            await until(lambda: running.statistics().pending == 0)
+            assert running.statistics().broken == 0
 
 
 @pytest.mark.slow
@@ -361,7 +375,7 @@ async def test_a_hub_that_takes_no_viewer_ends_one_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Closed(Echoes):
-        def attach_viewer(self, *, role: str, dialect: object) -> object:
+        def attach_viewer(self, dialect: object, *, role: str) -> object:
             raise RuntimeError("the hub is closed")
 
     with trio.fail_after(30):

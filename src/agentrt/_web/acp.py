@@ -7,7 +7,8 @@ Each message is one JSON-RPC message of ACP's version 1. What a session says is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -39,16 +40,13 @@ from .acpmessages import (
 )
 from .acpquestions import Questions
 from .acpupdates import Conversation, mode_state, model_state, option_list
-from .commands import Refused
+from .answers import Fields, Refused, as_refusal
+from .feed import Feed
 from .foreign import ForeignViewer
-from .operations import as_refusal, carry_out, stop
+from .hub import Dialect, Hub
+from .operations import carry_out, new_session, stop
 from .refusal import Code
-
-if TYPE_CHECKING:
-    from .feed import Feed
-    from .hub import Hub
-    from .operations import Fields
-    from .security import Role
+from .security import Role
 
 UNKNOWN_SESSION: Final = -32002
 
@@ -90,9 +88,7 @@ class AcpViewer(ForeignViewer):
         self._sessions: dict[Feed, _Attached] = {}
         self._questions = Questions(hub)
 
-    def receive(self, text: str) -> None:
-        if self._ended is not None or self._closed:
-            return
+    def _receive(self, text: str) -> None:
         try:
             message: object = decode_strictly(text)
         except RemoteProtocolError as error:
@@ -157,26 +153,20 @@ class AcpViewer(ForeignViewer):
 
     def _new(self, id: rpc.Id, params: New) -> None:
         about = params.meta.agentrt if params.meta is not None else Meta()
-        agent = about.agent or self._hub.default_agent()
-        cwd = self._hub.folders.resolve(params.cwd)
+        command = c.NewSession(
+            id="new",
+            agent=about.agent or self._hub.default_agent(),
+            cwd=params.cwd,
+            title=about.title,
+        )
 
-        async def open() -> Fields:
-            session = await self._hub.runtime.create(
-                agent, cwd=cwd, title=about.title, mcp_servers=params.mcp_servers
-            )
-            return {"session": session.id}
+        def opened(fields: Fields) -> None:
+            feed = self._hub.feed(fields["session"])
+            self._attach(feed)
+            self._answer(id, sessionId=feed.log.session, **_settings(feed))
 
-        def opened(outcome: Fields | Refused) -> None:
-            try:
-                if isinstance(outcome, Refused):
-                    raise outcome
-                feed = self._hub.feed(outcome["session"])
-                self._attach(feed)
-                self._answer(id, sessionId=feed.log.session, **_settings(feed))
-            except Exception as error:
-                self._fail(id, as_refusal(error))
-
-        self._client.start(open, opened)
+        job = new_session(self._hub, self._client, command, params.mcp_servers)
+        self._client.start(job, opened, partial(self._fail, id))
 
     def _load(self, id: rpc.Id, params: ForSession) -> None:
         """All that was said, and then the answer; what comes after that is news."""
@@ -224,51 +214,34 @@ class AcpViewer(ForeignViewer):
         return self._sessions.get(feed) or self._attach(feed, knows=True)
 
     def _set_mode(self, id: rpc.Id, params: SetMode) -> None:
-        self._change(
-            id, c.SetMode(id="mode", session=params.session_id, op="set_mode", mode=params.mode_id)
-        )
+        self._change(id, c.SetMode(id="set", session=params.session_id, mode=params.mode_id))
 
     def _set_model(self, id: rpc.Id, params: SetModel) -> None:
-        self._change(
-            id,
-            c.SetModel(
-                id="model", session=params.session_id, op="set_model", model=params.model_id
-            ),
-        )
+        self._change(id, c.SetModel(id="set", session=params.session_id, model=params.model_id))
 
     def _set_option(self, id: rpc.Id, params: SetOption) -> None:
-        session, option, value = params.session_id, params.config_id, params.value
-        self._hub.feed(session)
-        modes = self._hub.session(session).modes
+        name, option, value = params.session_id, params.config_id, params.value
+        session = self._hub.session(name)
+        modes = session.modes
         ours = modes is None or all(each.id != option for each in modes.options)
         command: c.Command
         if ours and option == "mode":
-            command = c.SetMode(id="mode", session=session, op="set_mode", mode=str(value))
+            command = c.SetMode(id="set", session=name, mode=str(value))
         elif ours and option == "model":
-            command = c.SetModel(id="model", session=session, op="set_model", model=str(value))
+            command = c.SetModel(id="set", session=name, model=str(value))
         else:
-            command = c.SetOption(
-                id="option", session=session, op="set_option", option=option, value=value
-            )
-        self._change(id, command, lambda: {"configOptions": option_list(self._modes(session))})
-
-    def _modes(self, session: str) -> Any:
-        return self._hub.session(session).modes
+            command = c.SetOption(id="set", session=name, option=option, value=value)
+        self._change(id, command, lambda: {"configOptions": option_list(session.modes)})
 
     def _close_session(self, id: rpc.Id, params: ForSession) -> None:
         self._hub.feed(params.session_id)
-        self._change(id, c.CloseSession(id="close", session=params.session_id, op="close"))
+        self._change(id, c.CloseSession(id="close", session=params.session_id))
 
     def _change(self, id: rpc.Id, command: c.Command, result: Callable[[], Fields] = dict) -> None:
-        def done(outcome: Fields | Refused) -> None:
-            try:
-                if isinstance(outcome, Refused):
-                    raise outcome
-                self._answer(id, **result())
-            except Exception as error:
-                self._fail(id, as_refusal(error))
+        def done(_: Fields) -> None:
+            self._answer(id, **result())
 
-        carry_out(self._hub, self._client, command, done)
+        carry_out(self._hub, self._client, command, done, partial(self._fail, id))
 
     # --- notifications of the client
 
@@ -391,3 +364,6 @@ def _phase(feed: Feed) -> JsonObject:
 
 def _update(feed: Feed, update: JsonObject) -> bytes:
     return call(None, "session/update", {"sessionId": feed.log.session, "update": update})
+
+
+ACP: Final = Dialect("/acp", "agentrt.acp", AcpViewer, names_connection="Acp-Connection-Id")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -13,11 +12,9 @@ from .._session.session import Session
 from .._wire import jsonrpc as rpc
 from .acpmessages import Capabilities, call
 from .acpupdates import Conversation
-from .operations import as_refusal
-
-if TYPE_CHECKING:
-    from .feed import Feed
-    from .hub import Hub
+from .answers import as_refusal
+from .feed import Feed
+from .hub import Hub
 
 
 class _Asked(Struct, frozen=True):

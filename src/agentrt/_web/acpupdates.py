@@ -4,13 +4,23 @@ the session's state says now.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from .._model.content import JsonObject, TerminalRef, Text
-from .._model.events import TERMINAL, Choice, Item, Modes, Notice, Option, PermissionOpened, Tool
+from .._model.events import (
+    TERMINAL,
+    Choice,
+    Item,
+    Modes,
+    Notice,
+    Option,
+    PermissionOpened,
+    PlanEntry,
+    Tool,
+)
 from .._session.turn import Turn
 from .transcript import Reading, Transcript
 
@@ -57,52 +67,43 @@ class Conversation:
         self._prompts = prompts
         self._notices = notices
         ids = transcript.ids()
-        self._reading = Reading(transcript, len(ids) if knows else 0)
-        # Of the items that may change: the characters told of texts, the fields of calls.
-        self._texts: dict[str, int] = {}
-        self._tools: dict[str, JsonObject] = {}
-        self._settled: list[str] = []
+        self._reading: Reading[JsonObject] = Reading(transcript, len(ids) if knows else 0)
         self._met: set[str] = set()
         # What is told as a whole, as it was told; how the modes are at first is said in an answer.
         self._whole: dict[str, object] = {"modes": state.modes}
         if knows:
             self._whole |= {name: getattr(state, name) for name in WHOLE}
             open = [item for item in state.items.values() if item.status not in TERMINAL]
-            self._texts = {i.id: len(state.text(i.id)) for i in open if i.type in CHUNKS}
+            texts = {item.id: len(state.text(item.id)) for item in open if item.type in CHUNKS}
+            self._reading.texts.update(texts)
             # It may have missed the beginning of these: they are told as new ones.
             self._met = {item.id for item in open if item.type == "tool"}
 
     def tell(self, repeat: Callable[[], bool]) -> Iterator[JsonObject]:
         """What is to be told now, each thing as it is when it is asked for, until the client knows
         all that there is. `repeat`: whether also what it has said itself."""
-        out: list[JsonObject] = []
-        while True:
-            while self._reading.behind:
-                settled, self._settled = self._settled, []
-                for id, new in self._reading.piece(lambda: [*self._texts, *self._tools]):
-                    yield from self._item(self._reading.item(id), new, repeat)
-                for id in settled:  # what happened while they were told has been looked at
-                    self._texts.pop(id, None)
-                    self._tools.pop(id, None)
-                if self._notices:
-                    events = self._reading.events
-                    yield from [_notice(event) for event in events if isinstance(event, Notice)]
-            for name in WHOLE:
-                self._tell(name, getattr(self._state, name), out)
-            if not out:
-                return
-            yield from out
-            out.clear()
+        told = True
+        while told:
+            for news in self._reading.news():
+                if not isinstance(news, Notice):
+                    yield from self._item(*news, repeat)
+                elif self._notices:
+                    yield {
+                        "sessionUpdate": "notice",
+                        "severity": news.level,
+                        "title": news.message,
+                    }
+            told = False
+            for update in [u for name in WHOLE for u in self._tell(name)]:
+                told = True
+                yield update
 
-    def _item(self, item: Item, new: bool, repeat: Callable[[], bool]) -> Iterable[JsonObject]:
-        out: list[JsonObject] = []
+    def _item(self, item: Item, new: bool, repeat: Callable[[], bool]) -> list[JsonObject]:
         if item.type == "tool":
-            self._tool(item, new, out)
-        elif item.type in CHUNKS and (new or item.id in self._texts):
-            self._text(item, out, repeat())
-        if item.status in TERMINAL:
-            self._settled.append(item.id)
-        return out
+            return self._tool(item, new)
+        if item.type in CHUNKS and (new or item.id in self._reading.texts):
+            return self._text(item, repeat())
+        return []
 
     def asked(self, ask: PermissionOpened) -> JsonObject:
         """The tool call of a permission request: what is known of it, as an update."""
@@ -113,8 +114,9 @@ class Conversation:
         detail = {} if ask.detail is None else {"rawInput": ask.detail}
         return {"toolCallId": ask.request, "title": ask.title, "status": "pending", **detail}
 
-    def _text(self, item: Item, out: list[JsonObject], repeat: bool) -> None:
-        shown = self._texts.get(item.id)
+    def _text(self, item: Item, repeat: bool) -> list[JsonObject]:
+        out: list[JsonObject] = []
+        shown = self._reading.texts.get(item.id)
         text = self._state.text(item.id)
         head: JsonObject = {
             "sessionUpdate": CHUNKS[item.type],
@@ -126,37 +128,32 @@ class Conversation:
                 out += [{**head, "content": block} for block in item.content]
         if len(text) > (shown or 0):
             out.append({**head, "content": Text(text[shown or 0 :])})
-        self._texts[item.id] = len(text)
+        self._reading.texts[item.id] = len(text)
+        return out
 
     def _sent(self, turn: str | None) -> bool:
         return any(prompt.id == turn for prompt in self._prompts.values())
 
-    def _tool(self, item: Item, new: bool, out: list[JsonObject]) -> None:
+    def _tool(self, item: Item, new: bool) -> list[JsonObject]:
         now = _call(item, item.tool or Tool(), self._state.text(item.id))
-        told = self._tools.get(item.id, {})
-        self._tools[item.id] = now
+        told = self._reading.tools.get(item.id, {})
+        self._reading.tools[item.id] = now
         if new or item.id in self._met:
             self._met.discard(item.id)
-            out.append({"sessionUpdate": "tool_call", "toolCallId": item.id, **now})
-        elif changed := {key: value for key, value in now.items() if told.get(key) != value}:
-            out.append({"sessionUpdate": "tool_call_update", "toolCallId": item.id, **changed})
+            return [{"sessionUpdate": "tool_call", "toolCallId": item.id, **now}]
+        changed = {key: value for key, value in now.items() if told.get(key) != value}
+        head = {"sessionUpdate": "tool_call_update", "toolCallId": item.id}
+        return [{**head, **changed}] if changed else []
 
-    def _tell(self, what: str, value: Any, out: list[JsonObject]) -> None:
-        told = self._whole.get(what)
-        if value is told or (told is None and not value):
-            return
-        self._whole[what] = value
+    def _tell(self, what: str) -> list[JsonObject]:
+        """What the session has one of, where it is another one than was told."""
+        told, now = self._whole.get(what), getattr(self._state, what)
+        if now is told or (told is None and not now):
+            return []
+        self._whole[what] = now
         match what:
             case "plan":
-                entries = [
-                    {
-                        "content": entry.content,
-                        "status": entry.status if entry.status in PLAN_STATUS else "pending",
-                        "priority": entry.priority if entry.priority in PRIORITIES else "medium",
-                    }
-                    for entry in value
-                ]
-                out.append({"sessionUpdate": "plan", "entries": entries})
+                return [{"sessionUpdate": "plan", "entries": list(map(_plan_entry, now))}]
             case "commands":
                 commands = [
                     {
@@ -164,26 +161,36 @@ class Conversation:
                         "description": command.description,
                         "input": {"hint": command.hint} if command.hint else None,
                     }
-                    for command in value
+                    for command in now
                 ]
                 update = {"sessionUpdate": "available_commands_update"}
-                out.append({**update, "availableCommands": commands})
+                return [{**update, "availableCommands": commands}]
             case "title":
-                out.append({"sessionUpdate": "session_info_update", "title": value})
-            case "usage" if value.used is not None and value.size is not None:
-                usage = {"sessionUpdate": "usage_update", "used": value.used, "size": value.size}
-                if value.cost is not None:
-                    usage["cost"] = {"amount": value.cost, "currency": value.currency or "USD"}
-                out.append(usage)
+                return [{"sessionUpdate": "session_info_update", "title": now}]
+            case "usage" if now.used is not None and now.size is not None:
+                usage = {"sessionUpdate": "usage_update", "used": now.used, "size": now.size}
+                if now.cost is not None:
+                    usage["cost"] = {"amount": now.cost, "currency": now.currency or "USD"}
+                return [usage]
             case "modes":
-                self._modes(told, value, out)
+                return list(_modes(told, now))
+        return []
 
-    def _modes(self, told: Any, now: Modes, out: list[JsonObject]) -> None:
-        if now.mode is not None and (told is None or now.mode != told.mode):
-            out.append({"sessionUpdate": "current_mode_update", "currentModeId": now.mode})
-        options = option_list(now)
-        if options != option_list(told):
-            out.append({"sessionUpdate": "config_option_update", "configOptions": options})
+
+def _plan_entry(entry: PlanEntry) -> JsonObject:
+    return {
+        "content": entry.content,
+        "status": entry.status if entry.status in PLAN_STATUS else "pending",
+        "priority": entry.priority if entry.priority in PRIORITIES else "medium",
+    }
+
+
+def _modes(told: Any, now: Modes) -> Iterator[JsonObject]:
+    if now.mode is not None and (told is None or now.mode != told.mode):
+        yield {"sessionUpdate": "current_mode_update", "currentModeId": now.mode}
+    options = option_list(now)
+    if options != option_list(told):
+        yield {"sessionUpdate": "config_option_update", "configOptions": options}
 
 
 def mode_state(modes: Modes | None) -> JsonObject | None:
@@ -269,7 +276,3 @@ def _about(item: Item) -> JsonObject:
     if item.type == "tool" and item.status in TERMINAL and item.status not in STATUS:
         ours["status"] = item.status
     return {"_meta": {"agentrt": ours}} if ours else {}
-
-
-def _notice(notice: Notice) -> JsonObject:
-    return {"sessionUpdate": "notice", "severity": notice.level, "title": notice.message}

@@ -25,7 +25,7 @@ from .._model.content import (
     ToolText,
     plain_text,
 )
-from .._model.events import TERMINAL, Item, PermissionOpened, Tool
+from .._model.events import TERMINAL, Item, Notice, PermissionOpened, Tool
 from .._model.state import TurnRecord
 from .transcript import Reading, Transcript
 
@@ -70,16 +70,14 @@ class Message:
         """True when it is over by a question, or by a tool that the client is to run."""
         self._names = {"session": transcript.log.session, "turn": turn}
         self._state = transcript.log.state
-        self._reading = Reading(transcript, transcript.start(turn))
-        self._settled: list[str] = []
+        self._reading: Reading[_Part] = Reading(transcript, transcript.start(turn))
         self._owns = owns
         self._begun = False
         self._step = 0
         self._results = False  # whether the step has results of the client's tools
-        # Of the items that may change, and those that the client said it shows.
-        self._texts: dict[str, int] = {}  # characters shown
+        self._texts = self._reading.texts
         self._open: dict[str, str] = {}  # the texts that grow, with their kind
-        self._tools: dict[str, _Part] = {}
+        self._tools = self._reading.tools
         self._plan: object = None
         self.data: list[Chunk] = []
         """What it shows that is not in the items: the newest plan."""
@@ -93,13 +91,9 @@ class Message:
             return
         if not self._begun:
             yield from self._begin()
-        while self._reading.behind:
-            settled, self._settled = self._settled, []
-            for id, new in self._reading.piece(lambda: [*self._texts, *self._tools]):
-                yield from self._item(self._reading.item(id), new)
-            for id in settled:  # what happened while they were told has been looked at
-                self._texts.pop(id, None)
-                self._tools.pop(id, None)
+        for news in self._reading.news():
+            if not isinstance(news, Notice):
+                yield from self._item(*news)
         yield from self._rest()
 
     def _rest(self) -> list[Chunk]:
@@ -158,8 +152,6 @@ class Message:
             if not known:
                 for number, block in enumerate(item.content):
                     out += _shown(f"{item.id}.{number}", block, _about(item))
-        if item.status in TERMINAL:
-            self._settled.append(item.id)
         return out
 
     def _text(self, item: Item, out: list[Chunk]) -> None:

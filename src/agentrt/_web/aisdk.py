@@ -7,7 +7,7 @@ client gets the chunks of one turn; they are made in `aichunks`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -21,18 +21,14 @@ from .._session.turn import Turn
 from .._wire.json import decode_strictly
 from . import commands as c
 from .aichunks import Chunk, Message, behind_retold, is_pending, retold
-from .answers import pack
-from .commands import Refused, ToolOffer
+from .answers import Fields, Refused, as_refusal, pack
+from .commands import ToolOffer
+from .feed import Feed
 from .foreign import ForeignViewer
-from .operations import as_refusal, carry_out, stop
+from .hub import Dialect, Hub
+from .operations import carry_out, stop
 from .refusal import Code
-
-if TYPE_CHECKING:
-    from .feed import Feed
-    from .hub import Hub
-    from .operations import Fields
-    from .security import Role
-
+from .security import Role
 
 STREAMS: Final = 32
 """Requests of one connection that are answered at once: each may have to tell a whole turn."""
@@ -141,9 +137,7 @@ class AiViewer(ForeignViewer):
         self._unended: WeakKeyDictionary[Feed, dict[str, list[JsonObject]]] = WeakKeyDictionary()
         self._known = False
 
-    def receive(self, text: str) -> None:
-        if self._ended is not None or self._closed:
-            return
+    def _receive(self, text: str) -> None:
         try:
             request = decode_strictly(text, _requests)
         except RemoteProtocolError as error:
@@ -192,7 +186,7 @@ class AiViewer(ForeignViewer):
         if back:
             self._known = True
             self._client.leave()
-            self.client = self._client = self._hub.recognise(self, f"ai:{body.client}")
+            self._client = self._hub.recognise(self, f"ai:{body.client}")
             offers = self._client.offers | offers
         if back or any(offers.get(tool.name) != tool for tool in body.tools):
             self._client.offer((offers | {tool.name: tool for tool in body.tools}).values())
@@ -218,43 +212,46 @@ class AiViewer(ForeignViewer):
 
     def _open(self, request: Send, body: Body, content: list[Block]) -> None:
         """The chat's first message: a session for it, and then the prompt."""
-        chats = self._hub.chats
-        self._opening.add(request.request_id)
-
-        def opened(outcome: Fields | Refused) -> None:
-            stopped = request.request_id not in self._opening
-            self._opening.discard(request.request_id)
-            try:
-                if isinstance(outcome, Refused):
-                    raise outcome
-                if not stopped or body.abort == "detach":
-                    self._prompt(request, self._hub.feed(outcome["session"]), content)
-            except Exception as error:
-                self._fail(request.request_id, as_refusal(error))
-
-        waiting = chats.get(request.id)
-        if isinstance(waiting, list):  # it is just being opened
-            waiting.append(opened)
-            return
+        chats, id = self._hub.chats, request.request_id
         command = c.NewSession(
-            id=request.request_id,
-            op="new",
+            id=id,
             agent=body.agent or self._hub.default_agent(),
             cwd=body.cwd,
             title=body.title,
             model=body.model,
             mode=body.mode,
         )
-        first = chats[request.id] = [opened]
+        self._opening.add(id)
 
-        def all_opened(outcome: Fields | Refused) -> None:
+        def opened(fields: Fields) -> None:
+            if id in self._opening or body.abort == "detach":  # else it was stopped
+                self._opening.discard(id)
+                self._prompt(request, self._hub.feed(fields["session"]), content)
+
+        def failed(error: Refused) -> None:
+            self._opening.discard(id)
+            self._fail(id, error)
+
+        waiting = chats.get(request.id)
+        if isinstance(waiting, list):  # it is just being opened
+            waiting.append((opened, failed))
+            return
+        first = chats[request.id] = [(opened, failed)]
+
+        def all_opened(fields: Fields) -> None:
+            chats[request.id] = fields["session"]
+            for done, fail in first:
+                try:
+                    done(fields)
+                except Exception as error:
+                    fail(as_refusal(error))
+
+        def all_failed(error: Refused) -> None:
             del chats[request.id]
-            if not isinstance(outcome, Refused):
-                chats[request.id] = outcome["session"]
-            for each in first:
-                each(outcome)
+            for _, fail in first:
+                fail(error)
 
-        carry_out(self._hub, self._client, command, all_opened)
+        carry_out(self._hub, self._client, command, all_opened, all_failed)
 
     def _prompt(self, request: Send, feed: Feed, content: list[Block]) -> None:
         session = self._hub.session(feed.log.session)
@@ -347,10 +344,7 @@ class AiViewer(ForeignViewer):
                 session = self._hub.session(stream.feed.log.session)
             except Refused:
                 return
-            if isinstance(stream.turn, Turn):
-                stop(session, stream.turn)
-            elif session.state.turn is not None and session.state.turn.id == stream.turn:
-                session.cancel()
+            stop(session, stream.turn)
 
     # --- what is sent
 
@@ -473,3 +467,6 @@ def _block(part: JsonObject) -> Block | None:
 
 def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
+
+
+AI_SDK: Final = Dialect("/ai", "agentrt.ai", AiViewer)

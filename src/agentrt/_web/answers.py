@@ -1,17 +1,41 @@
-"""What the server says in `agentrt.v1` beside events and snapshots."""
+"""What comes of a command, in every dialect, and how `agentrt.v1` says it."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+import logging
+from typing import Any, Final, TypeAlias
 
+from .._errors import (
+    AgentrtError,
+    Busy,
+    LimitExceeded,
+    LocalProtocolError,
+    RequestError,
+    SessionNotFound,
+)
 from .._model.bounds import cut
 from .._wire.json import encode_line
-from .commands import Refused
+from .._wire.jsonrpc import METHOD_NOT_FOUND
+
+logger = logging.getLogger(__name__)
 
 MESSAGE: Final = 4096
 DATA: Final = 16 * 1024
 """Characters of an error's message, and bytes of its data: both may be an agent's, and answers are
 remembered. Larger data is left out."""
+
+Fields: TypeAlias = dict[str, Any]
+"""What is told of a command that was carried out."""
+
+
+class Refused(Exception):
+    """A command that is not carried out: the `error` of its `ack`."""
+
+    def __init__(self, code: str, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
 
 
 def pack(**fields: Any) -> bytes:
@@ -19,7 +43,7 @@ def pack(**fields: Any) -> bytes:
     return encode_line(fields)[:-1]
 
 
-def ack(id: str, **fields: Any) -> bytes:
+def ack(id: str, fields: Fields) -> bytes:
     """A command was carried out."""
     return pack(type="ack", id=id, ok=True, **fields)
 
@@ -30,3 +54,28 @@ def refusal(id: str | None, error: Refused) -> bytes:
     if error.data is not None and len(pack(data=error.data)) <= DATA:
         told["data"] = error.data
     return pack(type="ack", id=id, ok=False, error=told)
+
+
+_CODES: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (Busy, "busy"),
+    (LimitExceeded, "limit"),
+    (SessionNotFound, "unknown_session"),
+    (LocalProtocolError, "bad_request"),
+    (ValueError, "bad_request"),
+    (AgentrtError, "agent_failed"),
+)
+
+
+def as_refusal(error: Exception) -> Refused:
+    """What went wrong with a command, as its answer."""
+    match error:
+        case Refused():
+            return error
+        case RequestError(code=number, message=message, data=data):
+            lacks = number == METHOD_NOT_FOUND
+            return Refused("unsupported" if lacks else "agent_failed", message, data)
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return Refused(code, str(error))
+    logger.error("a command failed", exc_info=error)
+    return Refused("internal", "the server failed to carry this out")

@@ -6,30 +6,23 @@ as far as it has one.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import fields
 
 from .._errors import RemoteProtocolError
 from .._model.content import Block, JsonObject
 from .._wire.json import decode_strictly
+from .answers import Refused
 from .security import Role
 
 Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1024)]
 Content: TypeAlias = Annotated[list[Block], Meta(min_length=1)]
 Seq: TypeAlias = Annotated[int, Meta(ge=0)]
-
-
-class Refused(Exception):
-    """A command that is not carried out: the `error` of its `ack`."""
-
-    def __init__(self, code: str, message: str, data: Any = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data
 
 
 class Malformed(Refused):
@@ -115,46 +108,46 @@ class ToolResult(ForSession, tag="tool_result"):
 
 
 class QueueRemove(ForSession, tag="queue"):
-    op: Literal["remove"]
     entry: Name
+    op: Literal["remove"] = "remove"
 
 
 class QueueEdit(ForSession, tag="queue"):
-    op: Literal["edit"]
     entry: Name
     content: Content
+    op: Literal["edit"] = "edit"
 
 
 class QueuePromote(ForSession, tag="queue"):
-    op: Literal["promote"]
     entry: Name
+    op: Literal["promote"] = "promote"
 
 
 class QueueResume(ForSession, tag="queue"):
-    op: Literal["resume"]
+    op: Literal["resume"] = "resume"
 
 
 class NewSession(Command, tag="session"):
-    op: Literal["new"]
     agent: Name
     cwd: str = "."
     title: str | None = None
     model: str | None = None
     mode: str | None = None
+    op: Literal["new"] = "new"
 
 
 class ListSessions(Command, tag="session"):
-    op: Literal["list"]
+    op: Literal["list"] = "list"
 
 
 class LoadSession(Command, tag="session"):
     """A session that is open here, by its id; or a conversation of the agent, by the agent's."""
 
-    op: Literal["load"]
     session: Name | None = None
     agent: Name | None = None
     agent_session: Name | None = None
     cwd: str = "."
+    op: Literal["load"] = "load"
 
     def __post_init__(self) -> None:
         by_agent = self.agent is not None and self.agent_session is not None
@@ -163,28 +156,28 @@ class LoadSession(Command, tag="session"):
 
 
 class CloseSession(ForSession, tag="session"):
-    op: Literal["close"]
+    op: Literal["close"] = "close"
 
 
 class RenameSession(ForSession, tag="session"):
-    op: Literal["rename"]
     title: Annotated[str, Meta(max_length=1024)]
+    op: Literal["rename"] = "rename"
 
 
 class SetMode(ForSession, tag="session"):
-    op: Literal["set_mode"]
     mode: Name
+    op: Literal["set_mode"] = "set_mode"
 
 
 class SetModel(ForSession, tag="session"):
-    op: Literal["set_model"]
     model: Name
+    op: Literal["set_model"] = "set_model"
 
 
 class SetOption(ForSession, tag="session"):
-    op: Literal["set_option"]
     option: Name
     value: str | bool
+    op: Literal["set_option"] = "set_option"
 
 
 class FindFiles(ForSession, tag="files"):
@@ -194,8 +187,8 @@ class FindFiles(ForSession, tag="files"):
 
 
 class StopTask(ForSession, tag="task"):
-    op: Literal["stop"]
     task: Name
+    op: Literal["stop"] = "stop"
 
 
 class StopAll(Command, tag="stop_all"):
@@ -214,38 +207,28 @@ class _Head(Struct):
     id: Any = None
 
 
-_COMMANDS: Final[dict[str, type[Struct] | dict[str, type[Struct]]]] = {
-    "hello": Hello,
-    "attach": Attach,
-    "detach": Detach,
-    "prompt": Prompt,
-    "cancel": Cancel,
-    "permission": Permission,
-    "tool_result": ToolResult,
-    "queue": {
-        "remove": QueueRemove,
-        "edit": QueueEdit,
-        "promote": QueuePromote,
-        "resume": QueueResume,
-    },
-    "session": {
-        "new": NewSession,
-        "list": ListSessions,
-        "load": LoadSession,
-        "close": CloseSession,
-        "rename": RenameSession,
-        "set_mode": SetMode,
-        "set_model": SetModel,
-        "set_option": SetOption,
-    },
-    "files": FindFiles,
-    "task": {"stop": StopTask},
-    "stop_all": StopAll,
-    "beat": Beat,
-}
+def _leaves(kind: type[Struct]) -> list[type[Struct]]:
+    """The commands that are not only what others have in common."""
+    below = kind.__subclasses__()
+    return [leaf for each in below for leaf in _leaves(each)] if below else [kind]
 
+
+def _by_type() -> dict[str, dict[str | None, type[Struct]]]:
+    """All that can be said, by type, and then by operation, or None where it has none."""
+    table: dict[str, dict[str | None, type[Struct]]] = {}
+    for kind in (*_leaves(Command), *_leaves(Beat)):
+        operation = next((each.default for each in fields(kind) if each.name == "op"), None)
+        table.setdefault(str(kind.__struct_config__.tag), {})[operation] = kind
+    return table
+
+
+_COMMANDS: Final = _by_type()
 _head: Final[msgspec.json.Decoder[_Head]] = msgspec.json.Decoder(_Head)
-_decoders: Final[dict[type[Struct], msgspec.json.Decoder[Any]]] = {}
+
+
+@cache
+def _decoder(kind: type[Struct]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
 
 
 LONGEST: Final = 256 * 1024
@@ -265,25 +248,22 @@ def decode(text: str, role: Role = "controller") -> Command | Beat:
     except RemoteProtocolError as error:
         raise Malformed(None, "bad_request", _words(error)) from error
     id = head.id if isinstance(head.id, str) and len(head.id) <= 128 else None
-    kind = _COMMANDS.get(head.type) if isinstance(head.type, str) else None
-    if kind is None:
+    kinds = _COMMANDS.get(head.type) if isinstance(head.type, str) else None
+    if kinds is None:
         known = ", ".join(_COMMANDS)
         raise Malformed(id, "unknown_command", f"no type {_short(head.type)}; known: {known}")
-    if isinstance(kind, dict):
-        operation = kind.get(head.op) if isinstance(head.op, str) else None
-        if operation is None:
-            message = f"{head.type} has no op {_short(head.op)}; known: {', '.join(kind)}"
-            raise Malformed(id, "unknown_command", message)
-        kind = operation
+    kind = kinds.get(head.op if None not in kinds and isinstance(head.op, str) else None)
+    if kind is None:
+        message = (
+            f"{head.type} has no op {_short(head.op)}; known: {', '.join(filter(None, kinds))}"
+        )
+        raise Malformed(id, "unknown_command", message)
     if role == "viewer" and kind not in LOOKS:
         raise Malformed(id, "forbidden", "a viewer only looks on")
     if len(text) > LONGEST and kind not in WITH_CONTENT:
         raise Malformed(id, "bad_request", f"{head.type}: longer than {LONGEST} characters")
-    decoder = _decoders.get(kind)
-    if decoder is None:
-        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
     try:
-        command: Command | Beat = decode_strictly(text, decoder)
+        command: Command | Beat = decode_strictly(text, _decoder(kind))
     except RemoteProtocolError as error:
         raise Malformed(id, "bad_request", f"{head.type}: {_words(error)}") from error
     return command

@@ -11,16 +11,18 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
 
 import trio
 from msgspec import json
-from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_server_stream
+from trio_websocket import ConnectionClosed, WebSocketConnection
+from wsproto import ConnectionType, WSConnection
+from wsproto.connection import ConnectionState
+from wsproto.events import CloseConnection, Ping, Request
 
 from .._limits import Limits
 from .._nesting import bare_errors
-from .frames import Bucket, Meter, close_frame, largest
-from .http import Upgrade
+from .frames import Bucket, Meter, largest
+from .hub import Dialect
 from .refusal import Code, Refusal
 from .security import Role
 from .stream import Wire
@@ -28,34 +30,65 @@ from .viewer import Viewer
 
 logger = logging.getLogger(__name__)
 
-BROKE_THE_RULES: Final = (1002, 1007)
-"""Closes for which trio-websocket drops the connection without a word."""
+
+class Socket(WebSocketConnection):
+    """trio-websocket's connection for a handshake that somebody has read already, and without two
+    of its faults: a broken frame is answered by a close, and a ping behind our close by nothing."""
+
+    def __init__(
+        self, stream: trio.abc.Stream, handshake: list[tuple[bytes, bytes]], largest: int
+    ) -> None:
+        protocol = WSConnection(ConnectionType.SERVER)
+        protocol.initiate_upgrade_connection(handshake, "/")
+        super().__init__(stream, protocol, max_message_size=largest)
+
+    async def accept(self, nursery: trio.Nursery, headers: list[tuple[bytes, bytes]]) -> None:
+        """Answer the handshake, with the subprotocol that it wants, and read in the nursery from
+        then on: what is read before wsproto would lose."""
+        [request] = self._wsproto.events()
+        assert isinstance(request, Request)
+        protocols: list[str | None] = [*request.subprotocols, None]
+        await self._accept(request, protocols[0], headers)
+        nursery.start_soon(self._reader_task)
+
+    async def _handle_close_connection_event(self, event: CloseConnection) -> None:
+        if self._wsproto.state is ConnectionState.OPEN:  # the client has sent none
+            await self._send(CloseConnection(code=event.code))
+        await super()._handle_close_connection_event(event)
+
+    async def _handle_ping_event(self, event: Ping) -> None:
+        if self._wsproto.state is ConnectionState.OPEN:
+            await super()._handle_ping_event(event)
 
 
 class Connection:
-    """A WebSocket from its handshake to its end."""
+    """A WebSocket from its handshake to its end. `rest`: what the client has sent behind that."""
 
     def __init__(
-        self, stream: trio.abc.Stream, upgrade: Upgrade, limits: Limits, role: Role | None
+        self,
+        stream: trio.abc.Stream,
+        handshake: list[tuple[bytes, bytes]],
+        rest: bytes,
+        dialect: Dialect,
+        limits: Limits,
+        role: Role | None,
     ) -> None:
         self.over = trio.Event()
         """Set at the end of `run`."""
         self._limits = limits
-        self._protocol = upgrade.protocol
-        self.dialect = upgrade.dialect
+        self._dialect = dialect
         self._closing = trio.Event()
         self.refusal: Refusal | None = None
         """Why the server ends it; None if the client does."""
-        self._largest = largest(limits, role)
-        rate = limits.ws_frames
+        size, rate = largest(limits, role), limits.ws_frames
         self._wire = Wire(
             stream,
-            upgrade.head,
-            upgrade.rest,
-            meter=Meter(self._largest, Bucket(rate, 2 * rate)),
+            rest,
+            meter=Meter(size, Bucket(rate, 2 * rate)),
             refused=self.refuse,
             patience=limits.ws_write,
         )
+        self._socket = Socket(self._wire, handshake, size)
 
     def refuse(self, refusal: Refusal) -> None:
         """Have the client told why, and the connection closed. The first reason counts."""
@@ -73,25 +106,19 @@ class Connection:
         try:
             async with bare_errors(), trio.open_nursery() as nursery:
                 nursery.start_soon(self._wire.pump)
-                request = await wrap_server_stream(
-                    nursery, self._wire, max_message_size=self._largest
-                )
-                socket = await request.accept(
-                    subprotocol=self._protocol, extra_headers=self._headers()
-                )
-                self._wire.accepted.set()
+                await self._socket.accept(nursery, self._headers())
                 if not self._closing.is_set():
-                    await self._serve(socket, attach)
-                await self._close(socket)
+                    await self._serve(attach)
+                await self._close()
                 nursery.cancel_scope.cancel()
         finally:
             self.over.set()
 
     def _headers(self) -> list[tuple[bytes, bytes]]:
-        name = self.dialect.names_connection
+        name = self._dialect.names_connection
         return [] if name is None else [(name.encode(), secrets.token_hex(16).encode())]
 
-    async def _serve(self, socket: WebSocketConnection, attach: Callable[[], Viewer]) -> None:
+    async def _serve(self, attach: Callable[[], Viewer]) -> None:
         viewer = None
         with self._guard():
             viewer = attach()
@@ -101,20 +128,15 @@ class Connection:
         try:
             async with bare_errors(), trio.open_nursery() as nursery:
                 for job in (self._read, self._write, self._ping):
-                    nursery.start_soon(self._guarded, job, socket, viewer)
+                    nursery.start_soon(self._guarded, job, viewer)
                 await self._closing.wait()
                 nursery.cancel_scope.cancel()
         finally:
             viewer.close()
 
-    async def _guarded(
-        self,
-        job: Callable[[WebSocketConnection, Viewer], Awaitable[None]],
-        socket: WebSocketConnection,
-        viewer: Viewer,
-    ) -> None:
+    async def _guarded(self, job: Callable[[Viewer], Awaitable[None]], viewer: Viewer) -> None:
         with self._guard():
-            await job(socket, viewer)
+            await job(viewer)
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
@@ -129,16 +151,16 @@ class Connection:
             logger.exception("a viewer's connection broke")
             self.refuse(Refusal(Code.BROKEN, "a mistake of the server"))
 
-    async def _read(self, socket: WebSocketConnection, viewer: Viewer) -> None:
+    async def _read(self, viewer: Viewer) -> None:
         while True:
-            message = await socket.get_message()
+            message = await self._socket.get_message()
             if isinstance(message, bytes):
                 self.refuse(Refusal(Code.UNSUPPORTED, "messages are text, not binary"))
                 return
             viewer.receive(message)
             await viewer.caught_up()
 
-    async def _write(self, _: WebSocketConnection, viewer: Viewer) -> None:
+    async def _write(self, viewer: Viewer) -> None:
         """Take the next frame only when the last one is out, so that what waits for a slow client
         waits where it can still be merged."""
         while True:
@@ -151,26 +173,18 @@ class Connection:
             if not self._wire.written:
                 await self._wire.drained()
 
-    async def _ping(self, socket: WebSocketConnection, _: Viewer) -> None:
+    async def _ping(self, _: Viewer) -> None:
         while True:
             await trio.sleep(self._limits.ping)
             with trio.fail_after(self._limits.ping):
-                await socket.ping()
+                await self._socket.ping()
 
-    async def _close(self, socket: WebSocketConnection) -> None:
-        """Say why, close, and see that it gets out, each in bounded time.
-
-        trio-websocket's own close breaks on a ping that comes behind it, and waits for ever.
-        """
-        if socket.closed is None and self.refusal is not None:
-            code, reason = self.refusal.code, self.refusal.reason
-            if self.dialect.says_closing:
-                self._wire.put(json.encode({"type": "closing", "reason": reason}))
-            self._wire.write(close_frame(code, reason))
-            self._wire.discard_input()
+    async def _close(self) -> None:
+        """Say why, close, and see that it gets out, each in bounded time."""
+        if self.refusal is not None:
+            if self._dialect.says_closing and self._socket.closed is None:
+                self._wire.put(json.encode({"type": "closing", "reason": self.refusal.reason}))
             with trio.move_on_after(self._limits.ws_close):
-                await self._wire.over.wait()
-        elif socket.closed is not None and socket.closed.code in BROKE_THE_RULES:
-            self._wire.write(close_frame(socket.closed.code))
+                await self._socket.aclose(self.refusal.code, self.refusal.reason)
         with trio.fail_after(self._limits.ws_close):  # else what the kernel holds goes as well
             await self._wire.drained()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from .._model.events import Event
 from .._model.log import Log, Overrun
@@ -18,10 +18,6 @@ from .._model.state import Snapshot
 from .._wire.json import encode_line
 from .answers import pack
 from .transcript import Transcript
-
-if TYPE_CHECKING:
-    from .viewer import Viewer
-
 
 FRESH: Final = 100
 """How many events old the snapshot may be that one gets who was overtaken. The events after it
@@ -59,15 +55,22 @@ Schedule: TypeAlias = Callable[[Callable[[float], None], float], None]
 """Has a function called at a time, with the time."""
 
 
+class Follower(Protocol):
+    """Who follows sessions, as far as their feeds know it."""
+
+    def changed(self, feed: Feed, *, overtaken: bool = False) -> None:
+        """There is more of a session. `overtaken`: also for one that is far behind."""
+
+
 class Feed:
     """The frames of one session, and who follows it."""
 
     def __init__(self, log: Log, keep: int, schedule: Schedule) -> None:
         self.log = log
-        self.viewers: set[Viewer] = set()
-        self.waiting: set[Viewer] = set()
+        self.viewers: set[Follower] = set()
+        self.waiting: set[Follower] = set()
         """Those that know all that has been told, and wait for more."""
-        self.overtaken: set[Viewer] = set()
+        self.overtaken: set[Follower] = set()
         """Those that are far behind, and wait for a pause of the agent."""
         self.changed_at = -math.inf
         self.over = False
@@ -115,7 +118,7 @@ class Feed:
         cost = (FRAME_COST + size * BYTE_COST) * SHARE
         self._due = min(now + MOST, max(self._due, now) + cost)
 
-    def has_to_wait(self, viewer: Viewer, now: float) -> bool:
+    def has_to_wait(self, viewer: Follower, now: float) -> bool:
         """Whether a viewer for whom there was more than a frame rests before the next one. It need
         not where the agent pauses."""
         if now - self.changed_at >= PAUSE:
@@ -124,7 +127,7 @@ class Feed:
         self._schedule(self.tell, self._due)
         return True
 
-    def overtake(self, viewer: Viewer, now: float) -> None:
+    def overtake(self, viewer: Follower, now: float) -> None:
         """A viewer is far behind: tell it in the agent's next pause, or when it has waited for as
         long as is right for what a snapshot costs."""
         if not self.overtaken:
@@ -132,7 +135,7 @@ class Feed:
             self._schedule(self._look_for_pause, now + self._pause())
         self.overtaken.add(viewer)
 
-    def drop(self, viewer: Viewer) -> None:
+    def drop(self, viewer: Follower) -> None:
         """A viewer follows no more."""
         for each in (self.viewers, self.waiting, self.overtaken):
             each.discard(viewer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from .commands import Refused
+from .answers import Refused
 
 
 class Folders:

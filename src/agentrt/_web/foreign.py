@@ -10,24 +10,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import trio
 
+from .feed import Feed
+from .hub import Hub
+from .security import Role
 from .viewer import Viewer
-
-if TYPE_CHECKING:
-    from .feed import Feed
-    from .hub import Hub
-    from .security import Role
 
 
 class ForeignViewer(Viewer):
-    """What such viewers share. `receive` and `project` are the protocol's."""
+    """What such viewers share. `_receive` and `project` are the protocol's."""
 
     def __init__(self, hub: Hub, role: Role) -> None:
-        super().__init__(hub, role)
-        self.client = self._client = hub.recognise(self, None)
+        super().__init__(role, hub.limits, hub.forget)
+        self._hub = hub
+        self._client = hub.recognise(self, None)
         self._telling: dict[Feed, Iterator[bytes]] = {}
 
     @abstractmethod
@@ -43,21 +41,13 @@ class ForeignViewer(Viewer):
             feed.viewers.add(self)
             self.changed(feed)
 
-    async def next_frame(self) -> bytes:
-        await trio.lowlevel.checkpoint()  # a long history is many messages
-        while True:
-            if self._closed:
-                raise trio.ClosedResourceError("the viewer is closed")
-            if self._replies:
-                return self.next_reply()
-            if self._ended is not None:
-                raise self._ended
-            if (message := self._next()) is not None:
-                return message
-            if self._changed:
-                self._look()
-            else:
-                await self._lot.park()
+    def _frame(self) -> bytes | None:
+        """One message."""
+        if self._replies:
+            return self.next_reply()
+        while (message := self._next()) is None and self._changed:
+            self._look()
+        return message
 
     def _next(self) -> bytes | None:
         """The next message of what is being told, of one session after the other."""

@@ -18,26 +18,14 @@ EXTENDED: Final = {126: 2, 127: 8}
 """Lengths that stand for the bytes of a longer one, and how many those are."""
 
 
-def head(size: int, opcode: int = TEXT) -> bytes:
-    """What goes ahead of a payload of so many bytes, unmasked as servers send it: so the payload is
-    the same bytes for all who get it."""
-    first = FIN | opcode
+def head(size: int) -> bytes:
+    """What goes ahead of a text of so many bytes, unmasked as servers send it: so the text is the
+    same bytes for all who get it."""
     if size < 126:
-        return bytes((first, size))
+        return bytes((FIN | TEXT, size))
     if size < 1 << 16:
-        return struct.pack("!BBH", first, 126, size)
-    return struct.pack("!BBQ", first, 127, size)
-
-
-def frame(payload: bytes, opcode: int = TEXT) -> bytes:
-    """A whole frame."""
-    return head(len(payload), opcode) + payload
-
-
-def close_frame(code: int, reason: str = "") -> bytes:
-    """The last frame. A reason that is too long for it is cut."""
-    words = reason.encode()[:123].decode(errors="ignore").encode()
-    return frame(struct.pack("!H", code) + words, CLOSE)
+        return struct.pack("!BBH", FIN | TEXT, 126, size)
+    return struct.pack("!BBQ", FIN | TEXT, 127, size)
 
 
 def largest(limits: Limits, role: Role | None) -> int:
@@ -73,8 +61,6 @@ class Meter:
     """
 
     def __init__(self, largest: int, frames: Bucket) -> None:
-        self.closed = False
-        """Whether there was a close frame."""
         self._refused = False
         self._largest = largest
         self._frames = frames
@@ -118,8 +104,6 @@ class Meter:
                     raise Refusal(Code.TOO_BIG, limit)
                 if first & FIN:
                     self._message = 0
-            elif first & 0x0F == CLOSE:
-                self.closed = True
             at, self._payload = start, length
         self._head = data[at:]
         if not self._frames.take(frames, now):

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NoReturn
+from functools import partial
+from typing import Final, NoReturn
 
 import trio
 
 from .._limits import Limits
 from .connection import Connection
+from .dialects import DIALECTS
 from .frames import Bucket
-from .http import BadRequest, Upgrade, read_request, response
+from .http import BadRequest, read_request, response
+from .hub import Dialect, Hub
+from .native import NATIVE
 from .refusal import Code, Refusal
 from .security import Grant, Role
 from .site import Site
 from .stream import abort
-
-if TYPE_CHECKING:
-    from .hub import Hub
 
 logger = logging.getLogger(__name__)
 
@@ -67,22 +68,26 @@ class ConnectionHandler:
                 if not request.is_upgrade:
                     await self._answer(stream, self._site.page(request), pending)
                     return
-                upgrade = Upgrade.of(request)
+                dialect = DIALECTS.get(request.path, NATIVE)
+                handshake = request.handshake(dialect.protocol)
             except BadRequest as error:
                 self._count.refused += 1
                 if error.status == 401:
                     await self._slow_down(pending)
                 await self._answer(stream, response(error.status, f"{error}\n"), pending)
                 return
+            connect = partial(Connection, stream, handshake, request.rest, dialect, self._limits)
             try:
+                if request.path not in DIALECTS:
+                    raise Refusal(Code.BAD_REQUEST, f"WebSockets are at {', '.join(DIALECTS)}")
                 grant = self._site.admit(request)
                 self._check_number(grant.role)
-                admitted = Connection(stream, upgrade, self._limits, grant.role), grant
+                admitted = connect(grant.role), grant, dialect
             except Refusal as refusal:
                 self._count.refused += 1
                 if refusal.code is Code.UNAUTHORIZED:
                     await self._slow_down(pending)
-                connection = Connection(stream, upgrade, self._limits, None)
+                connection = connect(None)
                 connection.refuse(refusal)
                 await connection.run(_nobody)
         if admitted is not None:
@@ -95,7 +100,7 @@ class ConnectionHandler:
         if self._count.clients >= places or (role == "viewer" and viewers >= places * 3 // 4):
             raise Refusal(Code.TOO_MANY, f"{self._count.clients} clients are connected")
 
-    async def _serve_client(self, connection: Connection, grant: Grant) -> None:
+    async def _serve_client(self, connection: Connection, grant: Grant, dialect: Dialect) -> None:
         def revoked() -> None:
             connection.refuse(Refusal(Code.UNAUTHORIZED, "the token was revoked"))
 
@@ -104,9 +109,7 @@ class ConnectionHandler:
         self._count.clients += 1
         self._by_role[grant.role] += 1
         try:
-            await connection.run(
-                lambda: self._hub.attach_viewer(role=grant.role, dialect=connection.dialect)
-            )
+            await connection.run(lambda: self._hub.attach_viewer(dialect, role=grant.role))
         finally:
             self._clients.discard(connection)
             self._count.clients -= 1

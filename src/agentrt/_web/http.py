@@ -1,7 +1,7 @@
 """HTTP/1.1 as far as one page and a WebSocket handshake need it: one request, one answer, closed.
 
-h11 reads every request before anything else does. trio-websocket is only shown a handshake that was
-found good, in words of our own (`Upgrade.head`).
+h11 reads every request before anything else does. wsproto is only shown a handshake that was found
+good, with headers of our own (`Request.handshake`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from urllib.parse import parse_qs, urlsplit
 
 from msgspec import Struct
 
-from .dialects import DIALECTS, NATIVE, Dialect
 from .security import offered_token
 
 if TYPE_CHECKING:
@@ -115,43 +114,29 @@ class Request(Struct, frozen=True):
     def is_upgrade(self) -> bool:
         return any(value.lower() == "websocket" for value in self.listed("upgrade"))
 
-
-class Upgrade(Struct, frozen=True):
-    """A WebSocket handshake that is in order: what trio-websocket is shown of it, and what came
-    behind it, which it would lose. `protocol`: the subprotocol to be accepted."""
-
-    head: bytes
-    rest: bytes
-    protocol: str | None
-    dialect: Dialect = NATIVE
-
-    @classmethod
-    def of(cls, request: Request) -> Upgrade:
-        """Raises `BadRequest`."""
-        if "upgrade" not in (value.lower() for value in request.listed("connection")):
+    def handshake(self, protocol: str) -> list[tuple[bytes, bytes]]:
+        """The headers of a WebSocket handshake that is in order; with the subprotocol, if it is
+        offered. Raises `BadRequest`."""
+        if "upgrade" not in (value.lower() for value in self.listed("connection")):
             raise BadRequest(400, "Connection: Upgrade is missing")
-        if request.values("sec-websocket-version") != ["13"]:
+        if self.values("sec-websocket-version") != ["13"]:
             raise BadRequest(426, "the WebSocket's version must be 13")
-        keys = request.values("sec-websocket-key")
+        keys = self.values("sec-websocket-key")
         try:
             sound = len(keys) == 1 and len(base64.b64decode(keys[0], validate=True)) == 16
         except (binascii.Error, ValueError):
             sound = False
         if not sound:
             raise BadRequest(400, "Sec-WebSocket-Key is missing or broken")
-        dialect = DIALECTS.get(request.path, NATIVE)
-        offered = dialect.protocol in request.listed("sec-websocket-protocol")
-        lines = [
-            "GET / HTTP/1.1",
-            "Host: agentrt",
-            "Connection: Upgrade",
-            "Upgrade: websocket",
-            "Sec-WebSocket-Version: 13",
-            f"Sec-WebSocket-Key: {keys[0]}",
-            *([f"Sec-WebSocket-Protocol: {dialect.protocol}"] if offered else []),
+        offered = protocol in self.listed("sec-websocket-protocol")
+        return [
+            (b"Host", b"agentrt"),
+            (b"Connection", b"Upgrade"),
+            (b"Upgrade", b"websocket"),
+            (b"Sec-WebSocket-Version", b"13"),
+            (b"Sec-WebSocket-Key", keys[0].encode()),
+            *([(b"Sec-WebSocket-Protocol", protocol.encode())] if offered else []),
         ]
-        head = "".join(f"{line}\r\n" for line in (*lines, "")).encode("ascii")
-        return cls(head, request.rest, dialect.protocol if offered else None, dialect)
 
 
 async def read_request(stream: trio.abc.Stream) -> Request | None:

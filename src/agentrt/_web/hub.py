@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 import trio
@@ -16,28 +16,17 @@ from msgspec import Struct
 
 from .._runtime.runtime import AgentInfo, Runtime
 from .._session.session import Session
-from .._tools.client_tools import ClientTools
-from .._tools.tools import Tool
-from .._wire.json import encode_line
-from .answers import pack, refusal
-from .commands import Command, Refused, ToolOffer
-from .dialects import NATIVE, Dialect
+from .answers import Refused, pack
+from .client import Client, Done, Fail
 from .feed import BYTE_COST, FRAME_COST, MOST, SHARE, Feed
 from .files import Files
 from .folders import Folders
-from .operations import Fields, Job, as_refusal
 from .refusal import Code
 from .security import Role
 from .viewer import Viewer
 
 CLIENTS: Final = 256
 """Clients that are remembered after they have gone, so that they can come back."""
-
-ANSWERS: Final = 512
-"""Answers that are remembered for each: more than a client can have under way."""
-
-JOBS: Final = 32
-"""Commands of one client that may be under way: most are over at once, opening a session is not."""
 
 LIST: Final = 0.02
 """Seconds between two lists of the sessions, at least."""
@@ -46,28 +35,43 @@ AGENTS: Final = 30.0
 """Seconds for which the list of installed agents holds: making it is looking for programs."""
 
 
+class Dialect(Struct, frozen=True):
+    """A protocol in which clients see the sessions.
+
+    - `path`: where its WebSocket is.
+    - `protocol`: the subprotocol's name, for clients that offer any: browsers that offer their
+      token so want one of what they offer to be accepted.
+    - `viewer`: what makes the viewer of a connection.
+    - `says_closing`: whether its clients know the message `closing`; the others have the reason in
+      the close frame only.
+    - `names_connection`: a header of the handshake's answer that carries a fresh id, if any.
+    """
+
+    path: str
+    protocol: str
+    viewer: Callable[[Hub, Role], Viewer]
+    says_closing: bool = False
+    names_connection: str | None = None
+
+
 class Hub:
     """One for each `Runtime`. Close it before the runtime's block is left.
 
-    `dialects`: what makes a viewer of each. `agent`: whom the clients get that open a session
-    without saying with whom; by default the first one that is installed. `folders`: where they may.
+    `agent`: whom the clients get that open a session without saying with whom; by default the first
+    one that is installed. `folders`: where they may.
     """
 
     def __init__(
-        self,
-        runtime: Runtime,
-        dialects: Mapping[Dialect, Callable[[Hub, Role], Viewer]],
-        agent: str | None = None,
-        folders: Folders | None = None,
+        self, runtime: Runtime, agent: str | None = None, folders: Folders | None = None
     ) -> None:
         self.runtime = runtime
-        self._dialects = dialects
         self.folders = folders or Folders()
         self.files = Files()
         self.limits = runtime.limits
-        self.viewers: set[Viewer] = set()
+        self.viewers: dict[Viewer, Client | None] = {}
+        """All, with the client that each is, once that is known."""
         self.feeds: dict[str, Feed] = {}
-        self.chats: dict[str, str | list[Callable[[Fields | Refused], None]]] = {}
+        self.chats: dict[str, str | list[tuple[Done, Fail]]] = {}
         """Names that clients of the AI SDK have for their sessions; while one is opened, who waits
         for it."""
         self._agent = agent
@@ -83,10 +87,10 @@ class Hub:
         self._agents: tuple[float, list[AgentInfo]] = (-AGENTS, [])
         self._sessions_changed()
 
-    def attach_viewer(self, *, role: Role = "controller", dialect: Dialect = NATIVE) -> Viewer:
+    def attach_viewer(self, dialect: Dialect, *, role: Role = "controller") -> Viewer:
         """A new connection. What it may do is the server's to say, not the client's."""
-        viewer = self._dialects[dialect](self, role)
-        self.viewers.add(viewer)
+        viewer = dialect.viewer(self, role)
+        self.viewers.setdefault(viewer)
         return viewer
 
     def close(self, reason: str = "the server is shutting down") -> None:
@@ -143,10 +147,9 @@ class Hub:
             feed.over = True
             feed.tell(trio.current_time())
             self._listening.pop(id)()
-        for chat in [
-            chat for chat, id in self.chats.items() if isinstance(id, str) and id not in now
-        ]:
-            del self.chats[chat]
+        for chat, known in list(self.chats.items()):
+            if isinstance(known, str) and known not in now:
+                del self.chats[chat]
         for id in now - self.feeds.keys():
             self._add(self.runtime.get(id))
         self._list_changed()
@@ -204,7 +207,7 @@ class Hub:
         """The client that a viewer is. The newest connection of a client is the one that counts."""
         client = None if token is None else self._clients.get((viewer.role, token))
         if client is None:
-            client = Client(self, may_return=token is not None)
+            client = Client(self.runtime, may_return=token is not None)
         if token is not None:
             self._clients[viewer.role, token] = client
             self._clients.move_to_end((viewer.role, token))
@@ -213,98 +216,16 @@ class Hub:
             client.viewer.end(Code.REPLACED, "this client has connected again")
             client.leave()
         client.viewer = viewer
+        self.viewers[viewer] = client
         return client
 
     def forget(self, viewer: Viewer) -> None:
         """A connection is gone."""
-        self.viewers.discard(viewer)
-        if viewer.client is not None and viewer.client.viewer is viewer:
-            viewer.client.leave()
+        client = self.viewers.pop(viewer, None)
+        if client is not None and client.viewer is viewer:
+            client.leave()
 
     def _forget_oldest(self) -> None:
         gone = [key for key, client in self._clients.items() if client.viewer is None]
         for key in gone[: max(0, len(gone) - CLIENTS)]:
             del self._clients[key]
-
-
-class _Answer(Struct):
-    """What became of one command: `sent` stands for what it said. `frame` is None while it is under
-    way."""
-
-    sent: int
-    frame: bytes | None = None
-
-
-class Client:
-    """What is remembered of a client: the answers to its commands, and its tools. `may_return`:
-    another connection can say that it is this one."""
-
-    def __init__(self, hub: Hub, *, may_return: bool) -> None:
-        self.viewer: Viewer | None = None
-        self.offers: dict[str, ToolOffer] = {}
-        self.tools: tuple[Tool, ...] = ()
-        self.calls = ClientTools()
-        self._hub = hub
-        self._grace = hub.limits.client_return if may_return else 0.0
-        self._answers: OrderedDict[str, _Answer] = OrderedDict()
-        self._jobs = 0
-
-    def offer(self, tools: Iterable[ToolOffer]) -> None:
-        """It runs these tools, and no others; the sessions that it opens get them."""
-        deadline = self._hub.limits.client_tool
-        self.offers = {tool.name: tool for tool in tools}
-        self.tools = tuple(
-            self.calls.make(tool.name, tool.description, tool.input_schema, deadline=deadline)
-            for tool in self.offers.values()
-        )
-        self.calls.offer(self.offers)
-
-    def leave(self) -> None:
-        """Its connection is gone; what it asked for goes on."""
-        self.viewer = None
-        self.calls.disconnect(self._grace)
-
-    def seen(self, command: Command) -> bool:
-        """Whether a command was sent before. If so it is answered as then, or will be."""
-        id, digest = command.id, hash(encode_line(command))
-        known = self._answers.get(id)
-        if known is None:
-            self._answers[id] = _Answer(digest)
-            while len(self._answers) > ANSWERS:
-                self._answers.popitem(last=False)
-            return False
-        if known.sent != digest:
-            error = Refused("bad_request", f"the id {id!r} was used for another command")
-            self._tell(refusal(id, error))
-        elif known.frame is not None:
-            self._tell(known.frame)
-        return True
-
-    def answer(self, id: str, frame: bytes) -> None:
-        """The one answer to a command."""
-        known = self._answers.get(id)
-        if known is not None:
-            known.frame = frame
-        self._tell(frame)
-
-    def start(self, job: Job, tell: Callable[[Fields | Refused], None]) -> None:
-        """Carry out what takes time, whatever becomes of the connection, and `tell` what came of
-        it. Raises `Refused`."""
-        if self._jobs >= JOBS:
-            raise Refused("limit", f"{JOBS} commands of yours are under way already")
-        self._jobs += 1
-        self._hub.runtime.start_soon(self._run, job, tell)
-
-    async def _run(self, job: Job, tell: Callable[[Fields | Refused], None]) -> None:
-        outcome: Fields | Refused
-        try:
-            outcome = await job()
-        except Exception as error:
-            outcome = as_refusal(error)
-        finally:
-            self._jobs -= 1
-        tell(outcome)
-
-    def _tell(self, frame: bytes) -> None:
-        if self.viewer is not None:
-            self.viewer.reply(frame)

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import trio
 
 from .._version import __version__
 from . import commands as c
-from .answers import ack, pack, refusal
-from .commands import Beat, Hello, Malformed, Refused, decode
-from .dialects import NATIVE
+from .answers import Fields, Refused, ack, pack, refusal
+from .client import Client
+from .commands import Beat, Hello, Malformed, decode
 from .feed import COUNT, SIZE, Feed
 from .frames import largest
-from .operations import Fields, carry_out
+from .hub import Dialect, Hub
+from .operations import carry_out
 from .refusal import Code
 from .security import Role
+from .stream import Wire
 from .viewer import Viewer
-
-if TYPE_CHECKING:
-    from .hub import Client, Hub
-    from .stream import Wire
 
 logger = logging.getLogger(__name__)
 
@@ -36,11 +34,12 @@ class NativeViewer(Viewer):
     """One connection of a client that speaks `agentrt.v1`."""
 
     def __init__(self, hub: Hub, role: Role) -> None:
-        super().__init__(hub, role)
+        super().__init__(role, hub.limits, hub.forget)
+        self._hub = hub
+        self._client: Client | None = None  # once it has said hello
         self._wire: Wire | None = None
         self._list_changed = False
         self._receiving = False
-        self._at_once = False  # whether the last frame was there without a wait
         self._beat_at = trio.current_time() + hub.limits.beat
 
     def connect(self, wire: Wire) -> None:
@@ -48,45 +47,30 @@ class NativeViewer(Viewer):
 
     # --- what arrives
 
-    def receive(self, text: str) -> None:
-        if self._ended is not None or self._closed:
-            return
+    def _receive(self, text: str) -> None:
         self._receiving = True  # so that its answer goes ahead of all that comes of it
         try:
-            self._receive(text)
+            command = decode(text, self.role)
+            if isinstance(command, Hello):
+                self._welcome(command)
+            elif not isinstance(command, Beat):
+                self._perform(command)
+        except Malformed as error:
+            self.reply(refusal(error.id, error))
         finally:
             self._receiving = False
             self._push()
 
-    def _receive(self, text: str) -> None:
-        try:
-            command = decode(text, self.role)
-        except Malformed as error:
-            self.reply(refusal(error.id, error))
-            return
-        if isinstance(command, Beat):
-            return
-        if isinstance(command, Hello):
-            self._welcome(command)
-        elif self.client is None:
-            self.reply(refusal(command.id, Refused("bad_request", "the first frame is `hello`")))
-        else:
-            self._perform(self.client, command)
-
-    def _welcome(self, hello: c.Hello) -> None:
+    def _welcome(self, hello: Hello) -> None:
         """The first frame: who the client is, what it offers, and what it wants to see."""
-        try:
-            if self.client is not None:
-                raise Refused("bad_request", "`hello` was said already")
-            if hello.tools and self.role == "viewer":
-                raise Refused("forbidden", "a viewer offers no tools")
-            if len({offer.name for offer in hello.tools}) < len(hello.tools):
-                raise Refused("bad_request", "two of the tools have the same name")
-        except Refused as error:
-            self.reply(refusal(hello.id, error))
-            return
-        self.client = client = self._hub.recognise(self, hello.client)
-        client.offer(hello.tools)
+        if self._client is not None:
+            raise Malformed(hello.id, "bad_request", "`hello` was said already")
+        if hello.tools and self.role == "viewer":
+            raise Malformed(hello.id, "forbidden", "a viewer offers no tools")
+        if len({offer.name for offer in hello.tools}) < len(hello.tools):
+            raise Malformed(hello.id, "bad_request", "two of the tools have the same name")
+        self._client = self._hub.recognise(self, hello.client)
+        self._client.offer(hello.tools)
         self.reply(self._ready())
         given: dict[str, str] = {}
         for known in hello.sessions:
@@ -94,9 +78,8 @@ class NativeViewer(Viewer):
             if feed is None:
                 given[known.session] = "unknown_session"
             else:
-                replay = self.follow(feed, known.epoch, known.seq)
-                given[known.session] = "replay" if replay else "snapshot"
-        self.reply(ack(hello.id, sessions=given))
+                given[known.session] = self._follow(feed, known.epoch, known.seq)
+        self.reply(ack(hello.id, {"sessions": given}))
 
     def _ready(self) -> bytes:
         """The answer to `hello`."""
@@ -112,8 +95,8 @@ class NativeViewer(Viewer):
         )
 
     def _attach(self, command: c.Attach) -> Fields:
-        replay = self.follow(self._hub.feed(command.session), command.epoch, command.seq)
-        return {"session": command.session, "answer": "replay" if replay else "snapshot"}
+        answer = self._follow(self._hub.feed(command.session), command.epoch, command.seq)
+        return {"session": command.session, "answer": answer}
 
     def _detach(self, command: c.Detach) -> Fields:
         self.unfollow(self._hub.feed(command.session))
@@ -122,27 +105,24 @@ class NativeViewer(Viewer):
     def _list(self, command: c.ListSessions) -> Fields:
         return {"sessions": self._hub.runtime.list()}
 
-    def _perform(self, client: Client, command: c.Command) -> None:
-        """Carry out a command of a client that has said hello, if it was not yet, and answer."""
-        id = command.id
-        look = _LOOKS.get(type(command))
-        try:
-            if look is not None:  # of no other connection's concern: done again on another one
-                self.reply(ack(id, **look(self, command)))
-                return
-        except Refused as error:
-            self.reply(refusal(id, error))
-            return
-        if client.seen(command):
-            return
-
-        def tell(outcome: Fields | Refused) -> None:
-            if isinstance(outcome, Refused):
-                client.answer(id, refusal(id, outcome))
-            else:
-                client.answer(id, ack(id, **outcome))
-
-        carry_out(self._hub, client, command, tell)
+    def _perform(self, command: c.Command) -> None:
+        """Carry out a command, if it was not yet, and answer."""
+        id, client, look = command.id, self._client, _LOOKS.get(type(command))
+        if client is None:
+            raise Malformed(id, "bad_request", "the first frame is `hello`")
+        if look is not None:  # of no other connection's concern: done again on another one
+            try:
+                self.reply(ack(id, look(self, command)))
+            except Refused as error:
+                self.reply(refusal(id, error))
+        elif not client.seen(command):
+            carry_out(
+                self._hub,
+                client,
+                command,
+                lambda fields: client.answer(id, ack(id, fields)),
+                lambda error: client.answer(id, refusal(id, error)),
+            )
 
     # --- what is to be sent
 
@@ -156,39 +136,17 @@ class NativeViewer(Viewer):
         self.changed(feed)
         return replay
 
+    def _follow(self, feed: Feed, epoch: str | None, seq: int | None) -> str:
+        return "replay" if self.follow(feed, epoch, seq) else "snapshot"
+
     def changed(self, feed: Feed, *, overtaken: bool = False) -> None:
         if not self._push_events(feed):
             super().changed(feed, overtaken=overtaken)
 
     def list_changed(self) -> None:
-        if self.client is not None:
+        if self._client is not None:
             self._list_changed = True
             self._push()
-
-    async def next_frame(self) -> bytes:
-        """All that waits, as one frame: an object, or an array of up to 100 events or 32 KiB. When
-        nothing waits for `limits.beat`, a beat.
-
-        Raises `Refusal` behind the last frame, and `trio.ClosedResourceError` after `close`.
-        Cancelling it loses nothing.
-        """
-        if self._at_once:  # the others' turn
-            await trio.lowlevel.checkpoint()
-        else:
-            await trio.lowlevel.checkpoint_if_cancelled()
-        self._at_once = True
-        while True:
-            while not self._due():
-                with trio.move_on_at(self._beat_at):
-                    await self._lot.park()
-                self._at_once = False
-            if self._closed:
-                raise trio.ClosedResourceError("the viewer is closed")
-            frame = self._frame()
-            if frame is not None:
-                return frame
-            if self._ended is not None:
-                raise self._ended
 
     def _push_events(self, feed: Feed) -> bool:
         """What `_push` does in the commonest case: many viewers that know the same get the same."""
@@ -217,22 +175,12 @@ class NativeViewer(Viewer):
                 return
             if frame is not None:
                 wire.put(frame)
-        if self._due():
-            self._wake()
-
-    def _due(self) -> bool:
-        """Whether something is to be sent now."""
-        return bool(
-            self._changed
-            or self._replies
-            or self._list_changed
-            or self._ended is not None
-            or self._closed
-            or trio.current_time() >= self._beat_at
-        )
+        if self._changed or self._replies or self._list_changed:
+            super()._push()
 
     def _frame(self) -> bytes | None:
-        """What is due, as far as it makes one frame."""
+        """An object, or an array of up to 100 events or 32 KiB. When nothing waits for
+        `limits.beat`, a beat."""
         parts: list[bytes] = []
         if self._replies:  # what came of a command goes with its answer
             for feed, seq in self._places.items():
@@ -261,46 +209,37 @@ class NativeViewer(Viewer):
             if size >= SIZE or len(parts) >= COUNT:
                 break
             del self._changed[feed]
-            seq = self._places[feed]
-            if seq == feed.log.seq:
-                pass
-            elif seq is not None and feed.log.seq - seq > FAR and not overtaken:
+            seq, newest = self._places[feed], feed.log.seq
+            if seq is not None and newest - seq > FAR and not overtaken:
                 feed.overtake(self, now)
                 continue
-            else:
-                known, added = self._take(feed, seq, parts, size, now, overtaken)
-                self._places[feed] = known
-                size += added
-                if known != feed.log.seq:
-                    if not feed.has_to_wait(self, now):
-                        self._changed[feed] = overtaken
-                    continue
-            if feed.over:
+            if seq != newest:
+                start = len(parts)
+                seq = self._places[feed] = self._take(feed, seq, parts, size, now, overtaken)
+                size += sum(map(len, parts[start:]))
+            if seq != newest:
+                if not feed.has_to_wait(self, now):
+                    self._changed[feed] = overtaken
+            elif feed.over:
                 self.unfollow(feed)
             else:
                 feed.waiting.add(self)
 
     def _take(
-        self,
-        feed: Feed,
-        seq: int | None,
-        parts: list[bytes],
-        size: int,
-        now: float,
-        overtaken: bool,
-    ) -> tuple[int | None, int]:
-        """What follows `seq` in a session, as far as there is room: up to where it goes, and its
-        bytes."""
-        if seq is not None and feed.keeps(seq) and not (overtaken and feed.long(seq)):
-            known, added = feed.take(seq, parts, COUNT - len(parts), SIZE - size)
-            feed.charge(added, now)
-            return known, added
-        known, frame = feed.snapshot(seq, now)
-        if parts and len(frame) > SIZE:
-            return seq, 0  # alone in the next frame: nobody copies it
-        parts.append(frame)
-        feed.charge(len(frame), now)
-        return known, len(frame)
+        self, feed: Feed, seq: int | None, parts: list[bytes], size: int, now: float, far: bool
+    ) -> int | None:
+        """Add what follows `seq` in a session, so far as there is room; returns up to where that
+        goes. `far`: the viewer was overtaken there."""
+        if seq is not None and feed.keeps(seq) and not (far and feed.long(seq)):
+            known, size = feed.take(seq, parts, COUNT - len(parts), SIZE - size)
+        else:
+            known, frame = feed.snapshot(seq, now)
+            size = len(frame)
+            if parts and size > SIZE:
+                return seq  # alone in the next frame: nobody copies it
+            parts.append(frame)
+        feed.charge(size, now)
+        return known
 
     def _beat(self) -> bytes:
         known = {
@@ -320,3 +259,5 @@ _LOOKS: Final[dict[type[c.Command], Callable[[NativeViewer, Any], Fields]]] = {
     c.Detach: NativeViewer._detach,
     c.ListSessions: NativeViewer._list,
 }
+
+NATIVE: Final = Dialect("/ws", "agentrt.v1", NativeViewer, says_closing=True)

@@ -7,52 +7,32 @@ by the session's events, to all viewers alike.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
 
 import trio
 
-from .._errors import (
-    AgentNotFound,
-    AgentrtError,
-    AgentStartError,
-    Busy,
-    LimitExceeded,
-    LocalProtocolError,
-    RequestError,
-    SessionClosed,
-    SessionNotFound,
-)
+from .._errors import LocalProtocolError
+from .._model.content import JsonObject
 from .._session.session import Session, host_of
 from .._session.turn import Turn
-from .._wire.jsonrpc import METHOD_NOT_FOUND
 from . import commands as c
-from .commands import Refused
-
-if TYPE_CHECKING:
-    from .hub import Client, Hub
-
-logger = logging.getLogger(__name__)
-
-Fields: TypeAlias = dict[str, Any]
-"""What is told of a command that was carried out."""
+from .answers import Fields, Refused, as_refusal
+from .client import Client, Done, Fail, Job
+from .hub import Hub
 
 
-def carry_out(
-    hub: Hub, client: Client, command: c.Command, tell: Callable[[Fields | Refused], None]
-) -> None:
-    """Have a command done, and `tell` what came of it: at once, or when its job is over."""
-    outcome: Fields | Refused
+def carry_out(hub: Hub, client: Client, command: c.Command, done: Done, fail: Fail) -> None:
+    """Have a command done, and what came of it told, at once or when its job is over: `done`, or
+    `fail` with what went wrong, also in `done`."""
     try:
         make = _JOBS.get(type(command))
         if make is not None:
-            client.start(make(hub, client, command), tell)
-            return
-        outcome = _ACTS[type(command)](hub, client, command)
+            client.start(make(hub, client, command), done, fail)
+        else:
+            done(_ACTS[type(command)](hub, client, command))
     except Exception as error:
-        outcome = as_refusal(error)
-    tell(outcome)
+        fail(as_refusal(error))
 
 
 # --- turns
@@ -60,19 +40,18 @@ def carry_out(
 
 def _prompt(hub: Hub, client: Client, command: c.Prompt) -> Fields:
     session = hub.session(command.session)
-    log = hub.feed(command.session).log
     if command.when == "steer":
         try:
             session.steer(command.content)
         except LocalProtocolError as error:
             raise Refused("unsupported", str(error)) from error
         running = session.state.turn
-        return {"turn": running.id if running is not None else None, "seq": log.seq}
+        return {"turn": running.id if running is not None else None, "seq": session.log.seq}
     turn = session.submit(command.content, when=command.when)
     if turn.id:
-        return {"turn": turn.id, "seq": log.seq}
+        return {"turn": turn.id, "seq": session.log.seq}
     waiting = [entry.id for entry in session.queue]
-    return {"queued": waiting.index(turn.entry) + 1, "entry": turn.entry, "seq": log.seq}
+    return {"queued": waiting.index(turn.entry) + 1, "entry": turn.entry, "seq": session.log.seq}
 
 
 def _cancel(hub: Hub, client: Client, command: c.Cancel) -> Fields:
@@ -83,16 +62,15 @@ def _cancel(hub: Hub, client: Client, command: c.Cancel) -> Fields:
             raise Refused("unknown_turn", f"no turn {command.turn!r} in this session")
         return {"turn": command.turn}  # it is over already
     session.cancel()
-    seq = hub.feed(command.session).log.seq
-    return {"turn": running.id if running is not None else None, "seq": seq}
+    return {"turn": running.id if running is not None else None, "seq": session.log.seq}
 
 
-def stop(session: Session, turn: Turn) -> None:
-    """A user's Stop of what was prompted, whether it runs or waits."""
+def stop(session: Session, turn: Turn | str) -> None:
+    """A user's Stop of a turn, by itself or its id: of the running one, or one that waits."""
     running = session.state.turn
-    if running is not None and running.id == turn.id:
+    if running is not None and running.id == (turn if isinstance(turn, str) else turn.id):
         session.cancel()
-    else:
+    elif isinstance(turn, Turn):
         turn.cancel()
 
 
@@ -149,10 +127,9 @@ def _rename(hub: Hub, client: Client, command: c.RenameSession) -> Fields:
     return {}
 
 
-Job: TypeAlias = Callable[[], Awaitable[Fields]]
-
-
-def _new(hub: Hub, client: Client, command: c.NewSession) -> Job:
+def new_session(
+    hub: Hub, client: Client, command: c.NewSession, mcp_servers: Sequence[JsonObject] = ()
+) -> Job:
     cwd = hub.folders.resolve(command.cwd)
 
     async def job() -> Fields:
@@ -161,6 +138,7 @@ def _new(hub: Hub, client: Client, command: c.NewSession) -> Job:
             cwd=cwd,
             title=command.title,
             tools=client.tools,
+            mcp_servers=mcp_servers,
             model=command.model,
             mode=command.mode,
         )
@@ -239,7 +217,7 @@ _ACTS: Final[dict[type[c.Command], Callable[[Hub, Client, Any], Fields]]] = {
 }
 
 _JOBS: Final[dict[type[c.Command], Callable[[Hub, Client, Any], Job]]] = {
-    c.NewSession: _new,
+    c.NewSession: new_session,
     c.LoadSession: _load,
     c.CloseSession: _close,
     c.FindFiles: _files,
@@ -250,33 +228,3 @@ _JOBS: Final[dict[type[c.Command], Callable[[Hub, Client, Any], Job]]] = {
     ),
     c.StopTask: _ask_agent(lambda session, command: session.stop_task(command.task)),
 }
-
-
-# --- refusals
-
-_CODES: Final[tuple[tuple[type[Exception], str], ...]] = (
-    (Busy, "busy"),
-    (LimitExceeded, "limit"),
-    (SessionNotFound, "unknown_session"),
-    (SessionClosed, "agent_failed"),
-    (AgentNotFound, "agent_failed"),
-    (AgentStartError, "agent_failed"),
-    (LocalProtocolError, "bad_request"),
-    (ValueError, "bad_request"),
-    (AgentrtError, "agent_failed"),
-)
-
-
-def as_refusal(error: Exception) -> Refused:
-    """What went wrong with a command, as its answer."""
-    match error:
-        case Refused():
-            return error
-        case RequestError(code=number, message=message, data=data):
-            lacks = number == METHOD_NOT_FOUND
-            return Refused("unsupported" if lacks else "agent_failed", message, data)
-    for kind, code in _CODES:
-        if isinstance(error, kind):
-            return Refused(code, str(error))
-    logger.error("a command failed", exc_info=error)
-    return Refused("internal", "the server failed to carry this out")

@@ -56,10 +56,9 @@ async def serve(
     # h11 and trio-websocket cost as much to import as all the rest.
     from .folders import Folders
     from .hub import Hub
-    from .viewers import VIEWERS
 
     security = Security() if security is None else security
-    hub = Hub(runtime, VIEWERS, agent, Folders(roots, cwd))
+    hub = Hub(runtime, agent, Folders(roots, cwd))
     try:
         async with open_site(hub, runtime.limits, host, port, security, ssl_context) as site:
             task_status.started(site)

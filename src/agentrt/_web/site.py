@@ -1,6 +1,6 @@
 """The web site: who gets in, and what is behind which path.
 
-`/` the page and `/page/…` its files, `/healthz`, and a WebSocket for each of the `DIALECTS`.
+`/` the page and `/page/…` its files, `/healthz`, and a WebSocket for each dialect.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 
 from .._limits import Limits
 from .._tools.pending import PendingConnections
-from .dialects import DIALECTS
 from .http import BadRequest, Request, load_page, response
 from .refusal import Code, Refusal
 from .security import Grant, Role, Security, offered_key
@@ -89,8 +88,6 @@ class Site:
 
     def admit(self, request: Request) -> Grant:
         """What the one who asks for a WebSocket may do. Raises `Refusal`."""
-        if request.path not in DIALECTS:
-            raise Refusal(Code.BAD_REQUEST, f"WebSockets are at {', '.join(DIALECTS)}")
         if not self._names.answers_to(request.host):
             raise Refusal(Code.FORBIDDEN, "this server does not go by that name (--allow-host)")
         origins = request.values("origin")

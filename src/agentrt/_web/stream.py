@@ -30,34 +30,28 @@ CHUNK: Final = 64 * 1024
 class Wire(trio.abc.Stream):
     """The stream between trio-websocket and the network.
 
-    - `head`: the handshake to be read first; `rest`: what is read once it was accepted.
+    - `rest`: what the client has sent already, behind its handshake.
     - `meter`: sees what the client sends before anything else does. When it refuses, `refused` is
-      called, and trio-websocket hears no more.
+      called, and trio-websocket hears no more: the rest is read, so that it does not reset the
+      connection and destroy our last words, and forgotten.
     - `patience`: seconds in which the client must take each chunk.
     """
 
     def __init__(
         self,
         stream: trio.abc.Stream,
-        head: bytes,
-        rest: bytes,
+        rest: bytes = b"",
         *,
         meter: Meter,
         refused: Callable[[Refusal], None],
         patience: float,
     ) -> None:
-        self.accepted = trio.Event()
-        """To be set when the handshake has been answered."""
-        self.over = trio.Event()
-        """Set when nothing more comes from the client."""
         self._stream = stream
-        self._head = head
         self._rest = rest
         self._meter = meter
         self._refused = refused
         self._patience = patience
         self._socket = stream.socket if isinstance(stream, trio.SocketStream) else None
-        self._discarding = False
         self._closed = False
         self._waiting: deque[memoryview] = deque()
         self._writing = False
@@ -142,28 +136,16 @@ class Wire(trio.abc.Stream):
     # --- in
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        if self._head:
-            await trio.lowlevel.checkpoint()
-            head, self._head = self._head, b""
-            return head
-        await self.accepted.wait()
+        refused = False
         while data := await self._receive():
             try:
                 self._meter.feed(data, trio.current_time())
             except Refusal as refusal:
+                refused = True
                 self._refused(refusal)
-                self.discard_input()
-            if not self._discarding:
+            if not refused:
                 return data
-            if self._meter.closed:
-                break
-        self.over.set()
         return b""
-
-    def discard_input(self) -> None:
-        """Read on, so that what the client sends does not reset the connection and destroy our last
-        words, but forget it; until the client has closed: then `over` is set."""
-        self._discarding = True
 
     async def _receive(self) -> bytes:
         if self._rest:

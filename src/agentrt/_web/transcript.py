@@ -1,17 +1,28 @@
 """A session's items in their order, for everybody who tells them piece by piece.
 
-What a reader has told it need not remember: what it told of a thing that can still change is its
-own to know, everything else is behind its place.
+What a reader has told it need not remember: what it told of a thing that can still change is kept
+(`Reading`), everything else is behind its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-from .._model.events import Event, Item, ItemClosed, ItemDelta, ItemOpened, ItemUpdated
+from .._model.events import (
+    TERMINAL,
+    Event,
+    Item,
+    ItemClosed,
+    ItemDelta,
+    ItemOpened,
+    ItemUpdated,
+    Notice,
+)
 from .._model.log import Log, Overrun
+
+T = TypeVar("T")
 
 PIECE: Final = 256
 """Items that are told between two looks at what has changed meanwhile."""
@@ -47,46 +58,55 @@ class Transcript:
         return self._starts.get(turn, len(ids))
 
 
-class Reading:
+class Reading(Generic[T]):
     """One reader's way through the items, from the one of that number on."""
 
     def __init__(self, transcript: Transcript, start: int) -> None:
-        self.events: list[Event] = []
-        """What has happened since the piece before the last one, so far as it is known."""
+        # What was told of the items that may still change: the characters of texts, and whatever
+        # the reader wants to know of tools.
+        self.texts: dict[str, int] = {}
+        self.tools: dict[str, T] = {}
         self._transcript = transcript
+        self._settled: list[str] = []
         self._next = start
         self._seq = transcript.log.seq
 
-    @property
-    def behind(self) -> bool:
-        """Whether there is another piece."""
+    def news(self) -> Iterator[tuple[Item, bool] | Notice]:
+        """What is to be told, each item as it is when it is asked for, until there is no more:
+        those that may have changed, and then (True) some that are new; and the notices, so far as
+        the log has them."""
         log = self._transcript.log
-        return self._seq != log.seq or self._next < len(log.state.items)
+        while self._seq != log.seq or self._next < len(log.state.items):
+            settled, self._settled = self._settled, []
+            events, piece = self._piece()
+            for id, new in piece:
+                item = log.state.items[id]
+                yield item, new
+                if item.status in TERMINAL:
+                    self._settled.append(id)
+            for id in settled:  # what happened while they were told has been looked at
+                self.texts.pop(id, None)
+                self.tools.pop(id, None)
+            yield from [event for event in events if isinstance(event, Notice)]
 
-    def piece(self, unsettled: Callable[[], Iterable[str]]) -> list[tuple[str, bool]]:
-        """The next items to be told: those behind the place that may be other ones than they were,
-        and then (True) some that are new. `unsettled`: those of which the reader knows what it
-        told, for when it is too long ago to say which ones have changed."""
+    def _piece(self) -> tuple[list[Event], list[tuple[str, bool]]]:
+        """What has happened, and the next items to be told."""
         transcript, ids = self._transcript, self._transcript.ids()
         log = transcript.log
-        self.events = []
+        events: list[Event] = []
         changed: Iterable[str] = ()
         if self._seq != log.seq:
             try:
-                self.events = log.since(self._seq)
-                changed = dict.fromkeys(filter(None, map(_item, self.events)))
-            except Overrun:
-                changed = list(unsettled())
+                events = log.since(self._seq)
+                changed = dict.fromkeys(filter(None, map(_item, events)))
+            except Overrun:  # it is too long ago to say which ones have changed
+                changed = [*self.texts, *self.tools]
             self._seq = log.seq
         items = log.state.items
         piece = [(id, False) for id in changed if id in items and transcript.index(id) < self._next]
         new = ids[self._next : self._next + PIECE]
         self._next += len(new)
-        return piece + [(id, True) for id in new]
-
-    def item(self, id: str) -> Item:
-        """As it is now."""
-        return self._transcript.log.state.items[id]
+        return events, piece + [(id, True) for id in new]
 
 
 def _item(event: Event) -> str | None:

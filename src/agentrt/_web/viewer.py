@@ -1,4 +1,4 @@
-"""What the viewers of all dialects share: answers, bounds, and the end.
+"""What the viewers of all dialects share: places in the sessions, answers, bounds, and the end.
 
 A viewer has no socket. Whoever has one hands in each frame that arrives (`receive`, which never
 waits) and sends what `next_frame` gives, until that raises the `Refusal` that ends the connection.
@@ -6,56 +6,77 @@ waits) and sends what `next_frame` gives, until that raises the `Refusal` that e
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import trio
 
+from .._limits import Limits
 from .feed import Feed
 from .refusal import Code, Refusal
 from .security import Role
-
-if TYPE_CHECKING:
-    from .hub import Client, Hub
-    from .stream import Wire
+from .stream import Wire
 
 
 class Viewer(ABC):
-    """Made by `Hub.attach_viewer`. Close it when its socket is gone, or use it as a block."""
+    """Made by `Hub.attach_viewer`. Close it when its socket is gone, or use it as a block; `gone`
+    is called then."""
 
-    def __init__(self, hub: Hub, role: Role) -> None:
+    def __init__(self, role: Role, limits: Limits, gone: Callable[[Viewer], None]) -> None:
         self.role: Role = role
-        self.client: Client | None = None
-        """Who it is, once that is known."""
-        self._hub = hub
-        self._limits = hub.limits
+        self._limits = limits
+        self._gone = gone
         self._places: dict[Feed, int | None] = {}  # up to where each session is known
-        self._changed: dict[
-            Feed, bool
-        ] = {}  # those that have more; whether for an overtaken viewer
+        # Those that have more; whether for an overtaken viewer.
+        self._changed: dict[Feed, bool] = {}
         self._replies: deque[bytes] = deque()
         self._unsent = 0
         self._sent = trio.lowlevel.ParkingLot()
         self._ended: Refusal | None = None
         self._closed = False
+        self._beat_at = math.inf
+        self._at_once = False  # whether the last frame was there without a wait
         self._lot = trio.lowlevel.ParkingLot()
 
     def connect(self, wire: Wire) -> None:  # noqa: B027 - most make each frame when asked
         """Where frames may go that can be sent at once; the others wait for `next_frame`."""
 
-    @abstractmethod
     def receive(self, text: str) -> None:
         """Take one text frame of the client. Whatever is wrong with it is answered; it never
         raises."""
+        if self._ended is None and not self._closed:
+            self._receive(text)
 
     @abstractmethod
-    async def next_frame(self) -> bytes:
-        """What waits, as one frame. Raises `Refusal` behind the last one, and
-        `trio.ClosedResourceError` after `close`. Cancelling it loses nothing."""
+    def _receive(self, text: str) -> None:
+        """As `receive`, of a connection that has not ended."""
 
     def list_changed(self) -> None:  # noqa: B027 - most protocols do not tell it
         """The list of sessions is another one."""
+
+    async def next_frame(self) -> bytes:
+        """What waits, as one frame. Raises `Refusal` behind the last one, and
+        `trio.ClosedResourceError` after `close`. Cancelling it loses nothing."""
+        if self._at_once:  # the others' turn
+            await trio.lowlevel.checkpoint()
+        else:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        self._at_once = True
+        while not self._closed:
+            if (frame := self._frame()) is not None:
+                return frame
+            if self._ended is not None:
+                raise self._ended
+            with trio.move_on_at(self._beat_at):
+                await self._lot.park()
+            self._at_once = False
+        raise trio.ClosedResourceError("the viewer is closed")
+
+    @abstractmethod
+    def _frame(self) -> bytes | None:
+        """What is due now, as far as it makes one frame."""
 
     def reply(self, frame: bytes) -> None:
         """Send this ahead of all events."""
@@ -93,14 +114,12 @@ class Viewer(ABC):
         if self._ended is None:
             self._ended = Refusal(code, reason)
             self._leave()
-            self._wake()
 
     def close(self) -> None:
         """The socket is gone. No turn ends by that; the calls of its client's tools do."""
         self._closed = True
         self._leave()
-        self._hub.forget(self)
-        self._wake()
+        self._gone(self)
 
     def __enter__(self) -> Viewer:
         return self
@@ -110,11 +129,9 @@ class Viewer(ABC):
 
     def _push(self) -> None:
         """There is something to be sent."""
-        self._wake()
+        self._lot.unpark_all()
 
     def _leave(self) -> None:
         for feed in list(self._places):
             self.unfollow(feed)
-
-    def _wake(self) -> None:
         self._lot.unpark_all()

@@ -1,0 +1,111 @@
+"""What is remembered of one client, which may come back on another connection: the answers to its
+commands, the tools that it runs, and what it has under way.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from .._runtime.runtime import Runtime
+from .._tools.client_tools import ClientTools
+from .._tools.tools import Tool
+from .._wire.json import encode_line
+from .answers import Fields, Refused, as_refusal, refusal
+from .commands import Command, ToolOffer
+from .viewer import Viewer
+
+ANSWERS: Final = 512
+"""Answers that are remembered for each: more than a client can have under way."""
+
+JOBS: Final = 32
+"""Commands of one client that may be under way: most are over at once, opening a session is not."""
+
+Job: TypeAlias = Callable[[], Awaitable[Fields]]
+Done: TypeAlias = Callable[[Fields], None]
+Fail: TypeAlias = Callable[[Refused], None]
+
+
+class _Answer(Struct):
+    """What became of one command: `sent` stands for what it said. `frame` is None while it is under
+    way."""
+
+    sent: int
+    frame: bytes | None = None
+
+
+class Client:
+    """`may_return`: another connection can say that it is this client."""
+
+    def __init__(self, runtime: Runtime, *, may_return: bool) -> None:
+        self.viewer: Viewer | None = None
+        self.offers: dict[str, ToolOffer] = {}
+        self.tools: tuple[Tool, ...] = ()
+        self.calls = ClientTools()
+        self._runtime = runtime
+        self._grace = runtime.limits.client_return if may_return else 0.0
+        self._answers: OrderedDict[str, _Answer] = OrderedDict()
+        self._jobs = 0
+
+    def offer(self, tools: Iterable[ToolOffer]) -> None:
+        """It runs these tools, and no others; the sessions that it opens get them."""
+        deadline = self._runtime.limits.client_tool
+        self.offers = {tool.name: tool for tool in tools}
+        self.tools = tuple(
+            self.calls.make(tool.name, tool.description, tool.input_schema, deadline=deadline)
+            for tool in self.offers.values()
+        )
+        self.calls.offer(self.offers)
+
+    def leave(self) -> None:
+        """Its connection is gone; what it asked for goes on."""
+        self.viewer = None
+        self.calls.disconnect(self._grace)
+
+    def seen(self, command: Command) -> bool:
+        """Whether a command was sent before. If so it is answered as then, or will be."""
+        id, digest = command.id, hash(encode_line(command))
+        known = self._answers.get(id)
+        if known is None:
+            self._answers[id] = _Answer(digest)
+            while len(self._answers) > ANSWERS:
+                self._answers.popitem(last=False)
+            return False
+        if known.sent != digest:
+            error = Refused("bad_request", f"the id {id!r} was used for another command")
+            self._tell(refusal(id, error))
+        elif known.frame is not None:
+            self._tell(known.frame)
+        return True
+
+    def answer(self, id: str, frame: bytes) -> None:
+        """The one answer to a command."""
+        known = self._answers.get(id)
+        if known is not None:
+            known.frame = frame
+        self._tell(frame)
+
+    def start(self, job: Job, done: Done, fail: Fail) -> None:
+        """Carry out what takes time, whatever becomes of the connection; then `done`, or `fail`
+        with what went wrong, also in `done`. Raises `Refused`."""
+        if self._jobs >= JOBS:
+            raise Refused("limit", f"{JOBS} commands of yours are under way already")
+        self._jobs += 1
+        self._runtime.start_soon(self._run, job, done, fail)
+
+    async def _run(self, job: Job, done: Done, fail: Fail) -> None:
+        try:
+            try:
+                fields = await job()
+            finally:
+                self._jobs -= 1
+            done(fields)
+        except Exception as error:
+            fail(as_refusal(error))
+
+    def _tell(self, frame: bytes) -> None:
+        if self.viewer is not None:
+            self.viewer.reply(frame)
