@@ -255,6 +255,24 @@ def test_a_snapshot_survives_json() -> None:
     assert msgspec.json.decode(msgspec.json.encode(snapshot), type=Snapshot) == snapshot
 
 
+@pytest.mark.parametrize("pieces", [0, 1, 64, 65, 1025, 5000])
+def test_a_closed_item_has_its_whole_text_however_it_is_looked_at(pieces: int) -> None:
+    text = "".join(f"{n} " for n in range(pieces))
+
+    def closed() -> SessionState:
+        opened = ItemOpened(Item(id="i1", type="text"))
+        deltas = [TextDelta("i1", f"{n} ") for n in range(pieces)]
+        return fold(opened, *deltas, ItemClosed("i1", "completed"))
+
+    assert closed().items["i1"].text == text
+    assert closed().text("i1") == text
+    assert closed().snapshot("s", "e", 1).items[0].text == text
+    state = closed()
+    assert [state.items["i1"].text, state.text("i1")] == [text, text]
+    state.apply(TextDelta("i1", "more"))
+    assert state.text("i1") == text + "more"
+
+
 @pytest.mark.parametrize("pieces", [0, 1, 2, 1023, 1024, 1025, 5000])
 def test_growing_text_is_its_pieces_in_order(pieces: int) -> None:
     growing, parts = Growing("start "), [f"{n} " for n in range(pieces)]

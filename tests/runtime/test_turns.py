@@ -150,6 +150,9 @@ async def test_a_cancelled_turn_s_reader_gets_the_end_and_not_the_backlog(
         turn.cancel()
         rest = await every(turn)
     assert kinds(rest) == ["turn.ended"]
+    with session.subscribe(after=turn.seq - 1) as events:
+        assert await anext(events) is rest[0], "its number is the end's"
+    assert turn.result.text == "".join(f"{n} " for n in range(1000))
 
 
 async def test_an_agent_that_ignores_the_cancel_is_replaced_after_the_grace(

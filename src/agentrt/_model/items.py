@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 from msgspec import UNSET, Struct
@@ -118,9 +119,11 @@ class Items:
         """The running turn's answer, so far: its text items, without thoughts and sub-agents, and
         a blank line between two of them. One that a prompt came into the middle of is whole
         here; one that the agent broke off or took back is not there."""
-        text = self._log.state.text
-        texts = ["".join([text(part) for part in parts]) for _, parts in self._answer]
-        return "\n\n".join(filter(None, texts))
+        return self.answer()()
+
+    def answer(self) -> Callable[[], str]:
+        """The same for later, when its items are closed."""
+        return partial(_answer, self._answer, self._log.state.text)
 
     def close_all(self, tools: ItemStatus, speech: ItemStatus) -> None:
         """Close what is open of the running turn."""
@@ -499,6 +502,11 @@ class Items:
                 elif not ask.decided:
                     self._append(ItemUpdated(call.item, {"status": call.status}))
         return True
+
+
+def _answer(parts: list[tuple[str | None, list[str]]], text: Callable[[str], str]) -> str:
+    texts = ["".join([text(item) for item in items]) for _, items in parts]
+    return "\n\n".join(filter(None, texts))
 
 
 def _tool_fields(effect: ToolCalled) -> JsonObject:

@@ -163,6 +163,11 @@ class Cursor:
         self.seq = seq + 1
         return log._events[index]
 
+    def skip(self, seq: int) -> None:
+        """Give nothing up to event `seq` any more."""
+        self._kept.clear()
+        self.seq = seq
+
     def close(self) -> None:
         """Stop keeping what this reader has not read."""
         self._log._lossless.discard(self)

@@ -101,6 +101,11 @@ class Growing:
             self._blocks.append("".join(parts))
             parts.clear()
 
+    @property
+    def short(self) -> bool:
+        """Whether putting it together costs next to nothing."""
+        return not self._blocks and len(self._parts) <= 64
+
     def __str__(self) -> str:
         if self._parts or len(self._blocks) > 1:
             self._blocks = ["".join(self._blocks) + "".join(self._parts)]
@@ -119,7 +124,8 @@ class SessionState:
         agent = AgentState("", "acp") if agent is None else msgspec.structs.replace(agent)
         self.state = State("starting", None, agent)  # a copy: only events change it
         self.turns: dict[str, TurnRecord] = {}
-        self.items: dict[str, Item] = {}
+        self._items: dict[str, Item] = {}
+        self._loose: list[str] = []  # closed items whose text is still in its pieces
         self.permissions: dict[str, PermissionOpened] = {}
         self.queue: list[QueueEntry] = []
         self.paused = False
@@ -155,12 +161,21 @@ class SessionState:
     def apply(self, event: Event) -> None:
         self.table[type(event)](event)
 
+    @property
+    def items(self) -> dict[str, Item]:
+        """By id; `text` is that of an item that is closed."""
+        while self._loose:  # a long text is put together when somebody looks at it
+            id = self._loose.pop()
+            if (growing := self._growing.pop(id, None)) is not None:
+                self._items[id] = msgspec.structs.replace(self._items[id], text=str(growing))
+        return self._items
+
     def text(self, item: str) -> str:
         """The whole text of an item, so far."""
         growing = self._growing.get(item)
         if growing is not None:
             return str(growing)
-        known = self.items.get(item)
+        known = self._items.get(item)
         return known.text if known is not None else ""
 
     def snapshot(self, session: str, epoch: str, seq: int) -> Snapshot:
@@ -208,34 +223,37 @@ class SessionState:
 
     def _item_opened(self, event: ItemOpened) -> None:
         # The event's own object, which is never changed: a change makes another one.
-        self.items[event.item.id] = event.item
+        self._items[event.item.id] = event.item
 
     def _item_delta(self, event: ItemDelta) -> None:
         growing = self._growing.get(event.item)
         if growing is None:
-            item = self.items.get(event.item)
+            item = self._items.get(event.item)
             if item is None:
                 return
             growing = self._growing[event.item] = Growing(item.text)
         growing.append(event.text)
 
     def _item_updated(self, event: ItemUpdated) -> None:
-        item = self.items.get(event.item)
+        item = self._items.get(event.item)
         if item is None:
             return
         patch = event.patch
         if "tool" in patch:
             tool = msgspec.structs.replace(item.tool or Tool(), **_typed(patch["tool"]))
             patch = {**patch, "tool": tool}
-        self.items[event.item] = msgspec.structs.replace(item, **patch)
+        self._items[event.item] = msgspec.structs.replace(item, **patch)
 
     def _item_closed(self, event: ItemClosed) -> None:
-        item = self.items.get(event.item)
+        item = self._items.get(event.item)
         if item is None:
             return
-        growing = self._growing.pop(event.item, None)
-        text = item.text if growing is None else str(growing)
-        self.items[event.item] = msgspec.structs.replace(item, status=event.status, text=text)
+        growing, text = self._growing.get(event.item), item.text
+        if growing is not None and growing.short:
+            text = str(self._growing.pop(event.item))
+        elif growing is not None:
+            self._loose.append(event.item)
+        self._items[event.item] = msgspec.structs.replace(item, status=event.status, text=text)
 
     def _permission_opened(self, event: PermissionOpened) -> None:
         self.permissions[event.request] = event

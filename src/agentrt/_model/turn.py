@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from .._errors import AgentrtError, LocalProtocolError
 from .._limits import Limits
 from .content import Block
-from .events import CancelledBy, Error, Origin, Outcome, Phase
+from .events import CancelledBy, Error, Origin, Outcome, Phase, TurnEnded
 from .result import Denial, TurnResult
 
 if TYPE_CHECKING:
@@ -141,7 +141,13 @@ class TurnMachine:
     """Which limit it has reached."""
     denied: tuple[Denial, ...] = ()
     """What the agent asked for and was rejected."""
-    result: TurnResult | None = None
+    ended: TurnEnded | None = None
+    ended_at: float = 0.0
+    ended_seq: int = 0
+    """The number of the event `ended` in the log."""
+    answer: Callable[[], str] | None = None
+    """Puts its answer together, which may be long; what it is does not change any more."""
+    _result: TurnResult | None = None
     failure: AgentrtError | None = None
     """Why it was dropped."""
     error: BaseException | None = None
@@ -173,6 +179,25 @@ class TurnMachine:
                 f"{input.value} is illegal in turn {self.id}, which is {self.state.value}"
             ) from None
         return self.state
+
+    @property
+    def result(self) -> TurnResult | None:
+        """How it ended; None while it has not. Made when somebody asks."""
+        ended = self.ended
+        if self._result is None and ended is not None:
+            self._result = TurnResult(
+                turn=ended.turn,
+                outcome=ended.outcome,
+                by=ended.by,
+                stop_reason=ended.stop_reason,
+                text=self.answer() if self.answer is not None else "",
+                usage=ended.usage,
+                error=ended.error,
+                structured_output=ended.structured_output,
+                duration=self.ended_at - self.began_at,
+                denials=self.denied,
+            )
+        return self._result
 
     @property
     def cancelling(self) -> bool:

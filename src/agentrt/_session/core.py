@@ -40,7 +40,7 @@ from .._model.driver import (
 )
 from .._model.events import CancelledBy, Error, Notice, Outcome, PermissionOpened, Usage
 from .._model.life import Life, LifeInput
-from .._model.result import Denial, TurnResult
+from .._model.result import Denial
 from .._model.turn import TurnInput, TurnMachine, TurnState
 from .._permissions.decisions import OPEN, answer_for, check_json, chosen_option, rejection
 from .._permissions.policies import Ask, Decision, Deny, PermissionRequest, Policy, check_decision
@@ -568,26 +568,16 @@ class SessionCore:
             error = turn.timeout
         elif outcome == "cancelled" and turn.denied:
             outcome = "completed"  # some agents call a turn so in which something was denied
-        text = conversation.items.answer_text()
-        ended = conversation.end(
+        turn.answer = conversation.items.answer()
+        turn.ended = conversation.end(
             outcome,
             stop_reason=stop_reason,
             usage=usage,
             error=error,
             structured_output=structured_output,
         )
-        turn.result = TurnResult(
-            turn=ended.turn,
-            outcome=outcome,
-            by=ended.by,
-            stop_reason=stop_reason,
-            text=text,
-            usage=usage,
-            error=error,
-            structured_output=structured_output,
-            duration=self._clock() - turn.began_at,
-            denials=turn.denied,
-        )
+        turn.ended_seq = self.log.seq
+        turn.ended_at = self._clock()
         self._host.turn_ended(turn)
         self._moved = True
 

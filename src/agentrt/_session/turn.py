@@ -11,6 +11,7 @@ import trio
 from .._errors import AgentrtError, LocalProtocolError
 from .._limits import Limits
 from .._model.events import Event, Outcome, PermissionOpened, TurnEnded
+from .._model.log import Cursor
 from .._model.result import (
     AgentDied,
     AgentFailed,
@@ -84,9 +85,10 @@ class Turn:
     @property
     def result(self) -> TurnResult:
         """How it ended. Raises `LocalProtocolError` while it runs."""
-        if self._machine.result is None:
+        result = self._machine.result
+        if result is None:
             raise LocalProtocolError("the turn has not ended yet")
-        return self._machine.result
+        return result
 
     @property
     def entry(self) -> str:
@@ -95,7 +97,7 @@ class Turn:
 
     @property
     def ended(self) -> bool:
-        return self._machine.result is not None
+        return self._machine.ended is not None
 
     @property
     def failure(self) -> AgentrtError | None:
@@ -174,7 +176,7 @@ class Turn:
         try:
             if error is None:
                 machine.attended = False
-                if machine.result is None:
+                if machine.ended is None:
                     self._core.passed_by(machine)
                 elif not self._pace.waited:
                     await trio.lowlevel.checkpoint()  # noqa: ASYNC102 - as in the block
@@ -190,7 +192,8 @@ class Turn:
             self._leave()
         if machine.error is not None:
             raise machine.error
-        if self._check and error is None and self.result.outcome in _FAILURES:
+        ended = machine.ended
+        if self._check and error is None and (ended is None or ended.outcome in _FAILURES):
             self.raise_for_outcome()
 
     async def _stop(self) -> None:
@@ -242,13 +245,18 @@ class Turn:
         else:
             await trio.lowlevel.checkpoint_if_cancelled()
         while True:
-            event = cursor.pop()
+            event = cursor.pop() if machine.verdict is None else self._skip(cursor)
             if event is None:
                 await self._pace.wait(self._host.readers)
-            elif type(event) is TurnEnded:
-                self._over = True
-                return event
-            elif machine.verdict is None:
-                if type(event) is PermissionOpened:
+            else:
+                if type(event) is TurnEnded:
+                    self._over = True
+                elif type(event) is PermissionOpened:
                     self._offered = event.request
                 return event
+
+    def _skip(self, cursor: Cursor) -> TurnEnded | None:
+        """Of a turn that was cancelled only the end is given."""
+        machine = self._machine
+        cursor.skip(machine.ended_seq if machine.ended is not None else self._core.log.seq)
+        return machine.ended
