@@ -247,7 +247,7 @@ async def test_40_a_load_that_hangs_in_a_restart_fails_the_prompt_and_keeps_the_
             agent.answer(request, {})
         open(agent.arg, "w").close()
 
-    limits = replace(SHORT, handshake=0.5)
+    limits = replace(SHORT, handshake=3.0)  # the agent is started three times
     async with bad_session(
         misbehave=misbehave,
         load_session=load_session,
