@@ -80,7 +80,7 @@ def test_another_command_of_the_same_agent_is_found(machine: Path) -> None:
     assert resolve_agent("kiro").command == (str(chat), "acp")
 
 
-def test_two_agents_of_one_name_are_told_apart_by_where_they_are(
+def test_two_agents_of_one_name_are_distinguished_by_where_they_are(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     modules = machine.parent / "node_modules"

@@ -152,7 +152,7 @@ def test_the_environment_is_read(place: Place) -> None:
     assert config.serve.allow_host == ("a", "b")
 
 
-def test_a_variable_that_is_no_setting_is_told(place: Place) -> None:
+def test_a_variable_that_is_no_setting_is_reported(place: Place) -> None:
     config = place.load(
         AGENTRT_AGNET="gemini",
         AGENTRT_TIMEOUT="3",
@@ -228,7 +228,7 @@ def test_an_error_in_the_environment_or_on_the_command_line_names_it(place: Plac
         place.load(flags={"serve": {"prot": 1}})
 
 
-def test_a_file_that_cannot_be_read_is_told(place: Place) -> None:
+def test_a_file_that_cannot_be_read_is_reported(place: Place) -> None:
     place.user_file.write_bytes(b"agent = '\xff'")
     with pytest.raises(ConfigError, match="codec can't decode"):
         place.load()

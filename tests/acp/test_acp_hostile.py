@@ -141,7 +141,7 @@ def test_an_agent_that_logs_to_stdout_for_hours_does_not_fill_the_log() -> None:
     assert turn.peer.driver.statistics().notices == {"malformed": 10_000}
 
 
-def test_noise_in_a_large_read_is_told_once_behind_its_first_lines() -> None:
+def test_noise_in_a_large_read_is_reported_once_behind_its_first_lines() -> None:
     turn = Turn()
     turn.peer.raw(b"y\n" * 10_000)
     told = turn.survives()
@@ -206,7 +206,7 @@ def test_a_result_and_an_error_together_are_an_error_unless_it_is_null() -> None
     assert [finished.outcome for finished in peer.of(TurnFinished)] == ["failed", "completed"]
 
 
-def test_a_second_response_is_dropped_and_told() -> None:
+def test_a_second_response_is_dropped_and_reported() -> None:
     peer = opened()
     id = peer.prompt()
     response = {"id": id, "result": {"stopReason": "end_turn"}}
@@ -216,14 +216,14 @@ def test_a_second_response_is_dropped_and_told() -> None:
 
 
 @pytest.mark.parametrize("id", [0, 99, -1, "x", None, 2.5])
-def test_a_response_with_an_unknown_id_is_dropped_and_told(id: Any) -> None:
+def test_a_response_with_an_unknown_id_is_dropped_and_reported(id: Any) -> None:
     turn = Turn()
     turn.peer.answer(id, {"stopReason": "end_turn"})
     assert codes(turn.survives()) == ["foreign_response"]
 
 
 @pytest.mark.parametrize("error", [{"code": -32601, "message": "Method not found"}, "what?"])
-def test_an_error_without_an_id_is_about_nothing_and_told(error: Any) -> None:
+def test_an_error_without_an_id_is_about_nothing_and_reported(error: Any) -> None:
     turn = Turn()
     turn.peer.say({"jsonrpc": "2.0", "error": error}, {"id": None, "error": error})
     assert codes(turn.survives()) == ["error_without_id"] * 2
@@ -266,7 +266,7 @@ def test_an_update_after_the_response_is_passed_on_as_the_agent_s_own() -> None:
     assert [type(effect) for effect in peer.effects] == [TurnFinished, Spoke]
 
 
-def test_an_update_for_another_session_is_dropped_and_told() -> None:
+def test_an_update_for_another_session_is_dropped_and_reported() -> None:
     turn = Turn()
     turn.peer.say(chunk("foreign", "s2"))
     assert codes(turn.survives()) == ["foreign_session"]

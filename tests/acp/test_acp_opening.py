@@ -49,7 +49,7 @@ def test_version_one_and_what_the_host_serves_are_sent_first() -> None:
     }
 
 
-def test_a_new_session_is_opened_and_told_with_what_the_agent_can() -> None:
+def test_a_new_session_is_opened_and_reported_with_what_the_agent_can() -> None:
     peer = initialized(
         agentCapabilities=EVERYTHING, agentInfo={"name": "agent", "version": "1.2.3"}
     )
@@ -106,7 +106,7 @@ def test_an_agent_that_describes_itself_wrongly_is_still_opened() -> None:
 # --- taking up an earlier session
 
 
-def test_an_earlier_session_is_loaded_and_its_history_told_as_such() -> None:
+def test_an_earlier_session_is_loaded_and_its_history_marked_as_such() -> None:
     peer = initialized(Opening(cwd="/p", resume="old"), agentCapabilities=EVERYTHING)
     assert peer.last("session/load")["params"] == {
         "sessionId": "old",
@@ -169,7 +169,7 @@ def test_an_agent_that_cannot_take_up_a_session_is_a_failed_start(fork: bool) ->
         (-32603, "Internal error", "rejected"),
     ],
 )
-def test_a_lost_session_is_told_apart_from_other_failures(
+def test_a_lost_session_is_distinguished_from_other_failures(
     code: int, message: str, word: str
 ) -> None:
     peer = initialized(Opening(cwd="/p", resume="old"), agentCapabilities=EVERYTHING)
@@ -220,7 +220,7 @@ def test_a_configured_method_is_used_even_if_it_was_not_advertised() -> None:
     assert peer.only(Started).session == "s1"
 
 
-def test_a_terminal_method_is_never_sent_but_told() -> None:
+def test_a_terminal_method_is_never_sent_but_reported() -> None:
     peer = refused(initialized(authMethods=METHODS[:1]))
     error = peer.only(StartFailed).error
     assert error.code == "auth_required"
@@ -248,7 +248,7 @@ def test_a_server_is_sent_by_the_first_transport_that_the_agent_knows() -> None:
     assert peer.last("session/new")["params"]["mcpServers"] == [{**stdio, "args": []}]
 
 
-def test_a_server_out_of_reach_is_told() -> None:
+def test_a_server_out_of_reach_is_reported() -> None:
     http = {"type": "http", "name": "tools", "url": "http://127.0.0.1:1"}
     peer = initialized(Opening(cwd="/p", mcp_servers=(http,)))
     assert peer.last("session/new")["params"]["mcpServers"] == []
@@ -348,7 +348,7 @@ def test_model_mode_and_options_are_set_one_after_the_other() -> None:
 # --- order
 
 
-def test_updates_before_the_session_has_an_id_are_told_after_it_is_open() -> None:
+def test_updates_before_the_session_has_an_id_are_reported_after_it_is_open() -> None:
     peer = initialized()
     commands = [{"name": "plan", "description": "d"}]
     peer.say(update("available_commands_update", availableCommands=commands), chunk("early"))

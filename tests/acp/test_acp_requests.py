@@ -116,7 +116,7 @@ def test_a_question_may_be_the_first_word_about_its_tool_call() -> None:
     assert [type(effect) for effect in peer.effects] == [ToolCalled, Asked]
 
 
-def test_a_question_that_names_only_the_call_is_told_by_what_was_said_before() -> None:
+def test_a_question_that_names_only_the_call_is_shown_by_what_was_said_before() -> None:
     peer = opened()
     peer.prompt()
     peer.update("tool_call", toolCallId="c", title="bash: ls", kind="execute", rawInput={"c": "ls"})
@@ -204,7 +204,7 @@ def test_an_elicitation_of_another_kind_is_refused(params: dict[str, Any]) -> No
     assert peer.of(Asked) == []
 
 
-def test_the_end_of_an_elicitation_elsewhere_is_told() -> None:
+def test_the_end_of_an_elicitation_elsewhere_is_reported() -> None:
     peer = opened()
     peer.say({"method": "elicitation/complete", "params": {"elicitationId": "e"}})
     assert peer.notices() == ["elicitation_complete"]
@@ -289,7 +289,7 @@ def test_an_unknown_request_is_answered_at_once(method: str) -> None:
     assert peer.notices() == ["unknown_request"]
 
 
-def test_an_unknown_notification_is_told_and_a_dollar_or_a_vendor_s_own_one_ignored() -> None:
+def test_an_unknown_notification_is_reported_and_a_dollar_or_a_vendor_s_own_one_ignored() -> None:
     peer = opened()
     peer.say({"method": "session/retrying", "params": {"n": 1}}, {"method": "$/progress"})
     peer.say({"method": "_auth/status_update", "params": {}})
@@ -301,7 +301,7 @@ def test_an_unknown_notification_is_told_and_a_dollar_or_a_vendor_s_own_one_igno
 
 
 @pytest.mark.parametrize("id", [0, "a", None])
-def test_a_withdrawn_question_is_answered_once_and_told(id: Any) -> None:
+def test_a_withdrawn_question_is_answered_once_and_reported(id: Any) -> None:
     peer = opened()
     key = permission(peer, id).key
     peer.say({"method": "$/cancel_request", "params": {"requestId": id}})

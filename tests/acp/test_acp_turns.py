@@ -89,7 +89,7 @@ def test_the_tokens_of_a_turn_come_with_its_end() -> None:
     )
 
 
-def test_tokens_that_are_told_with_messages_are_summed_for_the_turn() -> None:
+def test_tokens_that_are_reported_with_messages_are_summed_for_the_turn() -> None:
     """As Qwen tells them: with an empty text behind each answer of the model."""
     peer, id = running()
     for count in (1, 10):
@@ -107,7 +107,7 @@ def test_tokens_that_are_told_with_messages_are_summed_for_the_turn() -> None:
     )
 
 
-def test_tokens_that_are_told_as_a_quota_are_those_of_the_turn() -> None:
+def test_tokens_that_are_reported_as_a_quota_are_those_of_the_turn() -> None:
     """As Gemini tells them."""
     peer, id = running()
     counts = {"input_tokens": 20, "output_tokens": 5}
@@ -118,7 +118,7 @@ def test_tokens_that_are_told_as_a_quota_are_those_of_the_turn() -> None:
 
 
 @pytest.mark.parametrize("meta", [{}, {"quota": 7}, {"quota": {"token_count": []}}, {"usage": "x"}])
-def test_a_turn_whose_tokens_nobody_tells_has_no_usage(meta: Any) -> None:
+def test_a_turn_whose_tokens_nobody_reports_has_no_usage(meta: Any) -> None:
     peer, id = running()
     peer.update("agent_message_chunk", content={"type": "text", "text": ""}, _meta=meta)
     peer.answer(id, {"stopReason": "end_turn", "_meta": meta})
@@ -170,7 +170,7 @@ def test_prompts_are_the_only_lines_that_let_others_pass() -> None:
 # --- what is said
 
 
-def test_thoughts_images_and_echoes_are_told_apart() -> None:
+def test_thoughts_images_and_echoes_are_distinguished() -> None:
     peer, _ = running()
     text = {"type": "text", "text": "x"}
     image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
@@ -221,7 +221,7 @@ def test_a_tool_s_name_is_found_where_agents_put_it(fields: dict[str, Any]) -> N
     assert peer.only(ToolCalled).name == "shell"
 
 
-def test_what_is_about_the_session_is_told_in_neutral_words() -> None:
+def test_what_is_about_the_session_is_reported_in_neutral_words() -> None:
     peer = opened()
     peer.update("plan", entries=[{"content": "a", "priority": "high", "status": "pending"}])
     peer.update(
@@ -294,7 +294,7 @@ def test_older_agents_models_can_still_be_set() -> None:
     assert peer.only(ModesSet).modes.model == "b"
 
 
-def test_a_mode_that_the_agent_changes_is_told() -> None:
+def test_a_mode_that_the_agent_changes_is_reported() -> None:
     modes = {"currentModeId": "a", "availableModes": [{"id": "a"}, {"id": "b"}]}
     peer = opened(session={"modes": modes})
     peer.update("current_mode_update", currentModeId="b")
@@ -302,7 +302,7 @@ def test_a_mode_that_the_agent_changes_is_told() -> None:
     assert [effect.modes.mode for effect in peer.of(ModesSet)] == ["b", "a"]
 
 
-def test_options_that_the_agent_changes_are_told() -> None:
+def test_options_that_the_agent_changes_are_reported() -> None:
     peer = opened()
     option = {"id": "web", "name": "Web", "type": "boolean", "currentValue": True}
     strange = {"id": "x", "name": "X", "type": "slider", "currentValue": "7"}
@@ -385,7 +385,7 @@ def test_a_late_tool_update_of_the_last_turn_is_no_new_call() -> None:
 # --- other sessions
 
 
-def test_updates_of_other_sessions_are_dropped_and_told() -> None:
+def test_updates_of_other_sessions_are_dropped_and_reported() -> None:
     peer, _ = running()
     peer.say(chunk("not for you", "s2"))
     assert peer.notices() == ["foreign_session"]

@@ -539,7 +539,7 @@ async def test_release_kills_and_the_id_is_of_no_use_afterwards(tmp_path: Path) 
         await until_gone(pid)
 
 
-async def test_who_waits_for_a_released_program_hears_of_its_end(tmp_path: Path) -> None:
+async def test_who_waits_for_a_released_program_learns_of_its_end(tmp_path: Path) -> None:
     heard: list[JsonObject] = []
     async with terminals_in(tmp_path) as agent:
         id = await agent.create("sleep", "60")

@@ -89,7 +89,7 @@ def story(events: list[agentrt.Event]) -> list[str]:
 
 
 @pytest.mark.parametrize("agent", ["claude-agent-acp", "gemini"])
-async def test_the_same_program_tells_the_same_story(lab: Lab, tmp_path: Path) -> None:
+async def test_the_same_program_gives_the_same_result(lab: Lab, tmp_path: Path) -> None:
     claude = package_of("claude")
     if not claude.installed(agents_root()):
         pytest.skip(f"claude is not installed: {claude.how_to_install}")

@@ -73,7 +73,7 @@ async def test_a_cancel_takes_prompts_along_that_wait_in_claude(lab: Lab) -> Non
     assert lab.model.asks()[-1].history[-1] == "[[again]]"
 
 
-async def test_an_interrupt_by_its_own_name_tells_what_still_waits(lab: Lab) -> None:
+async def test_an_interrupt_by_its_own_name_reports_what_still_waits(lab: Lab) -> None:
     """Without `cancel_queued` what waits runs next: its turn is none of ours."""
     with trio.fail_after(PATIENCE):
         async with session_with(lab, limits=BY_ITSELF) as (session, story):

@@ -126,7 +126,7 @@ async def test_the_last_words_are_stored_before_the_end(lab: Lab) -> None:
         (signal.SIGINT, "cancelled", None, "cancelled"),
     ],
 )
-async def test_a_killed_process_is_told_and_the_next_prompt_resumes(
+async def test_a_killed_process_is_reported_and_the_next_prompt_resumes(
     lab: Lab, sent: signal.Signals, outcome: str, told: str | None, tool: str
 ) -> None:
     """SIGINT lets Claude end its turn, but then it ends itself."""

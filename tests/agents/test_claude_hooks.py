@@ -195,7 +195,7 @@ async def test_a_hook_allows_a_tool_that_would_be_asked_about(lab: Lab) -> None:
     assert (lab.work / "ran.txt").exists()
 
 
-async def test_a_hook_denies_a_tool_and_the_model_is_told_why(lab: Lab) -> None:
+async def test_a_hook_denies_a_tool_and_the_model_learns_why(lab: Lab) -> None:
     deny = hook(
         "PreToolUse",
         decides(

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", ["claude"
 PATIENCE = 120.0
 
 
-async def test_thinking_is_told_apart_from_the_answer(lab: Lab) -> None:
+async def test_thinking_is_distinguished_from_the_answer(lab: Lab) -> None:
     with trio.fail_after(PATIENCE):
         async with session_with(lab) as (session, story):
             result = await session.run("Please [[thinking]]")
@@ -47,7 +47,7 @@ async def test_a_permission_can_be_given_for_another_input(lab: Lab) -> None:
     assert [status for _, status in story.tools()] == ["completed"]
 
 
-async def test_a_denial_tells_the_model_why(lab: Lab) -> None:
+async def test_a_denial_gives_the_model_its_reason(lab: Lab) -> None:
     def not_today(request: agentrt.PermissionRequest) -> agentrt.Decision:
         return agentrt.Deny("Not on a Sunday.")
 
@@ -181,7 +181,7 @@ async def test_a_broken_tool_is_an_error_and_a_notice(lab: Lab) -> None:
     assert len(story.notices("handler_failed")) == 2
 
 
-async def test_a_tool_may_tell_how_far_it_is(lab: Lab) -> None:
+async def test_a_tool_may_report_how_far_it_is(lab: Lab) -> None:
     """Nothing is shown of it by this CLI; it must not disturb the call either."""
     contexts: list[agentrt.ToolContext] = []
 
@@ -261,7 +261,7 @@ async def test_claudes_own_limit_for_tools_cancels_the_call_alone(lab: Lab) -> N
     assert [status for _, status in story.tools()] == ["failed"]
 
 
-async def test_tools_that_change_in_a_session_are_told_to_the_model(lab: Lab) -> None:
+async def test_tools_that_change_in_a_session_are_announced_to_the_model(lab: Lab) -> None:
     @agentrt.tool
     async def first() -> str:
         """One."""

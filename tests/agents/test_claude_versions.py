@@ -44,7 +44,7 @@ async def test_claude_code_is_refused_where_the_older_dialect_is_spoken(lab: Lab
     assert not (lab.work / "ran.txt").exists()
 
 
-async def test_a_missing_login_is_told_at_the_start(lab: Lab) -> None:
+async def test_a_missing_login_is_reported_at_the_start(lab: Lab) -> None:
     env = {name: value for name, value in lab.env.items() if name != "ANTHROPIC_API_KEY"}
     with trio.fail_after(PATIENCE):
         async with agentrt.open_session(agent_of(lab), cwd=lab.work, env=env) as session:

@@ -85,7 +85,7 @@ async def test_what_is_allowed_happens(lab: Lab) -> None:
     assert len(happened) == (0 if lab.agent in TELLS_NO_COMMAND else 2)
 
 
-async def test_the_documentation_says_what_its_requests_tell(lab: Lab) -> None:
+async def test_the_documentation_says_what_its_requests_answer(lab: Lab) -> None:
     told: dict[str, agentrt.PermissionRequest] = {}
 
     def listen(request: agentrt.PermissionRequest) -> agentrt.Decision:

@@ -120,7 +120,7 @@ def test_a_turn_with_a_question_is_had_with_the_keyboard_alone(
         phase(page, "ready")
 
 
-def test_a_screen_reader_is_told_what_happens_and_not_every_piece(page: Page) -> None:
+def test_a_screen_reader_gets_what_happens_and_not_every_piece(page: Page) -> None:
     phase(page, "ready")
     page.evaluate(
         """() => {

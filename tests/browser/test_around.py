@@ -57,7 +57,7 @@ def entry(page: Page, at: int) -> None:
     page.locator(".sidebar .entry").nth(at).click()
 
 
-def test_somebody_who_looks_elsewhere_is_told_that_a_turn_is_over(page: Page) -> None:
+def test_somebody_who_looks_elsewhere_is_notified_that_a_turn_is_over(page: Page) -> None:
     phase(page, "ready")
     page.evaluate(NOTIFIED)
     ask(page, "wait 0.3\nsay done")
@@ -74,7 +74,7 @@ def test_somebody_who_looks_elsewhere_is_told_that_a_turn_is_over(page: Page) ->
     assert page.evaluate("window.badge") == 0
 
 
-def test_a_question_of_another_session_is_told_and_leads_there(two: Page) -> None:
+def test_a_question_of_another_session_is_reported_and_leads_there(two: Page) -> None:
     two.evaluate(NOTIFIED)
     ask(two, "wait 0.3\nask echo hello")
     phase(two, "working")
@@ -89,7 +89,7 @@ def test_a_question_of_another_session_is_told_and_leads_there(two: Page) -> Non
     expect(two.get_by_role("alertdialog")).to_contain_text("echo hello")
 
 
-def test_nobody_is_told_of_what_is_in_sight_or_of_what_was_stopped(page: Page) -> None:
+def test_nobody_is_notified_of_what_is_in_sight_or_of_what_was_stopped(page: Page) -> None:
     phase(page, "ready")
     page.evaluate(NOTIFIED)
     ask(page, "say one")

@@ -13,7 +13,7 @@ from browser.proxy import Network
 TOKEN = "a-token-for-the-tests-of-the-page-0123456789"
 
 
-def test_two_windows_show_one_story(server: Server, page: Page, new_page: NewPage) -> None:
+def test_two_windows_show_the_same(server: Server, page: Page, new_page: NewPage) -> None:
     other = new_page(server.link())
     phase(other, "ready")
     ask(page, "ask echo hello")
@@ -159,7 +159,7 @@ def test_a_tab_that_slept_shows_how_it_is_now(
     phase(page, "ready")
 
 
-def test_an_agent_that_dies_is_told_and_the_next_prompt_works(page: Page) -> None:
+def test_an_agent_that_dies_is_reported_and_the_next_prompt_works(page: Page) -> None:
     ask(page, "say last words\ncrash")
     expect(page.locator(".banner")).to_contain_text("The agent's process has ended")
     expect(page.locator(".transcript")).to_contain_text("The agent's process ended")

@@ -73,8 +73,8 @@ class Rig:
     def answer(self, key: str, option: str | None = None, **fields: Any) -> list[Effect]:
         return self.do(self.driver.answer(key, Answer(option=option, **fields)))
 
-    def told(self, kind: type[T]) -> list[T]:
-        """Everything of one kind that was told so far."""
+    def of(self, kind: type[T]) -> list[T]:
+        """The effects of one kind so far."""
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
     def last(self) -> Json:

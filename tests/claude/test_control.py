@@ -103,7 +103,7 @@ def test_a_denied_call_ends_denied_without_the_clis_own_word(rig: Rig) -> None:
 
 def test_requests_are_answered_in_any_order_and_once(rig: Rig) -> None:
     rig.feed(ask("r1"), ask("r2"), ask("r1"))
-    assert len(rig.told(Asked)) == 2
+    assert len(rig.of(Asked)) == 2
     rig.answer("k2", "allow_once")
     rig.answer("k1", "allow_once")
     rig.answer("k1", "reject_once")
@@ -442,4 +442,4 @@ def test_stopping_a_task_is_seen_by_its_status(rig: Rig) -> None:
     rig.feed(system("task_started", is_backgrounded=True, **task))
     rig.do(rig.driver.call("x1", "stop_task", {"task": "b1"}))
     rig.feed(system("task_updated", task_id="b1", patch={"status": "killed"}))
-    assert rig.told(TaskSet)[-1].task.status == "cancelled"
+    assert rig.of(TaskSet)[-1].task.status == "cancelled"

@@ -99,7 +99,7 @@ def _respond(rig: Rig, key: str, body: Json) -> None:
 
 
 def endings(rig: Rig) -> list[tuple[str | None, str, str | None]]:
-    return [(e.turn, e.outcome, e.stop_reason) for e in rig.told(TurnFinished)]
+    return [(e.turn, e.outcome, e.stop_reason) for e in rig.of(TurnFinished)]
 
 
 def spoken(rig: Rig) -> list[str]:
@@ -116,7 +116,7 @@ def spoken(rig: Rig) -> list[str]:
 def calls(rig: Rig) -> dict[str, list[str]]:
     """The states that each tool call went through."""
     states: dict[str, list[str]] = {}
-    for effect in rig.told(ToolCalled):
+    for effect in rig.of(ToolCalled):
         states.setdefault(effect.id, []).append(str(effect.status))
     return states
 
@@ -126,20 +126,20 @@ def test_every_trace_is_understood_line_by_line(name: str) -> None:
     rig = replay(name)
     assert not rig.driver.dropped["bad"]
     assert not rig.driver.dropped["unknown"]
-    assert not [n for n in rig.told(Notice) if n.code == "bad_line"]
+    assert not [n for n in rig.of(Notice) if n.code == "bad_line"]
 
 
-def test_text_and_thought_are_told_once_though_they_arrive_twice() -> None:
+def test_text_and_thought_are_reported_once_though_they_arrive_twice() -> None:
     rig = replay("text")
     assert spoken(rig) == ["Hello after thinking.", "Hello from the scripted model."]
-    assert "".join(e.text for e in rig.told(Spoke) if e.thought) == "I should greet."
+    assert "".join(e.text for e in rig.of(Spoke) if e.thought) == "I should greet."
     assert endings(rig) == [("t1", "completed", "end_turn"), ("t2", "completed", "end_turn")]
     assert rig.driver.idle
 
 
 def test_an_allowed_tool_runs_and_completes() -> None:
     rig = replay("tool_allow")
-    (asked,) = rig.told(Asked)
+    (asked,) = rig.of(Asked)
     assert (asked.name, asked.tool_call, asked.kind) == ("Bash", "toolu_00000002", "permission")
     assert calls(rig) == {"toolu_00000002": ["running", "completed"]}
     assert endings(rig)[0][1] == "completed"
@@ -157,14 +157,14 @@ def test_a_denial_that_interrupts_cancels_the_turn() -> None:
     assert endings(rig) == [("t1", "cancelled", "aborted_tools"), ("t2", "completed", "end_turn")]
 
 
-def test_an_interrupted_text_is_told_once_and_its_diagnostics_are_not() -> None:
+def test_an_interrupted_text_is_reported_once_and_its_diagnostics_are_not() -> None:
     rig = replay("interrupt_stream")
     assert endings(rig) == [
         ("t1", "cancelled", "aborted_streaming"),
         ("t2", "completed", "end_turn"),
     ]
     assert spoken(rig) == ["word " * 10, "Hello from the scripted model."]
-    assert all(e.error is None for e in rig.told(TurnFinished))
+    assert all(e.error is None for e in rig.of(TurnFinished))
 
 
 def test_an_interrupted_shell_command_is_cancelled_not_denied() -> None:
@@ -175,8 +175,8 @@ def test_an_interrupted_shell_command_is_cancelled_not_denied() -> None:
 
 def test_an_interrupt_takes_back_the_open_permission_request() -> None:
     rig = replay("interrupt_permission")
-    (asked,) = rig.told(Asked)
-    assert rig.told(Withdrawn) == [Withdrawn(asked.key)]
+    (asked,) = rig.of(Asked)
+    assert rig.of(Withdrawn) == [Withdrawn(asked.key)]
     assert endings(rig) == [("t1", "cancelled", "aborted_tools"), ("t2", "completed", "end_turn")]
     # The recording host answered too late; the driver did not.
     answers = [m for m in rig.written if m["type"] == "control_response"]
@@ -185,22 +185,22 @@ def test_an_interrupt_takes_back_the_open_permission_request() -> None:
 
 def test_an_interrupt_takes_back_the_running_call_of_an_in_process_tool() -> None:
     rig = replay("interrupt_mcp")
-    call = next(r for r in rig.told(Requested) if r.params["message"].get("method") == "tools/call")
-    assert rig.told(Withdrawn) == [Withdrawn(call.key)]
+    call = next(r for r in rig.of(Requested) if r.params["message"].get("method") == "tools/call")
+    assert rig.of(Withdrawn) == [Withdrawn(call.key)]
     assert endings(rig)[0] == ("t1", "cancelled", "aborted_tools")
 
 
 def test_an_in_process_tool_is_asked_for_list_and_call() -> None:
     rig = replay("mcp_tool")
-    methods = [r.params["message"]["method"] for r in rig.told(Requested)]
+    methods = [r.params["message"]["method"] for r in rig.of(Requested)]
     assert methods == ["initialize", "notifications/initialized", "tools/list", "tools/call"]
-    assert {r.params["server"] for r in rig.told(Requested)} == {"app"}
+    assert {r.params["server"] for r in rig.of(Requested)} == {"app"}
     assert endings(rig)[0][1] == "completed"
 
 
 def test_a_question_is_an_elicitation_with_a_form() -> None:
     rig = replay("ask_user")
-    (asked,) = rig.told(Asked)
+    (asked,) = rig.of(Asked)
     assert asked.kind == "elicitation"
     assert asked.form is not None
     assert asked.form["properties"]["Which?"]["oneOf"][1]["const"] == "B"
@@ -210,9 +210,9 @@ def test_a_question_is_an_elicitation_with_a_form() -> None:
 def test_a_background_shell_ends_later_and_claude_goes_on_by_itself() -> None:
     rig = replay("background")
     assert endings(rig) == [("t1", "completed", "end_turn"), (None, "completed", "end_turn")]
-    assert len(rig.told(TurnBegan)) == 1
+    assert len(rig.of(TurnBegan)) == 1
     assert spoken(rig) == ["Started it.", "I saw the notification."]
-    assert rig.told(TaskSet)[0].task.kind == "local_bash"
+    assert rig.of(TaskSet)[0].task.kind == "local_bash"
     assert not rig.driver.idle  # the recorder left out the lines that tell the shell's end
 
 
@@ -220,10 +220,10 @@ def test_a_continuation_after_an_empty_ledger_is_a_turn_of_its_own() -> None:
     """A background agent settles before its turn's result; Claude goes on without `idle`."""
     rig = replay("subagent_bg")
     assert endings(rig) == [("t1", "completed", "end_turn"), (None, "completed", "end_turn")]
-    assert rig.told(TaskSet)[-1].task.status == "completed"
+    assert rig.of(TaskSet)[-1].task.status == "completed"
     assert spoken(rig) == ["Agent started.", "Agent finished."]
-    assert not [e for e in rig.told(Spoke) if e.parent]  # the agent's steps are its task's detail
-    methods = [r.params["message"].get("method") for r in rig.told(Requested)]
+    assert not [e for e in rig.of(Spoke) if e.parent]  # the agent's steps are its task's detail
+    methods = [r.params["message"].get("method") for r in rig.of(Requested)]
     assert "tools/call" in methods  # but its calls of our tools arrive
 
 
@@ -231,19 +231,19 @@ def test_an_interrupt_without_a_turn_is_not_sent() -> None:
     rig = replay("background_interrupt")
     requests = [m["request"]["subtype"] for m in rig.written if m["type"] == "control_request"]
     assert requests == ["initialize", "stop_task"]
-    assert rig.told(TaskSet)[-1].task.status == "cancelled"
-    assert [r.error for r in rig.told(Returned)] == [None]
+    assert rig.of(TaskSet)[-1].task.status == "cancelled"
+    assert [r.error for r in rig.of(Returned)] == [None]
 
 
 def test_a_prompt_sent_into_a_running_turn_shares_its_end() -> None:
     rig = replay("replay_queue")
-    first = rig.told(TurnFinished)[0]
+    first = rig.of(TurnFinished)[0]
     assert (first.turn, first.outcome, first.folded) == ("t1", "completed", ("t2",))
 
 
 def test_a_prompt_that_outlives_an_interrupt_runs_as_the_next_turn() -> None:
     rig = replay("replay_queue")
-    ends = rig.told(TurnFinished)[1:]
+    ends = rig.of(TurnFinished)[1:]
     assert [(e.turn, e.outcome, e.folded) for e in ends] == [
         ("t3", "cancelled", ()),
         (None, "completed", ("t4",)),
@@ -252,7 +252,7 @@ def test_a_prompt_that_outlives_an_interrupt_runs_as_the_next_turn() -> None:
 
 def test_retries_of_the_api_are_notices() -> None:
     rig = replay("err_429")
-    (notice,) = rig.told(Notice)
+    (notice,) = rig.of(Notice)
     assert (notice.level, notice.code) == ("warning", "api_retry")
     assert "rate_limit (429); retry 2 of 10 in 1.1 s" in notice.message
     assert endings(rig)[0][1] == "completed"

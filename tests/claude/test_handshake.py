@@ -14,7 +14,7 @@ from .rig import INIT, Rig, only, result, state
 
 
 def warned(rig: Rig) -> list[str]:
-    return [notice.code for notice in rig.told(Notice) if notice.level == "warning"]
+    return [notice.code for notice in rig.of(Notice) if notice.level == "warning"]
 
 
 @pytest.mark.parametrize("version", [OLDEST, "2.1.330", "2.2.0", "3.0.0-beta.1", "0.0.fake", ""])
@@ -25,7 +25,7 @@ def test_a_version_that_is_supported_or_unheard_of_is_no_matter(version: str) ->
 
 
 @pytest.mark.parametrize("version", ["2.1.164", "2.0.999", "1.9.200", "2.1.99-dev"])
-def test_a_version_that_is_too_old_is_told_at_the_start(version: str) -> None:
+def test_a_version_that_is_too_old_is_reported_at_the_start(version: str) -> None:
     rig = Rig()
     notice = only(rig.start({"claude_code_version": version}), Notice)
     assert notice.code == "version"
@@ -33,7 +33,7 @@ def test_a_version_that_is_too_old_is_told_at_the_start(version: str) -> None:
     assert OLDEST in notice.message
 
 
-def test_a_version_that_is_told_with_the_first_turn_is_judged_then_and_once() -> None:
+def test_a_version_that_is_reported_with_the_first_turn_is_judged_then_and_once() -> None:
     rig = Rig()
     rig.start({})
     for _ in range(2):
@@ -78,5 +78,5 @@ def test_a_successful_result_before_the_reply_is_no_refusal() -> None:
     rig = Rig()
     rig.do(rig.driver.start(rig.opening))
     told = rig.feed(result(num_turns=0))
-    assert not rig.told(StartFailed)
+    assert not rig.of(StartFailed)
     assert only(told, Notice).code == "stale"

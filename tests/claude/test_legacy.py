@@ -62,7 +62,7 @@ def test_the_command_line_is_the_pages() -> None:
 
 
 def test_a_session_starts_without_a_handshake(rig: Rig) -> None:
-    assert rig.told(Started)
+    assert rig.of(Started)
     assert rig.written == [{"type": "user", "message": {"role": "user", "content": "go"}}]
 
 
@@ -85,7 +85,7 @@ def test_an_older_error_is_decoded_twice(rig: Rig) -> None:
     assert error.message == "no money"
 
 
-def test_snapshots_tell_only_what_is_new(rig: Rig) -> None:
+def test_snapshots_report_only_what_is_new(rig: Rig) -> None:
     told = rig.feed(
         assistant(thinking("hm")),
         assistant(thinking("hmm")),
@@ -104,7 +104,7 @@ def test_snapshots_tell_only_what_is_new(rig: Rig) -> None:
     assert [e.status for e in told if isinstance(e, ToolCalled)] == ["running", "completed"]
 
 
-def test_snapshots_without_ids_are_told_apart_by_what_they_say(rig: Rig) -> None:
+def test_snapshots_without_ids_are_distinguished_by_what_they_say(rig: Rig) -> None:
     def snapshot(*blocks: dict) -> dict:
         return {"type": "assistant", "message": {"role": "assistant", "content": list(blocks)}}
 
@@ -219,7 +219,7 @@ def test_a_late_result_of_an_aborted_turn_is_not_the_next_ones(rig: Rig) -> None
     aborted = result(subtype="error_during_execution", is_error=True, terminal_reason=None)
     assert only(rig.feed(aborted), Notice).code == "stale"
     rig.feed(assistant(text("yes"), id="m2"), result(is_error=True, result="no money"))
-    assert [(e.turn, e.outcome) for e in rig.told(TurnFinished)] == [
+    assert [(e.turn, e.outcome) for e in rig.of(TurnFinished)] == [
         ("t1", "cancelled"),
         ("t2", "failed"),
     ]
@@ -230,14 +230,14 @@ def test_what_comes_late_of_an_aborted_message_is_not_shown(rig: Rig) -> None:
     rig.do([*rig.driver.cancel(), *rig.driver.settle()])
     rig.prompt("and?", "t2")
     rig.feed(assistant(text("one two")), assistant(text("three"), id="m2"))
-    assert "".join(e.text for e in rig.told(Spoke)) == "onethree"
+    assert "".join(e.text for e in rig.of(Spoke)) == "onethree"
 
 
 def test_nothing_is_asked_for_a_turn_that_was_aborted_or_is_over(rig: Rig) -> None:
     rig.do(rig.driver.cancel())
     rig.feed(assistant(tool_use("c1", "Bash", command="ls")))
     rig.feed(result(is_error=True), assistant(tool_use("c2", "Bash", command="ls"), id="m2"))
-    assert not rig.told(Asked)
+    assert not rig.of(Asked)
 
 
 def test_a_call_is_over_when_the_next_message_begins(rig: Rig) -> None:
@@ -251,7 +251,7 @@ def test_a_call_is_over_when_the_next_message_begins(rig: Rig) -> None:
 def test_a_call_that_is_asked_about_stays_open_while_its_message_grows(rig: Rig) -> None:
     call = tool_use("c1", "Bash", command="ls")
     rig.feed(assistant(call), assistant(call, text("and")), assistant(call, text("and so")))
-    assert not rig.told(Withdrawn)
+    assert not rig.of(Withdrawn)
 
 
 # --- what it cannot do

@@ -73,7 +73,7 @@ async def test_what_it_cannot_do_is_refused_before_anything_is_started() -> None
                 pytest.fail("there is no session")
 
 
-async def test_texts_are_told_once_though_they_come_as_snapshots() -> None:
+async def test_texts_are_reported_once_though_they_come_as_snapshots() -> None:
     async with session("legacy", permissions=agentrt.allow_all, claude=LEGACY) as s:
         await s.run("go")
         assert texts(s) == ["I will run a command.", "It was: approve"]

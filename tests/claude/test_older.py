@@ -59,7 +59,7 @@ def says(words: str, id: str) -> list[Json]:
 
 
 def finished(rig: Rig) -> list[tuple[str | None, str]]:
-    return [(e.turn, e.outcome) for e in rig.told(TurnFinished)]
+    return [(e.turn, e.outcome) for e in rig.of(TurnFinished)]
 
 
 # --- results that are held back
@@ -80,7 +80,7 @@ def test_the_next_turn_ends_a_prompt_whose_result_is_held_back(rig: Rig) -> None
     kinds = [type(e) for e in told if isinstance(e, TurnFinished | TurnBegan)]
     assert kinds == [TurnFinished, TurnBegan, TurnFinished]
     assert finished(rig) == [("t1", "completed"), (None, "completed")]
-    assert not rig.told(Notice)
+    assert not rig.of(Notice)
 
 
 def test_silence_ends_a_turn_of_claudes_own_whose_result_is_held_back(rig: Rig) -> None:
@@ -134,7 +134,7 @@ def test_a_result_that_was_held_back_says_nothing_when_its_turn_is_over(rig: Rig
     rig.feed(*launches(), *says("Started.", "m2"))
     rig.do(rig.driver.settle())
     rig.feed(ENDED, result())
-    assert not rig.told(Notice)
+    assert not rig.of(Notice)
     assert finished(rig) == [("t1", "completed")]
 
 
@@ -175,7 +175,7 @@ def test_a_prompt_that_runs_behind_such_a_result_has_its_own(rig: Rig) -> None:
     assert finished(rig) == [("t1", "completed")]
 
 
-def test_a_lost_result_is_known_by_the_fate_of_its_prompt_where_no_rest_is_told() -> None:
+def test_a_lost_result_is_known_by_the_lifecycle_of_its_prompt_where_no_rest_is_reported() -> None:
     rig = Rig()
     rig.start()
     rig.prompt()
@@ -207,14 +207,14 @@ def test_a_prompt_taken_into_a_turn_about_ended_work_ends_with_silence(rig: Rig)
 
 
 @pytest.mark.parametrize("legacy", [False, True])
-def test_noise_is_told_ever_more_rarely(legacy: bool) -> None:
+def test_noise_is_reported_ever_more_rarely(legacy: bool) -> None:
     keys = iter(map(str, range(9)))
     rig = Rig(driver=LegacyDriver(new_key=keys.__next__)) if legacy else Rig()
     if not legacy:
         rig.start()
     for _ in range(1000):
         rig.feed(b"Debugger attached.\n", result("nobody"))
-    codes = [notice.code for notice in rig.told(Notice)]
+    codes = [notice.code for notice in rig.of(Notice)]
     assert 16 < codes.count("bad_line") < 30
     assert 16 < codes.count("stale") < 30
 
@@ -223,35 +223,35 @@ def test_noise_is_told_ever_more_rarely(legacy: bool) -> None:
 
 
 def statuses(rig: Rig) -> list[str]:
-    return [e.task.status for e in rig.told(TaskSet)]
+    return [e.task.status for e in rig.of(TaskSet)]
 
 
 def test_a_call_that_returns_while_its_task_lives_runs_in_the_background(rig: Rig) -> None:
     rig.feed(*launches(), *says("digging", "m2")[:3])
     assert statuses(rig) == ["running"]
     rig.feed(assistant(text("hidden"), parent="c1", id="m9"))
-    assert "hidden" not in [e.text for e in rig.told(Spoke)]
+    assert "hidden" not in [e.text for e in rig.of(Spoke)]
 
 
 def test_a_call_that_returns_behind_its_task_ran_in_the_foreground(rig: Rig) -> None:
     use, began, returned = launches()
     rig.feed(use, began, assistant(text("shown"), parent="c1", id="m9"), ENDED, returned)
     assert statuses(rig) == []
-    assert [e.text for e in rig.told(Spoke)] == ["shown"]
+    assert [e.text for e in rig.of(Spoke)] == ["shown"]
 
 
 def test_a_question_before_its_call_is_shown_below_the_agent_that_asks(rig: Rig) -> None:
     use, began, _ = launches()
     rig.feed(use, began, ask("r1", call="c2", agent_id="a1"))
-    called = rig.told(ToolCalled)[-1]
+    called = rig.of(ToolCalled)[-1]
     assert (called.id, called.parent, called.name) == ("c2", "c1", "Bash")
     assert only(rig.feed(assistant(tool_use("c2", "Bash"), parent="c1")), ToolCalled).opens is False
 
 
 def test_a_question_of_an_agent_in_the_background_shows_no_call(rig: Rig) -> None:
     rig.feed(*launches(), ask("r1", call="c2", agent_id="a1"))
-    assert [called.id for called in rig.told(ToolCalled)] == ["c1", "c1"]
-    assert rig.told(Asked)[0].background
+    assert [called.id for called in rig.of(ToolCalled)] == ["c1", "c1"]
+    assert rig.of(Asked)[0].background
 
 
 def test_a_call_that_was_interrupted_moves_nothing_to_the_background(rig: Rig) -> None:

@@ -81,7 +81,7 @@ def test_the_clis_words_about_an_api_error_are_not_the_models() -> None:
     said = assistant(text("Invalid API key"), error="authentication_failed")
     said["message"]["model"] = "<synthetic>"
     rig.feed(state("running"), INIT, said)
-    assert not rig.told(Spoke)
+    assert not rig.of(Spoke)
 
 
 def test_internal_diagnostics_are_never_shown() -> None:

@@ -76,7 +76,7 @@ def through(data: bytes, cuts: list[int]) -> list[Effect]:
 
 @settings(deadline=None)
 @given(st.data())
-def test_any_cut_of_a_trace_tells_the_same(data: st.DataObject) -> None:
+def test_any_cut_of_a_trace_gives_the_same(data: st.DataObject) -> None:
     trace = wire_bytes(data.draw(st.sampled_from(TRACES)))
     cuts = data.draw(st.lists(st.integers(0, len(trace)), max_size=12))
     assert through(trace, cuts) == through(trace, [])

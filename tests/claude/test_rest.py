@@ -113,7 +113,7 @@ def test_a_prompt_that_comes_first_has_its_turn_before_the_one_that_is_owed(rig:
     assert rig.driver.idle
 
 
-def test_without_state_frames_only_silence_tells_that_nothing_more_comes() -> None:
+def test_without_state_frames_only_silence_says_that_nothing_more_comes() -> None:
     rig = Rig()
     rig.start()
     rig.prompt()

@@ -150,7 +150,7 @@ def test_entries_that_go_round_in_a_circle_are_read_once(config: Path) -> None:
     assert uuids(path) == ["a", "b"]
 
 
-def test_the_history_is_told_as_a_replay(config: Path) -> None:
+def test_the_history_is_reported_as_a_replay(config: Path) -> None:
     told = history(find_session(config, ONE))
     assert told[0] == Said(content=[Text("list the files")], message="a", replay=True)
     assert told[1] == Spoke("Both at once.", message="m1", replay=True)
@@ -165,7 +165,7 @@ def test_the_history_is_told_as_a_replay(config: Path) -> None:
     assert all(e.replay for e in told if not isinstance(e, SpeechEnded))
 
 
-def test_what_was_never_said_is_not_told(config: Path) -> None:
+def test_what_was_never_said_is_not_reported(config: Path) -> None:
     path = find_session(config, ONE)
     meta = entry("user", "j", "i", "caveat", isMeta=True)
     output = entry("user", "k", "j", "<local-command-stdout>x</local-command-stdout>")

@@ -54,16 +54,16 @@ def shape(effects: list[Effect]) -> list[object]:
 # --- texts
 
 
-def test_a_streamed_text_is_told_once(rig: Rig) -> None:
+def test_a_streamed_text_is_reported_once(rig: Rig) -> None:
     assert shape(rig.feed(*streamed("Hello ", "world"))) == ["Hello world", "|"]
 
 
-def test_pieces_are_told_as_they_come(rig: Rig) -> None:
+def test_pieces_are_reported_as_they_come(rig: Rig) -> None:
     lines = streamed("Hello ", "world")
     assert shape([e for line in lines for e in rig.feed(line)]) == ["Hello ", "world", "|"]
 
 
-def test_a_text_without_pieces_is_told_whole(rig: Rig) -> None:
+def test_a_text_without_pieces_is_reported_whole(rig: Rig) -> None:
     assert shape(rig.feed(assistant(text("all at once")))) == ["all at once", "|"]
 
 
@@ -79,12 +79,12 @@ def test_a_whole_text_adds_what_its_pieces_lacked(rig: Rig) -> None:
     assert shape(told) == ["Hi th", "ere", "|"]
 
 
-def test_a_whole_text_after_its_blocks_end_is_not_told_again(rig: Rig) -> None:
+def test_a_whole_text_after_its_blocks_end_is_not_repeated(rig: Rig) -> None:
     lines = [line for line in streamed("Hello") if line["type"] != "assistant"]
     assert shape(rig.feed(*lines, assistant(text("Hello"), id="m1"))) == ["Hello", "|"]
 
 
-def test_blocks_of_one_message_are_told_apart(rig: Rig) -> None:
+def test_blocks_of_one_message_are_distinguished(rig: Rig) -> None:
     told = rig.feed(
         event("message_start", message={"id": "m1", "content": []}),
         event("content_block_start", index=0, content_block=thinking("")),
@@ -113,7 +113,7 @@ def test_interleaved_streams_of_two_agents_stay_apart(rig: Rig) -> None:
     ]
 
 
-def test_empty_texts_are_not_told(rig: Rig) -> None:
+def test_empty_texts_are_not_reported(rig: Rig) -> None:
     assert shape(rig.feed(*streamed(""), assistant(text(""), id="m2"))) == []
 
 
@@ -135,7 +135,7 @@ def test_unknown_blocks_deltas_and_events_cost_nothing(rig: Rig) -> None:
         event("weather_report", outlook="fair"),
     )
     assert shape(told) == ["and text", "|"]
-    assert not rig.told(Notice)
+    assert not rig.of(Notice)
 
 
 def test_output_of_a_local_command_is_said(rig: Rig) -> None:
@@ -145,7 +145,7 @@ def test_output_of_a_local_command_is_said(rig: Rig) -> None:
     ]
 
 
-def test_the_echo_of_our_prompt_is_not_told_and_that_of_another_is(rig: Rig) -> None:
+def test_the_echo_of_our_prompt_is_not_reported_and_that_of_another_is(rig: Rig) -> None:
     def echo(uuid: str) -> Json:
         message = {"role": "user", "content": "hello"}
         return {"type": "user", "message": message, "uuid": uuid, "isReplay": True}
@@ -303,7 +303,7 @@ def test_steps_of_a_sub_agent_belong_to_its_call(rig: Rig) -> None:
         tool_result("c2", parent_tool_use_id="c1"),
     )
     assert {e.parent for e in told if isinstance(e, Spoke | ToolCalled)} == {"c1"}
-    assert not rig.told(Said)
+    assert not rig.of(Said)
 
 
 def test_a_heartbeat_is_no_sub_agent(rig: Rig) -> None:
@@ -335,9 +335,9 @@ def test_steps_of_a_background_agent_are_its_tasks_detail(rig: Rig) -> None:
         *streamed("digging", id="m4", parent="c1"),
         system("task_progress", task_id="a1", description="Running ls"),
     )
-    assert not [e for e in rig.told(Spoke) if e.parent]
-    assert [e.id for e in rig.told(ToolCalled)] == ["c1", "c1"]
-    assert rig.told(TaskSet)[-1].task.detail == "Running ls"
+    assert not [e for e in rig.of(Spoke) if e.parent]
+    assert [e.id for e in rig.of(ToolCalled)] == ["c1", "c1"]
+    assert rig.of(TaskSet)[-1].task.detail == "Running ls"
 
 
 # --- the plan
@@ -371,7 +371,7 @@ def test_a_plan_kept_entry_by_entry(rig: Rig) -> None:
 # --- usage, modes, commands
 
 
-def test_usage_is_told_for_the_turn_and_for_the_session(rig: Rig) -> None:
+def test_usage_is_reported_for_the_turn_and_for_the_session(rig: Rig) -> None:
     spent = {"inputTokens": 10, "outputTokens": 5, "costUSD": 0.5}
     total = {"m": {**spent, "inputTokens": 30, "costUSD": 2.0, "contextWindow": 200_000}}
     rig.feed(
@@ -390,7 +390,7 @@ def test_usage_is_told_for_the_turn_and_for_the_session(rig: Rig) -> None:
     assert (finished.input_tokens, finished.total_tokens, finished.cost) == (10, 15, 0.5)
 
 
-def test_an_older_cli_tells_the_sessions_cost_only(rig: Rig) -> None:
+def test_an_older_cli_reports_the_sessions_cost_only(rig: Rig) -> None:
     rig.feed(result("u1", total_cost_usd=1.0, usage={"input_tokens": 3}), state("idle"))
     rig.prompt(turn="t2")
     rig.feed(state("running"), result("u2", total_cost_usd=1.5, usage={}), state("idle"))
@@ -410,22 +410,22 @@ def test_modes_models_and_commands_come_with_the_handshake() -> None:
             "current_permission_mode": "plan",
         }
     )
-    modes = rig.told(ModesSet)[-1].modes
+    modes = rig.of(ModesSet)[-1].modes
     assert (modes.mode, modes.model) == ("plan", "default")
     assert [m.id for m in modes.models] == ["default", "haiku"]
     assert "bypassPermissions" not in [m.id for m in modes.modes]
-    assert rig.told(CommandsSet)[-1].commands[0].hint == "[what]"
+    assert rig.of(CommandsSet)[-1].commands[0].hint == "[what]"
     rig.feed({**INIT, "model": "claude-haiku", "permissionMode": "plan"})
-    assert rig.told(ModesSet)[-1].modes.model == "haiku"
+    assert rig.of(ModesSet)[-1].modes.model == "haiku"
     rig.feed(system("status", status=None, permissionMode="default"))
-    assert rig.told(ModesSet)[-1].modes.mode == "default"
+    assert rig.of(ModesSet)[-1].modes.mode == "default"
 
 
-def test_a_changed_model_is_told_when_the_cli_has_taken_it(rig: Rig) -> None:
+def test_a_changed_model_is_reported_when_the_cli_has_taken_it(rig: Rig) -> None:
     rig.do(rig.driver.call("x1", "set_model", {"model": "haiku"}))
-    assert not [e for e in rig.told(ModesSet) if e.modes.model == "haiku"]
+    assert not [e for e in rig.of(ModesSet) if e.modes.model == "haiku"]
     rig.feed(success(rig.written[-1]["request_id"], {"model": "claude-haiku"}))
-    assert rig.told(ModesSet)[-1].modes.model == "haiku"
+    assert rig.of(ModesSet)[-1].modes.model == "haiku"
 
 
 # --- notices

@@ -69,7 +69,7 @@ def test_work_that_is_moved_to_the_background_becomes_a_task(rig: Rig) -> None:
     moved = system("task_updated", task_id="b1", patch={"is_backgrounded": True})
     assert statuses(rig.feed(moved)) == ["running"]
     rig.feed(*streamed("digging", parent="c1"))
-    assert not rig.told(Spoke)
+    assert not rig.of(Spoke)
 
 
 @pytest.mark.parametrize("quiet", ["ambient", "skip_transcript"])

@@ -196,7 +196,7 @@ def test_a_result_that_was_lost_can_be_settled(rig: Rig) -> None:
     assert finished.error.code == "no_result"
 
 
-def test_a_lost_result_is_known_by_the_fate_of_its_prompt(rig: Rig) -> None:
+def test_a_lost_result_is_known_by_the_lifecycle_of_its_prompt(rig: Rig) -> None:
     running(rig)
     rig.feed(fate("u1", "started"), fate("u1", "completed"), state("idle"))
     assert only(rig.do(rig.driver.settle()), TurnFinished).outcome == "completed"
@@ -270,16 +270,16 @@ def test_work_that_claude_does_between_a_prompt_and_its_turn_does_not_end_it(rig
     rig.prompt()
     rig.feed(state("running"), fate("u1", "queued"), INIT, assistant(text("by the way")))
     rig.feed(result(origin=NOTIFIED))
-    assert not rig.told(TurnFinished)
+    assert not rig.of(TurnFinished)
     rig.feed(fate("u1", "started"), INIT, assistant(text("the answer")), result("u1"))
     assert only(rig.feed(state("idle")), TurnFinished).turn == "t1"
-    assert not rig.told(TurnBegan)
+    assert not rig.of(TurnBegan)
 
 
 def test_an_unlabelled_result_is_not_taken_for_that_of_a_prompt_that_waits(rig: Rig) -> None:
     rig.prompt()
     rig.feed(state("running"), fate("u1", "queued"), result(num_turns=0))
-    assert not rig.told(TurnFinished)
+    assert not rig.of(TurnFinished)
 
 
 def test_a_result_without_any_turn_is_a_notice(rig: Rig) -> None:
@@ -344,7 +344,7 @@ def test_a_live_background_shell_lets_the_turn_wait_for_idle(rig: Rig) -> None:
     rig.feed(system("task_started", is_backgrounded=True, **shell), result("u1"))
     assert rig.driver.settling
     rig.feed(state("idle"))
-    assert rig.told(TurnFinished)[0].turn == "t1"
+    assert rig.of(TurnFinished)[0].turn == "t1"
 
 
 def test_a_prompt_works_while_a_background_agent_does(rig: Rig) -> None:

@@ -11,7 +11,7 @@ from .rig import Rig, assistant, delta, event, only, streamed, system, text, too
 
 
 def said(rig: Rig) -> str:
-    return "".join(effect.text for effect in rig.told(Spoke))
+    return "".join(effect.text for effect in rig.of(Spoke))
 
 
 def begin(id: str = "m1") -> list[dict]:
@@ -43,7 +43,7 @@ def test_a_streamed_message_that_comes_again_says_nothing_new(rig: Rig) -> None:
 def test_a_tool_call_that_comes_again_is_one_call(rig: Rig) -> None:
     whole = assistant(tool_use("c1", "Bash", command="ls"), uuid="a")
     rig.feed(whole, whole)
-    assert len(rig.told(ToolCalled)) == 1
+    assert len(rig.of(ToolCalled)) == 1
 
 
 def test_messages_without_a_uuid_are_all_heard(rig: Rig) -> None:
@@ -72,7 +72,7 @@ def test_pieces_that_say_something_else_are_shown(rig: Rig) -> None:
     assert said(rig) == "helloother words"
 
 
-def test_a_second_block_is_told_apart_from_the_first(rig: Rig) -> None:
+def test_a_second_block_is_distinguished_from_the_first(rig: Rig) -> None:
     second = event("content_block_start", index=1, content_block=text(""))
     rig.feed(assistant(text("one."), uuid="a"), *begin(), delta("one."), END[0])
     rig.feed(second, delta("two.", 1), assistant(text("two."), uuid="b"))
@@ -94,7 +94,7 @@ def test_a_block_that_was_never_finished_is_broken_off_by_the_next_message(rig: 
     rig.feed(*begin("m1"), delta("half of"))
     told = rig.feed(*streamed("the whole", id="m2"))
     assert only(told[:1], SpeechEnded).broken
-    assert [effect.broken for effect in rig.told(SpeechEnded)] == [True, False]
+    assert [effect.broken for effect in rig.of(SpeechEnded)] == [True, False]
 
 
 def test_a_block_is_broken_off_when_the_cli_gives_up_on_the_api(rig: Rig) -> None:
@@ -107,7 +107,7 @@ def test_a_block_is_broken_off_when_the_cli_gives_up_on_the_api(rig: Rig) -> Non
 def test_a_finished_block_is_not_broken_off_though_its_whole_never_came(rig: Rig) -> None:
     rig.feed(*begin("m1"), delta("a long line"), *END)
     rig.feed(*streamed("next", id="m2"))
-    assert [effect.broken for effect in rig.told(SpeechEnded)] == [False, False]
+    assert [effect.broken for effect in rig.of(SpeechEnded)] == [False, False]
 
 
 def test_what_claude_takes_back_is_known_by_its_message(rig: Rig) -> None:

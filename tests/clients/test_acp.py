@@ -219,7 +219,7 @@ async def test_sessions_are_listed_and_closed() -> None:
         await one.request("session/close", sessionId=first)  # for the SDK that is a success
 
 
-async def test_modes_models_and_options_are_told_and_changed() -> None:
+async def test_modes_models_and_options_are_reported_and_changed() -> None:
     async with clients() as (site, runtime):
         one, two = await site.open("one"), await site.open("two")
         opened = await one.request("session/new", cwd="/", mcpServers=[])
@@ -260,7 +260,7 @@ async def test_modes_models_and_options_are_told_and_changed() -> None:
         ("/limit turns", "max_turn_requests"),
     ],
 )
-async def test_an_outcome_is_told_as_a_stop_reason(command: str, reason: str) -> None:
+async def test_an_outcome_is_reported_as_a_stop_reason(command: str, reason: str) -> None:
     async with clients() as (site, _):
         one = await site.open("one")
         assert await one.say(await one.new(), command) == reason

@@ -28,7 +28,7 @@ def told(updates: list[Json], kind: str) -> str:
     )
 
 
-async def test_a_conversation_is_told_again_by_another_process(demo: Demo, folder: Path) -> None:
+async def test_a_conversation_is_repeated_by_another_process(demo: Demo, folder: Path) -> None:
     async with demo() as peer:
         await ready(peer)
         await peer.prompt("run echo out")
@@ -67,7 +67,7 @@ async def test_a_terminal_is_replaced_by_what_was_in_it(demo: Demo, folder: Path
     assert "from the terminal" in str(call["content"])
 
 
-async def test_resuming_tells_nothing_again(demo: Demo, folder: Path) -> None:
+async def test_resuming_repeats_nothing(demo: Demo, folder: Path) -> None:
     async with demo() as peer:
         await ready(peer)
         await peer.prompt("list")

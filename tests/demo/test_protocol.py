@@ -25,7 +25,7 @@ async def test_it_says_what_it_is_and_speaks_version_one(demo: Demo) -> None:
         assert answer["authMethods"] == []
 
 
-async def test_a_session_tells_its_settings_and_then_its_commands(demo: Demo) -> None:
+async def test_a_session_reports_its_settings_and_then_its_commands(demo: Demo) -> None:
     async with demo() as peer:
         await peer.initialize(EVERYTHING)
         opened = await peer.open()
@@ -122,7 +122,7 @@ async def test_lines_may_come_in_any_pieces_and_with_any_newline(demo: Demo) -> 
         assert (await asked.result())["protocolVersion"] == 1
 
 
-async def test_an_option_that_is_set_is_told(demo: Demo) -> None:
+async def test_an_option_that_is_set_is_reported(demo: Demo) -> None:
     async with demo() as peer:
         await peer.initialize(EVERYTHING)
         await peer.open()

@@ -54,7 +54,7 @@ async def test_help_lists_every_command(demo: Demo) -> None:
     assert "I have no model" in peer.text
 
 
-async def test_an_unknown_command_is_told_as_such(demo: Demo) -> None:
+async def test_an_unknown_command_is_reported_as_such(demo: Demo) -> None:
     async with demo() as peer:
         await ready(peer)
         assert await peer.prompt("/dance") == "end_turn"
@@ -117,7 +117,7 @@ async def test_tool_calls_do_without_a_terminal_where_there_is_none(demo: Demo) 
     assert peer.requests == []
 
 
-async def test_a_permission_is_asked_for_and_remembered_only_if_told_so(demo: Demo) -> None:
+async def test_a_permission_is_asked_for_and_remembered_only_if_chosen(demo: Demo) -> None:
     async with demo() as peer:
         await ready(peer)
         for option, status, again in (
@@ -225,7 +225,7 @@ async def test_updates_still_come_after_the_end_of_a_background_turn(demo: Demo)
     assert peer.updates.index(end) < peer.updates.index(peer.of("tool_call")[0])
 
 
-async def test_notices_and_a_compaction_are_told_only_to_who_knows_them(demo: Demo) -> None:
+async def test_notices_and_a_compaction_are_reported_only_to_who_knows_them(demo: Demo) -> None:
     async with demo() as peer:
         await ready(peer)
         await peer.prompt("/notice")
@@ -304,7 +304,7 @@ async def test_what_a_client_does_not_offer_is_not_asked_of_it(demo: Demo) -> No
             assert peer.text.startswith("Your client")
 
 
-async def test_an_error_of_the_client_is_told(demo: Demo) -> None:
+async def test_an_error_of_the_client_is_reported(demo: Demo) -> None:
     async with demo() as peer:
         await ready(peer)
         for method in peer.answers.keys() - {"session/request_permission"}:
@@ -334,7 +334,7 @@ async def test_tools_of_the_clients_mcp_server_are_listed_and_called(
         assert "not a JSON object" in peer.text
 
 
-async def test_a_cancelled_tool_call_is_told_to_its_server(demo: Demo, folder: Path) -> None:
+async def test_a_cancelled_tool_call_is_reported_to_its_server(demo: Demo, folder: Path) -> None:
     async with demo() as peer:
         await ready(peer, mcpServers=[mcp_server(folder)])
         asked = await peer.prompting("/tool hang")
@@ -347,7 +347,7 @@ async def test_a_cancelled_tool_call_is_told_to_its_server(demo: Demo, folder: P
     assert heard[-1]["params"]["requestId"] == call["id"]
 
 
-async def test_a_broken_mcp_server_is_told(demo: Demo) -> None:
+async def test_a_broken_mcp_server_is_reported(demo: Demo) -> None:
     async with demo() as peer:
         for command in ("/no/such/program", "true", "cat"):
             server = {"name": "broken", "command": command, "args": [], "env": []}

@@ -76,7 +76,7 @@ async def test_an_agent_that_closes_its_input_is_ended_by_the_cancel() -> None:
         await works(session)
 
 
-async def test_a_crash_is_told_as_a_crash_and_not_as_a_closed_pipe() -> None:
+async def test_a_crash_is_reported_as_a_crash_and_not_as_a_closed_pipe() -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:
         sys.exit(3)
 

@@ -282,7 +282,7 @@ async def test_41_what_a_restarted_agent_repeats_of_the_conversation_is_not_show
         assert shown == [("text", "first answer"), ("text", "still there?")]
 
 
-async def test_41_the_history_of_a_loaded_session_is_told_as_such() -> None:
+async def test_41_the_history_of_a_loaded_session_is_marked_as_such() -> None:
     def load_session(agent: Agent, request: Message) -> None:
         agent.session = request["params"]["sessionId"]
         agent.say("long ago")

@@ -168,7 +168,7 @@ def test_a_cancel_closes_everything_at_once_and_drops_what_follows(talk: Talk) -
     assert talk.items.dropped == {"cancelling": 5}
 
 
-def test_values_and_notices_are_still_told_during_a_cancel(talk: Talk) -> None:
+def test_values_and_notices_are_still_reported_during_a_cancel(talk: Talk) -> None:
     talk.begin([])
     talk.conversation.cancel("user", None)
     talk.events()
@@ -237,7 +237,7 @@ def test_usage_keeps_what_an_update_does_not_mention(talk: Talk) -> None:
     assert talk.events()[-1] == UsageChanged(Usage(used=2, size=9, cost=0.5))
 
 
-def test_the_queue_is_told_when_it_changes(talk: Talk) -> None:
+def test_the_queue_is_reported_when_it_changes(talk: Talk) -> None:
     entry = QueueEntry("q1", [Text("next")])
     talk.queued()
     talk.queued(entry, paused=False)
@@ -250,7 +250,7 @@ def test_the_queue_is_told_when_it_changes(talk: Talk) -> None:
 # --- the state
 
 
-def test_the_state_is_told_only_when_it_changes(talk: Talk) -> None:
+def test_the_state_is_reported_only_when_it_changes(talk: Talk) -> None:
     for _ in range(3):
         talk.step()
     talk.tell(Spoke("a"))

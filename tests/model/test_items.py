@@ -90,7 +90,7 @@ def test_a_thought_and_an_answer_of_one_message_are_two_items(talk: Talk) -> Non
     ]
 
 
-def test_a_piece_of_a_thought_is_told_as_one(talk: Talk) -> None:
+def test_a_piece_of_a_thought_is_reported_as_one(talk: Talk) -> None:
     talk.tell(Spoke("hm", thought=True))
     assert talk.events()[1:] == [ThoughtDelta("i2", "hm")]
 

@@ -112,7 +112,7 @@ def test_a_number_that_the_log_never_gave_is_an_overrun(seq: int) -> None:
         log.cursor(after=seq)
 
 
-def test_a_cursor_begins_behind_the_last_event_or_where_it_is_told() -> None:
+def test_a_cursor_begins_behind_the_last_event_or_behind_a_given_one() -> None:
     log = make_log()
     fill(log, *titles(5))
     behind, early = log.cursor(), log.cursor(after=2)
@@ -174,7 +174,7 @@ def test_the_newest_batch_stays_however_big_it_is() -> None:
     assert log.since(500) == titles(1, first=501)
 
 
-def test_a_cursor_that_fell_behind_the_ring_is_told() -> None:
+def test_a_cursor_that_fell_behind_the_ring_raises() -> None:
     log = make_log(events=10)
     cursor = log.cursor()
     fill(log, *titles(100))

@@ -89,7 +89,7 @@ def test_the_call_that_is_announced_behind_its_question_is_the_same_item(talk: T
     assert talk.told()[3:] == ["i2 title=ls"]
 
 
-def test_a_status_told_under_an_open_question_is_shown_after_it(talk: Talk) -> None:
+def test_a_status_reported_under_an_open_question_is_shown_after_it(talk: Talk) -> None:
     talk.tell(call("c1", opens=True), ask("r1", "c1"))
     talk.events()
     talk.tell(call("c1", status="running"))

@@ -8,7 +8,7 @@ from agentrt._model.repeats import TELL_ALL, Repeats, listed
 NOISE = Notice("warning", "noise", "it rattles", "tick")
 
 
-def test_the_first_are_all_told_and_later_ones_ever_more_rarely() -> None:
+def test_the_first_are_all_reported_and_later_ones_ever_more_rarely() -> None:
     repeats = Repeats()
     told = [notice.message for _ in range(100_000) for notice in repeats.rarer(NOISE)]
     assert told[:TELL_ALL] == [NOISE.message] * TELL_ALL

@@ -84,7 +84,7 @@ def test_the_libraries_of_this_checkout_are_those_that_it_asks_for(hook: ModuleT
     assert hook.is_current(ROOT), "they are of an earlier state: run `python hatch_build.py`"
 
 
-def test_without_node_the_package_is_built_and_the_reason_told(
+def test_without_node_the_package_is_built_and_the_reason_reported(
     hook: ModuleType, root: Path, nothing: None
 ) -> None:
     files, warnings = build(hook, root)

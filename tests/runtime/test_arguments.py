@@ -109,7 +109,7 @@ async def test_a_prompt_comes_in_one_of_three_ways(wrong: Any) -> None:
         ({"setting_sources": ["users"]}, "'users' is not known; there are user, project, local"),
     ],
 )
-async def test_claude_code_is_told_nothing_that_it_does_not_know(
+async def test_claude_code_gets_nothing_that_it_does_not_know(
     tmp_path: Path, wrong: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(ValueError, match=why):
@@ -162,7 +162,7 @@ def of_one_that_may_be_none(x: Ours | None = None) -> None: ...
 @pytest.mark.parametrize(
     "function", [of_ours, of_a_list, of_a_value, of_a_function, of_one_that_may_be_none]
 )
-def test_a_type_that_no_model_can_be_told_is_named_with_its_function(function: Any) -> None:
+def test_a_type_that_no_model_can_be_given_is_named_with_its_function(function: Any) -> None:
     # The hints of this module are strings; what they mean is what counts.
     with pytest.raises(TypeError, match=f"^{function.__name__}: a model cannot be told what 'x'"):
         agentrt.tool(function)

@@ -65,7 +65,7 @@ def touches(rule: str, request: PermissionRequest) -> bool | None:
 # --- policies
 
 
-def test_a_request_is_made_of_what_the_driver_told() -> None:
+def test_a_request_is_made_of_what_the_driver_reported() -> None:
     option = PermissionOption("1", "Yes", "allow_once")
     asked = Asked(
         key="k",

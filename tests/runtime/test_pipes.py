@@ -164,7 +164,7 @@ async def test_an_agent_that_reads_slowly_is_given_time(
     assert writer.broken is None
 
 
-async def test_a_broken_pipe_is_told_by_the_task_and_not_from_inside_write(
+async def test_a_broken_pipe_is_reported_by_the_task_and_not_from_inside_write(
     nursery: trio.Nursery,
 ) -> None:
     told: list[str] = []

@@ -141,7 +141,7 @@ async def test_a_policy_that_returns_no_decision_denies_and_is_named(
     assert repr(value) in notice.message
 
 
-async def test_a_result_tells_what_was_denied_by_whom_and_why(
+async def test_a_result_reports_what_was_denied_by_whom_and_why(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     async def denials(policy: agentrt.Policy | None) -> tuple[agentrt.Denial, ...]:

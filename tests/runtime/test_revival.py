@@ -67,7 +67,7 @@ async def test_a_session_closed_while_its_agent_is_started_again_is_closed_and_s
         (-32603, "No previous sessions found for this project."),
     ],
 )
-async def test_an_agent_that_does_not_know_the_conversation_begins_an_empty_one_and_it_is_told(
+async def test_an_agent_that_does_not_know_the_conversation_begins_an_empty_one_and_it_is_reported(
     autojump_clock: trio.abc.Clock, code: int, message: str
 ) -> None:
     async with session_with(dies, refusing(code, message), fake=RESUMES) as (session, agents):

@@ -63,7 +63,9 @@ async def test_a_session_is_created_found_listed_renamed_and_closed(
             await runtime.close(session.id)
 
 
-async def test_who_listens_hears_of_sessions_that_come_and_go(autojump_clock: MockClock) -> None:
+async def test_who_subscribes_is_notified_of_sessions_that_come_and_go(
+    autojump_clock: MockClock,
+) -> None:
     async with runtime_with(echo) as (runtime, _):
         heard: list[int] = []
         stop = runtime.listen(lambda: heard.append(len(runtime.list())))

@@ -27,7 +27,7 @@ async def test_the_open_questions_are_known_by_their_request(
         assert session.permissions == {}
 
 
-async def test_the_agent_s_capabilities_are_told(autojump_clock: trio.abc.Clock) -> None:
+async def test_the_agent_s_capabilities_are_reported(autojump_clock: trio.abc.Clock) -> None:
     async with session_with(asking, fake={"capabilities": {"loadSession": True}}) as (session, _):
         assert session.capabilities["resume"] is True
         assert session.capabilities["agent"] == {"loadSession": True}
@@ -51,7 +51,7 @@ async def test_a_session_is_drained_when_nothing_runs_or_waits(
         assert session.state.phase == "idle"
 
 
-async def test_an_agent_that_wants_a_login_is_told_with_its_ways_to_log_in(
+async def test_an_agent_that_wants_a_login_is_reported_with_its_ways_to_log_in(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     async def locked(process: MemoryAgent) -> None:

@@ -91,7 +91,7 @@ async def test_waiting_prompts_can_be_removed_edited_and_promoted(
             session.unqueue(waiting[2].entry)
 
 
-async def test_who_waits_for_a_prompt_hears_that_it_was_taken_out(
+async def test_who_waits_for_a_prompt_learns_that_it_was_taken_out(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     async with session_with(obedient) as (session, _), trio.open_nursery() as nursery:
@@ -167,7 +167,7 @@ async def test_a_queue_of_prompts_that_are_not_held_is_never_paused(
         assert not session.snapshot().paused
 
 
-async def test_a_submitted_prompt_that_cannot_be_sent_later_is_told_in_the_log(
+async def test_a_submitted_prompt_that_cannot_be_sent_later_is_reported_in_the_log(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     async with session_with(obedient) as (session, _):

@@ -115,7 +115,7 @@ async def test_calls_run_at_the_same_time_and_are_answered_as_they_end() -> None
     assert client.replies == [result("two", id=2), result("one", id=1)]
 
 
-async def test_the_context_tells_the_session_the_turn_and_the_agents_own_id() -> None:
+async def test_the_context_has_the_session_the_turn_and_the_agents_own_id() -> None:
     seen: list[ToolContext] = []
     session: Any = object()
     turns: list[Any] = [object(), object()]
@@ -289,7 +289,7 @@ async def test_the_servers_timeout_holds_for_tools_without_one(autojump_clock: o
     assert client.reply == result("sleep timed out after 3 s", is_error=True)
 
 
-async def test_new_tools_are_told_to_clients_that_said_hello() -> None:
+async def test_new_tools_are_announced_to_clients_that_said_hello() -> None:
     server = ToolServer([echo])
     async with client_of(server) as client, client_of(server) as silent:
         client.send("initialize", {"protocolVersion": "2025-11-25"}, id=0)

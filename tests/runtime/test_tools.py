@@ -258,7 +258,7 @@ async def test_numbers_and_truths_may_come_as_strings() -> None:
         ({"a": 1, "j": 3}, "Expected a path, as a string - at `$.j`"),
     ],
 )
-async def test_arguments_that_do_not_fit_are_told_to_the_model(
+async def test_arguments_that_do_not_fit_are_reported_to_the_model(
     arguments: JsonObject, message: str
 ) -> None:
     reported: list[Exception] = []
@@ -334,7 +334,7 @@ async def test_half_an_emoji_in_a_result_is_repaired() -> None:
     assert text_of(await outcome_returning({"name": "\ud83d"})) == '{"name":"\ufffd"}'
 
 
-async def test_an_exception_is_told_to_the_model_without_a_traceback_and_reported() -> None:
+async def test_an_exception_reaches_the_model_without_a_traceback_and_is_reported() -> None:
     reported: list[tuple[str, Exception]] = []
 
     @tool
@@ -350,7 +350,7 @@ async def test_an_exception_is_told_to_the_model_without_a_traceback_and_reporte
     assert isinstance(error, KeyError)
 
 
-async def test_a_group_of_exceptions_is_told_by_its_parts() -> None:
+async def test_a_group_of_exceptions_is_reported_by_its_parts() -> None:
     @tool
     async def fail() -> None:
         raise ExceptionGroup("both", [ValueError("one"), ExceptionGroup("", [KeyError(2)])])
@@ -383,7 +383,7 @@ async def test_what_is_no_exception_goes_upwards() -> None:
 
 
 @pytest.mark.parametrize(("own", "default"), [(3, None), (3, 100), (None, 3)])
-async def test_a_tool_that_takes_too_long_is_told_to_the_model(
+async def test_a_tool_that_takes_too_long_is_reported_to_the_model(
     own: float | None, default: float | None, autojump_clock: object
 ) -> None:
     @tool(timeout=own)

@@ -81,7 +81,7 @@ async def test_the_handlers_of_a_turn_run_in_its_nursery(
     assert turn.result.text == "yes"
 
 
-async def test_cancelling_a_turn_s_scope_cancels_the_turn_and_the_agent_is_told(
+async def test_cancelling_a_turn_s_scope_cancels_the_turn_and_the_agent_is_notified(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     async with session_with(obedient) as (session, agents):

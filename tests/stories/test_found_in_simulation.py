@@ -100,7 +100,7 @@ async def test_the_idle_clock_goes_on_when_the_agent_takes_its_question_back(
         assert trio.current_time() - began < 10
 
 
-async def test_a_tool_call_is_late_of_which_only_a_refused_question_told(
+async def test_a_tool_call_is_late_of_which_only_a_refused_question_spoke(
     autojump_clock: Clock,
 ) -> None:
     """The agent asked while its turn was being cancelled, and speaks of the call afterwards."""

@@ -94,7 +94,7 @@ async def test_leaving_a_session_waits_for_such_a_call() -> None:
     assert record.ended == "finished"
 
 
-async def test_a_cancel_ends_the_call_and_the_agent_hears_so() -> None:
+async def test_a_cancel_ends_the_call_and_the_agent_is_answered() -> None:
     record, marks = Record(), Marks()
     async with bad_session(
         new_session=new_session,

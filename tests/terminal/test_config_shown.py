@@ -59,7 +59,7 @@ def test_what_config_shows_is_a_configuration_file(program: Program) -> None:
     assert tomllib.loads(program.run("config").stdout) == settings
 
 
-def test_config_tells_no_secrets(program: Program) -> None:
+def test_config_shows_no_secrets(program: Program) -> None:
     with_settings(program)
     for arguments in (["config"], ["config", "--json"]):
         told = program.run(*arguments).stdout
@@ -67,7 +67,7 @@ def test_config_tells_no_secrets(program: Program) -> None:
         assert "(set)" in told
 
 
-def test_config_tells_what_was_ignored(program: Program) -> None:
+def test_config_shows_what_was_ignored(program: Program) -> None:
     (program.folder / ".agentrt.toml").write_text('agent = "demo"\n[permissions]\nmode = "ask"\n')
     told = json.loads(program.run("config", "--json").stdout)
     [warning] = told["warnings"]
@@ -76,7 +76,7 @@ def test_config_tells_what_was_ignored(program: Program) -> None:
     assert "agent" not in told["origins"]
 
 
-def test_a_wrong_setting_is_told_with_its_place(program: Program) -> None:
+def test_a_wrong_setting_is_reported_with_its_place(program: Program) -> None:
     file = with_settings(program)
     file.write_text("[limits]\nhrad = 1\n")
     done = program.run("config", status=2)

@@ -171,7 +171,7 @@ def test_no_prompt_at_all_is_wrong_usage(program: Program) -> None:
 # --- exit statuses
 
 
-def test_an_error_of_the_agent_is_1_and_told_in_a_line(program: Program) -> None:
+def test_an_error_of_the_agent_is_1_and_reported_in_a_line(program: Program) -> None:
     done = program.demo("/error", status=1)
     assert done.stdout == "Some text, and then an error.\n"
     assert done.stderr == (
@@ -192,7 +192,7 @@ def test_a_limit_of_the_agent_s_own_is_1(program: Program) -> None:
     assert done.stderr == "agentrt: the agent stopped at a limit (max_tokens)\n"
 
 
-def test_a_time_limit_is_3_and_the_agent_is_told(program: Program) -> None:
+def test_a_time_limit_is_3_and_the_agent_is_notified(program: Program) -> None:
     done = program.demo("/slow 600", "--timeout", "4", "--output-format", "stream-json", status=3)
     [ended] = [e for e in events(done.stdout) if e["kind"] == "turn.ended"]
     assert (ended["outcome"], ended["stop_reason"]) == ("timed_out", "cancelled")
@@ -224,19 +224,23 @@ def test_the_time_limit_holds_while_standard_input_is_read(program: Program) -> 
     assert b"reading the prompt from standard input took over 1 s (--timeout)" in told
 
 
-def test_silence_beyond_its_limit_is_3_and_a_deaf_agent_gets_its_grace(program: Program) -> None:
+def test_silence_beyond_its_limit_is_3_and_an_unresponsive_agent_gets_its_grace(
+    program: Program,
+) -> None:
     flags = ("--idle-timeout", "0.3", "--cancel-grace", "0.3")
     done = program.demo("/stubborn 600", *flags, status=3)
     assert "reached its idle limit of 0.3 s (limits.idle)" in done.stderr
     assert "did not end its turn within 0.3 s of the cancel" in done.stderr
 
 
-def test_an_unknown_agent_is_4_and_close_names_are_told(program: Program) -> None:
+def test_an_unknown_agent_is_4_and_close_names_are_reported(program: Program) -> None:
     done = program.run("--agent", "geminy", "-p", "hi", status=4)
     assert done.stderr.startswith("agentrt: no agent is called 'geminy'; did you mean 'gemini'")
 
 
-def test_an_agent_that_is_not_installed_is_4_and_how_to_get_it_is_told(program: Program) -> None:
+def test_an_agent_that_is_not_installed_is_4_and_how_to_get_it_is_reported(
+    program: Program,
+) -> None:
     program.env["PATH"] = "/nowhere"
     done = program.run("--agent", "qwen", "-p", "hi", status=4)
     assert "npm install -g @qwen-code/qwen-code" in done.stderr
@@ -253,7 +257,9 @@ def test_a_program_that_is_no_agent_is_1_with_what_it_said(program: Program) -> 
     assert done.stderr == ("agentrt: sh ended before it was ready (exit status 7)\n  │ broken\n")
 
 
-def test_a_mode_that_the_agent_does_not_have_is_told_with_those_it_has(program: Program) -> None:
+def test_a_mode_that_the_agent_does_not_have_is_reported_with_those_it_has(
+    program: Program,
+) -> None:
     done = program.demo("hi", "--mode", "turbo", status=1)
     assert "no mode 'turbo'; it has: ask, auto, plan" in done.stderr
 
@@ -261,7 +267,7 @@ def test_a_mode_that_the_agent_does_not_have_is_told_with_those_it_has(program: 
 # --- permissions without a terminal
 
 
-def test_without_a_terminal_permission_is_denied_and_told(program: Program) -> None:
+def test_without_a_terminal_permission_is_denied_and_reported(program: Program) -> None:
     done = program.demo("create new.txt with text")
     assert done.stdout == "You did not allow it, so I changed nothing.\n"
     assert done.stderr == "agentrt: rejected: Create new.txt (see --permissions and --allow)\n"
@@ -309,7 +315,7 @@ def test_edits_of_the_demo_agent_are_denied(program: Program) -> None:
     assert not (program.folder / "new.py").exists()
 
 
-def test_asking_where_nobody_can_be_asked_is_told_and_rejects(program: Program) -> None:
+def test_asking_where_nobody_can_be_asked_is_reported_and_rejects(program: Program) -> None:
     done = program.demo("create new.txt with text", "--permissions", "ask")
     assert done.stderr.startswith("agentrt: nobody can be asked here, so permission requests are")
     assert not (program.folder / "new.txt").exists()

@@ -67,13 +67,13 @@ def configured(program: Program, text: str) -> str:
     return str(config)
 
 
-def test_a_rule_that_never_applies_to_the_agent_is_told_at_the_start(program: Program) -> None:
+def test_a_rule_that_never_applies_to_the_agent_is_reported_at_the_start(program: Program) -> None:
     with_gemini(program)
     done = program.run("--agent", "gemini", "-p", "x", "--allow", "Bash(ls:*)", status=1)
     assert "the rule Bash(ls:*) never applies: gemini does not tell which command" in done.stderr
 
 
-def test_the_doctor_tells_of_rules_that_never_apply(program: Program) -> None:
+def test_the_doctor_names_rules_that_never_apply(program: Program) -> None:
     text = '[permissions]\nallow = ["run_shell_command(ls:*)"]\n[agents.qwen]\ncommand = "true"\n'
     configured(program, text + '[agents.gemini]\ncommand = "true"\n')
     told = json.loads(

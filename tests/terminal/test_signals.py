@@ -70,7 +70,7 @@ def streaming(program: Program, prompt: str, *arguments: str) -> Iterator[Stream
     ("number", "status"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143)],
 )
-def test_a_signal_cancels_the_turn_and_its_end_is_told(
+def test_a_signal_cancels_the_turn_and_its_end_is_reported(
     program: Program, number: int, status: int
 ) -> None:
     with streaming(program, "/slow 600") as stream:
@@ -185,7 +185,7 @@ def test_the_other_commands_mind_a_closed_pipe_as_little(
     assert (process.returncode, err) == (141, b"")
 
 
-def test_a_full_disk_is_told(program: Program) -> None:
+def test_a_full_disk_is_reported(program: Program) -> None:
     with open("/dev/full", "wb") as full:
         process = program.start(*FAST_DEMO, "-p", "list the files", stdout=full)
         _, err = process.communicate(timeout=PATIENCE)

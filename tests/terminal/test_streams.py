@@ -83,7 +83,7 @@ async def test_a_writer_waits_for_room_when_nobody_reads() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 10 * ROOM])
-async def test_a_reader_that_goes_away_is_told_once_and_then_nothing_is_kept(size: int) -> None:
+async def test_a_reader_that_goes_away_is_reported_once_and_then_nothing_is_kept(size: int) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     told: list[OSError] = []

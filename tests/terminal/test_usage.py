@@ -15,7 +15,7 @@ from agentrt import __version__
 from agentrt._cli import main
 
 
-def test_the_version_is_told_by_either_name_of_the_program(program: Program) -> None:
+def test_the_version_is_reported_by_either_name_of_the_program(program: Program) -> None:
     assert program.run("--version").stdout == f"agentrt {__version__}\n"
     script = Path(sys.executable).with_name("agentrt")
     told = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
@@ -65,7 +65,7 @@ def test_the_examples_of_the_help_work(program: Program) -> None:
         ),
     ],
 )
-def test_wrong_usage_is_2_and_told_in_a_line(
+def test_wrong_usage_is_2_and_reported_in_a_line(
     arguments: list[str],
     message: str,
     capfd: pytest.CaptureFixture[str],
@@ -89,7 +89,7 @@ def test_a_wrong_setting_is_wrong_usage_and_its_file_is_named(program: Program) 
     assert done.stderr.startswith(f"agentrt: {file}: limits.hrad is no setting; there are: ")
 
 
-def test_what_is_ignored_of_a_stranger_s_settings_is_told(program: Program) -> None:
+def test_what_is_ignored_of_a_stranger_s_settings_is_reported(program: Program) -> None:
     (program.folder / ".agentrt.toml").write_text('[permissions]\nmode = "allow-all"\n')
     done = program.demo("create new.txt with text")
     assert "agentrt: warning: " in done.stderr
@@ -152,7 +152,7 @@ def test_doctor_says_what_works_and_leaves_the_folder_alone(program: Program) ->
     assert 0 < found["seconds"] < PATIENCE
 
 
-def test_doctor_waits_no_longer_than_it_is_told_to(program: Program) -> None:
+def test_doctor_waits_no_longer_than_its_limit(program: Program) -> None:
     mute = ("doctor", "--command", "sh -c 'echo why >&2; sleep 600'", "--timeout", "1")
     done = program.run(*mute, status=3)
     assert done.stdout.startswith("✗ sh: examining it took over 1 s (--timeout): sh was not ready")

@@ -111,7 +111,7 @@ async def test_the_queue_is_the_session_s() -> None:
     assert view.paused
 
 
-async def test_background_work_is_told_when_it_changes() -> None:
+async def test_background_work_is_reported_when_it_changes() -> None:
     working, done = Task(id="a", title="dig"), Task(id="a", title="dig", status="completed")
     view, record = seen(TaskChanged(working), TaskChanged(working), TaskChanged(done))
     assert record.of("task_changed") == [(working,), (done,)]
@@ -156,7 +156,7 @@ async def test_only_the_fence_around_output_is_left_out() -> None:
     assert lines == ["```", "left open"]
 
 
-async def test_a_call_is_told_once_when_it_runs_and_once_when_it_is_over() -> None:
+async def test_a_call_is_reported_once_when_it_runs_and_once_when_it_is_over() -> None:
     opened = ItemOpened(Item(id="c", type="tool", status="pending", tool=Tool(title="t")))
     view, record = seen(opened)
     assert record.calls == []

@@ -106,7 +106,7 @@ def test_answers_find_their_request_in_any_order() -> None:
 
 
 @pytest.mark.parametrize("echo", ["1", 1.0])
-def test_an_id_echoed_in_another_type_still_matches_and_is_told(echo: Any) -> None:
+def test_an_id_echoed_in_another_type_still_matches_and_is_reported(echo: Any) -> None:
     calls = Calls[str]()
     calls.open("a")
     assert calls.take(echo) == ("a", "id_type")

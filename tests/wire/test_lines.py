@@ -36,7 +36,7 @@ def test_a_line_cut_at_any_byte_comes_out_the_same(data: bytes, places: list[int
 
 
 @given(soup, st.lists(st.integers(0, 1000)), st.integers(1, 40))
-def test_lines_within_the_limit_pass_and_longer_ones_are_told_once(
+def test_lines_within_the_limit_pass_and_longer_ones_are_reported_once(
     data: bytes, places: list[int], limit: int
 ) -> None:
     lines = data.split(b"\n")
@@ -71,7 +71,7 @@ def test_what_was_kept_of_an_oversized_line_is_freed_at_once() -> None:
     assert framer.oversized == [1801]
 
 
-def test_an_oversized_line_without_a_newline_is_told_at_end_of_file() -> None:
+def test_an_oversized_line_without_a_newline_is_reported_at_end_of_file() -> None:
     framer = Lines(limit=4)
     assert framer.feed(b"12345") == b""
     assert framer.end() == b""

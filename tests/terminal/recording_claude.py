@@ -1,4 +1,4 @@
-"""A Claude Code that answers with what it was told at its start, and with a value if one was asked
+"""A Claude Code that answers with what it received at its start, and with a value if one was asked
 for. Run by the tests of one-shot mode."""
 
 from __future__ import annotations

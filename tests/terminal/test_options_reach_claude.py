@@ -15,26 +15,26 @@ CLAUDE = (
     "--protocol",
     "claude",
     "--command",
-    shlex.join([sys.executable, str(Path(__file__).with_name("told_claude.py"))]),
+    shlex.join([sys.executable, str(Path(__file__).with_name("recording_claude.py"))]),
 )
 
 
-def told(program: Program, *arguments: str) -> dict[str, Any]:
-    """What Claude Code was told."""
+def received(program: Program, *arguments: str) -> dict[str, Any]:
+    """What Claude Code received at its start."""
     done = program.run(*CLAUDE, "-p", "go", *arguments)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 def test_a_system_prompt_reaches_the_agent(program: Program) -> None:
-    assert told(program, "--system", "You are a cat.")["systemPrompt"] in (
+    assert received(program, "--system", "You are a cat.")["systemPrompt"] in (
         "You are a cat.",
         ["You are a cat."],
     )
-    assert told(program, "--append-system", "Be brief.")["appendSystemPrompt"] == "Be brief."
+    assert received(program, "--append-system", "Be brief.")["appendSystemPrompt"] == "Be brief."
 
 
 def test_a_bound_of_model_calls_reaches_the_agent(program: Program) -> None:
-    assert "--max-turns=3" in told(program, "--max-turns", "3")["argv"]
+    assert "--max-turns=3" in received(program, "--max-turns", "3")["argv"]
 
 
 @pytest.mark.parametrize("format", ["text", "json"])
@@ -72,7 +72,7 @@ def test_a_schema_that_is_none_is_wrong_usage(program: Program, said: str, messa
     "said",
     [("--system", "x"), ("--append-system", "x"), ("--json-schema", "{}"), ("--max-turns", "1")],
 )
-def test_what_an_agent_cannot_be_told_is_wrong_usage(
+def test_what_an_agent_has_no_option_for_is_wrong_usage(
     program: Program, said: tuple[str, str]
 ) -> None:
     stderr = program.demo("hello", *said, status=2).stderr
@@ -98,7 +98,9 @@ def test_an_old_last_message_is_not_left_for_a_new_one(program: Program) -> None
     assert "yesterday" not in file.read_text()
 
 
-def test_a_file_that_cannot_be_written_is_told_before_anything_is_spent(program: Program) -> None:
+def test_a_file_that_cannot_be_written_is_reported_before_anything_is_spent(
+    program: Program,
+) -> None:
     done = program.demo("create x with y", "--last-message", "no/such/folder", status=2)
     assert done.stderr == "agentrt: --last-message no/such/folder: No such file or directory\n"
     assert not (program.folder / "x").exists()
