@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentrt._model.events import Notice
-from agentrt._model.repeats import TELL_ALL, Repeats, listed
+from agentrt._model.repeats import ALL_REPORTED, Repeats, listed
 
 NOISE = Notice("warning", "noise", "it rattles", "tick")
 
@@ -11,10 +11,10 @@ NOISE = Notice("warning", "noise", "it rattles", "tick")
 def test_the_first_are_all_reported_and_later_ones_ever_more_rarely() -> None:
     repeats = Repeats()
     told = [notice.message for _ in range(100_000) for notice in repeats.rarer(NOISE)]
-    assert told[:TELL_ALL] == [NOISE.message] * TELL_ALL
-    assert told[TELL_ALL] == "it rattles (32 times so far)"
+    assert told[:ALL_REPORTED] == [NOISE.message] * ALL_REPORTED
+    assert told[ALL_REPORTED] == "it rattles (32 times so far)"
     assert told[-1] == "it rattles (65536 times so far)"
-    assert len(told) == TELL_ALL + 12
+    assert len(told) == ALL_REPORTED + 12
 
 
 def test_what_happened_often_at_once_is_counted_so() -> None:

@@ -164,7 +164,7 @@ def of_one_that_may_be_none(x: Ours | None = None) -> None: ...
 )
 def test_a_type_that_no_model_can_be_given_is_named_with_its_function(function: Any) -> None:
     # The hints of this module are strings; what they mean is what counts.
-    with pytest.raises(TypeError, match=f"^{function.__name__}: a model cannot be told what 'x'"):
+    with pytest.raises(TypeError, match=f"^{function.__name__}: a model cannot be given what 'x'"):
         agentrt.tool(function)
 
 

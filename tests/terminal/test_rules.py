@@ -40,7 +40,7 @@ def test_the_agents_that_a_rule_can_never_apply_to_are_named(program: Program) -
     told = json.loads(program.run("rules", "check", "Bash(ls:*)", "ls", "--json").stdout)
     assert (told["allow"], told["deny"]) == (True, "yes")
     assert set(told["never"]) == {"gemini", "kimi", "fast-agent"}
-    assert "does not tell which command" in told["never"]["gemini"]["allow"]
+    assert "does not say which command" in told["never"]["gemini"]["allow"]
     own = json.loads(
         program.run("rules", "check", "run_shell_command", "ls", "--json", status=1).stdout
     )
@@ -70,7 +70,7 @@ def configured(program: Program, text: str) -> str:
 def test_a_rule_that_never_applies_to_the_agent_is_reported_at_the_start(program: Program) -> None:
     with_gemini(program)
     done = program.run("--agent", "gemini", "-p", "x", "--allow", "Bash(ls:*)", status=1)
-    assert "the rule Bash(ls:*) never applies: gemini does not tell which command" in done.stderr
+    assert "the rule Bash(ls:*) never applies: gemini does not say which command" in done.stderr
 
 
 def test_the_doctor_names_rules_that_never_apply(program: Program) -> None:

@@ -31,7 +31,7 @@ class Channel:
     def __init__(self) -> None:
         self.out: list[Effect] = []
         self.counts: Counter[str] = Counter()
-        """How often each notice was due, told or not."""
+        """How often each notice was due, reported or not."""
         self._repeats = Repeats()
         self._calls: Calls[Then] = Calls()
 
@@ -52,13 +52,13 @@ class Channel:
         return id
 
     def forget(self, id: int) -> None:
-        """Nobody waits for this answer any more; if it comes, it is dropped and told."""
+        """Nobody waits for this answer any more; if it comes, it is dropped and reported."""
         self._calls.replace(id, self._late)
 
     def answered(self, response: Response) -> None:
         """Hand an answer to whoever waits for it."""
         if response.id is None and response.error is not None:
-            self.tell(
+            self.notice(
                 "warning",
                 "error_without_id",
                 f"the agent reported an error about nothing in particular: "
@@ -68,23 +68,25 @@ class Channel:
             return
         then, defect = self._calls.take(response.id)
         if then is None:
-            self.tell("info", f"{defect}_response", _STRAYS[defect], {"id": response.id})
+            self.notice("info", f"{defect}_response", _STRAYS[defect], {"id": response.id})
             return
         if defect:
-            self.tell("info", defect, "a number was echoed as something else", {"id": response.id})
+            self.notice(
+                "info", defect, "a number was echoed as something else", {"id": response.id}
+            )
         then(response)
 
     def read(self, raw: Any, type: type[T], what: str) -> T:
-        """Read a message leniently, and tell what of it was left out. `ValidationError`, whose text
+        """Read a message leniently, and report what was left out. `ValidationError`, whose text
         is the path of the culprit, if it is unusable."""
         dropped: list[str] = []
         message = lenient(raw, type, dropped)
-        self.tell_dropped(dropped, raw, what)
+        self.notice_dropped(dropped, raw, what)
         return message
 
-    def tell_dropped(self, dropped: list[str], raw: Any, what: str) -> None:
+    def notice_dropped(self, dropped: list[str], raw: Any, what: str) -> None:
         if dropped:
-            self.tell(
+            self.notice(
                 "info",
                 "wrong_fields",
                 f"{what} came with wrong fields, which were left out",
@@ -92,7 +94,7 @@ class Channel:
                 about=what,
             )
 
-    def tell(
+    def notice(
         self,
         level: Literal["info", "warning", "error"],
         code: str,
@@ -102,14 +104,14 @@ class Channel:
         about: str = "",
         times: int = 1,
     ) -> None:
-        """Count something worth a notice and, unless it was told often before, tell it; as
+        """Count something worth a notice and, unless it was reported often before, report it; as
         `Repeats.rarer`."""
         self.counts[code] += times
         notice = Notice(level, code, message, data)
         self.out += self._repeats.rarer(notice, about=about, times=times)
 
     def _late(self, response: Response) -> None:
-        self.tell(
+        self.notice(
             "info",
             "late_response",
             "an answer came after nobody waited for it",

@@ -2,7 +2,7 @@
 
 It keeps to three identities. An answer belongs to the request whose id it carries, an update to
 the session that it names, and a turn to the one `session/prompt` that is in flight; whatever fits
-none of them is dropped, counted and told. What the agent says about its turn is passed on as it
+none of them is dropped, counted and reported. What the agent says about its turn is passed on as it
 says it: that we cancelled is known above.
 """
 
@@ -27,7 +27,7 @@ from .._model.driver import (
     TurnFinished,
 )
 from .._model.events import Error, Usage
-from .._model.repeats import TELL_ALL
+from .._model.repeats import ALL_REPORTED
 from .._wire.json import DECODE_ERRORS, repair
 from .._wire.jsonrpc import Notification, Request, Response, RpcError, parse, result_line
 from .._wire.lines import Lines
@@ -74,7 +74,7 @@ class _Prompt(Struct):
 
 
 class Statistics(Struct, frozen=True):
-    """What a driver has seen. `notices` counts by code, the ones that were not told included."""
+    """What a driver has seen. `notices` counts by code, also what was not reported."""
 
     messages: int
     notices: dict[str, int]
@@ -220,7 +220,7 @@ class AcpDriver:
     def receive(self, data: bytes) -> list[Effect]:
         lines = self._lines.feed(data)
         if self._lines.oversized:  # longer than a read: it ended before the lines of this one
-            self._tell_oversized()
+            self._notice_oversized()
         if self._lines.long:
             self._receive_long()
         if lines:
@@ -240,7 +240,7 @@ class AcpDriver:
     def receive_eof(self) -> list[Effect]:
         self._receive_lines(self._lines.end())
         self._receive_long()
-        self._tell_oversized()
+        self._notice_oversized()
         return self._channel.take()
 
     def _receive_long(self) -> None:
@@ -269,7 +269,7 @@ class AcpDriver:
         for line in bytes(lines).split(b"\n"):
             if not line or line.isspace():
                 continue
-            if b"{" not in line and self._channel.counts["malformed"] >= TELL_ALL:
+            if b"{" not in line and self._channel.counts["malformed"] >= ALL_REPORTED:
                 noise, sample = noise + 1, line  # no object, no message: not worth an exception
                 continue
             try:
@@ -332,7 +332,7 @@ class AcpDriver:
                 repaired = True
         if repaired:
             what = "the agent sent broken text, which was repaired"
-            self._channel.tell("info", "repaired", what)
+            self._channel.notice("info", "repaired", what)
         return message
 
     def _dispatch(self, message: Request | Notification | Response) -> bool:
@@ -353,11 +353,11 @@ class AcpDriver:
 
     def _malformed(self, why: str, line: bytes = b"", times: int = 1) -> None:
         data = {"line": line[:200].decode("utf-8", "replace")} if line else None
-        self._channel.tell("warning", "malformed", why, data, times=times)
+        self._channel.notice("warning", "malformed", why, data, times=times)
 
-    def _tell_oversized(self) -> None:
+    def _notice_oversized(self) -> None:
         for size in self._lines.oversized:
-            self._channel.tell(
+            self._channel.notice(
                 "warning",
                 "line_too_long",
                 f"the agent sent a line of {size} bytes, which was skipped",
@@ -372,7 +372,7 @@ class AcpDriver:
                 self._requests.withdraw(params["requestId"])
         elif not method.startswith(("$/", "_")):  # the vendor's own are nobody else's business
             known = method == "elicitation/complete"
-            self._channel.tell(
+            self._channel.notice(
                 "info",
                 "elicitation_complete" if known else "unknown_notification",
                 f"the agent sent {method}",
@@ -386,7 +386,7 @@ class AcpDriver:
         raw, session = params.get("update"), params.get("sessionId")
         dropped: list[str] = []
         update: KnownUpdate | UnknownUpdate = read_update(raw, dropped)
-        self._channel.tell_dropped(dropped, raw, f"a {raw['sessionUpdate']}" if dropped else "")
+        self._channel.notice_dropped(dropped, raw, f"a {raw['sessionUpdate']}" if dropped else "")
         self._stream.update(session if isinstance(session, str) else "", update)
 
     def _requested(self, request: Request) -> None:
@@ -427,7 +427,7 @@ class AcpDriver:
         result = self._channel.read(raw, PromptResponse, "the answer to a prompt")
         reason = result.stop_reason
         if reason not in OUTCOMES:
-            self._channel.tell(
+            self._channel.notice(
                 "info",
                 "stop_reason",
                 f"the agent ended its turn with the unknown reason {reason!r}"
@@ -445,7 +445,7 @@ class AcpDriver:
         )
 
     def _usage_of(self, result: PromptResponse) -> Usage | None:
-        """What the turn took: by the draft of ACP, else as Gemini or Qwen tell it."""
+        """What the turn took: by the draft of ACP, else as Gemini or Qwen report it."""
         if result.usage is not None:
             return turn_usage(result.usage)
         return quota(result.meta) or self._stream.spent

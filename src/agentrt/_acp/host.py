@@ -160,7 +160,7 @@ def parse(params: JsonObject, kind: type[T]) -> T:
 
 @contextmanager
 def reported(path: str) -> Iterator[None]:
-    """Turn what a file system says about a path into what is told to the agent."""
+    """Turn what a file system says about a path into what the agent gets."""
     try:
         yield
     except NotAllowed as error:

@@ -189,9 +189,9 @@ class Handshake:
         what = f"the answer to {self._method}"
         self._settings.open(self._channel.read(raw, LoadSessionResponse, what))
         self._stream.expect(session, replay=False)
-        self._apply(session, self._wishes(session))
+        self._apply(session, self._changes(session))
 
-    def _wishes(self, session: str) -> Iterator[Change]:
+    def _changes(self, session: str) -> Iterator[Change]:
         """The settings asked for, each looked up after the one before it has been made: another
         model may bring other modes."""
         opening, settings = self._opening, self._settings
@@ -202,11 +202,11 @@ class Handshake:
         for option, value in opening.options.get("config", {}).items():
             yield settings.change_option(session, option, value)
 
-    def _apply(self, session: str, wishes: Iterator[Change]) -> None:
-        """Make the changes one after the other. A wish that cannot be met fails the start: a mode
+    def _apply(self, session: str, changes: Iterator[Change]) -> None:
+        """Make the changes one after the other. One that cannot be made fails the start: a mode
         may be what keeps the agent from writing."""
         try:
-            change = next(wishes, None)
+            change = next(changes, None)
         except Unsupported as error:
             self._fail("rejected", str(error))
             return
@@ -220,7 +220,7 @@ class Handshake:
             else:
                 assert change.apply is not None
                 change.apply(response.result)
-                self._apply(session, wishes)
+                self._apply(session, changes)
 
         self._channel.request(change.method, change.params, done)
 
@@ -261,7 +261,7 @@ class Handshake:
             if reachable.get(server.type) and server.name not in taken:
                 taken[server.name] = server
         for name in sorted({server.name for server in self._servers} - taken.keys()):
-            self._channel.tell(
+            self._channel.notice(
                 "warning", "mcp_unsupported", f"the agent cannot reach the MCP server {name!r}"
             )
         return list(taken.values())
@@ -271,7 +271,7 @@ class Handshake:
             return None
         sessions = self.agent.session_capabilities or SessionCapabilities()
         if sessions.additional_directories is None:
-            self._channel.tell(
+            self._channel.notice(
                 "warning",
                 "roots_unsupported",
                 "the agent takes no folders beside the working folder",

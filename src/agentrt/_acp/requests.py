@@ -89,7 +89,7 @@ class Requests:
         refused at once."""
         method = request.method
         if not self._offers(method):
-            self._channel.tell(
+            self._channel.notice(
                 "info",
                 "unknown_request",
                 f"the agent asked for {method}, which it was not offered",
@@ -102,7 +102,7 @@ class Requests:
             return self._channel.read(request.params, CLIENT_METHODS[method].params, method)
         except ValidationError as error:
             why = f"{method} without a usable {error}"
-            self._channel.tell("warning", "invalid_request", why, request.params)
+            self._channel.notice("warning", "invalid_request", why, request.params)
             self._refuse(request, INVALID_PARAMS, why)
             return None
 

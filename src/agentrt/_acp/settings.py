@@ -40,7 +40,7 @@ class Change(NamedTuple):
 
 
 class Settings:
-    """The settings of one session, as last heard of."""
+    """The settings of one session, as last reported."""
 
     def __init__(self) -> None:
         self.modes: SessionModeState | None = None

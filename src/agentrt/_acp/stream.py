@@ -1,4 +1,4 @@
-"""What the agent tells of its session: every `session/update`, routed and put in neutral words.
+"""What the agent says of its session: every `session/update`, routed and put in neutral words.
 
 Updates are routed by the session they name, never by what runs at the moment: they come before
 the answer to `session/new`, after the answer to a prompt, for children of the session, and for
@@ -40,7 +40,7 @@ from .updates import (
 )
 
 EARLY = 10_000
-"""How many updates are kept that come too early to be told. Real agents send three."""
+"""How many updates are kept that come too early to be reported. Real agents send three."""
 
 Content: TypeAlias = (
     UserMessageChunk | AgentMessageChunk | AgentThoughtChunk | ToolCall | ToolCallUpdate
@@ -82,7 +82,7 @@ class Stream:
         self.works_by_itself = False
         """True if the agent has said something since the last turn that no prompt asked for."""
         self.spent: Usage | None = None
-        """What the running turn took so far, where the agent tells it with its messages."""
+        """What the running turn took so far, where the agent reports it with its messages."""
         self._channel = channel
         self._settings = settings
         self._phase: Literal["opening", "replay", "open"] = "opening"
@@ -99,7 +99,7 @@ class Stream:
         self._phase = "replay" if replay else "opening"
 
     def open(self) -> None:
-        """The handshake is over: what came too early is told now."""
+        """The handshake is over: what came too early is reported now."""
         self._phase = "open"
         self.works_by_itself = False
         early, self._early = self._early, []
@@ -155,7 +155,7 @@ class Stream:
             self._drop("early_update", "too many updates before the session was open", update)
 
     def _drop(self, code: str, what: str, update: KnownUpdate | UnknownUpdate) -> None:
-        self._channel.tell("info", code, f"the agent sent {what}: dropped", _raw(update))
+        self._channel.notice("info", code, f"the agent sent {what}: dropped", _raw(update))
 
     # --- the conversation
 
@@ -188,7 +188,7 @@ class Stream:
 
     def about_permission(self, request: PermissionRequest) -> Asked:
         """A permission request as a question, to which key and options are still to be added. What
-        it says of its tool call is told first: it may be the first or the only word about it."""
+        it says of its tool call is reported first: nothing else may be said of it."""
         update = request.tool_call
         known = update.tool_call_id in self._tools
         tool = self._remember(update)
@@ -237,15 +237,15 @@ class Stream:
                 self._compaction(update)
             case NoticeUpdate(severity=severity, title=title, description=description):
                 message = f"{title}: {description}" if description else title
-                self._channel.tell(
+                self._channel.notice(
                     _LEVELS.get(severity, "info"), "agent_notice", message, about=message
                 )
             case UnknownUpdate(defect=str() as defect, raw=raw):
-                self._channel.tell("warning", "unusable_update", f"the agent sent {defect}", raw)
+                self._channel.notice("warning", "unusable_update", f"the agent sent {defect}", raw)
             case _:
                 raw = _raw(update)
                 kind = raw["sessionUpdate"]
-                self._channel.tell(
+                self._channel.notice(
                     "info", "unknown_update", f"the agent sent a {kind}", raw, about=kind
                 )
 

@@ -40,7 +40,7 @@ OnLeftOut = Callable[[str], None]
 
 _READ: Final = 65536
 _NAMES: Final = 64
-"""Variables left out that a session is told of: an agent may make up any number."""
+"""Variables left out that a session reports: an agent may make up any number."""
 _LINE: Final = re.compile(r"[\s;&|<>$`(){}*?\[\]'\"\\#~]")
 """What makes a command without arguments a line for a shell: agents send both kinds."""
 
@@ -103,7 +103,7 @@ class Terminals:
         self._on_left_out = on_left_out
         self._on_exit = on_exit
         self._left_out: set[str] = set()
-        """The names of which the session has been told."""
+        """The names that the session has reported."""
         self._terminals: dict[str, _Terminal] = {}
         self._last = 0
         self._starting = 0
@@ -111,7 +111,7 @@ class Terminals:
     async def handle(self, method: str, params: JsonObject) -> JsonObject:
         """The result of a request, by ACP's name for it. Raises `RequestError`.
 
-        A cancelled `terminal/create` has made no terminal, or one that the agent never hears of and
+        A cancelled `terminal/create` has made no terminal, or one whose id the agent never gets and
         that ends with the session. Cancelling any other changes nothing for the terminal.
         """
         if method == "terminal/create":

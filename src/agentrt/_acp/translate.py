@@ -112,20 +112,20 @@ def turn_usage(usage: TurnUsage) -> Usage:
     )
 
 
-def with_usage(before: Usage | None, told: Any) -> Usage | None:
-    """The sum of what was told before and with one more message (`_meta.usage`, as Qwen has it)."""
-    if not isinstance(told, dict):
+def with_usage(before: Usage | None, reported: Any) -> Usage | None:
+    """The sum of what was reported before and with one message more (Qwen's `_meta.usage`)."""
+    if not isinstance(reported, dict):
         return before
-    return _sum([before or Usage(), _counts(told, _QWEN)])
+    return _sum([before or Usage(), _counts(reported, _QWEN)])
 
 
 def quota(meta: JsonObject | None) -> Usage | None:
-    """A turn's usage as Gemini tells it (`_meta.quota`)."""
-    told = meta.get("quota") if meta is not None else None
-    if not isinstance(told, dict) or not isinstance(told.get("token_count"), dict):
+    """A turn's usage as Gemini reports it (`_meta.quota`)."""
+    reported = meta.get("quota") if meta is not None else None
+    if not isinstance(reported, dict) or not isinstance(reported.get("token_count"), dict):
         return None
-    usage = _totalled(_counts(told["token_count"], _GEMINI))
-    rows = told.get("model_usage")
+    usage = _totalled(_counts(reported["token_count"], _GEMINI))
+    rows = reported.get("model_usage")
     for row in rows if isinstance(rows, list) else ():
         match row:
             case {"model": str(model), "token_count": dict(counts)}:
@@ -143,10 +143,10 @@ _QWEN = {
 _GEMINI = {"input_tokens": "input_tokens", "output_tokens": "output_tokens"}
 
 
-def _counts(told: JsonObject, names: dict[str, str]) -> Usage:
+def _counts(reported: JsonObject, names: dict[str, str]) -> Usage:
     usage = Usage()
     for ours, theirs in names.items():
-        if type(count := told.get(theirs)) is int:
+        if type(count := reported.get(theirs)) is int:
             setattr(usage, ours, count)
     return usage
 

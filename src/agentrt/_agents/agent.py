@@ -72,7 +72,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     note: str = ""
     """What one should know before using it."""
     version_args: tuple[str, ...] = ("--version",)
-    """What makes its program tell its version; empty if nothing does."""
+    """What makes its program print its version; empty if nothing does."""
     quirks: Quirks = Quirks()
     tools: dict[str, str] = {}
     """What it calls its tools, and what permission rules call them (`Bash`, `Edit`, `Write`,

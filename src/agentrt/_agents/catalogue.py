@@ -76,7 +76,7 @@ BUILT_IN: dict[str, Agent] = {
             command=("gemini", "--acp"),
             install=_npm("@google/gemini-cli") + " (0.33 or newer)",
             docs="https://geminicli.com/docs",
-            note="tells no input of its tools: no rule allows a command of it, and rules that deny"
+            note="says no input of its tools: no rule allows a command of it, and rules that deny"
             " read its title",
             quirks=Quirks(
                 eof_exits=False,
@@ -130,7 +130,7 @@ BUILT_IN: dict[str, Agent] = {
             command=("kimi", "acp"),
             install=_npm("@moonshot-ai/kimi-code"),
             docs="https://github.com/MoonshotAI/kimi-cli",
-            note="tells no input of its tools: no rule allows a command of it, and rules that deny"
+            note="says no input of its tools: no rule allows a command of it, and rules that deny"
             " read the first 50 characters that it shows (the Python package kimi-cli 1.52 is only"
             " a notice that it has moved)",
             quirks=Quirks(unasked_modes=("auto", "yolo"), command_shown="text", kinds_hold=True),

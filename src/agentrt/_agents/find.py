@@ -20,7 +20,7 @@ from .agent import Agent
 from .catalogue import BUILT_IN
 
 VERSION = 10.0
-"""Seconds to tell a version: the Node agents take one or two on a machine at rest."""
+"""Seconds to say a version: the Node agents take one or two on a machine at rest."""
 
 
 class OwnAgents(Protocol):
@@ -77,7 +77,7 @@ def name_of(agent: str | Agent) -> str:
 
 
 async def agent_version(agent: Agent) -> str | None:
-    """The version that the agent's program tells, or None if it tells none in `VERSION` seconds.
+    """The version that the agent's program prints, or None if it prints none in `VERSION` seconds.
 
     Runs it. Cancelling kills what was started.
     """

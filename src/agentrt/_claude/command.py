@@ -146,10 +146,10 @@ def _environment(opening: Opening, options: ClaudeOptions) -> dict[str, str]:
 
 
 def initialize_request(opening: Opening, options: ClaudeOptions) -> JsonObject:
-    """The `initialize` control request: what a session is told over its standard input."""
+    """The `initialize` control request: what a session gets over its standard input."""
     system = options.system_prompt
     names = [_check(_SERVER, name, "a server's name") for name in options.sdk_servers]
-    wishes: JsonObject = {
+    fields: JsonObject = {
         "hooks": {event: [_hook(m) for m in ms] for event, ms in options.hooks.items()} or None,
         "sdkMcpServers": names or None,
         "sdkMcpServerConfigs": options.sdk_server_configs or None,
@@ -168,9 +168,9 @@ def initialize_request(opening: Opening, options: ClaudeOptions) -> JsonObject:
         "perTaskStopAffordance": options.spare_tasks or None,
     }
     if opening.mcp_servers and options.mcp_delivery == "initialize":
-        wishes["mcpServers"] = mcp_config(opening.mcp_servers)
-    said = {name: value for name, value in wishes.items() if value is not None}
-    return {"subtype": "initialize", **said}
+        fields["mcpServers"] = mcp_config(opening.mcp_servers)
+    given = {name: value for name, value in fields.items() if value is not None}
+    return {"subtype": "initialize", **given}
 
 
 def _hook(matcher: Any) -> JsonObject:

@@ -93,7 +93,7 @@ class ClaudeDriver:
         self._opening = Opening(cwd="")
         self._handshake = Handshake()
         self._cost: float | None = 0.0
-        """The session's at its last result; None: a resumed one's, not told yet."""
+        """The session's at its last result; None: a resumed one's, not reported yet."""
         self._blocked: str | None = None
         self._take: dict[type, Callable[[Any, Out], None]] = {
             wire.Assistant: self._assistant,
@@ -354,7 +354,7 @@ class ClaudeDriver:
         self._blocked = None
 
     def _lifecycle(self, m: wire.CommandLifecycle, out: Out) -> None:
-        self._turns.fate(m.command_uuid, m.state, out)
+        self._turns.lifecycle(m.command_uuid, m.state, out)
 
     def _reset(self, m: wire.ConversationReset, out: Out) -> None:
         self._cost = 0.0

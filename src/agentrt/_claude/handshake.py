@@ -48,7 +48,7 @@ class Handshake:
         self.started: Started | None = None
         self._failed = False
         self._too_old = False
-        """That was told."""
+        """That was reported."""
 
     @property
     def over(self) -> bool:
@@ -82,7 +82,7 @@ class Handshake:
         self._judge(self.started.agent_version, out)
 
     def session_is(self, init: JsonObject, options: ClaudeOptions, out: list[Effect]) -> None:
-        """A turn's `init` tells the session's id. From now on there is something to resume."""
+        """A turn's `init` has the session's id. From now on there is something to resume."""
         known, session = self.started, coerce.text(init.get("session_id"))
         if known is None or session is None:
             return
@@ -95,11 +95,11 @@ class Handshake:
         self._judge(version, out)
 
     def _judge(self, version: str | None, out: list[Effect]) -> None:
-        """Say once that a CLI is too old. 2.1.165 tells its version only when a turn begins."""
+        """Say once that a CLI is too old. 2.1.165 says its version only when a turn begins."""
         if version is not None and is_older(version) and not self._too_old:
             self._too_old = True
-            told = f"Claude Code {version} is older than {OLDEST}, the oldest that is supported"
-            out.append(Notice("warning", "version", told, {"oldest": OLDEST}))
+            message = f"Claude Code {version} is older than {OLDEST}, the oldest that is supported"
+            out.append(Notice("warning", "version", message, {"oldest": OLDEST}))
 
     def refused(self, m: wire.Result, out: list[Effect]) -> None:
         """An unsuccessful result before the reply: Claude says why it does not start."""

@@ -52,10 +52,10 @@ def too_long(size: int, limit: int) -> Notice:
 
 def _api_retry(m: JsonObject) -> Notice:
     status, cause = m.get("error_status"), m.get("error") or "unknown"
-    told = f"{cause} ({status})" if status is not None else str(cause)
+    failure = f"{cause} ({status})" if status is not None else str(cause)
     wait = m.get("retry_delay_ms")
     later = f" in {wait / 1000:.1f} s" if isinstance(wait, int | float) else ""
-    text = f"the API failed: {told}; retry {m.get('attempt')} of {m.get('max_retries')}{later}"
+    text = f"the API failed: {failure}; retry {m.get('attempt')} of {m.get('max_retries')}{later}"
     return Notice("warning", "api_retry", text, _without(m, "uuid", "session_id"))
 
 

@@ -1,4 +1,4 @@
-"""What Claude Code can be told when it is started, and how a session's wishes override it."""
+"""What Claude Code can be given when it is started, and how a session's settings override it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ClaudeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     here never asks."""
     disallowed_tools: tuple[str, ...] = ()
 
-    # --- what it is told
+    # --- what it gets
     system_prompt: str | tuple[str, ...] | None = None
     """Replaces Claude Code's own prompt."""
     append_system_prompt: str | None = None
@@ -108,7 +108,7 @@ class ClaudeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Model calls in one turn."""
     max_budget_usd: float | None = None
     task_budget: int | None = None
-    """Tokens the model is told it has."""
+    """Tokens that the model is given."""
 
     # --- sessions
     session_id: str | None = None
@@ -121,7 +121,7 @@ class ClaudeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     persist: bool = True
     """False: no transcript is written, and the session cannot be resumed."""
     replay: bool = True
-    """Whether the host wants to be told what was said before. Claude Code repeats nothing of a
+    """Whether the host wants to have what was said before. Claude Code repeats nothing of a
     resumed session whatever this says; `history` reads it from the transcript."""
 
     # --- settings, agents, extensions
@@ -151,7 +151,7 @@ class ClaudeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     hooks: dict[str, tuple[HookMatcher, ...]] = {}
     """By event (`HOOK_EVENTS`)."""
 
-    # --- what it tells
+    # --- what it sends
     partial_messages: bool = True
     """Text as it is written, not block by block."""
     hook_events: bool = False
@@ -238,7 +238,7 @@ OLD: Final = frozenset({"legacy", "permission_mode", "session_id", "replay", "en
 
 
 def _refuse_what_is_newer(options: ClaudeOptions, opening: Opening) -> None:
-    """Raises `LocalProtocolError` for what a program of the older dialect cannot be told: left out,
+    """Raises `LocalProtocolError` for what a program of the older dialect cannot do: left out,
     it would be missed later, or never."""
     default = ClaudeOptions()
     wanted = [
@@ -257,7 +257,7 @@ def with_session_id(
 ) -> Opening:
     """The same opening with an id for its session, if it is a new one.
 
-    Claude Code tells an id of its own only with the first turn, and an id that is known from the
+    Claude Code says an id of its own only with the first turn, and an id that is known from the
     start can be resumed whatever happens. To be called before `build_command` and `start`.
     """
     given = effective(options, opening)

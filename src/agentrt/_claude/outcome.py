@@ -66,7 +66,7 @@ def judge(
 
 
 def _error(result: Result, reason: str | None, api_error: ApiError | None) -> Error:
-    """What went wrong, as far as the CLI told: never its internal diagnostics."""
+    """What went wrong, as far as the CLI said: never its internal diagnostics."""
     said = [e for e in texts(result.errors) if not e.startswith(DIAGNOSTIC)]
     if not said:
         said = texts([result.result])
@@ -84,7 +84,7 @@ def _error(result: Result, reason: str | None, api_error: ApiError | None) -> Er
 
 
 def turn_usage(result: Result, cost_before: float | None) -> Usage | None:
-    """What the turn took, with all its sub-agents. Older CLIs tell only the main conversation's
+    """What the turn took, with all its sub-agents. Older CLIs report only the main conversation's
     tokens, and the cost of the whole session; `cost_before` is that of the result before, None if
     it is not known."""
     usage = _turn_tokens(result, cost_before)

@@ -9,7 +9,7 @@ says so) is no second one.
 A stream may break off in the middle of a block. Claude asks the model again, and what was said of
 that block is no part of the answer; nor is what Claude takes back by its uuids.
 
-The steps of a background agent are no part of any turn and are not shown here; its task tells how
+The steps of a background agent are no part of any turn and are not shown here; its task says how
 it gets on (`tasks.py`).
 """
 
@@ -409,7 +409,7 @@ def _shown(block: wire.Block) -> list[Block]:
 
 
 def _unwrapped(content: Any) -> list[ToolContent]:
-    """A result's content, without the tags that tell the model that it is an error."""
+    """A result's content, without the tags that mark it as an error for the model."""
     if isinstance(content, str):
         content = content.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
     return tool_content(content)

@@ -2,7 +2,7 @@
 
 A prompt carries a uuid of ours, and the `result` that lists it ends its turn. Around that:
 
-- The end is told when Claude is at rest, by `session_state_changed: idle`, a few milliseconds
+- The end is reported when Claude is at rest, by `session_state_changed: idle`, a few milliseconds
   after the result. It does not wait for that where waiting would be wrong or for ever:
   background agents keep the state `running` for minutes, and the next turn may begin without
   `idle` between the two (queued prompts, and what Claude does after a background agent has
@@ -17,10 +17,10 @@ A prompt carries a uuid of ours, and the `result` that lists it ends its turn. A
 - A CLI that lists no uuids: the first result that nothing else started is the prompt's. One that
   something else started may be its, too: silence behind it says so, or what follows says that it
   was not.
-- The oldest CLIs (they tell neither states nor fates) hold every result back while a background
-  agent lives, and write only the last. There a turn ends when its last word is followed by the next
-  turn or by silence.
-- The end of background work makes Claude go on: it takes the news into the running turn, or begins
+- The oldest CLIs (they report neither states nor lifecycles) hold every result back while a
+  background agent lives, and write only the last. There a turn ends when its last word is followed
+  by the next turn or by silence.
+- The end of background work makes Claude go on: it takes that into the running turn, or begins
   one about it. Either is over at the next `idle` behind it; until then something is *owed*.
 - Some waits could last for ever: for `idle` after a result, for a result that was lost or is held
   back, and for a turn that is owed and never comes. `settling` is true in each, and `settle` ends
@@ -41,7 +41,7 @@ LOST = Verdict(
 )
 NO_WORD = Verdict("completed")
 PRESUMED = {"completed": NO_WORD, "cancelled": CANCELLED}
-"""How a prompt ended that has no result, by its fate."""
+"""How a prompt ended that has no result, by its lifecycle."""
 
 
 class _Turn(Struct):
@@ -49,7 +49,7 @@ class _Turn(Struct):
 
     id: str | None = None
     uuid: str | None = None
-    fate: str | None = None
+    lifecycle: str | None = None
     """What `command_lifecycle` said last of the prompt: `queued`, `started`, …"""
     ran: bool = False
     """The state was `running` since the prompt."""
@@ -79,8 +79,8 @@ class Turns:
         self.used: dict[str, str] = {}
         """Every uuid sent so far, and its prompt's id: the CLI ignores a second prompt of the same
         uuid, for ever."""
-        self._fates = False
-        """This CLI tells the fate of each prompt."""
+        self._lifecycles = False
+        """This CLI reports the lifecycle of each prompt."""
         self._held = False
         """A turn has ended whose result was held back; it may come yet."""
         self._owed = False
@@ -119,7 +119,7 @@ class Turns:
         """What Claude calls the prompt of a turn, or a steered one."""
         return next((uuid for uuid, known in self.used.items() if known == id), None)
 
-    # --- what Claude tells
+    # --- what Claude reports
 
     def initialized(self, out: list[Effect]) -> None:
         """A turn's `init`. It could mean less where no turn is under way."""
@@ -127,7 +127,7 @@ class Turns:
             if turn is not None and turn.answered:
                 turn.verdict = NO_WORD
                 self._held = True
-        if self.user is not None and self.user.fate == "started":
+        if self.user is not None and self.user.lifecycle == "started":
             self.user.opened = True
         self._shown(out, sure=self.state == "running")
 
@@ -172,20 +172,20 @@ class Turns:
         self._owed = True
         self._owed_until_idle = self.state == "idle"
 
-    def fate(self, uuid: str, fate: str, out: list[Effect]) -> None:
-        """`command_lifecycle`: the fate of one prompt."""
-        self._fates = True
+    def lifecycle(self, uuid: str, lifecycle: str, out: list[Effect]) -> None:
+        """`command_lifecycle`: the lifecycle of one prompt."""
+        self._lifecycles = True
         user = self.user
         if user is not None and user.uuid == uuid:
-            if fate == "started":
+            if lifecycle == "started":
                 self._flush(out)  # whatever ran before it
                 self._runs(user)
-            never = fate == "cancelled" and user.fate in (None, "queued")
-            user.fate = fate
+            never = lifecycle == "cancelled" and user.lifecycle in (None, "queued")
+            user.lifecycle = lifecycle
             if never and user.verdict is None:
                 user.verdict = CANCELLED
                 self._finish(user, out)
-        elif fate == "cancelled" and uuid in self.steered:
+        elif lifecycle == "cancelled" and uuid in self.steered:
             out.append(TurnFinished(turn=self.steered.pop(uuid), outcome="cancelled"))
 
     def resulted(
@@ -202,7 +202,7 @@ class Turns:
         held, self._held = self._held, False
         turn = self._meant(uuids, unsolicited, held)
         user = self.user
-        if turn is not user and user is not None and user.fate != "started":
+        if turn is not user and user is not None and user.lifecycle != "started":
             if user.ran and turn is None and not uuids and not self._reports_more:
                 user.likely, user.usage = verdict, usage
             user.ran = False  # something else did: its rest says nothing about the prompt
@@ -218,8 +218,8 @@ class Turns:
 
     @property
     def _reports_more(self) -> bool:
-        """This CLI tells states or fates: then the end of a turn need not be guessed."""
-        return self.state is not None or self._fates
+        """This CLI reports states or lifecycles: then the end of a turn need not be guessed."""
+        return self.state is not None or self._lifecycles
 
     def _meant(self, uuids: list[str], unsolicited: bool, held: bool) -> _Turn | None:
         """The turn that a result ends. `held`: it may be one that was held back, of a turn that is
@@ -228,7 +228,7 @@ class Turns:
         if user is not None and user.verdict is None:
             if user.uuid in uuids:
                 return user
-            waits = user.fate == "queued" or (user.fate is None and self._fates)
+            waits = user.lifecycle == "queued" or (user.lifecycle is None and self._lifecycles)
             waits = waits or (held and not user.ran)
             if not uuids and not unsolicited and not waits:
                 return user
@@ -252,9 +252,9 @@ class Turns:
     def _presumed(self, turn: _Turn) -> Verdict | None:
         """How a turn has ended, if nothing more comes."""
         known = turn.verdict or turn.likely or (NO_WORD if turn.answered else None)
-        over = turn.opened and self.state is None and turn.fate in PRESUMED
+        over = turn.opened and self.state is None and turn.lifecycle in PRESUMED
         if known is None and (turn.rested or over):
-            return PRESUMED.get(turn.fate or "", LOST)
+            return PRESUMED.get(turn.lifecycle or "", LOST)
         return known
 
     def settle(self, out: list[Effect]) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from .events import Notice
 
-TELL_ALL: Final = 16
+ALL_REPORTED: Final = 16
 """The first notices about one thing are all told, later ones at every power of two."""
 APART: Final = 256
 """Things that are counted apart; what a notice is about may be the agent's word, and never the
@@ -33,7 +33,7 @@ class Repeats:
             about = ""
         before = self._seen[code, about]
         so_far = self._seen[code, about] = before + times
-        if so_far <= TELL_ALL:
+        if so_far <= ALL_REPORTED:
             return [notice]
         if so_far.bit_length() == before.bit_length():  # no power of two was passed
             return []

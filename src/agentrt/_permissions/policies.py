@@ -37,7 +37,7 @@ class Allow:
 
 @dataclass(frozen=True)
 class Deny:
-    """Do not. `message` is told to the model, where the protocol can; `interrupt` also ends the
+    """Do not. `message` is for the model, where the protocol can; `interrupt` also ends the
     turn."""
 
     message: str = ""
@@ -53,7 +53,7 @@ Decision: TypeAlias = Allow | Deny | Ask
 
 
 class PermissionRequest(Struct, frozen=True, kw_only=True):
-    """What the agent wants to do, as it tells it. `title` and `kind` are for people to read: they
+    """What the agent wants to do, as it says it. `title` and `kind` are for people to read: they
     are the agent's own words, and nothing that a policy should rest on."""
 
     title: str
@@ -290,7 +290,7 @@ def choose_option(
 ) -> PermissionOption | None:
     """The option that carries a decision out; None means to answer `cancelled`.
 
-    Options are told apart by their kind, never by id or name, and "once" is preferred to "always"
+    An option counts by its kind, never by its id or name, and "once" is preferred to "always"
     unless the decision says to remember. Where nothing allows, it is rejected; where nothing
     rejects, it is cancelled.
     """

@@ -1,6 +1,6 @@
 """What a command would run: the program that it names, and those that this one runs for it.
 
-No list of programs is complete, so three kinds are told apart: those that do nothing with their
+No list of programs is complete, so three kinds are distinguished: those that do nothing with their
 arguments but read or write data (`HARMLESS`), those that run what they are given in a language of
 their own, where anything may be hidden (`INTERPRETERS`, shells without a line that can be read),
 and all others, which may run whatever their arguments mention.
@@ -49,7 +49,7 @@ class Verdict(IntEnum):
     HIDDEN = 1
     """It runs a program of the project's, which may do anything."""
     MAY = 2
-    """It cannot be told."""
+    """Nobody knows."""
     YES = 3
 
 

@@ -16,9 +16,9 @@ def unreachable(rule: Rule, agent: Agent, *, denies: bool) -> str | None:
     name = rule.name
     if agent.quirks.command_shown is not None and not denies and not rule.is_about_all:
         if rule.is_about("Bash"):
-            return f"{agent.name} does not tell which command it wants to run"
+            return f"{agent.name} does not say which command it wants to run"
         if rule.is_about("Fetch") or (rule.is_about("Read") and not rule.is_about("Edit")):
-            return f"{agent.name} does not tell which page or file it wants"
+            return f"{agent.name} does not say which page or file it wants"
     if name in CLASSES or "*" in name or name.startswith("mcp__"):
         return None
     if agent.protocol == "claude":

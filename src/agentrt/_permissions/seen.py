@@ -90,8 +90,8 @@ class Seen:
     @property
     def unknown(self) -> bool:
         """Whether it may be anything."""
-        told = self.tool or self.has_command or self.request.changes
-        return not told and not (self.request.kind_holds and self.request.kind in KINDS)
+        known = self.tool or self.has_command or self.request.changes
+        return not known and not (self.request.kind_holds and self.request.kind in KINDS)
 
     # --- commands
 
@@ -116,7 +116,7 @@ class Seen:
 
     @cached_property
     def script(self) -> Script | None:
-        """The commands that it would run; None if that is not told."""
+        """The commands that it would run; None if that is not known."""
         if self.text is not None:
             return read_script(self.text)
         words = words_of(self.input)

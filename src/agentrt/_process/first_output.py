@@ -14,7 +14,7 @@ LENGTH: Final = 300
 MANY: Final = 100
 """Lines without a message by which a program is known to be no agent."""
 QUIET: Final = 2.0
-"""Seconds of silence after which that is known of one that has told its usage, or stopped in the
+"""Seconds of silence after which that is known of one that has printed its usage, or stopped in the
 middle of a line, as programs do that wait for a person."""
 SHARE: Final = 6
 """Of one that wrote anything else: this part of the time for the handshake. Wrappers of agents

@@ -56,7 +56,7 @@ class _Guard:
             if self._process is not None and self._process.returncode is None:
                 return
             await self.end()
-            # It needs no word that it is ready: the pipe tells it even if the host is gone by then.
+            # Nothing has to say that it is ready: the pipe ends even if the host is gone by then.
             self._process = await trio.lowlevel.open_process(
                 [
                     *(sys.executable, "-I", "-S", str(_PROGRAM), self.token, str(os.getpid())),

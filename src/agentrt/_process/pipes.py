@@ -184,7 +184,7 @@ def next_size(
 
 
 class ReadEnd:
-    """The host's end of a pipe that the agent writes to: a `Readable` that can be told to end."""
+    """The host's end of a pipe that the agent writes to: a `Readable` that can be cut."""
 
     def __init__(self, stream: trio.lowlevel.FdStream) -> None:
         self._stream = stream
@@ -293,7 +293,7 @@ class Writer:
         """Send one line (or several), with its newline.
 
         `urgent` (cancels, replies) goes ahead of every prompt that has not been begun. After the
-        end of the pipe the line is dropped and counted: the owner was told of the end.
+        end of the pipe the line is dropped and counted: the end was reported to the owner.
 
         An urgent line behind `outbox` bytes of others breaks the pipe: an agent may ask without end
         and never read an answer, and one that misses an answer waits for it for ever. Prompts are

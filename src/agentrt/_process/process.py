@@ -81,7 +81,7 @@ async def close(
     seconds, SIGKILL and `limits.kill` seconds. Each step ends as soon as nothing is left, and all
     are made if something is: an agent that left behind what it started is not gone. If it has
     died already, nobody listens to the gentler ones: what it left behind is signalled at once, and
-    does not finish what it was told to do.
+    does not finish what it was asked to do.
 
     Shielded from cancellation and bounded by those times; what a SIGKILL cannot end is left alone.
     """
@@ -169,7 +169,7 @@ class AgentProcess:
 
     @property
     def returncode(self) -> int | None:
-        # Known here a moment before it is told: nothing is sent to a process that has exited.
+        # Known here a moment before it is reported: nothing is sent to a process that has exited.
         if self._returncode is None and not self._reaped:
             status = _exit_status(self.pid, os.WNOHANG)
             if status is not None:

@@ -53,14 +53,14 @@ def end_agents(token: bytes) -> None:
     seen = until = time.monotonic()
     for signum, seconds in LADDER:
         until += seconds
-        told: set[int] = set()  # nobody gets the same signal twice: some take that as an order
+        signalled: set[int] = set()  # nobody gets the same signal twice: some take that as an order
         while (now := time.monotonic()) < until:
             look(token, known)
             for pid in sorted(known, key=lambda pid: int(known[pid])):  # the oldest first
                 seen = now
-                if signum is not None and pid not in told:
+                if signum is not None and pid not in signalled:
                     send(pid, signum)
-                    told.add(pid)
+                    signalled.add(pid)
             if now - seen > SETTLE:
                 return
             time.sleep(LOOK)
@@ -83,7 +83,7 @@ def wait_for_the_end_of(host: int) -> None:
 
 def look(token: bytes, known: dict[int, bytes]) -> None:
     """Bring up to date who belongs to the agents: by number, with the time of the start, by which a
-    number that is used again is told from the one before."""
+    number that is used again is distinguished from the one before."""
     starts: dict[int, bytes] = {}
     parents: dict[int, int] = {}
     found = set()

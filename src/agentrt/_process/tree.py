@@ -204,6 +204,6 @@ async def reap(process: trio.Process) -> int:
     try:
         return await process.wait()
     except (OSError, RuntimeError):  # no descriptor, no thread
-        while (status := process.poll()) is None:  # noqa: ASYNC110 - no event tells of it
+        while (status := process.poll()) is None:  # noqa: ASYNC110 - there is no event for it
             await trio.sleep(LOOK)
         return status

@@ -84,7 +84,7 @@ class HookTable:
 
     @property
     def matchers(self) -> dict[str, tuple[HookMatcher, ...]]:
-        """What the agent is told: by event, one matcher for each hook."""
+        """What the agent gets: by event, one matcher for each hook."""
         found: dict[str, tuple[HookMatcher, ...]] = {}
         for id, each in self._hooks.items():
             matcher = HookMatcher(

@@ -82,7 +82,7 @@ class HttpServer:
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
             pass  # the client went away
         except h11.RemoteProtocolError as error:
-            logger.warning("the tools' endpoint heard no HTTP: %s", error)
+            logger.warning("the tools' endpoint got no HTTP: %s", error)
         except Exception:
             logger.exception("a connection for tools failed")
 
@@ -175,8 +175,8 @@ class HttpServer:
         if len(self._clients) >= CLIENTS:
             self._clients.pop(next(iter(self._clients))).close()
         session = secrets.token_urlsafe()
-        # There is no stream that news could be sent on; clients list the tools when they connect.
-        client = self._clients[session] = self._server.connect(lambda news: None)
+        # There is no stream for notifications; clients list the tools when they connect.
+        client = self._clients[session] = self._server.connect(lambda notification: None)
         return session, client
 
 

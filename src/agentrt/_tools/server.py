@@ -37,7 +37,7 @@ Notify: TypeAlias = Callable[[Message], None]
 OnToolError: TypeAlias = Callable[[Tool, Exception], None]
 
 OnProgress: TypeAlias = Callable[[Tool, str | None, float, float | None, str | None], None]
-"""Is told what a tool reports: the tool, the agent's id of the call (None if it gave none), how far
+"""Gets what a tool reports: the tool, the agent's id of the call (None if it gave none), how far
 it is, of how much, and in which words."""
 
 
@@ -50,7 +50,7 @@ class Spawn(Protocol):
 
 class ToolServer:
     """The tools of one session. `turn` gives the turn that a call belongs to when it comes;
-    `timeout` is for tools that have none of their own; `on_error` is told what tools raise (by
+    `timeout` is for tools that have none of their own; `on_error` gets what tools raise (by
     default it is logged)."""
 
     def __init__(
@@ -78,7 +78,7 @@ class ToolServer:
         return tuple(self._tools.values())
 
     def set_tools(self, tools: Iterable[object]) -> None:
-        """Replace the tools and tell every client; calls that run go on. Raises `TypeError` for
+        """Replace the tools and notify every client; calls that run go on. Raises `TypeError` for
         what is no tool, `ValueError` if two have the same name."""
         self._tools = _by_name(checked_tools(tools))
         for connection in self._connections:
@@ -176,14 +176,14 @@ class ToolConnection:
     ) -> None:
         if id in self._running and self._server._on_progress is not None:
             self._server._on_progress(tool, tool_call, progress, total, message)
-        news = self._mcp.progress(id, progress, total, message)
-        if news is not None:
-            self._notify(news)
+        notification = self._mcp.progress(id, progress, total, message)
+        if notification is not None:
+            self._notify(notification)
 
     def _tools_changed(self) -> None:
-        news = self._mcp.set_tools(tool.info for tool in self._server.tools)
-        if news is not None:
-            self._notify(news)
+        notification = self._mcp.set_tools(tool.info for tool in self._server.tools)
+        if notification is not None:
+            self._notify(notification)
 
 
 def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:

@@ -17,7 +17,7 @@ CHUNK = 65536
 
 
 def upwards(host: socket.socket) -> None:
-    """Standard input to the host. At its end the host hears of it, and closes the socket."""
+    """Standard input to the host. At its end the host sees it, and closes the socket."""
     try:
         while data := os.read(0, CHUNK):
             host.sendall(data)

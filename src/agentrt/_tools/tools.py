@@ -34,8 +34,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 class ToolError(AgentrtError):
-    """Raise it in a tool to tell the model what went wrong. It is no defect of the tool: the
-    message is the tool's answer, and nobody else is told."""
+    """Raise it in a tool to say to the model what went wrong. It is no defect of the tool: the
+    message is the tool's answer, and nothing is logged."""
 
     __module__ = "agentrt"  # as a program imports it
 
@@ -55,7 +55,7 @@ class ToolContext:
         self.turn = turn
         """The turn that the call belongs to; None if the agent called outside turns."""
         self.tool_call = tool_call
-        """The agent's own id of the call, where it tells."""
+        """The agent's own id of the call, where it says it."""
         self.cancel_scope = trio.CancelScope()
         """The scope that the tool runs in: cancelled with the call or the turn. A sync tool may
         look at `cancel_scope.cancel_called`."""
@@ -65,7 +65,7 @@ class ToolContext:
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
         """Tell the agent and the session's log how far the call is; `progress` should grow. Agents
-        that do not listen are not bothered, nor is anybody once the call is over. Sync tools may
+        that do not listen get nothing, nor does anybody once the call is over. Sync tools may
         call it, too."""
         if self._report is None:
             return
@@ -133,7 +133,7 @@ def tool(
     The name is the function's, the description its docstring, the schema its signature: type
     hints that msgspec understands (also dataclasses, enums, `Optional`, and `pathlib.Path`), with
     `Annotated[int, msgspec.Meta(ge=1, description="...")]` for constraints and descriptions.
-    Arguments arrive converted; what does not fit is told to the model and never reaches the
+    Arguments arrive converted; what does not fit is reported to the model and never reaches the
     function. Methods become tools by their object (`tool(obj.method)`); what `functools.partial`
     has bound is not the model's to choose. Raises `TypeError`, with the function and the parameter,
     for a signature that cannot be described.
@@ -166,7 +166,7 @@ async def call_tool(
     on_error: Callable[[Tool, Exception], None] | None = None,
 ) -> ToolOutcome:
     """Run a tool to its outcome. A tool that fails, or takes longer than its own timeout (or else
-    `default_timeout`, in seconds), has an outcome that says so to the model; `on_error` is told
+    `default_timeout`, in seconds), has an outcome that says so to the model; `on_error` gets
     what it raised. What is no `Exception` goes on upwards.
 
     Cancelling `context.cancel_scope` ends the call with an error outcome; cancelling the caller
@@ -319,7 +319,7 @@ def _field(
     except (TypeError, ValueError, RecursionError) as error:
         words = getattr(hint, "__name__", None) or repr(hint)
         raise TypeError(
-            f"{function}: a model cannot be told what {parameter.name!r} takes ({words}). Built-in"
+            f"{function}: a model cannot be given what {parameter.name!r} takes ({words}). Built-in"
             " types are understood, also list[…], dict[str, …], Literal, enums, dataclasses,"
             " TypedDict, msgspec.Struct and Path; or give the schema yourself: agentrt.Tool(…)"
         ) from error
@@ -355,7 +355,7 @@ def _schema(arguments: type[msgspec.Struct], parameters: list[inspect.Parameter]
 def _path_schema(kind: type) -> JsonObject:
     if issubclass(kind, Path):
         return {"type": "string", "format": "path"}
-    raise NotImplementedError  # msgspec's way to hear "I do not know it either"
+    raise NotImplementedError  # by which msgspec knows that it is none of ours either
 
 
 def _decode_path(kind: type, value: object) -> object:
