@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import agentrt
+from agentrt import _public
 
 REFERENCE = (Path(__file__).parents[1] / "docs" / "reference.md").read_text()
 
@@ -36,6 +37,30 @@ def test_a_star_import_gives_what_is_public_also_as_the_first_import() -> None:
     public = {name for name in dir(agentrt) if not name.startswith("_")}
     public -= {name for name in public if isinstance(getattr(agentrt, name), ModuleType)}
     assert done.stdout.split() == sorted(public)
+
+
+def test_a_public_name_is_the_same_for_a_program_and_for_those_who_read_types() -> None:
+    typed = {name: value for name, value in vars(_public).items() if not name.startswith("_")}
+    assert sorted(typed) == agentrt.__all__
+    assert all(getattr(agentrt, name) is value for name, value in typed.items())
+
+
+def test_a_session_imports_what_it_needs(tmp_path: Path) -> None:
+    agent = ("sh", "-c", "read line; exit 3")  # it never gets as far as a session
+    code = (
+        "import sys, agentrt, trio\n"
+        "async def main():\n"
+        f"    async with agentrt.open_session(agentrt.acp({agent!r})): pass\n"
+        "try: trio.run(main)\n"
+        "except agentrt.AgentStartError: print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    modules = set(done.stdout.split())
+    assert "agentrt._acp.driver" in modules
+    others = ("_claude.driver", "_tools.http", "_tools.server", "_permissions.rules", "_web")
+    assert not modules & {"h11", "difflib", *(f"agentrt.{name}" for name in others)}
 
 
 ERRORS = [

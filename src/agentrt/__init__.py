@@ -5,9 +5,10 @@ The layers, each importing only what is below it: the terminal and the web front
 (sessions, turns, processes, tools); the drivers `_acp` and `_claude`, which do not know each other;
 the wire and the model, which know neither processes nor clocks.
 
-Importing it costs next to nothing: everything public is imported when the first name is used.
+Importing it costs next to nothing: what is public is imported when it is used, name by name.
 """
 
+import importlib as _importlib
 import typing as _typing
 
 from ._version import __version__ as __version__
@@ -15,23 +16,55 @@ from ._version import __version__ as __version__
 if _typing.TYPE_CHECKING:
     from ._public import *  # noqa: F403 - what it imports is what is public
 
+_PUBLIC = {
+    "_agents": "Agent Found Quirks acp agent_version claude find_agents",
+    "_claude.options": "ClaudeOptions",
+    "_claude.sessions": "StoredSession",
+    "_errors": (
+        "AgentNotFound AgentrtError AgentStartError Busy LimitExceeded LocalProtocolError "
+        "ProtocolError RemoteProtocolError RequestError SessionClosed SessionNotFound"
+    ),
+    "_limits": "Limits",
+    "_model.content": "Audio Diff Image Resource ResourceLink Text",
+    "_model.events": (
+        "CommandsChanged Error Event Item ItemClosed ItemDelta ItemOpened ItemUpdated Modes "
+        "ModesChanged Notice PermissionClosed PermissionOpened PermissionOption PlanChanged "
+        "PlanEntry QueueChanged State StateChanged Task TaskChanged TextDelta ThoughtDelta "
+        "TitleChanged TurnEnded TurnStarted Usage UsageChanged"
+    ),
+    "_model.log": "Overrun",
+    "_model.result": "AgentDied AgentFailed Denial TurnFailed TurnResult TurnTimedOut",
+    "_model.state": "Snapshot",
+    "_permissions.policies": (
+        "Allow Ask Decision Deny PermissionRequest Policy allow_all ask deny_all rules"
+    ),
+    "_runtime.claude_sessions": "ClaudeSessions",
+    "_runtime.open": "open_session",
+    "_runtime.query": "Query query",
+    "_runtime.runtime": "AgentInfo Runtime SessionInfo open_runtime",
+    "_session.session": "Session",
+    "_session.subscription": "Subscription",
+    "_session.turn": "Turn",
+    "_tools.hooks": "Hook HookContext hook",
+    "_tools.tools": "Tool ToolContext ToolError tool",
+    "_web.security": "Security",
+    "_web.server": "serve",
+    "_web.site": "Site SiteStatistics",
+}
+"""The public names by the module that has them: what `_public` says to type checkers."""
+
+_PLACES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
+
 
 def __getattr__(name: str) -> object:
-    if name.startswith("_") and name != "__all__":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import _public
-
-    found = {key: value for key, value in vars(_public).items() if not key.startswith("_")}
-    globals().update(found, __all__=sorted(found))
     if name == "__all__":
-        return sorted(found)
-    try:
-        return found[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+        return sorted(_PLACES)
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _importlib.import_module(f".{_PLACES[name]}", __name__)
+    value = globals()[name] = getattr(module, name)
+    return value
 
 
 def __dir__() -> list[str]:
-    from . import _public
-
-    return sorted({*globals(), *(name for name in vars(_public) if not name.startswith("_"))})
+    return sorted({*globals(), *_PLACES})

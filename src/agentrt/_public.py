@@ -1,5 +1,5 @@
-"""What is public: the names that `import agentrt` gives. They are imported when the first of them
-is used."""
+"""What is public: the names that `import agentrt` gives, for those who read types. While it runs,
+each is imported when it is used; where from, `agentrt/__init__.py` says once more."""
 
 from ._agents import Agent as Agent
 from ._agents import Found as Found

@@ -20,7 +20,8 @@ import agentrt
 from agentrt._agents import Agent
 from agentrt._model.driver import Opening
 from agentrt._process.pipes import Transport
-from agentrt._runtime.assembly import Offer, assemble
+from agentrt._runtime.assembly import assemble
+from agentrt._runtime.offer import Offer
 from agentrt._runtime.open import serve_session
 from agentrt.testing import MemoryAgent
 

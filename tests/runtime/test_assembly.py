@@ -7,7 +7,8 @@ import pytest
 import agentrt
 from agentrt._agents import Quirks
 from agentrt._model.driver import Opening
-from agentrt._runtime.assembly import Offer, assemble, limits_for
+from agentrt._runtime.assembly import assemble, limits_for
+from agentrt._runtime.offer import Offer
 
 SLOW = agentrt.acp(["slow"], quirks=Quirks(stdin_close=8.0, resend_cancel=True))
 

@@ -17,7 +17,8 @@ import agentrt
 from agentrt import Agent as AgentSpec
 from agentrt import ClaudeOptions, Limits, Session
 from agentrt._model.driver import Opening
-from agentrt._runtime.assembly import Offer, assemble
+from agentrt._runtime.assembly import assemble
+from agentrt._runtime.offer import Offer
 from agentrt._runtime.open import serve_session
 from agentrt._runtime.runtime import Runtime, Source, serve_runtime
 from agentrt._web.hub import Hub

@@ -23,7 +23,8 @@ from trio._core._thread_cache import THREAD_CACHE
 
 # What a program needs is imported here, so that it is there when the program is forked.
 import agentrt._config
-import agentrt._runtime.assembly
+import agentrt._runtime.acp_assembly
+import agentrt._runtime.claude_assembly
 import agentrt._terminal.agents
 import agentrt._terminal.arguments
 import agentrt._terminal.oneshot

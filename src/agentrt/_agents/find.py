@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import os
 import re
@@ -120,6 +119,8 @@ def _named(name: str, known: Mapping[str, Agent]) -> Agent:
     aliases = {alias: agent for agent in known.values() for alias in agent.aliases}
     if name in aliases:
         return aliases[name]
+    import difflib  # for the few who mistype a name
+
     close = difflib.get_close_matches(name, [*known, *aliases], cutoff=0.5)
     hint = (
         f"did you mean {' or '.join(map(repr, close))}?" if close else f"known: {', '.join(known)}"

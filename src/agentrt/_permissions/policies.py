@@ -10,7 +10,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -18,10 +18,9 @@ from .._agents.agent import Agent
 from .._model.content import JsonObject
 from .._model.driver import Asked
 from .._model.events import PermissionOption
-from .paths import find_paths, resolve
-from .programs import Verdict
-from .rules import Rule, covered, worst
-from .seen import Seen, find_command
+
+if TYPE_CHECKING:
+    from .rules import Rule
 
 
 @dataclass(frozen=True)
@@ -98,6 +97,8 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     @property
     def command(self) -> str | None:
         """The shell command that the input contains, if it contains one."""
+        from .seen import find_command
+
         return find_command(self.input)
 
     @property
@@ -105,6 +106,8 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
         """Every path that the input names, where it leads now: absolute, links followed. What is
         no path of this machine (a URL, a NUL in it) does not begin with a slash. Raises ValueError
         if the input has more than 2,000 parts."""
+        from .paths import find_paths, resolve
+
         return tuple(resolve(path) for path in find_paths(self.input, self.cwd))
 
 
@@ -163,6 +166,10 @@ def rules(
     The names mean the same for every agent. An agent's own words (kind, title) may have a request
     denied, never allowed. Raises ValueError for what is no rule.
     """
+    from .programs import Verdict
+    from .rules import covered, worst
+    from .seen import Seen
+
     allowing = _read_rules("allow", allow)
     denying = _read_rules("deny", deny, denies=True)
     asking = _read_rules("ask", ask, denies=True)
@@ -187,6 +194,8 @@ def rules(
 
 
 def _read_rules(name: str, texts: Iterable[str], *, denies: bool = False) -> list[Rule]:
+    from .rules import Rule
+
     if isinstance(texts, str):
         raise ValueError(f"{name} wants a list of rules: {name}=[{texts!r}]")
     return [Rule(text, denies=denies) for text in texts]

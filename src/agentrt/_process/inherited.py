@@ -23,7 +23,7 @@ MODELS: Final = (
 )
 """How the names of variables begin by which agents reach their models."""
 
-_MODELS: Final = re.compile(rf"(?:{'|'.join(MODELS)})_.+", re.IGNORECASE)
+_MODELS: Final = tuple(f"{name}_" for name in MODELS)
 _PROXY: Final = re.compile(r"[A-Z]+_PROXY", re.IGNORECASE)
 _KEY: Final = re.compile(
     r"(?:.*_)?(?:TOKENS?|AUTH|(?:API|ACCESS|AUTH)?_?KEYS?|JWT|PAT)(?:_.*)?|.*TOKEN", re.IGNORECASE
@@ -76,11 +76,15 @@ def is_secret(name: str, value: str) -> bool:
 def _has_secret_name(name: str) -> bool:
     if not _SECRET.fullmatch(name):
         return False
-    if not _MODELS.fullmatch(name) or _NEVER_A_MODEL_S.fullmatch(name):
+    if not _is_model_s(name) or _NEVER_A_MODEL_S.fullmatch(name):
         return True
     return not _KEY.fullmatch(name) or _OTHER_SECRET.search(name) is not None
 
 
+def _is_model_s(name: str) -> bool:
+    return name[:-1].upper().startswith(_MODELS)
+
+
 def _is_model_s_address(name: str, value: str) -> bool:
     """A provider reached through a gateway that wants a password."""
-    return bool(_MODELS.fullmatch(name)) and value.lower().startswith(("http://", "https://"))
+    return _is_model_s(name) and value.lower().startswith(("http://", "https://"))

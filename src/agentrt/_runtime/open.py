@@ -31,7 +31,7 @@ from .leaving import wait_for_rest
 if TYPE_CHECKING:
     from .._agents import Agent
     from .._tools.hooks import Hook
-    from .assembly import Assembly
+    from .offer import Assembly
 
 
 @asynccontextmanager
@@ -81,7 +81,8 @@ async def open_session(
     """
     # The catalogue, the drivers and the bridges cost as much to import as all the rest.
     from .._agents import resolve_agent
-    from .assembly import Offer, assemble, limits_for
+    from .assembly import assemble, limits_for
+    from .offer import Offer
 
     if permissions is not None:
         check_policy(permissions)

@@ -11,7 +11,8 @@ from .._errors import AgentNotFound
 from .._limits import Limits
 from .._model.driver import Opening
 from .._permissions.policies import Policy, ask
-from .._runtime.assembly import Offer, assemble
+from .._runtime.assembly import assemble
+from .._runtime.offer import Offer
 from .._runtime.open import serve_session
 from .._runtime.runtime import AgentInfo, Runtime, Source, serve_runtime
 from .._session.session import Session
