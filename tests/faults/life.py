@@ -179,4 +179,4 @@ class Life:
             assert self.session.state.phase == "closed"
             assert self.session.state.turn is None
             assert not self.session.queue
-            assert not self.session._host.handlers
+            assert not self.session._host.handlers.running
