@@ -184,6 +184,26 @@ def test_thoughts_images_and_echoes_are_distinguished() -> None:
     ]
 
 
+def test_neighbouring_pieces_of_one_message_are_told_as_one() -> None:
+    peer = opened()
+    peer.prompt()
+    thought = {"type": "text", "text": "hm"}
+    peer.say(
+        *[chunk("a", messageId="m"), chunk("b", messageId="m")],
+        *[chunk("c"), chunk("d", "elsewhere"), chunk("e")],
+        update("agent_thought_chunk", content=thought),
+        update("agent_thought_chunk", content=thought),
+        chunk("f"),
+    )
+    assert peer.of(Spoke) == [
+        Spoke("ab", message="m"),
+        Spoke("c"),
+        Spoke("e"),
+        Spoke("hmhm", thought=True),
+        Spoke("f"),
+    ]
+
+
 def test_a_tool_call_opens_changes_and_ends() -> None:
     peer, _ = running()
     peer.update("tool_call", toolCallId="c", title="Run", kind="execute", rawInput={"cmd": "ls"})

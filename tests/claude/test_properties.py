@@ -15,7 +15,8 @@ from agentrt._claude.legacy import LegacyDriver
 from agentrt._claude.messages import DECLARED
 from agentrt._errors import LocalProtocolError
 from agentrt._model.content import Text
-from agentrt._model.driver import Effect, Spoke, TurnBegan, TurnFinished
+from agentrt._model.driver import Effect, TurnBegan, TurnFinished
+from effects import joined
 
 from .rig import (
     INIT,
@@ -38,23 +39,6 @@ from .rig import (
 )
 
 TRACES = sorted((Path(__file__).parent / "transcripts").glob("*.ndjson"))
-
-
-def joined(effects: list[Effect]) -> list[Effect]:
-    """Neighbouring pieces of one text as one: how many there are depends on the cuts."""
-    told: list[Effect] = []
-    for effect in effects:
-        last = told[-1] if told else None
-        if (
-            isinstance(effect, Spoke)
-            and isinstance(last, Spoke)
-            and (effect.thought, effect.message, effect.parent)
-            == (last.thought, last.message, last.parent)
-        ):
-            told[-1] = Spoke(last.text + effect.text, last.thought, last.message, last.parent)
-        else:
-            told.append(effect)
-    return told
 
 
 def wire_bytes(trace: Path) -> bytes:

@@ -287,27 +287,41 @@ class AcpDriver:
             self._penalty = min(2 * self._penalty, 64)
 
     def _receive_updates(self, frames: list[UpdateFrame]) -> None:
-        """The hot path: a piece of text costs one effect and no call."""
+        """The hot path. Neighbouring pieces of one message become one effect: a piece costs a few
+        comparisons and an append."""
         self._messages += len(frames)
-        append = self._channel.out.append
         take = self._stream.update
         live = self._stream.live
+        pieces: list[str] = []
+        kind: type[KnownUpdate] = AgentMessageChunk
+        message: str | None = None
         for frame in frames:
             params = frame.params
             update = params.update
             if (
-                params.session_id == live
-                and (type(update) is AgentMessageChunk or type(update) is AgentThoughtChunk)
+                (type(update) is AgentMessageChunk or type(update) is AgentThoughtChunk)
+                and params.session_id == live
                 and type(content := update.content) is Text
                 and content.text  # an empty one may carry something else
             ):
-                thought = type(update) is AgentThoughtChunk
-                append(Spoke(content.text, thought, update.message_id))
-            else:
-                try:
-                    take(params.session_id, update)
-                except RecursionError:  # decoding it was just possible, looking at it is not
-                    self._malformed("an update nested too deeply")
+                if type(update) is not kind or update.message_id != message:
+                    if pieces:
+                        self._spoke(pieces, kind, message)
+                    kind, message = type(update), update.message_id
+                pieces.append(content.text)
+                continue
+            if pieces:
+                self._spoke(pieces, kind, message)
+            try:
+                take(params.session_id, update)
+            except RecursionError:  # decoding it was just possible, looking at it is not
+                self._malformed("an update nested too deeply")
+        if pieces:
+            self._spoke(pieces, kind, message)
+
+    def _spoke(self, pieces: list[str], kind: type[KnownUpdate], message: str | None) -> None:
+        self._channel.out.append(Spoke("".join(pieces), kind is AgentThoughtChunk, message))
+        pieces.clear()
 
     def _receive_message(self, line: bytes | LongLine) -> bool:
         """Anything but an update, and any line that is not as it should be. False for the latter:

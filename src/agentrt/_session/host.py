@@ -335,7 +335,8 @@ class SessionHost:
         core = self.core
         if link.driver is core.driver:  # else it is the word of a process that was given up on
             core.active_at = self.clock()
-            core.receive(effects, size)
+            if effects or size:  # else the end of a line has not come
+                core.receive(effects, size)
             if not link.opened:
                 self._see_started(link)
             if self._rest.tasks:

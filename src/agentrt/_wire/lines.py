@@ -5,7 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 
 from .._limits import Limits
-from .long_lines import LONG, LongLine
+from .long_lines import LONG, PIECE, LongLine
 
 
 class Lines:
@@ -47,7 +47,8 @@ class Lines:
             self._partial += data
             if len(self._partial) > self._long_from:
                 self._long = LongLine()
-                self._long.feed(self._partial)
+                for at in range(0, len(self._partial), PIECE):
+                    self._long.feed(self._partial[at : at + PIECE])
                 self._partial = bytearray()
             return b""
         if not self._partial and cut == len(data):

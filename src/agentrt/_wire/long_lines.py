@@ -18,8 +18,9 @@ from .json import DECODE_ERRORS, repair, without_surrogates
 
 T = TypeVar("T")
 
-LONG: Final = 256 * 1024
-"""Bytes from which on a line is a long one. To decode as many takes milliseconds."""
+LONG: Final = 2 * 1024 * 1024
+"""Bytes from which on a line is a long one. To decode as many takes a few milliseconds, and half of
+what it takes in pieces."""
 
 STRUCTURE: Final = 4 * 1024 * 1024
 """Bytes of a long line that may be something else than long strings. These are decoded at once, and
@@ -31,6 +32,9 @@ PIECE: Final = 64 * 1024
 JOIN: Final = 8
 """A string grows by this part of it, so that it is copied a few times at most."""
 
+MOST: Final = 2 * 1024 * 1024
+"""Characters that it grows by at a time: to put down more takes a while."""
+
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _TEXT = msgspec.json.Decoder(str)
 _MARK: Final = b"-Infinity"
@@ -38,8 +42,7 @@ _MARK: Final = b"-Infinity"
 
 _CLOSED = re.compile(rb'(?>[^"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
 """All up to a string that has no end here."""
-_INSIDE = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
-"""A string up to its quotation mark, or to half an escape."""
+_BACKSLASH: Final = ord("\\")
 _UNICODE = re.compile(rb"\\u[0-9a-fA-F]{0,4}\Z")
 _HIGH = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
 """Half a character, in as far as it is one of those that take two escapes."""
@@ -141,24 +144,41 @@ class LongLine:
     def _take_inside(self, data: bytes, at: int) -> int:
         """Go on with the open string; where it ends in `data`, or -1."""
         assert self._string is not None
-        inside = _INSIDE.match(data, at)
-        assert inside is not None
-        end = inside.end()
-        self._string += data[at:end]
-        if data[end : end + 1] == b'"':
-            self._close()
-            return end + 1
-        self._escape = data[end:]
-        if len(self._string) >= PIECE:
-            cut = _whole(self._string)
-            self._add(self._text(self._string[:cut]))
-            del self._string[:cut]
+        whole = len(data)
+        if data.endswith(b"\\") and _escapes(data[at:], whole - at - 1):
+            whole -= 1
+        if len(self._string) + whole - at < PIECE or not self._take_piece(data[at:whole]):
+            end = _quote(data, at)
+            if end >= 0:
+                self._string += data[at:end]
+                self._close()
+                return end + 1
+            self._string += data[at:whole]
+            if len(self._string) >= PIECE:
+                cut = _whole(self._string)
+                self._add(self._text(self._string[:cut]))
+                del self._string[:cut]
+        self._escape = data[whole:]
         return -1
+
+    def _take_piece(self, data: bytes) -> bool:
+        """Take all of it, unless the string ends there or is broken: decoding it says so, at less
+        than it takes to look for the end of a text with quotation marks in it."""
+        assert self._string is not None
+        inside = self._string + data
+        cut = _whole(inside)
+        try:
+            text = _TEXT.decode(b'"' + inside[:cut] + b'"')
+        except DECODE_ERRORS:
+            return False
+        self._add(text)
+        self._string = inside[cut:]
+        return True
 
     def _add(self, piece: str) -> None:
         self._pieces.append(piece)
         self._pieces_size += len(piece)
-        if self._pieces_size >= len(self._begun) // JOIN:
+        if self._pieces_size >= min(len(self._begun) // JOIN, MOST):
             self._join()
 
     def _join(self) -> str:
@@ -204,6 +224,16 @@ def _finite(number: str) -> float | None:
     return None if math.isinf(value) else value
 
 
+def _quote(data: bytes, at: int) -> int:
+    """Where the string ends that `data[at:]` is the inside of, or -1."""
+    end = data.find(b'"', at)
+    if end > at and data[end - 1] == _BACKSLASH:  # it may not end there
+        plain = data[at:].replace(rb"\\", b"..").replace(rb"\"", b"..")
+        end = plain.find(b'"')
+        return end + at if end >= 0 else end
+    return end
+
+
 def _whole(inside: bytearray) -> int:
     """How much of a string is whole characters, whatever comes behind it."""
     end = len(inside)
@@ -217,7 +247,7 @@ def _whole(inside: bytearray) -> int:
     return end
 
 
-def _escapes(inside: bytearray, at: int) -> bool:
+def _escapes(inside: bytes | bytearray, at: int) -> bool:
     """Whether the backslash there begins an escape, and does not end one."""
     before = inside[:at]
     return (len(before) - len(before.rstrip(b"\\"))) % 2 == 0

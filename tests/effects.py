@@ -1,0 +1,26 @@
+"""Effects of a driver, compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentrt._model.driver import Effect, Spoke
+
+
+def joined(effects: Iterable[Effect]) -> list[Effect]:
+    """Neighbouring pieces of one text as one: how many there are depends on the cuts."""
+    told: list[Effect] = []
+    for effect in effects:
+        last = told[-1] if told else None
+        if (
+            isinstance(effect, Spoke)
+            and isinstance(last, Spoke)
+            and (effect.thought, effect.message, effect.parent, effect.replay)
+            == (last.thought, last.message, last.parent, last.replay)
+        ):
+            told[-1] = Spoke(
+                last.text + effect.text, last.thought, last.message, last.parent, last.replay
+            )
+        else:
+            told.append(effect)
+    return told
