@@ -25,8 +25,8 @@ from .._session.host import SessionHost
 from .._session.session import Session
 from .._tools.checked import checked_hooks, checked_tools
 from .._tools.tools import Tool
+from .drain import wait_for_rest
 from .folders import folder, folders
-from .leaving import wait_for_rest
 
 if TYPE_CHECKING:
     from .._agents import Agent

@@ -14,7 +14,7 @@ from .._model.result import TurnResult
 from .._nesting import bare_errors
 from .._session.session import Session, host_of
 from .._session.subscription import Subscription
-from .leaving import wait_for_rest
+from .drain import wait_for_rest
 from .open import open_session
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from .._model.events import (
 from .._model.result import TurnResult
 from .._nesting import bare_errors
 from .._permissions.policies import NOTHING_IS_ALLOWED
-from .._runtime.leaving import wait_for_rest
+from .._runtime.drain import wait_for_rest
 from .._session.session import Session, host_of
 from .._session.subscription import Subscription
 from .asking import Asker

@@ -1,4 +1,4 @@
-"""What is waited for when a session is left normally, and what is told about that."""
+"""What is waited for when a session is left normally, and the notices about that."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LIVE = frozenset({"pending", "running"})
 async def wait_for_rest(host: SessionHost, limit: float | None = None) -> None:
     """Wait until the agent has nothing left to do, for `limit` or `limits.drain` at the most.
 
-    Some background work never ends, such as a server that the agent has started. So whoever watches
-    is told what is waited for, and what is not waited for any longer.
+    Some background work never ends, such as a server that the agent has started. So notices say
+    what is waited for, and what is not waited for any longer.
     """
     limit = host.limits.drain if limit is None else limit
     with trio.move_on_after(limit) as scope:
