@@ -33,6 +33,7 @@ from agentrt._session import link as link_module
 from agentrt._session.core import SessionCore
 from agentrt._session.host import SessionHost
 from agentrt._session.link import Link
+from agentrt._session.questions import Questions
 from agentrt._session.turn import Turn
 from agentrt._web.client import Client
 from agentrt._web.feed import Feed
@@ -316,7 +317,7 @@ DEFECTS = (
     ),
     _one(
         "a policy that fails has allowed",
-        *(SessionCore, "policy_failed", lambda failed, self, error: Allow()),
+        *(Questions, "policy_failed", lambda failed, self, error: Allow()),
     ),
     _one("a prompt is sent again after a crash", SessionCore, "process_ended", _send_again),
     _one("handlers go on when their turn is cancelled", SessionHost, "turn_cancelled", _nothing),

@@ -106,4 +106,4 @@ def _notify(host: SessionHost, server: str, message: Any) -> None:
     """Send a notification of the tool server; nobody waits for its acknowledgement."""
     if host.core.ready:
         params = {"server": server, "message": message}
-        host.core.call("mcp_notify", params, lambda returned: None)
+        host.core.requests.call("mcp_notify", params, lambda returned: None)

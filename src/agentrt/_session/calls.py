@@ -27,7 +27,7 @@ async def call(core: SessionCore, method: str, params: JsonObject) -> Any:
         answers.append(answer)
         done.set()
 
-    forget = core.call(method, params, returned)
+    forget = core.requests.call(method, params, returned)
     try:
         await done.wait()
     finally:

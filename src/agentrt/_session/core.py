@@ -7,11 +7,9 @@ its end says the state if it changed, and wakes whoever reads.
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import Any, Literal
 
 from msgspec import structs
 
@@ -21,7 +19,6 @@ from .._model.clocks import NEVER, Alarm, Ring, next_alarm
 from .._model.content import Block, JsonObject
 from .._model.conversation import Conversation
 from .._model.driver import (
-    Answer,
     Asked,
     Driver,
     Effect,
@@ -38,97 +35,15 @@ from .._model.driver import (
     Withdrawn,
     Write,
 )
-from .._model.events import CancelledBy, Error, Notice, Outcome, PermissionOpened, Usage
+from .._model.events import CancelledBy, Error, Notice, Outcome, Usage
 from .._model.life import Life, LifeInput
-from .._model.result import Denial
 from .._model.turn import TurnInput, TurnMachine, TurnState
-from .._permissions.decisions import OPEN, answer_for, check_json, chosen_option, rejection
-from .._permissions.policies import Ask, Decision, Deny, PermissionRequest, Policy, check_decision
-from .._wire.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND
-
-CANCELLED = -32800
-"""JSON-RPC's code (LSP's, and ACP's) for a request that was cancelled."""
-
-_STOPPED = "the turn was cancelled"
-
-_EFFECTS = frozenset({"fs/write_text_file", "terminal/create"})
-"""What a stopped turn must not begin any more; what it has begun it may look at and end."""
+from .._permissions.policies import Policy
+from .interfaces import Host
+from .questions import Questions
+from .requests import Requests
 
 When = Literal["queue", "interrupt", "reject"]
-
-Until: TypeAlias = Literal["turn", "cancel", "session", "itself"]
-"""What ends a handler, beside its own end and the agent's withdrawal: its turn, however that ends;
-a cancel of its turn only; the session, because no turn has caused it; or nothing but the session's
-end by force, because it has outlived its turn and is to finish."""
-
-
-class Host(Protocol):
-    """Carries out what the core decides. Nothing here waits, raises or calls back."""
-
-    def write(self, lines: Write) -> None:
-        """Queue whole lines for the agent."""
-        ...
-
-    def interrupt(self) -> None:
-        """Send the agent SIGINT."""
-        ...
-
-    def offers(self, method: str) -> bool:
-        """Whether somebody serves such a request."""
-        ...
-
-    def serve(self, request: Requested, until: Until) -> None:
-        """Have a handler answer it."""
-        ...
-
-    def decide(self, key: str, decision: Awaitable[Decision], until: Until) -> None:
-        """Have a handler wait for a policy's decision; `SessionCore.decided` gets it."""
-        ...
-
-    def expire(self, key: str, seconds: float, until: Until) -> None:
-        """Call `SessionCore.expired` if the question is open for so long."""
-        ...
-
-    def stop(self, key: str) -> None:
-        """Cancel the handlers of one request, if any run."""
-        ...
-
-    def turn_cancelled(self) -> None:
-        """Stop every handler that the running turn has caused."""
-        ...
-
-    def turn_ended(self, turn: TurnMachine) -> None:
-        """Stop what it has caused, but let those finish that it did not wait for."""
-        ...
-
-    @property
-    def handlers_open(self) -> int:
-        """How many handlers run."""
-        ...
-
-    @property
-    def alive(self) -> bool:
-        """Whether the process, if there is one, has not exited, told of or not."""
-        ...
-
-    @property
-    def serving(self) -> bool:
-        """Whether a handler or a program of the host's is at work for the agent."""
-        ...
-
-    @property
-    def finishing(self) -> bool:
-        """Whether a handler has outlived its turn."""
-        ...
-
-    @property
-    def occupied(self) -> bool:
-        """Whether the tasks of the last turn are not over yet."""
-        ...
-
-    def look(self) -> None:
-        """The next deadline, or what waits for the host, may be another one now."""
-        ...
 
 
 def unsendable(error: Exception) -> AgentrtError:
@@ -177,7 +92,6 @@ class SessionCore:
         self.active_at = clock()
         """When the agent last wrote something, or was last answered."""
         self._host = host
-        self._policy = policy
         self._wall = wall
         self._clock = clock
         self._settles: Settles | None = None
@@ -187,20 +101,28 @@ class SessionCore:
         """Whether something has moved that the next deadline, or the host, depends on."""
         self._steered: set[str] = set()
         """Prompts sent into a running turn that no turn's end has accounted for."""
-        self._calls: dict[str, Callable[[Returned], None]] = {}
-        self._requests: deque[Requested] = deque()  # of the agent, that are to be passed on
+        self.questions = Questions(
+            self,
+            host,
+            conversation,
+            limits=limits,
+            policy=policy,
+            cwd=opening.cwd,
+            wall=wall,
+        )
+        self.requests = Requests(self, host, limits=limits, new_id=conversation.new_id)
         self._take: dict[type, Callable[[Any], None]] = {
             **conversation.handled,
             Write: host.write,
             Signal: self._signal,
-            Asked: self._asked,
-            Requested: self._requested,
+            Asked: self.questions.asked,
+            Requested: self.requests.requested,
             Withdrawn: self._withdrawn,
             TurnBegan: self._turn_began,
             TurnFinished: self._turn_finished,
             Started: self._opened,
             StartFailed: self._refused,
-            Returned: self._returned,
+            Returned: self.requests.returned,
         }
 
     # --- steps
@@ -251,7 +173,7 @@ class SessionCore:
         self._depth += 1  # one batch, however many there are
         try:
             while released:
-                self.drop(released.pop())
+                self.questions.drop(released.pop())
         finally:
             self._depth -= 1
 
@@ -307,9 +229,7 @@ class SessionCore:
         with self:
             self.driver = self._settles = None
             self._steered.clear()
-            for call in list(self._calls):
-                gone = Error("agent_died", "the agent's process has ended")
-                self._returned(Returned(call, error=gone))
+            self.requests.process_ended()
             conversation.agent = structs.replace(conversation.agent, pid=None, alive=False)
             conversation.error = None if wanted else Error("agent_died", how, data)
             conversation.live(LifeInput.END)
@@ -663,7 +583,7 @@ class SessionCore:
     def _withdrawn(self, effect: Withdrawn) -> None:
         self._host.stop(effect.key)
         self.conversation.resolve(effect.key, "cancelled", by="agent")
-        self._answered()
+        self.touch()
 
     def _turn_began(self, effect: TurnBegan) -> None:
         turn = self.turn
@@ -705,245 +625,15 @@ class SessionCore:
     def _refused(self, effect: StartFailed) -> None:
         self.start_failed = effect
 
-    # --- requests of ours
-
-    def call(
-        self, method: str, params: JsonObject, returned: Callable[[Returned], None]
-    ) -> Callable[[], None]:
-        """Ask the agent something outside its turns; `returned` is called with its answer. Returns
-        what to call when nobody waits for it any more. Raises `SessionClosed`."""
-        if self.driver is None or not self.ready:
-            raise SessionClosed("the agent does not run; the next prompt starts it again")
-        id = self.conversation.new_id("c")
-        effects = self.driver.call(id, method, params)
-        self._calls[id] = returned
-        self.receive(effects)
-
-        def forget() -> None:
-            if self._calls.pop(id, None) is not None and self.driver is not None:
-                self.receive(self.driver.uncall(id))
-
-        return forget
-
-    def _returned(self, effect: Returned) -> None:
-        returned = self._calls.pop(effect.call, None)
-        if returned is not None:
-            returned(effect)
-
-    # --- requests of the agent
-
-    def _until(self, *, background: bool = False, unawaited: bool = False) -> Until:
-        if background or self.turn is None:
-            return "itself" if unawaited else "session"
-        return "cancel" if unawaited else "turn"
-
-    def _requested(self, effect: Requested) -> None:
-        """The agent asks for a service; what is not offered is refused at once."""
-        self._requests.append(effect)
-        if len(self._requests) == 1:  # else below: a refusal lets the driver pass on the next one
-            try:
-                while self._requests:
-                    self._serve(self._requests[0])
-                    self._requests.popleft()
-            finally:
-                self._requests.clear()
-
-    def _serve(self, effect: Requested) -> None:
-        limit = self.limits.requests
-        if self._host.handlers_open >= limit:
-            message = f"{limit} requests are open: wait for their answers"
-            self.refuse(effect.key, INTERNAL_ERROR, message)
-        elif not self._host.offers(effect.method):
-            message = f"{effect.method} is not offered here"
-            self.refuse(effect.key, METHOD_NOT_FOUND, message)
-        elif effect.method in _EFFECTS and self.stopped:
-            self.refuse(effect.key, CANCELLED, _STOPPED)
-        else:
-            until = self._until(background=effect.background, unawaited=effect.unawaited)
-            self._host.serve(effect, until)
-
-    def reply(self, key: str, result: Any) -> None:
-        """Answer a request of the agent. Raises `TypeError` or `ValueError` for what is no JSON;
-        then it can still be refused."""
-        if self.driver is not None:
-            self.receive(self.driver.reply(key, result))
-
-    def refuse(self, key: str, code: int, message: str, data: Any = None) -> None:
-        """Answer a request of the agent with an error."""
-        if self.driver is not None:
-            self.receive(self.driver.refuse(key, code, message, data))
-
-    # --- questions
-
-    def _asked(self, effect: Asked) -> None:
-        """The agent asks: show it, and let the policy decide."""
-        key, limit = effect.key, self.limits.permission
-        turn = self.turn
-        until = self._until(background=effect.background)
-        late = not effect.background and turn is not None and turn.cancelling
-        decision = Ask() if late else self._consult(effect)
-        pending = inspect.isawaitable(decision)
-        expires = None if limit is None else self._wall() + limit
-        decided = not pending and not isinstance(decision, Ask)
-        if not self.conversation.ask(effect, expires, decided=decided):
-            self.drop(key)  # its turn is being cancelled
-            return
-        if inspect.isawaitable(decision):
-            self._host.decide(key, decision, until)
-        else:
-            self.decided(key, decision)
-        if limit is not None and self.conversation.items.open_request(key) is not None:
-            self._host.expire(key, limit, until)
-        self._moved = True
-
-    def _consult(self, effect: Asked) -> Decision | Awaitable[Decision]:
-        """What the policy says; without one, the turn's reader is asked, if there is one."""
-        if self.conversation.items.questions >= OPEN:
-            return Deny(f"{OPEN} questions are open already")
-        turn = self.turn
-        if self._policy is None:
-            return Ask() if turn is not None and turn.attended else Deny()
-        try:
-            decision = self._policy(PermissionRequest.of(effect, cwd=self.opening.cwd))
-            if inspect.isawaitable(decision):
-                return decision
-            return check_decision(self._policy, decision)
-        except Exception as error:
-            return self.policy_failed(error)
-
-    def policy_decided(self, decision: object) -> Decision:
-        """What a policy has come to at last. Raises TypeError if it is no decision."""
-        return check_decision(self._policy, decision)
-
-    def policy_failed(self, error: Exception) -> Decision:
-        """Say it; the decision is to deny."""
-        self.handler_failed("the permission policy", error)
-        return Deny("the permission policy failed")
-
     def handler_failed(self, what: str, error: Exception) -> None:
         """A handler failed: its caller gets an error answer, and whoever watches is told."""
         message = f"{what} failed: {type(error).__name__}: {error}"
         self.say(Notice("error", "handler_failed", message))
 
-    def decided(self, key: str, decision: Decision) -> None:
-        """Carry a policy's decision out, if the question is still open."""
-        request = self.conversation.items.open_request(key)
-        if request is None:
-            return
-        with self:
-            if isinstance(decision, Ask):
-                turn = None if request.background else self.turn
-                # Without a policy it is the turn's own reader who is asked, whose time it is.
-                if turn is not None and self._policy is not None and turn.hard_left is None:
-                    turn.hard_left = turn.hard_at - self._clock()
-                    self._set_hard(turn, math.inf)
-                return
-            answer, allowed, notice = answer_for(
-                request, decision, protocol=self.conversation.agent.protocol
-            )
-            if notice is not None:
-                self.log.append(notice)
-            by = "unattended" if self._policy is None else "policy"
-            self._close(request, answer, by=by, denied=not allowed)
-
-    def expired(self, key: str) -> None:
-        """Nobody has answered in time."""
-        request = self.conversation.items.open_request(key)
-        if request is not None:
-            with self:
-                self._close(
-                    request, rejection(request), by="timeout", denied=True, outcome="expired"
-                )
-
-    def answer(self, key: str, option: str, *, note: str = "") -> None:
-        """A person's answer. Raises `LocalProtocolError`, and changes nothing, if the question is
-        not open or has no such option."""
-        request = self._request(key)
-        chosen = chosen_option(request, option)
-        with self:
-            self._close(
-                request,
-                Answer(option=chosen.id, message=note),
-                by="user",
-                denied=chosen.kind.startswith("reject"),
-            )
-
-    def fill(self, key: str, content: JsonObject) -> None:
-        """The fields of a form. As `answer`; also raises for what is no JSON."""
-        request = self._request(key)
-        if request.form is None and request.url is None:
-            raise LocalProtocolError(
-                f"request {key} has no form: answer it with one of its options"
-            )
-        check_json(content, "the content of a form")
-        with self:
-            answer = Answer(option="accept", content=content)
-            self._close(request, answer, by="user", denied=False)
-
-    def dismiss(self, key: str, message: str) -> None:
-        """Neither yes nor no. As `answer`."""
-        request = self._request(key)
-        with self:
-            self._close(request, Answer(message=message), by="user", denied=True)
-
-    def _request(self, key: str) -> PermissionOpened:
-        request = self.conversation.items.open_request(key)
-        if request is None:
-            raise LocalProtocolError(f"no question {key!r} is open: it was answered or withdrawn")
-        return request
-
-    def passed_by(self, turn: TurnMachine, key: str | None = None) -> None:
-        """The turn's reader went on without an answer, or left: reject, unless a policy said that
-        somebody else will answer."""
-        items = self.conversation.items
-        if self._policy is not None or turn is not self.turn or not items.questions:
-            return
-        with self:
-            for each in [key] if key is not None else items.open_requests():
-                request = items.open_request(each)
-                if request is not None:
-                    self._close(request, rejection(request), by="unattended", denied=True)
-
-    def _close(
-        self,
-        request: PermissionOpened,
-        answer: Answer,
-        *,
-        by: str,
-        denied: bool,
-        outcome: str | None = None,
-    ) -> None:
-        """The one way out of a question."""
-        key = request.request
-        turn = None if request.background else self.turn
-        try:  # encoded first: what cannot be said to the agent must not be shown as said
-            effects = self.driver.answer(key, answer) if self.driver is not None else []
-        except LocalProtocolError:
-            raise
-        except Exception as error:
-            self.handler_failed("the permission policy", error)
-            answer, denied = rejection(request), True
-            effects = self.driver.answer(key, answer) if self.driver is not None else []
-        if outcome is None:
-            outcome = "cancelled" if answer.option is None else "selected"
-        reason = answer.message if denied else ""
-        self.conversation.resolve(
-            key, outcome, by=by, option=answer.option, denied=denied, reason=reason
-        )
-        self._host.stop(key)
-        if turn is not None:
-            if denied:
-                denial = Denial(title=request.title, by=by, reason=reason, item=request.item)
-                turn.denied += (denial,)
-            self._answered()
-        self.receive(effects)
-        if answer.interrupt and turn is not None:
-            self.cancel_turn(turn, "cancelled", by="caller")
-
-    def _answered(self) -> None:
-        """A question is closed: the agent's silence begins anew."""
-        self.active_at = self._clock()
-        self._moved = True
+    def pause(self, turn: TurnMachine) -> None:
+        """Somebody is asked, whose time is not the turn's: the hard limit stands still."""
+        turn.hard_left = turn.hard_at - self._clock()
+        self._set_hard(turn, math.inf)
 
     def _set_hard(self, turn: TurnMachine, at: float) -> None:
         turn.hard_at = at
@@ -951,9 +641,3 @@ class SessionCore:
             turn.scope.deadline = at
         turn.deadline = None if at == math.inf else self._wall() + at - self._clock()
         self._moved = True
-
-    def drop(self, key: str) -> None:
-        """Tell the agent that nobody will answer (`cancelled`)."""
-        self._host.stop(key)
-        if self.driver is not None:
-            self.receive(self.driver.answer(key, Answer()))

@@ -15,7 +15,7 @@ import trio
 
 from .._errors import RequestError
 from .._wire.jsonrpc import INTERNAL_ERROR
-from .core import CANCELLED, Until
+from .interfaces import CANCELLED, Until
 
 Reply = Callable[[Any], None]
 """Answers with a result; raises `TypeError`, `ValueError` or `RecursionError` for what is no JSON,

@@ -24,8 +24,9 @@ from .._model.life import Life
 from .._model.turn import TurnMachine, TurnState
 from .._nesting import ServiceNursery
 from .._permissions.policies import Decision, Policy
-from .core import CANCELLED, SessionCore, Until
+from .core import SessionCore
 from .handlers import Handlers
+from .interfaces import CANCELLED, Until
 from .link import Connect, Link, exit_words
 from .readers import Readers
 from .turn_tasks import TurnTasks
@@ -125,33 +126,33 @@ class SessionHost:
         self._start(
             key,
             partial(service, request),
-            partial(core.reply, key),
-            partial(core.refuse, key),
+            partial(core.requests.reply, key),
+            partial(core.requests.refuse, key),
             partial(self.handler_failed, request.method),
             until,
         )
 
     def decide(self, key: str, decision: Awaitable[Decision], until: Until) -> None:
-        core = self.core
+        questions = self.core.questions
 
         async def wait() -> Decision:
             try:
-                return core.policy_decided(await decision)
+                return questions.policy_decided(await decision)
             except Exception as error:
-                return core.policy_failed(error)
+                return questions.policy_failed(error)
 
         def give_up(*refusal: object) -> None:
             if isinstance(decision, Coroutine):
                 decision.close()  # it may never have been awaited
-            core.drop(key)
+            questions.drop(key)
 
         failed = partial(self.handler_failed, "the permission policy")
-        self._start(key, wait, partial(core.decided, key), give_up, failed, until)
+        self._start(key, wait, partial(questions.decided, key), give_up, failed, until)
 
     def expire(self, key: str, seconds: float, until: Until) -> None:
         async def wait() -> None:
             await trio.sleep(seconds)
-            self.core.expired(key)
+            self.core.questions.expired(key)
 
         failed = partial(self.handler_failed, "a question's limit")
         self._start(f"{key}:limit", wait, _nothing, _nothing, failed, until)

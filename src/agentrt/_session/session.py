@@ -248,16 +248,16 @@ class Session:
 
         Raises `LocalProtocolError` if it is not open or has no such option: then nothing happened.
         """
-        self._core.answer(request, option, note=note)
+        self._core.questions.answer(request, option, note=note)
 
     def fill(self, request: str, content: JsonObject) -> None:
         """Answer an elicitation with the fields that its `form` asks for."""
-        self._core.fill(request, content)
+        self._core.questions.fill(request, content)
 
     def dismiss(self, request: str, message: str = "") -> None:
         """Answer a question with neither yes nor no; agents take it as a rejection. `message` is
         told to agents that can hear it."""
-        self._core.dismiss(request, message)
+        self._core.questions.dismiss(request, message)
 
     # --- settings
 

@@ -144,7 +144,7 @@ class Turn:
     def answer(self, request: str, option: str) -> None:
         """Answer a permission request: `option` is an option's id, or a kind such as
         `"allow_once"`. Raises `LocalProtocolError` if it is not open or has no such option."""
-        self._core.answer(request, option)
+        self._core.questions.answer(request, option)
 
     # --- the block
 
@@ -177,7 +177,7 @@ class Turn:
             if error is None:
                 machine.attended = False
                 if machine.ended is None:
-                    self._core.passed_by(machine)
+                    self._core.questions.passed_by(machine)
                 elif not self._pace.waited:
                     await trio.lowlevel.checkpoint()  # noqa: ASYNC102 - as in the block
                 if not self._host.over(machine):
@@ -238,7 +238,7 @@ class Turn:
             raise LocalProtocolError("iterate a turn inside its `async with` block")
         due = self._pace.due()
         if self._offered is not None:
-            self._core.passed_by(machine, self._offered)
+            self._core.questions.passed_by(machine, self._offered)
             self._offered = None
         if due:
             await self._pace.rest()

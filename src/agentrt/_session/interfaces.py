@@ -1,0 +1,152 @@
+"""Between the session's core, its parts, and the task that carries out what they decide."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from types import TracebackType
+from typing import Literal, Protocol, TypeAlias
+
+from .._model.driver import Driver, Effect, Requested, Write
+from .._model.events import CancelledBy, Outcome
+from .._model.turn import TurnMachine
+from .._permissions.policies import Decision
+
+CANCELLED = -32800
+"""JSON-RPC's code (LSP's, and ACP's) for a request that was cancelled."""
+
+Until: TypeAlias = Literal["turn", "cancel", "session", "itself"]
+"""What ends a handler, beside its own end and the agent's withdrawal: its turn, however that ends;
+a cancel of its turn only; the session, because no turn has caused it; or nothing but the session's
+end by force, because it has outlived its turn and is to finish."""
+
+
+class Host(Protocol):
+    """Carries out what the core decides. Nothing here waits, raises or calls back."""
+
+    def write(self, lines: Write) -> None:
+        """Queue whole lines for the agent."""
+        ...
+
+    def interrupt(self) -> None:
+        """Send the agent SIGINT."""
+        ...
+
+    def offers(self, method: str) -> bool:
+        """Whether somebody serves such a request."""
+        ...
+
+    def serve(self, request: Requested, until: Until) -> None:
+        """Have a handler answer it."""
+        ...
+
+    def decide(self, key: str, decision: Awaitable[Decision], until: Until) -> None:
+        """Have a handler wait for a policy's decision; `SessionCore.decided` gets it."""
+        ...
+
+    def expire(self, key: str, seconds: float, until: Until) -> None:
+        """Call `SessionCore.expired` if the question is open for so long."""
+        ...
+
+    def stop(self, key: str) -> None:
+        """Cancel the handlers of one request, if any run."""
+        ...
+
+    def turn_cancelled(self) -> None:
+        """Stop every handler that the running turn has caused."""
+        ...
+
+    def turn_ended(self, turn: TurnMachine) -> None:
+        """Stop what it has caused, but let those finish that it did not wait for."""
+        ...
+
+    @property
+    def handlers_open(self) -> int:
+        """How many handlers run."""
+        ...
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process, if there is one, has not exited, told of or not."""
+        ...
+
+    @property
+    def serving(self) -> bool:
+        """Whether a handler or a program of the host's is at work for the agent."""
+        ...
+
+    @property
+    def finishing(self) -> bool:
+        """Whether a handler has outlived its turn."""
+        ...
+
+    @property
+    def occupied(self) -> bool:
+        """Whether the tasks of the last turn are not over yet."""
+        ...
+
+    def look(self) -> None:
+        """The next deadline, or what waits for the host, may be another one now."""
+        ...
+
+
+class Steps(Protocol):
+    """What the parts of the core need of it. As a block, one step: whatever happens in it makes one
+    batch of events."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+    @property
+    def driver(self) -> Driver | None:
+        """Of the process that runs."""
+        ...
+
+    @property
+    def turn(self) -> TurnMachine | None:
+        """The running turn."""
+        ...
+
+    @property
+    def stopped(self) -> bool:
+        """True from a turn's cancel until the agent has ended it, or is gone."""
+        ...
+
+    @property
+    def ready(self) -> bool:
+        """Whether the process takes requests."""
+        ...
+
+    def receive(self, effects: list[Effect]) -> None:
+        """Take what the driver tells."""
+        ...
+
+    def touch(self) -> None:
+        """The agent was answered: its silence begins anew."""
+        ...
+
+    def handler_failed(self, what: str, error: Exception) -> None:
+        """A handler failed: whoever watches is told."""
+        ...
+
+    def pause(self, turn: TurnMachine) -> None:
+        """Somebody is asked, whose time is not the turn's: the hard limit stands still."""
+        ...
+
+    def cancel_turn(self, turn: TurnMachine, verdict: Outcome, *, by: CancelledBy | None) -> None:
+        """Cancel a turn, if it still runs."""
+        ...
+
+
+def until_of(
+    turn: TurnMachine | None, *, background: bool = False, unawaited: bool = False
+) -> Until:
+    """What ends a handler that is started now."""
+    if background or turn is None:
+        return "itself" if unawaited else "session"
+    return "cancel" if unawaited else "turn"

@@ -1,0 +1,209 @@
+"""The questions that the agent asks, from the policy's word or a person's to the one way out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+
+from .._errors import LocalProtocolError
+from .._limits import Limits
+from .._model.content import JsonObject
+from .._model.conversation import Conversation
+from .._model.driver import Answer, Asked, Effect
+from .._model.events import PermissionOpened
+from .._model.result import Denial
+from .._model.turn import TurnMachine
+from .._permissions.decisions import OPEN, answer_for, check_json, chosen_option, rejection
+from .._permissions.policies import Ask, Decision, Deny, PermissionRequest, Policy, check_decision
+from .interfaces import Host, Steps, until_of
+
+
+class Questions:
+    """The open questions of one session. What is open is kept by the conversation."""
+
+    def __init__(
+        self,
+        core: Steps,
+        host: Host,
+        conversation: Conversation,
+        *,
+        limits: Limits,
+        policy: Policy | None,
+        cwd: str,
+        wall: Callable[[], float],
+    ) -> None:
+        self._core = core
+        self._host = host
+        self._conversation = conversation
+        self._limit = limits.permission
+        self._policy = policy
+        self._cwd = cwd
+        self._wall = wall
+
+    def asked(self, effect: Asked) -> None:
+        """The agent asks: show it, and let the policy decide."""
+        key, limit = effect.key, self._limit
+        turn = self._core.turn
+        until = until_of(turn, background=effect.background)
+        late = not effect.background and turn is not None and turn.cancelling
+        decision = Ask() if late else self._consult(effect)
+        pending = inspect.isawaitable(decision)
+        expires = None if limit is None else self._wall() + limit
+        decided = not pending and not isinstance(decision, Ask)
+        if not self._conversation.ask(effect, expires, decided=decided):
+            self.drop(key)  # its turn is being cancelled
+            return
+        if inspect.isawaitable(decision):
+            self._host.decide(key, decision, until)
+        else:
+            self.decided(key, decision)
+        if limit is not None and self._conversation.items.open_request(key) is not None:
+            self._host.expire(key, limit, until)
+        self._core.touch()
+
+    def _consult(self, effect: Asked) -> Decision | Awaitable[Decision]:
+        """What the policy says; without one, the turn's reader is asked, if there is one."""
+        if self._conversation.items.questions >= OPEN:
+            return Deny(f"{OPEN} questions are open already")
+        turn = self._core.turn
+        if self._policy is None:
+            return Ask() if turn is not None and turn.attended else Deny()
+        try:
+            decision = self._policy(PermissionRequest.of(effect, cwd=self._cwd))
+            if inspect.isawaitable(decision):
+                return decision
+            return check_decision(self._policy, decision)
+        except Exception as error:
+            return self.policy_failed(error)
+
+    def policy_decided(self, decision: object) -> Decision:
+        """What a policy has come to at last. Raises TypeError if it is no decision."""
+        return check_decision(self._policy, decision)
+
+    def policy_failed(self, error: Exception) -> Decision:
+        """Say it; the decision is to deny."""
+        self._core.handler_failed("the permission policy", error)
+        return Deny("the permission policy failed")
+
+    def decided(self, key: str, decision: Decision) -> None:
+        """Carry a policy's decision out, if the question is still open."""
+        request = self._conversation.items.open_request(key)
+        if request is None:
+            return
+        with self._core:
+            if isinstance(decision, Ask):
+                turn = None if request.background else self._core.turn
+                # Without a policy it is the turn's own reader who is asked, whose time it is.
+                if turn is not None and self._policy is not None and turn.hard_left is None:
+                    self._core.pause(turn)
+                return
+            answer, allowed, notice = answer_for(
+                request, decision, protocol=self._conversation.agent.protocol
+            )
+            if notice is not None:
+                self._conversation.log.append(notice)
+            by = "unattended" if self._policy is None else "policy"
+            self._close(request, answer, by=by, denied=not allowed)
+
+    def expired(self, key: str) -> None:
+        """Nobody has answered in time."""
+        request = self._conversation.items.open_request(key)
+        if request is not None:
+            with self._core:
+                self._close(
+                    request, rejection(request), by="timeout", denied=True, outcome="expired"
+                )
+
+    def answer(self, key: str, option: str, *, note: str = "") -> None:
+        """A person's answer. Raises `LocalProtocolError`, and changes nothing, if the question is
+        not open or has no such option."""
+        request = self._request(key)
+        chosen = chosen_option(request, option)
+        with self._core:
+            self._close(
+                request,
+                Answer(option=chosen.id, message=note),
+                by="user",
+                denied=chosen.kind.startswith("reject"),
+            )
+
+    def fill(self, key: str, content: JsonObject) -> None:
+        """The fields of a form. As `answer`; also raises for what is no JSON."""
+        request = self._request(key)
+        if request.form is None and request.url is None:
+            raise LocalProtocolError(
+                f"request {key} has no form: answer it with one of its options"
+            )
+        check_json(content, "the content of a form")
+        with self._core:
+            answer = Answer(option="accept", content=content)
+            self._close(request, answer, by="user", denied=False)
+
+    def dismiss(self, key: str, message: str) -> None:
+        """Neither yes nor no. As `answer`."""
+        request = self._request(key)
+        with self._core:
+            self._close(request, Answer(message=message), by="user", denied=True)
+
+    def _request(self, key: str) -> PermissionOpened:
+        request = self._conversation.items.open_request(key)
+        if request is None:
+            raise LocalProtocolError(f"no question {key!r} is open: it was answered or withdrawn")
+        return request
+
+    def passed_by(self, turn: TurnMachine, key: str | None = None) -> None:
+        """The turn's reader went on without an answer, or left: reject, unless a policy said that
+        somebody else will answer."""
+        items = self._conversation.items
+        if self._policy is not None or turn is not self._core.turn or not items.questions:
+            return
+        with self._core:
+            for each in [key] if key is not None else items.open_requests():
+                request = items.open_request(each)
+                if request is not None:
+                    self._close(request, rejection(request), by="unattended", denied=True)
+
+    def _close(
+        self,
+        request: PermissionOpened,
+        answer: Answer,
+        *,
+        by: str,
+        denied: bool,
+        outcome: str | None = None,
+    ) -> None:
+        """The one way out of a question."""
+        key = request.request
+        turn = None if request.background else self._core.turn
+        try:  # encoded first: what cannot be said to the agent must not be shown as said
+            effects = self._encoded(key, answer)
+        except LocalProtocolError:
+            raise
+        except Exception as error:
+            self._core.handler_failed("the permission policy", error)
+            answer, denied = rejection(request), True
+            effects = self._encoded(key, answer)
+        if outcome is None:
+            outcome = "cancelled" if answer.option is None else "selected"
+        reason = answer.message if denied else ""
+        self._conversation.resolve(
+            key, outcome, by=by, option=answer.option, denied=denied, reason=reason
+        )
+        self._host.stop(key)
+        if turn is not None:
+            if denied:
+                denial = Denial(title=request.title, by=by, reason=reason, item=request.item)
+                turn.denied += (denial,)
+            self._core.touch()
+        self._core.receive(effects)
+        if answer.interrupt and turn is not None:
+            self._core.cancel_turn(turn, "cancelled", by="caller")
+
+    def drop(self, key: str) -> None:
+        """Tell the agent that nobody will answer (`cancelled`)."""
+        self._host.stop(key)
+        self._core.receive(self._encoded(key, Answer()))
+
+    def _encoded(self, key: str, answer: Answer) -> list[Effect]:
+        driver = self._core.driver
+        return driver.answer(key, answer) if driver is not None else []
