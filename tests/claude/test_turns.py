@@ -9,6 +9,7 @@ from agentrt._errors import LocalProtocolError
 from agentrt._model.content import Text
 from agentrt._model.driver import (
     Driver,
+    Effect,
     Opening,
     Settles,
     Spoke,
@@ -462,3 +463,40 @@ def test_goodbye_ends_the_session(rig: Rig) -> None:
 
 def test_there_is_no_goodbye_without_a_session() -> None:
     assert Rig().driver.goodbye() == []
+
+
+# --- a cancel right behind the prompt: its result may come before anything else of its turn
+
+ABORTED = {
+    "subtype": "error_during_execution",
+    "is_error": True,
+    "terminal_reason": "aborted_streaming",
+}
+
+
+def cancelled_early(rig: Rig) -> list[Effect]:
+    running(rig)
+    rig.feed(result("u1"), state("idle"))
+    rig.prompt(turn="t2")
+    rig.do(rig.driver.cancel())
+    return rig.feed(result("u2", **ABORTED))
+
+
+def test_what_an_aborted_prompt_still_says_behind_its_result_is_of_its_own_turn(rig: Rig) -> None:
+    assert not any(isinstance(effect, TurnFinished) for effect in cancelled_early(rig))
+    late = rig.feed(fate("u2", "started"), state("running"), INIT, assistant(text("late words")))
+    assert [type(effect) for effect in late if isinstance(effect, TurnFinished | TurnBegan)] == []
+    ended = only(rig.feed(state("idle")), TurnFinished)
+    assert (ended.turn, ended.outcome) == ("t2", "cancelled")
+
+
+def test_an_aborted_prompt_that_never_runs_ends_after_a_silence(rig: Rig) -> None:
+    cancelled_early(rig)
+    assert rig.driver.settling
+    assert only(rig.do(rig.driver.settle()), TurnFinished).outcome == "cancelled"
+    assert rig.driver.idle
+
+
+def test_an_aborted_prompt_ends_at_once_when_it_is_told_that_it_will_not_run(rig: Rig) -> None:
+    cancelled_early(rig)
+    assert only(rig.feed(fate("u2", "cancelled")), TurnFinished).outcome == "cancelled"

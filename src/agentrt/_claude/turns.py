@@ -9,6 +9,8 @@ A prompt carries a uuid of ours, and the `result` that lists it ends its turn. A
   ended). So a result ends its turn at once while such work is live, when the next turn
   shows itself, and with a CLI that sends no state frames. Background work is shown by its tasks,
   and what Claude makes of it later is a turn of its own.
+- A cancel right behind its prompt may be answered by a result before the turn has shown itself: its
+  words come later, and `idle` behind them.
 - Claude also begins turns by itself. Outside a prompt such a turn begins with its `init` and ends
   with a result of its own. While a prompt waits, such work is no turn: it is shown inside the
   prompt's, and its result is not taken for the prompt's.
@@ -64,6 +66,8 @@ class _Turn(Struct):
     folded: tuple[str, ...] = ()
     rested: bool = False
     """Claude went to rest since, but no result has come."""
+    early: bool = False
+    """It was aborted, and its result came before it ran: what it says may still come."""
 
 
 class Turns:
@@ -162,7 +166,7 @@ class Turns:
             self._owed = False
         if self.agent is not None and self.agent.verdict is None:
             self.agent.verdict = NO_WORD
-        self._flush(out)
+        self._flush(out, early=True)
         if self.user is not None:
             self.user.rested = self.user.ran
 
@@ -182,8 +186,8 @@ class Turns:
                 self._runs(user)
             never = lifecycle == "cancelled" and user.lifecycle in (None, "queued")
             user.lifecycle = lifecycle
-            if never and user.verdict is None:
-                user.verdict = CANCELLED
+            if never and (user.verdict is None or user.early):
+                user.verdict = user.verdict or CANCELLED
                 self._finish(user, out)
         elif lifecycle == "cancelled" and uuid in self.steered:
             out.append(TurnFinished(turn=self.steered.pop(uuid), outcome="cancelled"))
@@ -211,6 +215,13 @@ class Turns:
         if turn is user and self.agent is not None:  # the prompt was taken into its turn
             self.agent.verdict = verdict
         turn.verdict, turn.usage = verdict, usage
+        turn.early = (
+            verdict.outcome == "cancelled"
+            and turn is user
+            and not turn.ran
+            and self.agent is None
+            and self.state is not None
+        )
         turn.folded = tuple(self.steered.pop(u) for u in uuids if u in self.steered)
         if resting or self.state in (None, "idle"):
             self._flush(out)
@@ -265,11 +276,11 @@ class Turns:
             if turn is not None:
                 self._held = self._held or (turn.answered and turn.verdict is None)
                 turn.verdict = self._presumed(turn)
-        self._flush(out)
+        self._flush(out, early=True)
 
     def closed(self, out: list[Effect]) -> None:
         """Claude's output has ended: what has its result is over."""
-        self._flush(out)
+        self._flush(out, early=True)
 
     @staticmethod
     def _runs(turn: _Turn) -> None:
@@ -278,12 +289,13 @@ class Turns:
         if turn.likely is not None:
             turn.likely = turn.usage = None
 
-    def _flush(self, out: list[Effect]) -> None:
-        """End every turn that has its result, the agent's own one first."""
+    def _flush(self, out: list[Effect], *, early: bool = False) -> None:
+        """End every turn that has its result, the agent's own one first. `early`: also one that
+        may not have run yet."""
         agent, user = self.agent, self.user
         if agent is not None and agent.verdict is not None:
             self._finish(agent, out)
-        if user is not None and user.verdict is not None:
+        if user is not None and user.verdict is not None and (early or not user.early):
             self._finish(user, out)
 
     def _finish(self, turn: _Turn, out: list[Effect]) -> None:
