@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from types import TracebackType
 from typing import Any
 
 import trio
 
 
-@asynccontextmanager
-async def bare_errors() -> AsyncIterator[None]:
+class bare_errors:
     """Around one nursery of agentrt's own: where a single error comes out of it, it is raised as it
     is, and not in the group that the nursery puts around it.
 
@@ -23,12 +23,21 @@ async def bare_errors() -> AsyncIterator[None]:
     Cancellations beside the error are dropped: it replaces them, as anywhere in Trio. Several
     errors stay a group.
     """
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        errors = [error for error in group.exceptions if not _only_cancelled(error)]
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not isinstance(raised, BaseExceptionGroup):
+            return
+        errors = [error for error in raised.exceptions if not _only_cancelled(error)]
         if len(errors) != 1:
-            raise
+            return
         [error] = errors
         context = error.__context__
         try:
@@ -36,7 +45,7 @@ async def bare_errors() -> AsyncIterator[None]:
         finally:
             # The group says nothing that the error does not; a chain to it would only repeat.
             error.__context__ = context
-            del error, errors, context
+            del error, errors, context, raised
 
 
 def _only_cancelled(error: BaseException) -> bool:

@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Final
 
 LINKS: Final = 40
@@ -69,9 +70,7 @@ class Roots:
             real = _split(os.path.realpath(folder))
             self._roots += [(real, real), (_split(os.path.normpath(folder)), real)]
         self._roots.sort(key=lambda root: len(root[0]), reverse=True)
-        self._pseudo = {
-            os.stat(system).st_dev for system in ("/proc", "/sys") if os.path.ismount(system)
-        }
+        self._pseudo = _pseudo_systems()
 
     @contextmanager
     def locate(self, path: str, *, writing: bool = False) -> Iterator[Place]:
@@ -209,6 +208,13 @@ class _Walk:
 
     def _enter(self, name: str) -> None:
         self.folders.append(os.open(name, _FOLDER, dir_fd=self.folders[-1]))
+
+
+@cache
+def _pseudo_systems() -> frozenset[int]:
+    """The devices of the file systems that are views into the kernel."""
+    systems = ("/proc", "/sys")
+    return frozenset(os.stat(system).st_dev for system in systems if os.path.ismount(system))
 
 
 def _split(path: str) -> list[str]:
