@@ -117,7 +117,7 @@ def _cancel_at_rest(cancel: Any, self: AcpDriver) -> Any:
 
 def _tell_also_without_a_turn(cancel: Any, self: SessionCore, by: Any) -> None:
     if self.turn is None:
-        self._tell_cancel()
+        self._send_cancel()
     cancel(self, by)
 
 
@@ -286,7 +286,7 @@ DEFECTS = (
         ),
         ACP,
     ),
-    _one("a cancel is not sent", SessionCore, "_tell_cancel", _nothing),
+    _one("a cancel is not sent", SessionCore, "_send_cancel", _nothing),
     _one(
         "the idle clock is not stopped while a question is open",
         *(core_module, "next_alarm", _idle_while_asked),

@@ -143,7 +143,7 @@ def test_ctrl_c_while_it_is_being_stopped_ends_the_agent_and_stays(program: Prog
         it.ctrl("c")
         it.until("stopping", "ctrl-c ends the agent")
         it.ctrl("c")
-        it.until("^— cancelled$", "the agent is being ended, as a user wished")
+        it.until("^— cancelled$", "the agent is being ended, as a user asked")
         it.ctrl("c")  # a finger that was too fast changes nothing
         assert psutil.wait_procs(agents, timeout=PATIENCE)[1] == []
         it.until("asleep|ready", gone="again leaves")

@@ -1,9 +1,9 @@
-"""The conversation: what a driver tells becomes events, and the rules of a turn are kept.
+"""The conversation: what a driver reports becomes events, and the rules of a turn are kept.
 
 Here, and only here, items, permission requests and turns are opened and closed. The rules:
 
 - exactly one `turn.ended` per `turn.started`, and nothing of that turn is open then;
-- what arrives for a turn that is over is late: told once as a notice, never a reopening;
+- what arrives for a turn that is over is late: reported once as a notice, never a reopening;
 - a cancelled turn is closed at once, whatever the agent still sends for it;
 - content outside a turn begins a turn of the agent's own.
 """

@@ -49,7 +49,7 @@ class Opening(Struct, frozen=True, kw_only=True):
     """Protocol's own extras, e.g. `system_prompt`, `json_schema` (Claude)."""
 
 
-# --- effects: what a driver tells the runtime
+# --- effects: what a driver reports to the runtime
 
 
 class Write(Struct, gc=False):
@@ -179,7 +179,7 @@ class Asked(Struct, kw_only=True):
     """The agent asks for a person's decision; answered by `Driver.answer`.
 
     `kind` is `permission` (pick one of `options`) or `elicitation` (fill `form`, visit `url`).
-    `tool_call`, `name`, `input` say what it is about, as far as the agent told.
+    `tool_call`, `name`, `input` say what it is about, as far as the agent said.
     """
 
     key: str
@@ -226,7 +226,7 @@ class Withdrawn(Struct, gc=False):
 
 
 class TurnBegan(Struct, gc=False):
-    """The agent began to work by itself. `explicit`: its end will be told by `TurnFinished`;
+    """The agent began to work by itself. `explicit`: its end will be a `TurnFinished`;
     otherwise the wire has no such thing and silence must do."""
 
     explicit: bool = True
@@ -290,7 +290,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     content: JsonObject | None = None
     """The filled form of an elicitation (with `option="accept"`)."""
     message: str = ""
-    """What to tell the agent about a rejection, where its protocol can carry it."""
+    """What the agent gets about a rejection, where its protocol can carry it."""
     updated_input: JsonObject | None = None
     interrupt: bool = False
 
@@ -344,7 +344,7 @@ class Driver(Protocol):
         ...
 
     def uncall(self, call: str) -> list[Effect]:
-        """Nobody waits for this call any more; tell the agent where the protocol can."""
+        """Nobody waits for this call any more; notify the agent where the protocol can."""
         ...
 
     def goodbye(self) -> list[Effect]:

@@ -84,7 +84,7 @@ class Items:
         """True while content of the running turn needs no asking: the common case."""
         self.released: list[str] = []
         """Keys of questions that were closed from here; the runtime stops their handlers and
-        tells the agent."""
+        answers the agent."""
         self.dropped: Counter[str] = Counter()
         """What was not shown, by reason: `late`, `cancelling`, `echo`, `replay`."""
         self._log = log

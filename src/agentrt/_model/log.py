@@ -3,7 +3,7 @@
 Appending is synchronous and never waits. The log keeps a ring of recent events; the state, which
 is their fold, keeps the content. A reader that falls behind the ring is either *lossless* (a
 turn's Python iterator: what it has not read is kept for it, neighbours joined, so memory is
-bounded by content) or gets told to start again from a snapshot (a browser).
+bounded by content) or has to start again from a snapshot (a browser).
 """
 
 from __future__ import annotations

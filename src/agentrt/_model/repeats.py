@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from .events import Notice
 
 ALL_REPORTED: Final = 16
-"""The first notices about one thing are all told, later ones at every power of two."""
+"""The first notices about one thing are all reported, later ones at every power of two."""
 APART: Final = 256
 """Things that are counted apart; what a notice is about may be the agent's word, and never the
 same."""
@@ -20,13 +20,13 @@ NAMED: Final = 5
 
 
 class Repeats:
-    """Counts notices, and lets those pass that are worth telling."""
+    """Counts notices, and lets those pass that are worth reporting."""
 
     def __init__(self) -> None:
         self._seen: Counter[tuple[str, str]] = Counter()
 
     def rarer(self, notice: Notice, *, about: str = "", times: int = 1) -> list[Notice]:
-        """The notice, or nothing if it was told often. `about`: what is counted apart under the
+        """The notice, or nothing if it was reported often. `about`: what is counted apart under the
         same code; `times`: how often it happened since."""
         code = notice.code
         if len(self._seen) > APART:

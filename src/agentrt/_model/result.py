@@ -44,7 +44,7 @@ class TurnResult(Struct, frozen=True, kw_only=True):
 
     @property
     def cost(self) -> float | None:
-        """What the turn cost, if the agent told (see `usage.currency`)."""
+        """What the turn cost, if the agent reported it (see `usage.currency`)."""
         return self.usage.cost if self.usage is not None else None
 
 

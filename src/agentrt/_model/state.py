@@ -284,7 +284,7 @@ class SessionState:
         self.tasks[event.task.id] = event.task
 
     def _notice(self, event: Notice) -> None:
-        pass  # told once; not part of the state
+        pass  # reported once; not part of the state
 
 
 def left_open(state: SessionState) -> list[Event]:

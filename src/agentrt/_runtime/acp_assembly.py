@@ -40,7 +40,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
         raise LocalProtocolError(f"{agent.name} speaks ACP, which has no hooks")
     if unknown := [name for name in opening.options if name not in OPTIONS]:
         raise ValueError(
-            f"{agent.name} has no option {unknown[0]!r}: agents that speak ACP are told"
+            f"{agent.name} has no option {unknown[0]!r}: agents that speak ACP get"
             ' options={"config": {…}} (of their own `modes.options`) or {"meta": {…}}'
         )
     if opening.fork and opening.resume is None:

@@ -17,7 +17,7 @@ async def call(core: SessionCore, method: str, params: JsonObject) -> Any:
     """Ask, and return the result in the protocol's own shape. A checkpoint.
 
     Raises `RequestError` with the agent's error, `SessionClosed` if no agent runs. Cancelling it
-    tells the agent, where the protocol can.
+    notifies the agent, where the protocol can.
     """
     await trio.lowlevel.checkpoint_if_cancelled()
     answers: list[Returned] = []

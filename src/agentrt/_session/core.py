@@ -128,7 +128,7 @@ class SessionCore:
     # --- steps
 
     def receive(self, effects: list[Effect], size: int = 0) -> None:
-        """Take what a driver tells; `size`: the bytes of the lines that it was made of."""
+        """Take what a driver reports; `size`: the bytes of the lines that it was made of."""
         if not self._depth:
             self.log.arrived(size)
         take = self._take
@@ -168,7 +168,7 @@ class SessionCore:
         self.log.publish()
 
     def _release(self) -> None:
-        """What the conversation closed by itself is told to the agent."""
+        """What the conversation closed by itself is answered to the agent."""
         released = self.conversation.items.released
         self._depth += 1  # one batch, however many there are
         try:
@@ -437,12 +437,12 @@ class SessionCore:
                 self.cancel_turn(self.turn, "cancelled", by=by)
 
     def cancel_turn(self, turn: TurnMachine, verdict: Outcome, *, by: CancelledBy | None) -> None:
-        """Phase one of a cancel: the agent is told, everything open is closed. Idempotent."""
+        """Phase one of a cancel: the agent is notified, everything open is closed. Idempotent."""
         if turn is not self.turn or turn.verdict is not None:
             return
         with self:
             turn.verdict = verdict
-            self._tell_cancel()  # before anything that grows with the answer
+            self._send_cancel()  # before anything that grows with the answer
             now = self._clock()
             grace = turn.limits.cancel_grace if turn.explicit else self.limits.settle
             turn.grace_at = now + grace
@@ -466,7 +466,7 @@ class SessionCore:
         else:
             self.cancel_turn(turn, "cancelled", by="caller")
 
-    def _tell_cancel(self) -> None:
+    def _send_cancel(self) -> None:
         if self.driver is not None:
             self.receive(self.driver.cancel())
 
@@ -543,9 +543,9 @@ class SessionCore:
             match ring:
                 case Ring.RESEND:
                     turn.resend_at = turn.grace_at
-                    self._tell_cancel()
+                    self._send_cancel()
                 case Ring.GRACE if not turn.explicit:
-                    self.end_turn("cancelled")  # its end could not have been told
+                    self.end_turn("cancelled")  # no message could have said its end
                 case Ring.GRACE:
                     self._give_up(_ignored(turn.limits.cancel_grace))
                 case Ring.SILENCE:
@@ -565,7 +565,7 @@ class SessionCore:
         """End the process under the turn that is being cancelled, without giving it its time."""
         if self.turn is not None:
             with self:
-                words = "the agent is being ended, as a user wished"
+                words = "the agent is being ended, as a user asked"
                 self._give_up(Notice("info", "agent_ended", words))
 
     def touch(self) -> None:
@@ -574,7 +574,7 @@ class SessionCore:
         with self:
             self._moved = True
 
-    # --- what a driver tells, one method an effect
+    # --- what a driver reports, one method an effect
 
     def _signal(self, effect: Signal) -> None:
         self._host.interrupt()
@@ -626,7 +626,7 @@ class SessionCore:
         self.start_failed = effect
 
     def handler_failed(self, what: str, error: Exception) -> None:
-        """A handler failed: its caller gets an error answer, and whoever watches is told."""
+        """A handler failed: its caller gets an error answer, and the log says so."""
         message = f"{what} failed: {type(error).__name__}: {error}"
         self.say(Notice("error", "handler_failed", message))
 

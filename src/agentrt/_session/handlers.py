@@ -15,7 +15,7 @@ import trio
 
 from .._errors import RequestError
 from .._wire.jsonrpc import INTERNAL_ERROR
-from .interfaces import CANCELLED, Until
+from .interfaces import CANCELLED, Lifetime
 
 Reply = Callable[[Any], None]
 """Answers with a result; raises `TypeError`, `ValueError` or `RecursionError` for what is no JSON,
@@ -37,7 +37,7 @@ class Handlers:
     def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
         self.running: dict[str, trio.CancelScope] = {}
         """Their cancel scopes. To be changed by the methods alone."""
-        self._until: dict[str, Until] = {}
+        self._until: dict[str, Lifetime] = {}
         self._ended = ended
 
     def start(
@@ -49,7 +49,7 @@ class Handlers:
         refuse: Refuse,
         on_error: OnError,
         *,
-        until: Until = "turn",
+        until: Lifetime = "turn",
         context: contextvars.Context | None = None,
     ) -> None:
         """Have `service` run in *nursery* and its result answered, exactly once.

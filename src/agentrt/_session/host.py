@@ -26,7 +26,7 @@ from .._nesting import ServiceNursery
 from .._permissions.policies import Decision, Policy
 from .core import SessionCore
 from .handlers import Handlers
-from .interfaces import CANCELLED, Until
+from .interfaces import CANCELLED, Lifetime
 from .link import Connect, Link, exit_words
 from .readers import Readers
 from .turn_tasks import TurnTasks
@@ -37,7 +37,7 @@ Service: TypeAlias = Callable[[Requested], Awaitable[Any]]
 """Answers one kind of request; an exception is an error answer."""
 
 HookService: TypeAlias = Callable[[Requested, TurnMachine | None], Awaitable[Any]]
-"""Answers hooks. They are told the turn in which they were asked, which may be over by then."""
+"""Answers hooks. They get the turn in which they were asked, which may be over by then."""
 
 
 class SessionHost:
@@ -119,7 +119,7 @@ class SessionHost:
         # No turn runs yet if it begins in the batch that the hook is asked in.
         return await hooks(asked, None if asked.background else turn or self.core.turn)
 
-    def serve(self, request: Requested, until: Until) -> None:
+    def serve(self, request: Requested, until: Lifetime) -> None:
         service = self._service(request.method)
         assert service is not None
         core, key = self.core, request.key
@@ -132,7 +132,7 @@ class SessionHost:
             until,
         )
 
-    def decide(self, key: str, decision: Awaitable[Decision], until: Until) -> None:
+    def decide(self, key: str, decision: Awaitable[Decision], until: Lifetime) -> None:
         questions = self.core.questions
 
         async def wait() -> Decision:
@@ -149,7 +149,7 @@ class SessionHost:
         failed = partial(self.handler_failed, "the permission policy")
         self._start(key, wait, partial(questions.decided, key), give_up, failed, until)
 
-    def expire(self, key: str, seconds: float, until: Until) -> None:
+    def expire(self, key: str, seconds: float, until: Lifetime) -> None:
         async def wait() -> None:
             await trio.sleep(seconds)
             self.core.questions.expired(key)
@@ -223,7 +223,7 @@ class SessionHost:
         reply: Callable[[Any], None],
         refuse: Callable[[int, str, Any], None],
         on_error: Callable[[Exception], None],
-        until: Until,
+        until: Lifetime,
     ) -> None:
         """Start a handler where it belongs: in the turn's nursery and context, or the session's.
         What only looks at a turn that is being cancelled has no place in its nursery any more."""
@@ -258,7 +258,7 @@ class SessionHost:
         or behind it, or in the background. So only a cancel of the turn ends it.
         """
         self.begin_tool()
-        until: Until = "session" if self.core.turn is None else "cancel"
+        until: Lifetime = "session" if self.core.turn is None else "cancel"
         key = self.core.conversation.new_id("tool")
         failed = partial(self.handler_failed, "a tool call")
         self._start(key, lambda: call(*args), _nothing, _nothing, failed, until)
@@ -269,7 +269,7 @@ class SessionHost:
             raise RequestError(CANCELLED, "the turn was cancelled")
 
     def handler_failed(self, what: str, error: Exception) -> None:
-        """Its caller gets an error answer; whoever watches is told."""
+        """Its caller gets an error answer; the log says so."""
         logger.error("%s failed", what, exc_info=error)
         self.core.handler_failed(what, error)
 
@@ -353,7 +353,7 @@ class SessionHost:
             return
         how = link.unreachable or f"the agent's process ended ({exit_words(link.returncode)})"
         data = {"returncode": link.returncode, "stderr": link.stderr[-4096:]}
-        self._process_ended(how, data, wanted=link.wanted_away)
+        self._process_ended(how, data, wanted=link.ended_on_purpose)
 
     def _process_ended(self, how: str, data: Any = None, *, wanted: bool) -> None:
         self.handlers.cancel_all()
@@ -373,7 +373,7 @@ class SessionHost:
         """Start the agent once more, and resume its conversation if it can.
 
         Only an agent that says that it does not know the conversation begins an empty one, and the
-        log tells so; any other refusal is an error for whoever prompted, since the conversation may
+        log says so; any other refusal is an error for whoever prompted, since the conversation may
         still be there. Raises `AgentStartError`, or `SessionClosed` if the session is closed
         meanwhile. Being cancelled ends what was started.
         """
@@ -461,7 +461,7 @@ class SessionHost:
         self._poke = trio.Event()
         due = core.alarm()
         if trio.current_time() >= due[0]:
-            # The whole program may have been too busy to hear what the agent said in time: let the
+            # The whole program may have been too busy to read in time what the agent said: let the
             # pipes be looked at, and the reader have its turn.
             for _ in range(2):
                 await trio.lowlevel.checkpoint()

@@ -14,7 +14,7 @@ from .._permissions.policies import Decision
 CANCELLED = -32800
 """JSON-RPC's code (LSP's, and ACP's) for a request that was cancelled."""
 
-Until: TypeAlias = Literal["turn", "cancel", "session", "itself"]
+Lifetime: TypeAlias = Literal["turn", "cancel", "session", "itself"]
 """What ends a handler, beside its own end and the agent's withdrawal: its turn, however that ends;
 a cancel of its turn only; the session, because no turn has caused it; or nothing but the session's
 end by force, because it has outlived its turn and is to finish."""
@@ -35,15 +35,15 @@ class Host(Protocol):
         """Whether somebody serves such a request."""
         ...
 
-    def serve(self, request: Requested, until: Until) -> None:
+    def serve(self, request: Requested, until: Lifetime) -> None:
         """Have a handler answer it."""
         ...
 
-    def decide(self, key: str, decision: Awaitable[Decision], until: Until) -> None:
+    def decide(self, key: str, decision: Awaitable[Decision], until: Lifetime) -> None:
         """Have a handler wait for a policy's decision; `SessionCore.decided` gets it."""
         ...
 
-    def expire(self, key: str, seconds: float, until: Until) -> None:
+    def expire(self, key: str, seconds: float, until: Lifetime) -> None:
         """Call `SessionCore.expired` if the question is open for so long."""
         ...
 
@@ -66,7 +66,7 @@ class Host(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether the process, if there is one, has not exited, told of or not."""
+        """Whether the process, if there is one, has not exited, reported or not."""
         ...
 
     @property
@@ -123,7 +123,7 @@ class Steps(Protocol):
         ...
 
     def receive(self, effects: list[Effect]) -> None:
-        """Take what the driver tells."""
+        """Take what the driver reports."""
         ...
 
     def touch(self) -> None:
@@ -131,7 +131,7 @@ class Steps(Protocol):
         ...
 
     def handler_failed(self, what: str, error: Exception) -> None:
-        """A handler failed: whoever watches is told."""
+        """A handler failed: the log says so."""
         ...
 
     def pause(self, turn: TurnMachine) -> None:
@@ -143,9 +143,9 @@ class Steps(Protocol):
         ...
 
 
-def until_of(
+def lifetime_of(
     turn: TurnMachine | None, *, background: bool = False, unawaited: bool = False
-) -> Until:
+) -> Lifetime:
     """What ends a handler that is started now."""
     if background or turn is None:
         return "itself" if unawaited else "session"

@@ -28,7 +28,7 @@ UNOPENED: Final = 0.5
 
 
 class Owner(Protocol):
-    """Whom a link tells what happens, synchronously and in order."""
+    """What a link reports to, synchronously and in order."""
 
     def received(self, link: Link, effects: list[Effect], size: int = 0) -> None:
         """Effects of the driver, and the size of the lines that they were made of, in bytes."""
@@ -95,19 +95,19 @@ class Link:
                     await read_loop(transport, self._data, self._eof, replied=lambda: self._replied)
                     await transport.wait()
                     nursery.cancel_scope.cancel()
-                # Told before what it left behind is ended, which may take the whole ladder.
-                self._tell_gone()
+                # Reported before what it left behind is ended, which may take the whole ladder.
+                self._report_gone()
         finally:
             self._end()
 
-    def _tell_gone(self) -> None:
+    def _report_gone(self) -> None:
         if not self.gone:
             self.gone = True
             self._owner.gone(self)
             self.started.set()
 
     def _end(self) -> None:
-        self._tell_gone()
+        self._report_gone()
         self._over.set()
 
     async def wait_started(self) -> None:
@@ -153,7 +153,7 @@ class Link:
     # --- what the owner does with it
 
     @property
-    def wanted_away(self) -> bool:
+    def ended_on_purpose(self) -> bool:
         """True if it is ended through no fault of its own: it is not needed any more."""
         return self._closing and self.unreachable is None
 

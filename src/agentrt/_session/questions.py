@@ -15,7 +15,7 @@ from .._model.result import Denial
 from .._model.turn import TurnMachine
 from .._permissions.decisions import OPEN, answer_for, check_json, chosen_option, rejection
 from .._permissions.policies import Ask, Decision, Deny, PermissionRequest, Policy, check_decision
-from .interfaces import Host, Steps, until_of
+from .interfaces import Host, Steps, lifetime_of
 
 
 class Questions:
@@ -44,7 +44,7 @@ class Questions:
         """The agent asks: show it, and let the policy decide."""
         key, limit = effect.key, self._limit
         turn = self._core.turn
-        until = until_of(turn, background=effect.background)
+        until = lifetime_of(turn, background=effect.background)
         late = not effect.background and turn is not None and turn.cancelling
         decision = Ask() if late else self._consult(effect)
         pending = inspect.isawaitable(decision)

@@ -12,7 +12,7 @@ from .._model.content import JsonObject
 from .._model.driver import Requested, Returned
 from .._model.events import Error
 from .._wire.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND
-from .interfaces import CANCELLED, Host, Steps, until_of
+from .interfaces import CANCELLED, Host, Steps, lifetime_of
 
 _STOPPED = "the turn was cancelled"
 
@@ -88,7 +88,7 @@ class Requests:
         elif effect.method in _EFFECTS and self._core.stopped:
             self.refuse(effect.key, CANCELLED, _STOPPED)
         else:
-            until = until_of(
+            until = lifetime_of(
                 self._core.turn, background=effect.background, unawaited=effect.unawaited
             )
             self._host.serve(effect, until)

@@ -113,7 +113,7 @@ class Session:
 
     @property
     def capabilities(self) -> JsonObject:
-        """What the agent can do, as it told when it was started; what is in it differs between
+        """What the agent can do, as it said when it was started; what is in it differs between
         the protocols."""
         return dict(self._core.capabilities)
 
@@ -165,14 +165,14 @@ class Session:
         held: bool = True,
     ) -> Turn:
         """Prompt without staying: the session itself sees to the turn. The arguments are those of
-        `prompt`; the `Turn` tells its `id`, its `entry` in the queue and, once it has `ended`, its
+        `prompt`; the `Turn` has its `id`, its `entry` in the queue and, once it has `ended`, its
         `result`. Nobody reads it: what the agent asks is for the session's policy and its viewers.
 
         `held`: while it waits, a `cancel` holds it back as all others. False is for those who could
         not resume the queue: it goes on.
 
         Raises `Busy`, `LimitExceeded`, `SessionClosed` or `LocalProtocolError`; then nothing
-        happened. What keeps the agent from starting later is told as a `Notice` (`prompt_dropped`).
+        happened. What keeps the agent from starting later is a `Notice` (`prompt_dropped`).
         """
         turn = self._turn(content, when, limits, check=False, attended=False, held=held)
         turn.place()
@@ -206,7 +206,7 @@ class Session:
         self._core.steer(blocks(content))
 
     def set_tools(self, tools: Iterable[OfferedTool]) -> None:
-        """Replace the in-process tools; agents that listen are told. The session must have been
+        """Replace the in-process tools; agents that listen are notified. The session must have been
         opened with at least one."""
         if self._set_tools is None:
             raise LocalProtocolError("the session was opened without tools")
@@ -217,9 +217,9 @@ class Session:
         self._set_tools = set_tools
 
     def cancel(self, *, now: bool = False) -> None:
-        """Cancel the running turn, as a user's Stop: the agent is told, waiting prompts that are
-        `held` stay where they are until the next such prompt or `resume_queue`. `now`: do not wait
-        for the agent to end the turn; its process is ended, by the ladder, and the next prompt
+        """Cancel the running turn, as a user's Stop: the agent is notified, waiting prompts that
+        are `held` stay where they are until the next such prompt or `resume_queue`. `now`: do not
+        wait for the agent to end the turn; its process is ended, by the ladder, and the next prompt
         starts another one. Returns at once; idempotent."""
         self._core.cancel("user")
         if now:
@@ -243,8 +243,8 @@ class Session:
         self._core.promote(entry)
 
     def answer(self, request: str, option: str, *, note: str = "") -> None:
-        """Answer a permission request with an option's id or kind (`"allow_once"`). `note` is told
-        to agents that can hear it.
+        """Answer a permission request with an option's id or kind (`"allow_once"`). `note` is
+        sent to agents that take one.
 
         Raises `LocalProtocolError` if it is not open or has no such option: then nothing happened.
         """
@@ -256,7 +256,7 @@ class Session:
 
     def dismiss(self, request: str, message: str = "") -> None:
         """Answer a question with neither yes nor no; agents take it as a rejection. `message` is
-        told to agents that can hear it."""
+        sent to agents that take one."""
         self._core.questions.dismiss(request, message)
 
     # --- settings
@@ -290,7 +290,7 @@ class Session:
     async def call(self, method: str, **params: Any) -> Any:
         """Any request of the agent's own protocol, by its name there; the result as it came.
 
-        Raises `RequestError`. Cancelling it tells the agent, where the protocol can; the session
+        Raises `RequestError`. Cancelling it notifies the agent, where the protocol can; the session
         stays usable.
         """
         return await call(self._core, method, params)

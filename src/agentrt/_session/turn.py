@@ -45,7 +45,7 @@ class Turn:
     block waits for the end; leaving it by an exception cancels the turn first. With `check`,
     leaving it normally raises `AgentFailed`, `AgentDied` or `TurnTimedOut` when it ended so.
 
-    Cancelling the task that is inside the block cancels the turn: the agent is told, and the
+    Cancelling the task that is inside the block cancels the turn: the agent is notified, and the
     block is left when the turn has ended, at the latest `limits.cancel_grace` later. The session
     stays usable.
     """
@@ -61,7 +61,7 @@ class Turn:
         self._pace = Pace(host.clock)
         self._offered: str | None = None
         self._over = False
-        self._exhausted = False  # and the iteration's end has been told
+        self._exhausted = False  # and the iteration has ended
         machine.handle = weakref.ref(self)  # it holds the machine: no cycle for the collector
 
     @classmethod
@@ -120,7 +120,7 @@ class Turn:
     @property
     def cancel_scope(self) -> trio.CancelScope:
         """The scope of `nursery`. Its deadline is the turn's hard limit: move it, and the turn may
-        take so long; cancel it, and the turn is cancelled, which the agent is told."""
+        take so long; cancel it, and the turn is cancelled, as by `cancel`."""
         return self._tasks().cancel_scope
 
     def _tasks(self) -> TurnTasks:
@@ -136,7 +136,7 @@ class Turn:
         self._core.place(self._machine, self._when)
 
     def cancel(self) -> None:
-        """Ask the turn to stop, and return at once; its end is told by `TurnEnded`. One that still
+        """Ask the turn to stop, and return at once; its end is a `TurnEnded`. One that still
         waits for its place is taken back, and never begins. Idempotent, harmless after the end."""
         self._core.withdraw(self._machine)
         self._core.cancel_turn(self._machine, "cancelled", by="caller")

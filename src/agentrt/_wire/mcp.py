@@ -5,8 +5,8 @@ keeps the calls that run, so that each is answered exactly once, or not at all w
 cancelled it. One server object per client: ids are the client's own.
 
 The handshake era of the protocol (2024-11-05 to 2025-11-25) is spoken. A client of the stateless
-era (2026-07-28) probes with `server/discover`, is told "method not found", and by the protocol's
-own rule falls back to the handshake.
+era (2026-07-28) probes with `server/discover`, gets "method not found", and by the protocol's own
+rule falls back to the handshake.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ToolOutcome(Struct, rename={"structured": "structuredContent", "is_error":
 
     @classmethod
     def error(cls, message: str) -> ToolOutcome:
-        """A failure, told to the model."""
+        """A failure, for the model to read."""
         return cls([Text(message)], is_error=True)
 
 
