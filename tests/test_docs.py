@@ -16,6 +16,7 @@ Programs and commands run in a small project folder of their own, on the built-i
 
 from __future__ import annotations
 
+import ast
 import doctest
 import os
 import re
@@ -29,7 +30,8 @@ import pytest
 
 from agentrt._config import load_config
 
-ROOT = Path(__file__).parents[1]
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^(`{3,})([^\n`]*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 SECONDS = 60
@@ -160,3 +162,47 @@ def test_every_code_block_is_of_a_kind_that_is_checked() -> None:
         for block in BLOCKS
         if block.kind not in checked and not directives.fullmatch(block.kind)
     ]
+
+
+# --- the page on the house
+
+
+PACKAGE = ROOT / "src" / "agentrt"
+INSIDE = (ROOT / "docs" / "inside.md").read_text()
+
+
+def names_in(tree: ast.AST) -> set[str]:
+    """The functions and classes of a file, and `Class.member` for what a class defines."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            found.add(node.name)
+            for inner in ast.walk(node):
+                match inner:
+                    case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                        found.add(f"{node.name}.{name}")
+                    case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(
+                        value=ast.Name(id="self"), attr=name, ctx=ast.Store()
+                    ):
+                        found.add(f"{node.name}.{name}")
+    return found
+
+
+def test_every_name_on_the_page_about_the_inside_exists() -> None:
+    known = set[str]().union(*(names_in(ast.parse(p.read_text())) for p in PACKAGE.rglob("*.py")))
+    members = {f"{one}.{other}" for one, other in re.findall(r"\b([A-Z]\w*)\.(\w+)", INSIDE)}
+    classes = set(re.findall(r"`([A-Z][a-z]\w*)`", INSIDE))
+    functions = set(re.findall(r"\b(\w+)\(\)", INSIDE))
+    assert len(members) > 60
+    assert (members | classes | functions) - known == set()
+
+
+def test_every_file_and_every_room_is_on_the_page_about_the_inside() -> None:
+    files = [p.relative_to(ROOT).as_posix() for p in (*PACKAGE.rglob("*.py"), *TESTS.glob("*.py"))]
+    named = set(re.findall(r"\b\w+(?:/\w+)*\.py\b", INSIDE))
+    assert {name for name in named if not any(f"/{f}".endswith(f"/{name}") for f in files)} == set()
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert rooms == set(re.findall(r"\*\*`(\w+)`\*\*", INSIDE))
+    assert rooms == set(re.findall(r"\b(\w+)/(?= )", INSIDE))
