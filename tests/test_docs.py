@@ -183,8 +183,9 @@ def names_in(tree: ast.AST) -> set[str]:
                 match inner:
                     case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                         found.add(f"{node.name}.{name}")
-                    case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(
-                        value=ast.Name(id="self"), attr=name, ctx=ast.Store()
+                    case (
+                        ast.Name(id=name, ctx=ast.Store())
+                        | ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store())
                     ):
                         found.add(f"{node.name}.{name}")
     return found
