@@ -41,7 +41,6 @@ class Capabilities(Struct):
 
 
 class Initialize(Struct, rename="camel"):
-    protocol_version: Any = VERSION
     client_capabilities: Capabilities = msgspec.field(default_factory=Capabilities)
 
 

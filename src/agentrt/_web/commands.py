@@ -107,23 +107,27 @@ class ToolResult(ForSession, tag="tool_result"):
     error: bool = False
 
 
-class QueueRemove(ForSession, tag="queue"):
+class InQueue(ForSession, tag="queue"):
+    """Commands to a session's queue. `op` has but one value in each struct, here and below."""
+
+
+class QueueRemove(InQueue, tag="queue"):
     entry: Name
     op: Literal["remove"] = "remove"
 
 
-class QueueEdit(ForSession, tag="queue"):
+class QueueEdit(InQueue, tag="queue"):
     entry: Name
     content: Content
     op: Literal["edit"] = "edit"
 
 
-class QueuePromote(ForSession, tag="queue"):
+class QueuePromote(InQueue, tag="queue"):
     entry: Name
     op: Literal["promote"] = "promote"
 
 
-class QueueResume(ForSession, tag="queue"):
+class QueueResume(InQueue, tag="queue"):
     op: Literal["resume"] = "resume"
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import trio
 
@@ -94,27 +93,31 @@ class NativeViewer(Viewer):
             limits={"frame": largest(self._limits, self.role)},
         )
 
-    def _attach(self, command: c.Attach) -> Fields:
-        answer = self._follow(self._hub.feed(command.session), command.epoch, command.seq)
-        return {"session": command.session, "answer": answer}
-
-    def _detach(self, command: c.Detach) -> Fields:
-        self.unfollow(self._hub.feed(command.session))
-        return {"session": command.session}
-
-    def _list(self, command: c.ListSessions) -> Fields:
-        return {"sessions": self._hub.runtime.list()}
+    def _look(self, command: c.Command) -> Fields | None:
+        """What is of no other connection's concern, and done again on another one; else None."""
+        match command:
+            case c.Attach(session=id):
+                answer = self._follow(self._hub.feed(id), command.epoch, command.seq)
+                return {"session": id, "answer": answer}
+            case c.Detach(session=id):
+                self.unfollow(self._hub.feed(id))
+                return {"session": id}
+            case c.ListSessions():
+                return {"sessions": self._hub.runtime.list()}
+        return None
 
     def _perform(self, command: c.Command) -> None:
         """Carry out a command, if it was not yet, and answer."""
-        id, client, look = command.id, self._client, _LOOKS.get(type(command))
+        id, client = command.id, self._client
         if client is None:
             raise Malformed(id, "bad_request", "the first frame is `hello`")
-        if look is not None:  # of no other connection's concern: done again on another one
-            try:
-                self.reply(ack(id, look(self, command)))
-            except Refused as error:
-                self.reply(refusal(id, error))
+        try:
+            seen = self._look(command)
+        except Refused as error:
+            self.reply(refusal(id, error))
+            return
+        if seen is not None:
+            self.reply(ack(id, seen))
         elif not client.seen(command):
             carry_out(
                 self._hub,
@@ -253,11 +256,5 @@ class NativeViewer(Viewer):
         }
         return pack(type="beat", sessions=known)
 
-
-_LOOKS: Final[dict[type[c.Command], Callable[[NativeViewer, Any], Fields]]] = {
-    c.Attach: NativeViewer._attach,
-    c.Detach: NativeViewer._detach,
-    c.ListSessions: NativeViewer._list,
-}
 
 NATIVE: Final = Dialect("/ws", "agentrt.v1", NativeViewer, says_closing=True)

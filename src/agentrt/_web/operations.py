@@ -8,7 +8,7 @@ by the session's events, to all viewers alike.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from functools import partial
 
 import trio
 
@@ -26,20 +26,68 @@ def carry_out(hub: Hub, client: Client, command: c.Command, done: Done, fail: Fa
     """Have a command done, and what came of it told, at once or when its job is over: `done`, or
     `fail` with what went wrong, also in `done`."""
     try:
-        make = _JOBS.get(type(command))
-        if make is not None:
-            client.start(make(hub, client, command), done, fail)
+        outcome = _act(hub, client, command)
+        if isinstance(outcome, dict):
+            done(outcome)
         else:
-            done(_ACTS[type(command)](hub, client, command))
+            client.start(outcome, done, fail)
     except Exception as error:
         fail(as_refusal(error))
+
+
+def _act(hub: Hub, client: Client, command: c.Command) -> Fields | Job:
+    """What came of a command, or what is still to be waited for. Raises whatever went wrong."""
+    match command:
+        case c.ForSession(session=id):
+            return _in_session(hub, client, hub.session(id), command)
+        case c.NewSession():
+            return new_session(hub, client, command)
+        case c.LoadSession():
+            return _load(hub, client, command)
+        case c.StopAll():
+            return {"cancelled": hub.runtime.cancel_all()}
+    raise TypeError(f"{command} is not for here")
+
+
+def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSession) -> Fields | Job:
+    call = partial(_call, hub.limits.call)
+    match command:
+        case c.Prompt():
+            return _prompt(session, command)
+        case c.Cancel():
+            return _cancel(session, command)
+        case c.Permission():
+            return _permission(session, command)
+        case c.ToolResult():
+            return _tool_result(client, session, command)
+        case c.InQueue():
+            try:
+                return _in_queue(session, command)
+            except LocalProtocolError as error:
+                raise Refused("unknown_request", str(error)) from error
+        case c.RenameSession(title=title):
+            session.rename(title)
+            return {}
+        case c.SetMode(mode=mode):
+            return partial(call, partial(session.set_mode, mode))
+        case c.SetModel(model=model):
+            return partial(call, partial(session.set_model, model))
+        case c.SetOption(option=option, value=value):
+            return partial(call, partial(session.set_option, option, value))
+        case c.StopTask(task=task):
+            return partial(call, partial(session.stop_task, task))
+        case c.CloseSession():
+            return partial(_close, hub, session)
+        case c.FindFiles(query=query):
+            [folder] = [info.cwd for info in hub.runtime.list() if info.session == session.id]
+            return partial(_find_files, hub, folder, query)
+    raise TypeError(f"{command} is not for here")
 
 
 # --- turns
 
 
-def _prompt(hub: Hub, client: Client, command: c.Prompt) -> Fields:
-    session = hub.session(command.session)
+def _prompt(session: Session, command: c.Prompt) -> Fields:
     if command.when == "steer":
         try:
             session.steer(command.content)
@@ -51,11 +99,11 @@ def _prompt(hub: Hub, client: Client, command: c.Prompt) -> Fields:
     if turn.id:
         return {"turn": turn.id, "seq": session.log.seq}
     waiting = [entry.id for entry in session.queue]
-    return {"queued": waiting.index(turn.entry) + 1, "entry": turn.entry, "seq": session.log.seq}
+    position = waiting.index(turn.entry) + 1
+    return {"queued": position, "entry": turn.entry, "seq": session.log.seq}
 
 
-def _cancel(hub: Hub, client: Client, command: c.Cancel) -> Fields:
-    session = hub.session(command.session)
+def _cancel(session: Session, command: c.Cancel) -> Fields:
     running = session.state.turn
     if command.turn is not None and (running is None or running.id != command.turn):
         if command.turn not in session.log.state.turns:
@@ -74,8 +122,7 @@ def stop(session: Session, turn: Turn | str) -> None:
         turn.cancel()
 
 
-def _permission(hub: Hub, client: Client, command: c.Permission) -> Fields:
-    session = hub.session(command.session)
+def _permission(session: Session, command: c.Permission) -> Fields:
     if command.request not in session.permissions:
         if host_of(session).core.conversation.items.was_asked(command.request):
             raise Refused("already_resolved", f"the request {command.request!r} is closed")
@@ -89,8 +136,7 @@ def _permission(hub: Hub, client: Client, command: c.Permission) -> Fields:
     return {}
 
 
-def _tool_result(hub: Hub, client: Client, command: c.ToolResult) -> Fields:
-    session = hub.session(command.session)
+def _tool_result(client: Client, session: Session, command: c.ToolResult) -> Fields:
     if client.calls.finish(session.id, command.item, command.content, error=command.error):
         return {}
     item = session.log.state.items.get(command.item)
@@ -103,28 +149,28 @@ def _tool_result(hub: Hub, client: Client, command: c.ToolResult) -> Fields:
     raise Refused("already_resolved", f"the call {command.item!r} is over")
 
 
-def _queue(act: Callable[[Session, Any], None]) -> Callable[[Hub, Client, Any], Fields]:
-    def perform(hub: Hub, client: Client, command: Any) -> Fields:
-        session = hub.session(command.session)
-        try:
-            act(session, command)
-        except LocalProtocolError as error:
-            raise Refused("unknown_request", str(error)) from error
+def _in_queue(session: Session, command: c.InQueue) -> Fields:
+    match command:
+        case c.QueueRemove(entry=entry):
+            session.unqueue(entry)
+        case c.QueueEdit(entry=entry, content=content):
+            session.edit_queued(entry, content)
+        case c.QueuePromote(entry=entry):
+            session.promote(entry)
+        case c.QueueResume():
+            session.resume_queue()
+    return {}
+
+
+async def _call(patience: float, ask: Callable[[], Awaitable[None]]) -> Fields:
+    """A request to the agent, which has `limits.call` seconds to answer it."""
+    with trio.move_on_after(patience):
+        await ask()
         return {}
-
-    return perform
-
-
-def _stop_all(hub: Hub, client: Client, command: c.StopAll) -> Fields:
-    return {"cancelled": hub.runtime.cancel_all()}
+    raise Refused("agent_failed", f"the agent did not answer in {patience:g} s")
 
 
 # --- sessions
-
-
-def _rename(hub: Hub, client: Client, command: c.RenameSession) -> Fields:
-    hub.session(command.session).rename(command.title)
-    return {}
 
 
 def new_session(
@@ -147,84 +193,25 @@ def new_session(
     return job
 
 
-def _load(hub: Hub, client: Client, command: c.LoadSession) -> Job:
-    cwd = hub.folders.resolve(command.cwd)
+def _load(hub: Hub, client: Client, command: c.LoadSession) -> Fields | Job:
+    cwd, agent, known = hub.folders.resolve(command.cwd), command.agent, command.agent_session
+    if command.session is not None:
+        return {"session": hub.session(command.session).id}
+    assert agent is not None
+    assert known is not None
 
     async def job() -> Fields:
-        if command.session is not None:
-            return {"session": hub.session(command.session).id}
-        assert command.agent is not None
-        assert command.agent_session is not None
-        session = await hub.runtime.load(
-            command.agent, command.agent_session, cwd=cwd, tools=client.tools
-        )
+        session = await hub.runtime.load(agent, known, cwd=cwd, tools=client.tools)
         return {"session": session.id}
 
     return job
 
 
-def _close(hub: Hub, client: Client, command: c.CloseSession) -> Job:
-    async def job() -> Fields:
-        await hub.runtime.close(command.session)
-        return {}
-
-    return job
+async def _close(hub: Hub, session: Session) -> Fields:
+    await hub.runtime.close(session.id)
+    return {}
 
 
-def _files(hub: Hub, client: Client, command: c.FindFiles) -> Job:
-    hub.session(command.session)
-    [folder] = [info.cwd for info in hub.runtime.list() if info.session == command.session]
-
-    async def job() -> Fields:
-        files, complete = await hub.files.find(folder, command.query)
-        return {"files": files, "complete": complete}
-
-    return job
-
-
-def _ask_agent(
-    ask: Callable[[Session, Any], Awaitable[None]],
-) -> Callable[[Hub, Client, Any], Job]:
-    """A request to the agent, which has `limits.call` seconds to answer it."""
-
-    def make(hub: Hub, client: Client, command: Any) -> Job:
-        session = hub.session(command.session)
-
-        async def job() -> Fields:
-            with trio.move_on_after(hub.limits.call):
-                await ask(session, command)
-                return {}
-            raise Refused("agent_failed", f"the agent did not answer in {hub.limits.call:g} s")
-
-        return job
-
-    return make
-
-
-_ACTS: Final[dict[type[c.Command], Callable[[Hub, Client, Any], Fields]]] = {
-    c.Prompt: _prompt,
-    c.Cancel: _cancel,
-    c.Permission: _permission,
-    c.ToolResult: _tool_result,
-    c.QueueRemove: _queue(lambda session, command: session.unqueue(command.entry)),
-    c.QueueEdit: _queue(
-        lambda session, command: session.edit_queued(command.entry, command.content)
-    ),
-    c.QueuePromote: _queue(lambda session, command: session.promote(command.entry)),
-    c.QueueResume: _queue(lambda session, command: session.resume_queue()),
-    c.RenameSession: _rename,
-    c.StopAll: _stop_all,
-}
-
-_JOBS: Final[dict[type[c.Command], Callable[[Hub, Client, Any], Job]]] = {
-    c.NewSession: new_session,
-    c.LoadSession: _load,
-    c.CloseSession: _close,
-    c.FindFiles: _files,
-    c.SetMode: _ask_agent(lambda session, command: session.set_mode(command.mode)),
-    c.SetModel: _ask_agent(lambda session, command: session.set_model(command.model)),
-    c.SetOption: _ask_agent(
-        lambda session, command: session.set_option(command.option, command.value)
-    ),
-    c.StopTask: _ask_agent(lambda session, command: session.stop_task(command.task)),
-}
+async def _find_files(hub: Hub, folder: str, query: str) -> Fields:
+    files, complete = await hub.files.find(folder, query)
+    return {"files": files, "complete": complete}
