@@ -14,6 +14,7 @@ import pytest
 import trio
 import trio.lowlevel
 
+from agentrt._web.answers import Refused
 from agentrt._web.hub import Hub
 from agentrt._web.security import Security
 from agentrt.testing import FakeAcpAgent
@@ -275,6 +276,21 @@ async def test_ai_a_connection_has_so_many_streams_and_no_more() -> None:
                 pass
             assert answer["requestId"] == "r31"
             assert "(limit)" in answer["errorText"]
+
+
+async def test_ai_a_request_that_no_agent_can_answer_takes_no_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def nobody(hub: Hub) -> str:
+        raise Refused("agent_failed", "no agent is installed")
+
+    monkeypatch.setattr(Hub, "default_agent", nobody)
+    async with raw("/ai") as client:
+        message = {"id": "m", "role": "user", "parts": [{"type": "text", "text": "go"}]}
+        for number in range(40):
+            send = {"type": "send", "requestId": f"r{number}", "id": "c", "messages": [message]}
+            await client.send(frame(json.dumps(send)))
+            assert "(agent_failed)" in (await client.message())["errorText"]
 
 
 async def test_acp_sessions_that_are_loaded_again_and_again_are_told_once() -> None:

@@ -96,9 +96,9 @@ class Connection:
             self.refusal = refusal
         self._closing.set()
 
-    async def run(self, attach: Callable[[], Viewer]) -> None:
+    async def run(self, attach: Callable[[], Viewer] | None = None) -> None:
         """Accept the handshake, and serve until either side ends it: in bounded time once `refuse`
-        was called, which may be before this.
+        was called, which may be before this; without `attach` it must have been.
 
         Raises what says that the client is gone (`trio.BrokenResourceError`) or does not read
         (`trio.TooSlowError`), in a group. Cancelling it ends the connection without a word.
@@ -107,7 +107,7 @@ class Connection:
             async with bare_errors(), trio.open_nursery() as nursery:
                 nursery.start_soon(self._wire.pump)
                 await self._socket.accept(nursery, self._headers())
-                if not self._closing.is_set():
+                if attach is not None and not self._closing.is_set():
                     await self._serve(attach)
                 await self._close()
                 nursery.cancel_scope.cancel()

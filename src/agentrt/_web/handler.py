@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from functools import partial
-from typing import Final, NoReturn
+from typing import Final
 
 import trio
 
@@ -89,7 +89,7 @@ class ConnectionHandler:
                     await self._slow_down(pending)
                 connection = connect(None)
                 connection.refuse(refusal)
-                await connection.run(_nobody)
+                await connection.run()
         if admitted is not None:
             await self._serve_client(*admitted)
 
@@ -144,7 +144,3 @@ class ConnectionHandler:
         with trio.move_on_after(3 * self._limits.ws_close):
             for client in tuple(self._clients):
                 await client.over.wait()
-
-
-def _nobody() -> NoReturn:
-    raise AssertionError("a refused connection gets no viewer")

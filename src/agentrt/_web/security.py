@@ -122,7 +122,7 @@ class Security:
         self._grants = [Grant(self.token, "controller")]
         if viewer_token is not None:
             self._grants.append(Grant(viewer_token, "viewer"))
-        self._tickets: list[tuple[bytes, Grant]] = []
+        self._tickets: dict[bytes, Grant] = {}  # by their digests
 
     def by_token(self, token: str) -> Grant | None:
         """What a token gives, if it is one of ours. Takes the same time for every wrong one."""
@@ -150,17 +150,15 @@ class Security:
 
     def ticket_for(self, grant: Grant) -> str:
         ticket = secrets.token_urlsafe(32)
-        self._tickets.append((_digest(ticket), grant))
+        self._tickets[_digest(ticket)] = grant
         return ticket
 
     def redeem(self, ticket: str) -> Pass | None:
         """What lets a browser in, in exchange for a ticket, which is then used up."""
-        grant = _find(self._tickets, ticket)
-        if grant is None:
-            return None
         digest = _digest(ticket)
-        self._tickets = [entry for entry in self._tickets if entry[0] != digest]
-        return None if grant.revoked else grant.new_pass()
+        known = [each for each in self._tickets if hmac.compare_digest(each, digest)]
+        grant = self._tickets.pop(known[0]) if known else None
+        return None if grant is None or grant.revoked else grant.new_pass()
 
     def revoke(self, token: str) -> bool:
         """Forget a token, the tickets and cookies that came from it, and close every connection
@@ -169,7 +167,7 @@ class Security:
         if grant is None:
             return False
         grant.revoke()
-        self._tickets = [entry for entry in self._tickets if entry[1] is not grant]
+        self._tickets = {known: of for known, of in self._tickets.items() if of is not grant}
         return True
 
     def check_addresses(self, addresses: Iterable[str]) -> None:
@@ -243,15 +241,6 @@ def offered_key(protocols: Iterable[str]) -> str:
 
 def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
-
-
-def _find(entries: list[tuple[bytes, Grant]], secret: str) -> Grant | None:
-    digest = _digest(secret)
-    found = None
-    for known, grant in entries:
-        if hmac.compare_digest(known, digest):
-            found = grant
-    return found
 
 
 def _has_port(name: str) -> bool:

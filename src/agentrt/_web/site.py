@@ -123,16 +123,12 @@ class Site:
         unknown = self._security.by_cookies(request.cookies(self._cookie)) is None
         if unknown or request.path == "/login":
             self._statistics.refused += unknown
-            return self._locked(head_only=head_only)
+            html = "text/html; charset=utf-8"
+            return response(401, LOCKED, type=html, head_only=head_only, form=True)
         file = self._files.get(request.path)
         if file is None:
             return response(404, "There is nothing here.\n", head_only=head_only)
         return file.answer(request)
-
-    def _locked(self, *, head_only: bool = False) -> bytes:
-        return response(
-            401, LOCKED, type="text/html; charset=utf-8", head_only=head_only, form=True
-        )
 
     def _sign_in(self, request: Request) -> bytes:
         """Exchange a token, which a person typed into the form, for a ticket."""
