@@ -79,6 +79,7 @@ class Message:
         self._open: dict[str, str] = {}  # the texts that grow, with their kind
         self._tools = self._reading.tools
         self._plan: object = None
+        self._out: list[Chunk] = []
         self.data: list[Chunk] = []
         """What it shows that is not in the items: the newest plan."""
         for part in parts or ():
@@ -90,87 +91,88 @@ class Message:
         if self.done:
             return
         if not self._begun:
-            yield from self._begin()
+            self._begin()
+            yield from self._said()
         for news in self._reading.news():
             if not isinstance(news, Notice):
-                yield from self._item(*news)
-        yield from self._rest()
+                self._item(*news)
+                yield from self._said()
+        self._rest()
+        yield from self._said()
 
-    def _rest(self) -> list[Chunk]:
-        """What is said when all items are told."""
-        out: list[Chunk] = []
+    def _say(self, type: str, **fields: Any) -> None:
+        self._out.append({"type": type, **fields})
+
+    def _said(self) -> list[Chunk]:
+        """What was said since the last time."""
+        out, self._out = self._out, []
+        return out
+
+    def _rest(self) -> None:
+        """Say what is to be said when all items are told."""
         state = self._state
         current = state.state.turn
         if current is not None and current.id == self.turn and state.plan is not self._plan:
             self._plan = state.plan
             if state.plan:
                 self.data = [{"type": "data-plan", "id": self.turn, "data": state.plan}]
-                out += self.data
+                self._out += self.data
         record = state.turns.get(self.turn)
         if record is None or record.outcome is not None:
-            self._finish(record, out)
+            self._finish(record)
         else:
-            self._ask(out)
-        return out
+            self._ask()
 
-    def _begin(self) -> list[Chunk]:
+    def _begin(self) -> None:
         self._begun = True
-        out: list[Chunk] = [
-            {"type": "start", "messageId": self.turn, "messageMetadata": self._names}
-        ]
+        self._say("start", messageId=self.turn, messageMetadata=self._names)
         if self._results:
-            self._begin_step(out)
+            self._begin_step()
         open = self._state.permissions
         for id, part in self._tools.items():
             if id not in self._state.items and id not in open and not part.over:
                 part.over = True
                 if part.approved is False:
-                    out.append({"type": "tool-output-denied", "toolCallId": id})
+                    self._say("tool-output-denied", toolCallId=id)
                 else:
-                    self._answered(part, True, out)
-                    out.append(_output(id, {"answered": True}))
-        return out
+                    self._answered(part, True)
+                    self._say("tool-output-available", toolCallId=id, output={"answered": True})
 
-    def _begin_step(self, out: list[Chunk]) -> None:
+    def _begin_step(self) -> None:
         self._step += 1
-        out.append({"type": "start-step"})
+        self._say("start-step")
 
     # --- what the agent says
 
-    def _item(self, item: Item, new: bool) -> list[Chunk]:
-        out: list[Chunk] = []
-        if item.turn != self.turn:
-            return out
+    def _item(self, item: Item, new: bool) -> None:
         known = item.id in self._tools or item.id in self._texts
-        if not new and not known:  # it has ended in the client's view
-            return out
+        if item.turn != self.turn or not (new or known):  # or it has ended in the client's view
+            return
         if item.type == "tool":
-            self._tool(item, item.tool or Tool(), out)
+            self._tool(item, item.tool or Tool())
         elif item.type in ("text", "thought"):
             self._texts.setdefault(item.id, 0)
-            self._text(item, out)
+            self._text(item)
             if not known:
                 for number, block in enumerate(item.content):
-                    out += _shown(f"{item.id}.{number}", block, _about(item))
-        return out
+                    self._out += _shown(f"{item.id}.{number}", block, _about(item))
 
-    def _text(self, item: Item, out: list[Chunk]) -> None:
+    def _text(self, item: Item) -> None:
         kind = "text" if item.type == "text" else "reasoning"
         text = self._state.text(item.id)
         shown = self._texts.get(item.id, 0)
         if len(text) > shown:
             if item.id not in self._open:
                 self._open[item.id] = kind
-                about = _about(item)
-                out.append({"type": f"{kind}-start", "id": item.id, "providerMetadata": about})
-            out.append({"type": f"{kind}-delta", "id": item.id, "delta": text[shown:]})
+                self._say(f"{kind}-start", id=item.id, providerMetadata=_about(item))
+            self._say(f"{kind}-delta", id=item.id, delta=text[shown:])
             self._texts[item.id] = len(text)
         if item.status in TERMINAL and self._open.pop(item.id, ""):
-            out.append({"type": f"{kind}-end", "id": item.id})
+            self._say(f"{kind}-end", id=item.id)
 
     # --- tools
 
-    def _tool(self, item: Item, tool: Tool, out: list[Chunk]) -> None:
+    def _tool(self, item: Item, tool: Tool) -> None:
         part = self._tools.get(item.id)
         own = item.status not in TERMINAL and self._owns(item.id)
         said = (tool.name, tool.title, tool.input, own)
@@ -181,26 +183,42 @@ class Message:
         if fresh and part.said != said and not part.asked and not part.over:
             part.said = said
             name, title = tool.name or tool.kind, tool.title or None
-            out.append(_input(item.id, name, title, tool.input, _about(item), theirs=not own))
+            self._input(item.id, name, title, tool.input, _about(item), theirs=not own)
         if item.status in TERMINAL and not part.over:
             part.over = True
-            self._close(item, tool, part, out)
+            self._close(item, tool, part)
         elif part.asked and part.approved is None and not self._is_open(part.asked):
-            self._answered(part, True, out)
+            self._answered(part, True)
 
-    def _close(self, item: Item, tool: Tool, part: _Part, out: list[Chunk]) -> None:
+    def _input(
+        self, id: str, name: str, title: str | None, input: Any, about: JsonObject, *, theirs: bool
+    ) -> None:
+        """`theirs`: the client neither runs it nor counts it as its own."""
+        self._say(
+            "tool-input-available",
+            toolCallId=id,
+            toolName=name,
+            input={} if input is None else input,
+            dynamic=True,
+            providerExecuted=theirs,
+            providerMetadata=about,
+            **({} if title is None else {"title": title}),
+        )
+
+    def _close(self, item: Item, tool: Tool, part: _Part) -> None:
         ran = item.status in ("completed", "failed")  # somebody has allowed it, whatever is shown
         if item.status == "denied" or (part.asked and not part.approved and not ran):
-            self._approve(item.id, part, f"auto-{item.id}", out)
+            self._approve(item.id, part)
             if part.approved is not False:
-                self._answered(part, False, out, item.status)
-            out.append({"type": "tool-output-denied", "toolCallId": item.id})
+                self._answered(part, False, item.status)
+            self._say("tool-output-denied", toolCallId=item.id)
             return
-        self._answered(part, True, out)
+        self._answered(part, True)
         text = self._state.text(item.id)
         if item.status == "completed":
             output = {"content": tool.content, "text": text, "output": tool.output}
-            out.append(_output(item.id, {key: value for key, value in output.items() if value}))
+            known = {key: value for key, value in output.items() if value}
+            self._say("tool-output-available", toolCallId=item.id, output=known)
         else:
             words = "".join(
                 plain_text([each.content]) for each in tool.content if isinstance(each, ToolText)
@@ -210,71 +228,62 @@ class Message:
             else:
                 words = item.status
             error = words or item.status
-            out.append({"type": "tool-output-error", "toolCallId": item.id, "errorText": error})
+            self._say("tool-output-error", toolCallId=item.id, errorText=error)
 
-    def _approve(self, id: str, part: _Part, approval: str, out: list[Chunk]) -> None:
+    def _approve(self, id: str, part: _Part) -> None:
         """Have it shown that nobody needs to be asked, unless somebody was."""
         if part.asked is None:
-            part.asked = approval
-            request = {"type": "tool-approval-request", "approvalId": approval, "toolCallId": id}
-            out.append({**request, "isAutomatic": True})
+            part.asked = approval = f"auto-{id}"
+            self._say("tool-approval-request", approvalId=approval, toolCallId=id, isAutomatic=True)
 
-    def _answered(
-        self, part: _Part, approved: bool, out: list[Chunk], reason: str | None = None
-    ) -> None:
+    def _answered(self, part: _Part, approved: bool, reason: str | None = None) -> None:
         """Have it shown how a question was answered, if there was one and that is news."""
-        if part.asked is None:
-            return
-        if part.approved is not approved:
+        if part.asked is not None and part.approved is not approved:
             part.approved = approved
-            answer = {"type": "tool-approval-response", "approvalId": part.asked}
-            told = {} if reason is None else {"reason": reason}
-            out.append({**answer, "approved": approved, **told})
+            why = {} if reason is None else {"reason": reason}
+            self._say("tool-approval-response", approvalId=part.asked, approved=approved, **why)
 
     # --- questions and the end
 
-    def _ask(self, out: list[Chunk]) -> None:
+    def _ask(self) -> None:
         """End the stream if the client has to do something first."""
         asks = [ask for ask in self._state.permissions.values() if self._belongs(ask)]
         wanted = [part for part in self._tools.values() if part.own and not part.over]
-        wanted += [self._question(ask, out) for ask in asks]
+        wanted += [self._question(ask) for ask in asks]
         if not wanted:
             return
-        self._end_texts(out)
+        self._end_texts()
         if any(part.step != self._step for part in wanted):
-            self._begin_step(out)  # or the SDK could take what there is in this one for an answer
+            self._begin_step()  # or the SDK could take what there is in this one for an answer
         elif asks:
             # It goes on by itself only if nothing in the step is open beside the questions.
             for id, part in self._tools.items():
                 if not part.over and not part.asked and not part.own:
-                    self._approve(id, part, f"auto-{id}", out)
-                    self._answered(part, True, out)
+                    self._approve(id, part)
+                    self._answered(part, True)
         self.done = self.asks = True
         # With metadata, or the SDK would not show that a step has begun.
-        finish = {"type": "finish", "finishReason": "tool-calls"}
-        out.append({**finish, "messageMetadata": self._names})
+        self._say("finish", finishReason="tool-calls", messageMetadata=self._names)
 
-    def _question(self, ask: PermissionOpened, out: list[Chunk]) -> _Part:
+    def _question(self, ask: PermissionOpened) -> _Part:
         """Have it shown at its tool, or at one that stands for it."""
         id = ask.item or ask.request
         part = self._tools.get(id)
         if part is None:
             part = self._tools[id] = _Part(self._step, said=())
             ours = {"agentrt": {"request": ask.request}}
-            out.append(_input(id, "question", ask.title, ask.detail, ours, theirs=True))
+            self._input(id, "question", ask.title, ask.detail, ours, theirs=True)
         if part.asked is not None and part.approved is None and self._is_open(part.asked):
             return part  # one at a time: the client answers what it shows
         part.asked, part.approved = ask.request, None
         about: JsonObject = {"title": ask.title, "options": ask.options}
         about |= {"form": ask.form, "url": ask.url}
-        out.append(
-            {
-                "type": "tool-approval-request",
-                "approvalId": ask.request,
-                "toolCallId": id,
-                "reason": ask.title,
-                "approvalDescriptor": {key: value for key, value in about.items() if value},
-            }
+        self._say(
+            "tool-approval-request",
+            approvalId=ask.request,
+            toolCallId=id,
+            reason=ask.title,
+            approvalDescriptor={key: value for key, value in about.items() if value},
         )
         return part
 
@@ -290,26 +299,26 @@ class Message:
     def _is_open(self, request: str) -> bool:
         return request in self._state.permissions
 
-    def _end_texts(self, out: list[Chunk]) -> None:
+    def _end_texts(self) -> None:
         for id, kind in self._open.items():
-            out.append({"type": f"{kind}-end", "id": id})
+            self._say(f"{kind}-end", id=id)
         self._open.clear()
 
-    def _finish(self, record: TurnRecord | None, out: list[Chunk]) -> None:
+    def _finish(self, record: TurnRecord | None) -> None:
         self.done = True
-        self._end_texts(out)
+        self._end_texts()
         outcome = record.outcome if record is not None and record.outcome else "failed"
         reason = REASONS.get(outcome, "error")
         about: JsonObject = {"outcome": outcome}
         if record is not None:
             about |= {"stopReason": record.stop_reason, "usage": record.usage}
         if reason == "interrupted":
-            out.append({"type": "abort", "reason": "cancelled"})
+            self._say("abort", reason="cancelled")
         elif reason == "error":
             error = record.error if record is not None else None
-            out.append({"type": "error", "errorText": error.message if error else outcome})
+            self._say("error", errorText=error.message if error else outcome)
         known = {key: value for key, value in about.items() if value is not None}
-        out.append({"type": "finish", "finishReason": reason, "messageMetadata": known})
+        self._say("finish", finishReason=reason, messageMetadata=known)
 
     # --- what a client shows already
 
@@ -372,26 +381,6 @@ def _about(item: Item) -> JsonObject:
     if item.tool is not None:
         ours["kind"] = item.tool.kind
     return {"agentrt": ours}
-
-
-def _input(
-    id: str, name: str, title: str | None, input: Any, about: JsonObject, *, theirs: bool
-) -> Chunk:
-    """`theirs`: the client neither runs it nor counts it as its own."""
-    chunk: Chunk = {
-        "type": "tool-input-available",
-        "toolCallId": id,
-        "toolName": name,
-        "input": {} if input is None else input,
-        "dynamic": True,
-        "providerExecuted": theirs,
-        "providerMetadata": about,
-    }
-    return chunk if title is None else {**chunk, "title": title}
-
-
-def _output(id: str, output: JsonObject) -> Chunk:
-    return {"type": "tool-output-available", "toolCallId": id, "output": output}
 
 
 def _shown(id: str, block: Block, about: JsonObject) -> list[Chunk]:
