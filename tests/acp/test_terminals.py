@@ -35,12 +35,12 @@ class Live:
 
     def __init__(self) -> None:
         self.text: dict[str, str] = {}
-        self.news = trio.Event()
+        self.output = trio.Event()
 
     def __call__(self, terminal: str, text: str) -> None:
         self.text[terminal] = self.text.get(terminal, "") + text
-        self.news.set()
-        self.news = trio.Event()
+        self.output.set()
+        self.output = trio.Event()
 
 
 class Agent:
@@ -79,7 +79,7 @@ class Agent:
     async def until(self, id: str, text: str) -> str:
         """Wait until the program has written something; all that it has written."""
         while text not in self.live.text.get(id, ""):
-            await self.live.news.wait()
+            await self.live.output.wait()
         return self.live.text[id]
 
 
@@ -697,7 +697,7 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 for fd in range(3): os.close(fd)
 time.sleep(60)
 """
-"""Leaves behind what has another parent, another session and no pipe of its own, and is deaf."""
+"""Leaves behind what has another parent, another session and no pipe, and ignores all signals."""
 
 CROWD = """
 import os, time

@@ -287,7 +287,7 @@ def silent(cli: Cli) -> None:
             cli.aborted(prompt)
 
 
-def deaf(cli: Cli) -> None:
+def unresponsive(cli: Cli) -> None:
     """Ignores interrupts."""
     cli.prompt()
     while True:

@@ -314,7 +314,7 @@ async def test_a_cancelled_scope_around_a_turn_ends_it_by_an_interrupt() -> None
 
 
 async def test_a_cli_that_ignores_interrupts_is_replaced() -> None:
-    async with session("deaf") as s:
+    async with session("unresponsive") as s:
         async with s.prompt("go", check=False) as turn:
             await told(s, agentrt.TurnStarted)
             turn.cancel()

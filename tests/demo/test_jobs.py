@@ -173,8 +173,12 @@ async def test_in_plan_mode_nothing_is_done_or_asked(demo: Demo, folder: Path) -
     async with demo() as peer:
         await ready(peer)
         await peer.call("session/set_mode", sessionId=peer.session_id, modeId="plan")
-        for wish in ("replace needle by x in README.md", "create a.txt with x", "run touch b.txt"):
-            assert await peer.prompt(wish) == "end_turn"
+        for prompt in (
+            "replace needle by x in README.md",
+            "create a.txt with x",
+            "run touch b.txt",
+        ):
+            assert await peer.prompt(prompt) == "end_turn"
             assert peer.requests == []
             assert "only plan" in peer.text
     assert sorted(os.listdir(folder)) == ["README.md", "src"]
@@ -194,7 +198,7 @@ async def test_paths_stay_inside_the_folder(demo: Demo, folder: Path) -> None:
     secret.write_text("secret")
     (folder / "out.txt").symlink_to(secret)
     (folder / "way-out").symlink_to(folder.parent)
-    wishes = (
+    prompts = (
         "read ../secret.txt",
         "read /etc/passwd",
         "read way-out/secret.txt",
@@ -208,9 +212,9 @@ async def test_paths_stay_inside_the_folder(demo: Demo, folder: Path) -> None:
     )
     async with demo() as peer:
         await ready(peer)
-        for wish in wishes:
-            assert await peer.prompt(wish) == "end_turn"
-            assert "outside the folder" in peer.text, wish
+        for prompt in prompts:
+            assert await peer.prompt(prompt) == "end_turn"
+            assert "outside the folder" in peer.text, prompt
     assert secret.read_text() == "secret"
     assert not (folder.parent / "new.txt").exists()
 
@@ -228,7 +232,7 @@ async def test_what_cannot_be_done_is_said(demo: Demo, folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     (folder / "large.txt").write_bytes(b"x" * (1024 * 1024 + 1))
     (folder / "binary.dat").write_bytes(b"\xff\xfe")
-    wishes = (
+    prompts = (
         ("read nothing.txt", "no file"),
         ("read src", "is a folder"),
         ("list README.md", "is a file"),
@@ -241,17 +245,17 @@ async def test_what_cannot_be_done_is_said(demo: Demo, folder: Path) -> None:
     )
     async with demo() as peer:
         await ready(peer)
-        for wish, said in wishes:
-            assert await peer.prompt(wish) == "end_turn"
-            assert said in peer.text, wish
+        for prompt, said in prompts:
+            assert await peer.prompt(prompt) == "end_turn"
+            assert said in peer.text, prompt
 
 
 async def test_names_that_are_no_unicode_are_shown_all_the_same(demo: Demo, folder: Path) -> None:
     (folder / os.fsdecode(b"b\xffd.txt")).write_text("a needle")
     async with demo() as peer:
         await ready(peer)
-        for wish in ("list", "search needle"):
-            assert await peer.prompt(wish) == "end_turn"
+        for prompt in ("list", "search needle"):
+            assert await peer.prompt(prompt) == "end_turn"
             assert "b\ufffdd.txt" in peer.text
 
 

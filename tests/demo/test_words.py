@@ -19,7 +19,7 @@ from agentrt.demo.words import (
 
 
 @pytest.mark.parametrize(
-    ("text", "wish"),
+    ("text", "job"),
     [
         ("What can you do?", Help()),
         ("hello", Help()),
@@ -51,10 +51,10 @@ from agentrt.demo.words import (
         ("", Unclear(())),
     ],
 )
-def test_a_sentence_is_understood(text: str, wish: Job) -> None:
+def test_a_sentence_is_understood(text: str, job: Job) -> None:
     understood = understand(text)
-    if isinstance(wish, Unclear):
+    if isinstance(job, Unclear):
         assert isinstance(understood, Unclear)
-        assert sorted(understood.words) == sorted(wish.words)
+        assert sorted(understood.words) == sorted(job.words)
     else:
-        assert understood == wish
+        assert understood == job

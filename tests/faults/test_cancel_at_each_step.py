@@ -69,7 +69,7 @@ def at_every_step(attempt: Callable[[int], bool], *, least: int) -> None:
     [
         pytest.param([], id="obedient"),
         pytest.param(["eof", "terminate"], id="stubborn", marks=pytest.mark.slow),
-        pytest.param(["cancel", "eof"], id="deaf", marks=pytest.mark.slow),
+        pytest.param(["cancel", "eof"], id="unresponsive", marks=pytest.mark.slow),
     ],
 )
 def test_a_life_cancelled_at_any_step_ends_there(

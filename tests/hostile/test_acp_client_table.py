@@ -273,7 +273,7 @@ async def test_closes_stdout_but_lives_on() -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:
         os.close(1)
         while True:
-            time.sleep(60)  # deaf to the end of its input, too
+            time.sleep(60)  # ignoring the end of its input, too
 
     async with bad_session(misbehave=misbehave) as session:
         with trio.fail_after(LADDER + 1):

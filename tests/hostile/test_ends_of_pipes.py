@@ -60,7 +60,7 @@ async def test_an_agent_that_asks_without_end_and_reads_no_answer_is_ended() -> 
 async def test_an_agent_that_closes_its_input_is_ended_by_the_cancel() -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:
         os.close(0)
-        agent.say("deaf")
+        agent.say("unresponsive")
         while True:
             time.sleep(60)
 

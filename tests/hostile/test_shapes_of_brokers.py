@@ -318,7 +318,7 @@ async def test_f42_a_prompt_whose_agent_died_is_not_sent_again(tmp_path: Path) -
         ("fails", "failed", "failed"),
         ("dies", "agent_died", "orphaned"),
         ("is cancelled", "cancelled", "cancelled"),
-        ("is deaf", "cancelled", "cancelled"),
+        ("ignores all", "cancelled", "cancelled"),
         ("is slow", "timed_out", "cancelled"),
     ],
 )
@@ -344,7 +344,7 @@ async def test_f51_no_tool_call_runs_on_for_ever(end: str, outcome: str, status:
         async with session.prompt("misbehave", check=False) as turn:
             async for event in turn:
                 if isinstance(event, agentrt.ItemOpened) and event.item.tool is not None:
-                    if end in ("is cancelled", "is deaf"):
+                    if end in ("is cancelled", "ignores all"):
                         turn.cancel()
         assert turn.result.outcome == outcome
         [item] = [item for item in session.snapshot().items if item.tool is not None]

@@ -28,7 +28,7 @@ done
 while [ $(ls {0} | wc -l) -lt 20 ]; do sleep 0.01; done
 echo planted
 """
-"""Twenty that are deaf to SIGTERM, and each would write a file if only its child were killed."""
+"""Twenty that ignore SIGTERM, and each would write a file if only its child were killed."""
 
 
 def check_none_went_on(folder: Path) -> None:

@@ -85,7 +85,7 @@ async def obedient(agent: FakeAcpAgent) -> None:
         prompt.end("cancelled")
 
 
-async def deaf(agent: FakeAcpAgent) -> None:
+async def unresponsive(agent: FakeAcpAgent) -> None:
     """Never answers a prompt, whatever comes."""
     async for _prompt in agent.prompts:
         agent.say("…")

@@ -24,8 +24,8 @@ def test_what_the_caller_chose_is_left_alone() -> None:
 
 
 def test_an_agent_that_does_not_leave_at_the_end_of_its_input_is_not_waited_for() -> None:
-    deaf = agentrt.acp(["deaf"], quirks=Quirks(eof_exits=False))
-    assert limits_for(deaf).stdin_close < agentrt.Limits().stdin_close
+    unresponsive = agentrt.acp(["unresponsive"], quirks=Quirks(eof_exits=False))
+    assert limits_for(unresponsive).stdin_close < agentrt.Limits().stdin_close
 
 
 def test_hooks_for_an_agent_that_has_none_are_refused() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from fakes import Incarnations, asking, deaf, echo, obedient, session_with
+from fakes import Incarnations, asking, echo, obedient, session_with, unresponsive
 
 import agentrt
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
@@ -234,7 +234,7 @@ async def test_a_prompt_that_was_taken_back_leaves_no_pause_behind(
 
 
 async def test_a_timeout_says_which_limit_to_raise(autojump_clock: trio.abc.Clock) -> None:
-    async with session_with(deaf, limits=agentrt.Limits(hard=7)) as (session, _):
+    async with session_with(unresponsive, limits=agentrt.Limits(hard=7)) as (session, _):
         result = await session.run("go", check=False)
     assert result.error is not None
     assert "7 s" in result.error.message

@@ -41,7 +41,7 @@ STARTED = {
     "forked twice": "(setsid sh -c 'sleep 60 & echo $!; wait' &)",
     "without the marker, in its group": "env -i sleep 60 & echo $!",
     "without the marker, in a group of its own": f"env -i {IN_A_GROUP} & echo $!",
-    "deaf to SIGTERM": "(trap '' TERM; exec setsid sleep 60) & echo $!",
+    "ignoring SIGTERM": "(trap '' TERM; exec setsid sleep 60) & echo $!",
 }
 """How a grandchild may be tied to an agent: each line starts a `sleep` and says its number."""
 

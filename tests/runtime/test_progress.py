@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import trio
-from fakes import deaf, session_with
+from fakes import session_with, unresponsive
 
 import agentrt
 from agentrt._model.driver import ToolCalled
@@ -23,7 +23,7 @@ async def build(context: agentrt.ToolContext) -> str:
 async def test_it_is_a_notice_where_nobody_knows_which_call_it_is(
     autojump_clock: trio.abc.Clock,
 ) -> None:
-    async with session_with(deaf, tools=[build]) as (session, _):
+    async with session_with(unresponsive, tools=[build]) as (session, _):
         session.submit("go")
         Calls(session).call("build")
         await trio.sleep(5)
@@ -35,7 +35,7 @@ async def test_it_is_a_notice_where_nobody_knows_which_call_it_is(
 
 
 async def test_it_is_shown_in_the_call_that_the_agent_names(autojump_clock: trio.abc.Clock) -> None:
-    async with session_with(deaf, tools=[build]) as (session, _):
+    async with session_with(unresponsive, tools=[build]) as (session, _):
         session.submit("go")
         core = session._host.core
         with core:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 import trio.lowlevel
-from fakes import Incarnations, Script, asking, deaf, echo, log_of, obedient
+from fakes import Incarnations, Script, asking, echo, log_of, obedient, unresponsive
 from trio.testing import MockClock
 
 import agentrt
@@ -125,7 +125,7 @@ async def test_a_start_that_nobody_waits_for_any_more_is_ended(autojump_clock: M
 
 
 async def test_a_slow_session_does_not_delay_another(autojump_clock: MockClock) -> None:
-    agents = {"slow": Incarnations(deaf).start, "fast": Incarnations(echo).start}
+    agents = {"slow": Incarnations(unresponsive).start, "fast": Incarnations(echo).start}
     async with open_fake_runtime(agents) as runtime:
         slow, fast = await runtime.create("slow"), await runtime.create("fast")
         slow.submit("work")
@@ -166,7 +166,7 @@ async def test_leaving_the_block_ends_every_session_in_bounded_time(
     autojump_clock: MockClock,
 ) -> None:
     fake = {"ignores": frozenset({"eof", "terminate"})}
-    async with runtime_with(deaf, fake=fake) as (runtime, agents):
+    async with runtime_with(unresponsive, fake=fake) as (runtime, agents):
         sessions = [await runtime.create("fake") for _ in range(5)]
         for session in sessions:
             session.submit("work")
@@ -242,7 +242,7 @@ async def test_a_turn_that_hangs_is_ended_and_its_process_replaced(
     autojump_clock: MockClock,
 ) -> None:
     limits = agentrt.Limits(hard=None, hang=600)
-    async with runtime_with(deaf, echo, limits=limits, fake=RESUMES) as (runtime, agents):
+    async with runtime_with(unresponsive, echo, limits=limits, fake=RESUMES) as (runtime, agents):
         session = await runtime.create("fake")
         turn = session.submit("work")
         await trio.sleep(1000)

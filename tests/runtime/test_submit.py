@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import trio
-from fakes import Incarnations, deaf, echo, kinds, log_of, obedient, session_with
+from fakes import Incarnations, echo, kinds, log_of, obedient, session_with, unresponsive
 
 import agentrt
 from agentrt._model.driver import ToolCalled
@@ -218,7 +218,7 @@ async def test_a_session_keeps_the_title_that_a_person_gave_it(
 async def test_a_call_that_waits_for_a_client_makes_the_session_wait(
     autojump_clock: trio.abc.Clock,
 ) -> None:
-    async with session_with(deaf) as (session, _):
+    async with session_with(unresponsive) as (session, _):
         core = session._host.core
         session.submit("one")
         call = ToolCalled(id="c", opens=True, name="pick", owner="client", status="waiting")

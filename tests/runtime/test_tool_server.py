@@ -23,9 +23,9 @@ class Client:
 
     def __init__(self, server: ToolServer, nursery: trio.Nursery) -> None:
         self.nursery = nursery
-        self.news: list[JsonObject] = []
+        self.notifications: list[JsonObject] = []
         self.replies: list[Any] = []
-        self.connection: ToolConnection = server.connect(self.news.append)
+        self.connection: ToolConnection = server.connect(self.notifications.append)
 
     def send(self, method: str, params: Any = None, **envelope: Any) -> None:
         message = {"jsonrpc": "2.0", "method": method, "params": params, **envelope}
@@ -143,7 +143,7 @@ async def test_progress_reaches_the_client_that_asked_for_it() -> None:
     async with client_of(ToolServer([work])) as client:
         client.call("work", 1, meta={"progressToken": "p"})
         client.call("work", 2)
-    assert [news["params"] for news in client.news] == [
+    assert [notification["params"] for notification in client.notifications] == [
         {"progressToken": "p", "progress": 1, "total": 2, "message": "half"}
     ]
 
@@ -232,7 +232,7 @@ async def test_a_call_that_has_no_turn_to_run_in_is_refused() -> None:
         raise RuntimeError("no turn is running")
 
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo"}}
-    server.connect(lambda news: None).handle(message, spawn, replies.append)
+    server.connect(lambda notification: None).handle(message, spawn, replies.append)
     [reply] = replies
     assert reply["error"].code == -32603
     assert reply["error"].message == "echo cannot run now: no turn is running"
@@ -294,8 +294,10 @@ async def test_new_tools_are_announced_to_clients_that_said_hello() -> None:
     async with client_of(server) as client, client_of(server) as silent:
         client.send("initialize", {"protocolVersion": "2025-11-25"}, id=0)
         server.set_tools([sleep])
-        assert [news["method"] for news in client.news] == ["notifications/tools/list_changed"]
-        assert not silent.news
+        assert [notification["method"] for notification in client.notifications] == [
+            "notifications/tools/list_changed"
+        ]
+        assert not silent.notifications
         client.send("tools/list", id=1)
         assert [tool["name"] for tool in client.replies[-1]["result"]["tools"]] == ["sleep"]
         silent.call("echo", text="gone")

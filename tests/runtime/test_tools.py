@@ -438,7 +438,7 @@ async def test_cancelling_the_caller_cancels_the_tool_and_goes_upwards() -> None
 
 
 async def test_the_context_goes_to_a_first_parameter_that_asks_for_it() -> None:
-    news: list[tuple[float, float | None, str | None]] = []
+    progress_made: list[tuple[float, float | None, str | None]] = []
 
     @tool
     async def work(context: ToolContext, steps: int) -> str | None:
@@ -446,18 +446,18 @@ async def test_the_context_goes_to_a_first_parameter_that_asks_for_it() -> None:
         return context.tool_call
 
     def report(progress: float, total: float | None, message: str | None) -> None:
-        news.append((progress, total, message))
+        progress_made.append((progress, total, message))
 
     assert list(work.input_schema["properties"]) == ["steps"]
     outcome = await call_tool(work, {"steps": 3}, ToolContext(tool_call="c1", report=report))
     assert text_of(outcome) == "c1"
-    assert news == [(1, 3, "one")]
+    assert progress_made == [(1, 3, "one")]
 
 
 async def test_a_sync_tool_runs_in_a_thread_with_the_callers_context_variables() -> None:
     name: ContextVar[str] = ContextVar("name")
     name.set("turn 7")
-    news: list[float] = []
+    progress_made: list[float] = []
 
     @tool
     def where(context: ToolContext) -> str:
@@ -466,11 +466,11 @@ async def test_a_sync_tool_runs_in_a_thread_with_the_callers_context_variables()
 
     def report(progress: float, total: float | None, message: str | None) -> None:
         assert trio.lowlevel.in_trio_run()
-        news.append(progress)
+        progress_made.append(progress)
 
     outcome = await call_tool(where, {}, ToolContext(report=report))
     assert text_of(outcome) == "False turn 7"
-    assert news == [0.5]
+    assert progress_made == [0.5]
 
 
 async def test_a_sync_tool_that_is_cancelled_is_abandoned() -> None:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import trio
-from fakes import Incarnations, asking, deaf, echo, obedient, session_with
+from fakes import Incarnations, asking, echo, obedient, session_with, unresponsive
 
 import agentrt
 import agentrt.testing
@@ -233,7 +233,7 @@ async def test_a_cancel_that_is_ignored_ends_what_runs_in_the_nursery_all_the_sa
 ) -> None:
     ended: list[float] = []
     limits = agentrt.Limits(hard=5, cancel_grace=2)
-    async with session_with(deaf, echo, limits=limits) as (session, _):
+    async with session_with(unresponsive, echo, limits=limits) as (session, _):
         async with session.prompt("go", check=False) as turn:
             turn.nursery.start_soon(until_cancelled, ended)
         assert turn.result.outcome == "timed_out"

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import trio
-from fakes import deaf, echo, every, kinds, log_of, obedient, session_with
+from fakes import echo, every, kinds, log_of, obedient, session_with, unresponsive
 
 import agentrt
 from agentrt.testing import FakeAcpAgent
@@ -158,7 +158,7 @@ async def test_a_cancelled_turn_s_reader_gets_the_end_and_not_the_backlog(
 async def test_an_agent_that_ignores_the_cancel_is_replaced_after_the_grace(
     autojump_clock: trio.abc.Clock,
 ) -> None:
-    async with session_with(deaf, echo) as (session, agents):
+    async with session_with(unresponsive, echo) as (session, agents):
         with trio.move_on_after(5):
             await session.run("work")
         assert trio.current_time() == pytest.approx(5 + session.limits.cancel_grace, abs=0.5)
@@ -406,7 +406,7 @@ async def test_leaving_by_cancellation_ends_the_turn_and_the_process_now(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     with trio.move_on_after(5):
-        async with session_with(deaf) as (session, agents):
+        async with session_with(unresponsive) as (session, agents):
             await session.run("go")
     assert trio.current_time() < 5 + 10 + 6  # the cancel's grace and the ladder
     assert agents.processes[0].returncode is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import trio
-from fakes import asking, deaf, echo, session_with
+from fakes import asking, echo, session_with, unresponsive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -208,7 +208,7 @@ async def test_no_value_of_a_tool_ends_a_session(value: Any) -> None:
         """Returns something."""
         return value
 
-    async with session_with(deaf, tools=[odd]) as (session, _):
+    async with session_with(unresponsive, tools=[odd]) as (session, _):
         session.submit("go")
         calls = Calls(session)
         number = calls.call("odd")

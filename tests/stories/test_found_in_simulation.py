@@ -205,7 +205,7 @@ async def test_an_agent_that_never_rests_behind_its_result_meets_the_turn_limits
 async def test_what_claude_says_of_a_turn_that_was_given_up_begins_no_other_one(
     autojump_clock: Clock,
 ) -> None:
-    async def deaf(claude: FakeClaude) -> None:
+    async def unresponsive(claude: FakeClaude) -> None:
         uuid = await claude.next_prompt()
         claude.begin(uuid)
         claude.say("working")
@@ -214,7 +214,7 @@ async def test_what_claude_says_of_a_turn_that_was_given_up_begins_no_other_one(
         await claude.next_prompt()
 
     limits = Limits(cancel_grace=1, terminate=0.5)
-    async with claude_session(deaf, limits=limits, permissions=agentrt.ask) as session:
+    async with claude_session(unresponsive, limits=limits, permissions=agentrt.ask) as session:
         async with session.prompt("go") as turn:
             await anext(turn)
             turn.cancel()

@@ -15,7 +15,7 @@ from wire_client import WireClient
 
 import agentrt
 from agentrt.testing import FakeAcpAgent
-from runtime.fakes import asking, deaf, echo, obedient
+from runtime.fakes import asking, echo, obedient, unresponsive
 
 RESUMES = {"capabilities": {"loadSession": True}}
 
@@ -264,7 +264,7 @@ async def wordy(agent: FakeAcpAgent) -> None:
 
 
 async def test_37_something_comes_also_while_nothing_happens(autojump_clock: MockClock) -> None:
-    async with stage_with(deaf) as stage:
+    async with stage_with(unresponsive) as stage:
         id, tab = await alone(stage)
         await tab.prompt(id, "go")
         await trio.sleep(10 * stage.hub.limits.beat)
@@ -346,7 +346,7 @@ async def test_49_a_conversation_that_is_lost_costs_no_later_prompt(
 ) -> None:
     """The agent does not take the stop and is killed; what it wrote down of the session is gone."""
 
-    async with stage_with(deaf, echo) as stage:  # an agent that can resume nothing
+    async with stage_with(unresponsive, echo) as stage:  # an agent that can resume nothing
         id, tab = await alone(stage)
         await tab.prompt(id, "one")
         await tab.ok("cancel", session=id)

@@ -15,7 +15,7 @@ from wire_client import WireClient
 import agentrt
 from agentrt._web.native import NATIVE
 from agentrt.testing import FakeAcpAgent
-from runtime.fakes import asking, deaf, echo, obedient
+from runtime.fakes import asking, echo, obedient, unresponsive
 
 TEXT = [{"type": "text", "text": "hello"}]
 
@@ -197,16 +197,16 @@ async def answers_garbage(agent: FakeAcpAgent) -> None:
     [
         (echo, {}, None, "completed"),
         (obedient, {}, "cancel", "cancelled"),
-        (deaf, {}, "cancel", "cancelled"),
-        (deaf, {"hard": 60.0}, None, "timed_out"),
-        (deaf, {"idle": 30.0}, None, "timed_out"),
+        (unresponsive, {}, "cancel", "cancelled"),
+        (unresponsive, {"hard": 60.0}, None, "timed_out"),
+        (unresponsive, {"idle": 30.0}, None, "timed_out"),
         (dies, {}, None, "agent_died"),
         (killed, {}, None, "agent_died"),
         (closes_its_output, {}, None, "agent_died"),
         (answers_with_an_error, {}, None, "failed"),
         (answers_garbage, {}, None, "completed"),
         (obedient, {}, "close", "cancelled"),
-        (deaf, {}, "shutdown", "cancelled"),
+        (unresponsive, {}, "shutdown", "cancelled"),
     ],
 )
 async def test_w2_a_turn_ends_once_on_every_path_for_every_viewer(
@@ -384,7 +384,7 @@ async def test_an_agent_that_does_not_answer_a_setting_has_failed(
     autojump_clock: MockClock,
 ) -> None:
     modes = {"currentModeId": "a", "availableModes": [{"id": "b", "name": "b"}]}
-    async with stage_with(deaf, fake={"new_session": {"modes": modes}}) as stage:
+    async with stage_with(unresponsive, fake={"new_session": {"modes": modes}}) as stage:
         id, tab = await alone(stage)
         start = trio.current_time()
         assert await tab.refused("session", op="set_mode", session=id, mode="b") == "agent_failed"

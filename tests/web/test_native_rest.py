@@ -9,7 +9,7 @@ from trio.testing import MockClock
 
 import agentrt
 from agentrt.testing import FakeAcpAgent
-from runtime.fakes import asking, deaf, echo, obedient
+from runtime.fakes import asking, echo, obedient, unresponsive
 
 RESUMES = {"capabilities": {"loadSession": True}}
 MODES = {
@@ -104,7 +104,7 @@ async def test_a_session_that_hangs_is_recycled_and_delays_no_other(
     autojump_clock: MockClock,
 ) -> None:
     limits = agentrt.Limits(hard=None, hang=600.0)
-    async with stage_with(deaf, echo, limits=limits, fake=RESUMES) as stage:
+    async with stage_with(unresponsive, echo, limits=limits, fake=RESUMES) as stage:
         id, tab = await alone(stage)
         await tab.prompt(id, "work")
         other = (await tab.ok("session", op="new", agent="fake"))["session"]
@@ -122,7 +122,7 @@ async def test_a_session_that_hangs_is_recycled_and_delays_no_other(
 
 async def test_closing_is_bounded_however_deaf_the_agent_is(autojump_clock: MockClock) -> None:
     fake = {"ignores": {"eof", "terminate"}}
-    async with stage_with(deaf, obedient, fake=fake) as stage:
+    async with stage_with(unresponsive, obedient, fake=fake) as stage:
         id, tab = await alone(stage)
         await tab.prompt(id, "work")
         start = trio.current_time()

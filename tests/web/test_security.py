@@ -99,8 +99,8 @@ def test_a_revoked_token_takes_its_tickets_cookies_and_listeners_with_it() -> No
     assert grant is not None
     told: list[str] = []
     grant.listen(lambda: told.append("first"))
-    deaf = grant.listen(lambda: told.append("second"))
-    deaf()
+    stop_listening = grant.listen(lambda: told.append("second"))
+    stop_listening()
     assert rules.revoke(WATCH)
     assert told == ["first"]
     assert rules.by_token(WATCH) is rules.by_cookies([found.cookie]) is rules.redeem(unused) is None
