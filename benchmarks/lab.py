@@ -31,7 +31,9 @@ def build_agent() -> Path:
         compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
         if compiler is None:
             sys.exit("the benchmarks need a C compiler (on Debian: apt install gcc libc6-dev)")
-        subprocess.run([compiler, "-O2", "-o", binary, source], check=True)
+        made = LAB / f"fakeagent.{os.getpid()}"
+        subprocess.run([compiler, "-O2", "-o", made, source], check=True)
+        made.replace(binary)  # another run may be starting the one before at this moment
     for protocol in ("acp", "claude"):  # the agent speaks that of the name it is started under
         link = LAB / f"fake-{protocol}"
         if not link.is_symlink():

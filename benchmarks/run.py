@@ -86,7 +86,7 @@ class Bench:
 
     def worked(self, workload: Workload, contestant: str, protocol: str) -> Out:
         spec = workload.told(quick=self.quick)
-        file = lab.LAB / "agent.json"
+        file = lab.LAB / f"agent-{os.getpid()}.json"
         file.unlink(missing_ok=True)
         spec["prompt"] = spec.get("prompt", "").format(**spec, file=file)
         spec |= {"agent": str(self.agent), "file": str(file), "protocol": protocol}
@@ -106,6 +106,8 @@ class Bench:
             return {"error": "does not end"}
         except (IndexError, ValueError):
             return {"error": ran.stderr.strip()[-300:] or f"exit code {ran.returncode}"}
+        finally:
+            file.unlink(missing_ok=True)
         if "first_ns" in out:
             out["first_ms"] = (out["first_ns"] - start) / 1e6
         return out | {"spec": spec}
