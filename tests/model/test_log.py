@@ -28,7 +28,7 @@ from agentrt._model.events import (
     Usage,
     UsageChanged,
 )
-from agentrt._model.log import JOIN, Cursor, Log, Overrun, joined, merged
+from agentrt._model.log import JOIN, Cursor, Log, Overrun, joined
 from agentrt._model.state import SessionState
 
 from .talk import shown
@@ -258,6 +258,7 @@ def test_joined_text_stays_in_pieces_of_a_bounded_size() -> None:
     log = make_log(events=10)
     cursor = log.cursor(lossless=True)
     piece = "x" * 10_000
+    fill(log, ItemOpened(Item(id="i1", type="text")))
     fill(log, *(TextDelta("i1", piece) for _ in range(300)))
     read = [event for event in drain(cursor) if isinstance(event, TextDelta)]
     assert sum(len(event.text) for event in read) == 300 * len(piece)
@@ -289,6 +290,7 @@ def test_text_is_not_joined_over_what_stands_between() -> None:
     cursor = log.cursor(lossless=True)
     fill(
         log,
+        *opened(),
         TextDelta("i1", "a"),
         TextDelta("i1", "b"),
         ThoughtDelta("i2", "c"),
@@ -296,12 +298,29 @@ def test_text_is_not_joined_over_what_stands_between() -> None:
         ItemClosed("i1", "completed"),
         *notices(20),
     )
-    assert drain_numbered(cursor)[:4] == [
-        (2, TextDelta("i1", "ab")),
-        (3, ThoughtDelta("i2", "c")),
-        (4, TextDelta("i1", "d")),
-        (5, ItemClosed("i1", "completed")),
+    assert drain_numbered(cursor)[2:6] == [
+        (4, TextDelta("i1", "ab")),
+        (5, ThoughtDelta("i2", "c")),
+        (6, TextDelta("i1", "d")),
+        (7, ItemClosed("i1", "completed")),
     ]
+
+
+def test_unread_text_is_kept_only_in_the_state() -> None:
+    log = make_log(events=10)
+    cursor = log.cursor(lossless=True)
+    fill(log, ItemOpened(Item(id="i1", type="text", text="begun ")))
+    fill(log, *(TextDelta("i1", str(n % 10)) for n in range(1000)), *notices(20))
+    assert not any(isinstance(event, TextDelta) for _, event in cursor._kept)
+    texts = [event.text for event in drain(cursor) if isinstance(event, TextDelta)]
+    assert "begun " + "".join(texts) == log.state.text("i1")
+
+
+def test_unread_text_of_an_item_that_nobody_knows_is_not_lost() -> None:
+    log = make_log(events=4)
+    cursor = log.cursor(lossless=True)
+    fill(log, TextDelta("i9", "a"), *notices(20))
+    assert cursor.pop() == TextDelta("i9", "a")
 
 
 def test_a_closed_lossless_cursor_keeps_nothing_more() -> None:
@@ -355,20 +374,6 @@ def test_whatever_a_lossless_cursor_joins_folds_to_the_same_state(
     assert cursor.seq == log.seq
 
 
-@given(texts)
-def test_merged_events_fold_to_the_same_state_under_their_last_numbers(events: list[Event]) -> None:
-    state, whole = SessionState(), SessionState()
-    for event in [*opened(), *events]:
-        whole.apply(event)
-    last = 0
-    for seq, event in merged([*opened(), *events], 1):
-        assert seq > last
-        last = seq
-        state.apply(event)
-    assert last == len(events) + 2
-    assert shown(state, 1) == shown(whole, 1)
-
-
 def test_joined_updates_keep_the_fields_that_only_the_first_one_names() -> None:
     first = ItemUpdated("i1", {"status": "running", "tool": {"title": "a", "output": 1}})
     second = ItemUpdated("i1", {"tool": {"title": "b"}})
@@ -382,5 +387,4 @@ def test_a_start_and_a_notice_are_never_joined() -> None:
     assert joined(TurnStarted("t1", "user"), TurnStarted("t2", "user")) is None
     assert joined(Notice("info", "a", ""), Notice("info", "a", "")) is None
     assert joined(TitleChanged("a"), UsageChanged(Usage())) is None
-    assert joined(TextDelta("i1", "a"), TextDelta("i2", "b")) is None
     assert joined(ItemUpdated("i1", {"a": 1}), ItemUpdated("i2", {"a": 1})) is None

@@ -40,7 +40,8 @@ from agentrt._model.events import (
     Usage,
     UsageChanged,
 )
-from agentrt._model.state import Growing, SessionState, Snapshot
+from agentrt._model.growing import LEAST, Growing
+from agentrt._model.state import SessionState, Snapshot
 
 from .talk import shown, through_json
 
@@ -282,3 +283,16 @@ def test_growing_text_is_its_pieces_in_order(pieces: int) -> None:
             assert str(growing) == "start " + "".join(parts[: number + 1])
     assert str(growing) == "start " + "".join(parts)
     assert str(growing) == str(growing)
+
+
+@pytest.mark.parametrize("size", [1, 1000, LEAST - 1, LEAST, 3 * LEAST])
+def test_growing_text_of_any_length_is_its_pieces_in_order(size: int) -> None:
+    growing, whole = Growing(), ""
+    for number in range(40):
+        piece = f"{number:>{size}}"
+        growing.append(piece)
+        whole += piece
+        assert growing.size == len(whole)
+        assert growing.part(len(whole) - 1, len(whole)) == whole[-1]
+    assert growing.part(size // 2, 2 * size) == whole[size // 2 : 2 * size]
+    assert str(growing) == whole

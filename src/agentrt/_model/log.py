@@ -2,15 +2,17 @@
 
 Appending is synchronous and never waits. The log keeps a ring of recent events; the state, which
 is their fold, keeps the content. A reader that falls behind the ring is either *lossless* (a
-turn's Python iterator: what it has not read is kept for it, neighbours joined, so memory is
-bounded by content) or has to start again from a snapshot (a browser).
+turn's Python iterator: what it has not read is kept for it, neighbours joined and their text only
+in the state) or has to start again from a snapshot (a browser).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Final
+
+from msgspec import Struct
 
 from .._limits import Limits
 from .events import (
@@ -28,8 +30,7 @@ from .events import (
 from .state import SessionState, Snapshot, patched
 
 JOIN: Final = 256 * 1024
-"""Text kept for a slow lossless reader is joined up to this size: joining without bound would
-copy the same text again and again."""
+"""Characters of text from which on a slow lossless reader gets the rest as another event."""
 
 EVENT: Final = 256
 """Roughly the bytes of an event beyond its content."""
@@ -130,12 +131,40 @@ class Log:
             events, weight = batches.popleft()
             drop += events
             self._bytes -= weight
-        gone = self._events[:drop]
-        for cursor in self._lossless:
-            cursor._keep(gone, self._first)
+        late = [cursor for cursor in self._lossless if cursor.seq < self._first - 1 + drop]
+        if late:
+            gone = self._placed(drop)
+            for cursor in late:
+                cursor._keep(gone, self._first)
         del self._events[:drop]
         self._weighed -= drop
         self._first += drop
+
+    def _placed(self, count: int) -> list[Event | _Slice]:
+        """The oldest events, their text as places in the state's."""
+        ends: dict[str, int | None] = {}
+        placed: list[Event | _Slice] = []
+        for event in reversed(self._events):  # the state has the text of all of them
+            if isinstance(event, ItemDelta):
+                end = ends[event.item] if event.item in ends else self.state.length(event.item)
+                if end is None:
+                    placed.append(event)
+                else:
+                    ends[event.item] = start = end - len(event.text)
+                    placed.append(_Slice(type(event), event.item, start, end))
+            else:
+                placed.append(event)
+        placed.reverse()
+        return placed[:count]
+
+
+class _Slice(Struct):
+    """A piece of an item's text, as a place in it: the state keeps the text, once for all."""
+
+    kind: type[ItemDelta]
+    item: str
+    start: int
+    end: int
 
 
 class Cursor:
@@ -146,14 +175,16 @@ class Cursor:
     def __init__(self, log: Log, seq: int) -> None:
         self._log = log
         self.seq = seq
-        self._kept: deque[tuple[int, Event]] = deque()
+        self._kept: deque[tuple[int, Event | _Slice]] = deque()
 
     def pop(self) -> Event | None:
         """The next event, or None when there is none yet. Raises `Overrun` (never if lossless)."""
-        if self._kept:
-            self.seq, event = self._kept.popleft()
-            return event
         log = self._log
+        if self._kept:
+            self.seq, kept = self._kept.popleft()
+            if isinstance(kept, _Slice):
+                return kept.kind(kept.item, log.state.part(kept.item, kept.start, kept.end))
+            return kept
         seq = self.seq
         if seq == log.seq:
             return None
@@ -173,44 +204,30 @@ class Cursor:
         self._log._lossless.discard(self)
         self._kept.clear()
 
-    def _keep(self, events: list[Event], first: int) -> None:
+    def _keep(self, events: list[Event | _Slice], first: int) -> None:
         """Events `first…` are about to leave the ring: keep the unread ones, neighbours joined."""
         kept = self._kept
-        read = max(0, self.seq - first + 1)
-        for seq, event in merged(events[read:], first + read):
-            both = joined(kept[-1][1], event) if kept else None
+        unread = max(0, self.seq - first + 1)
+        for seq, event in enumerate(events[unread:], first + unread):
+            both = _both(kept[-1][1], event) if kept else None
             if both is not None:
                 kept[-1] = (seq, both)
             else:
                 kept.append((seq, event))
 
 
-def merged(events: Iterable[Event], first: int) -> Iterator[tuple[int, Event]]:
-    """Events with their numbers; neighbouring deltas of one item are joined under the last one's
-    number. `first` is the number of the first event."""
-    head: ItemDelta | None = None
-    run: list[str] = []
-    seq = first - 1
-    for event in events:
-        if isinstance(event, ItemDelta):
-            if head is not None and event.item == head.item:
-                run.append(event.text)
-            else:
-                if head is not None:
-                    yield seq, _run(head, run)
-                head, run = event, [event.text]
-        else:
-            if head is not None:
-                yield seq, _run(head, run)
-                head = None
-            yield seq + 1, event
-        seq += 1
-    if head is not None:
-        yield seq, _run(head, run)
-
-
-def _run(head: ItemDelta, texts: list[str]) -> ItemDelta:
-    return head if len(texts) == 1 else type(head)(head.item, "".join(texts))
+def _both(last: Event | _Slice, event: Event | _Slice) -> Event | _Slice | None:
+    """One for two neighbours, where there is one of reasonable size."""
+    if isinstance(event, _Slice):
+        if (
+            isinstance(last, _Slice)
+            and last.item == event.item
+            and last.end == event.start
+            and last.end - last.start < JOIN
+        ):
+            return _Slice(last.kind, last.item, last.start, event.end)
+        return None
+    return None if isinstance(last, _Slice) else joined(last, event)
 
 
 _WHOLE: Final = (
@@ -225,11 +242,8 @@ _WHOLE: Final = (
 
 
 def joined(last: Event, event: Event) -> Event | None:
-    """One event with the effect of two neighbours, where there is one of reasonable size."""
-    if isinstance(event, ItemDelta):
-        if isinstance(last, ItemDelta) and last.item == event.item and len(last.text) < JOIN:
-            return type(last)(last.item, last.text + event.text)
-    elif isinstance(event, ItemUpdated):
+    """One event with the effect of two neighbours that are no text, where there is one."""
+    if isinstance(event, ItemUpdated):
         if isinstance(last, ItemUpdated) and last.item == event.item:
             return ItemUpdated(event.item, patched(last.patch, event.patch))
     elif isinstance(event, TaskChanged):

@@ -50,6 +50,7 @@ from .events import (
     Usage,
     UsageChanged,
 )
+from .growing import Growing
 
 
 class TurnRecord(Struct, omit_defaults=True, kw_only=True):
@@ -83,34 +84,6 @@ class Snapshot(Struct, kw_only=True):
     modes: Modes | None
     commands: list[Command]
     title: str | None
-
-
-class Growing:
-    """Text that grows by many small pieces: linear in time, compact in memory."""
-
-    __slots__ = ("_blocks", "_parts")
-
-    def __init__(self, text: str = "") -> None:
-        self._blocks = [text] if text else []
-        self._parts: list[str] = []
-
-    def append(self, text: str) -> None:
-        parts = self._parts
-        parts.append(text)
-        if len(parts) >= 1024:  # a small str costs 50 bytes beside its text
-            self._blocks.append("".join(parts))
-            parts.clear()
-
-    @property
-    def short(self) -> bool:
-        """Whether putting it together costs next to nothing."""
-        return not self._blocks and len(self._parts) <= 64
-
-    def __str__(self) -> str:
-        if self._parts or len(self._blocks) > 1:
-            self._blocks = ["".join(self._blocks) + "".join(self._parts)]
-            self._parts.clear()
-        return self._blocks[0] if self._blocks else ""
 
 
 _Apply: TypeAlias = Callable[[Any], None]
@@ -177,6 +150,19 @@ class SessionState:
             return str(growing)
         known = self._items.get(item)
         return known.text if known is not None else ""
+
+    def part(self, item: str, start: int, end: int) -> str:
+        """That text's characters from `start` to `end`."""
+        growing = self._growing.get(item)
+        return growing.part(start, end) if growing is not None else self.text(item)[start:end]
+
+    def length(self, item: str) -> int | None:
+        """Characters of that text; None of an item that is not known."""
+        growing = self._growing.get(item)
+        if growing is not None:
+            return growing.size
+        known = self._items.get(item)
+        return len(known.text) if known is not None else None
 
     def snapshot(self, session: str, epoch: str, seq: int) -> Snapshot:
         """A copy that later events do not change."""

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from .._errors import RemoteProtocolError
+from .._model.growing import Growing
 from .json import DECODE_ERRORS, repair, without_surrogates
 
 T = TypeVar("T")
@@ -28,12 +29,6 @@ cost most: a megabyte of empty objects takes 40 ms and 25 MB."""
 
 PIECE: Final = 64 * 1024
 """Bytes of a string that are decoded at a time. One that is shorter is no long one."""
-
-JOIN: Final = 8
-"""A string grows by this part of it, so that it is copied a few times at most."""
-
-MOST: Final = 2 * 1024 * 1024
-"""Characters that it grows by at a time: to put down more takes a while."""
 
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _TEXT = msgspec.json.Decoder(str)
@@ -65,11 +60,8 @@ class LongLine:
         """The inside of a string that has no end yet, as far as it is not decoded."""
         self._escape = b""
         """A backslash at the end of what came."""
-        self._begun = ""
-        """Of that string, what is decoded and put together."""
-        self._pieces: list[str] = []
-        """What is decoded behind it."""
-        self._pieces_size = 0
+        self._begun = Growing()
+        """Of that string, what is decoded."""
         self._strings: list[str] = []
         self._refusal: str | None = None
 
@@ -156,7 +148,7 @@ class LongLine:
             self._string += data[at:whole]
             if len(self._string) >= PIECE:
                 cut = _whole(self._string)
-                self._add(self._text(self._string[:cut]))
+                self._begun.append(self._text(self._string[:cut]))
                 del self._string[:cut]
         self._escape = data[whole:]
         return -1
@@ -171,35 +163,20 @@ class LongLine:
             text = _TEXT.decode(b'"' + inside[:cut] + b'"')
         except DECODE_ERRORS:
             return False
-        self._add(text)
+        self._begun.append(text)
         self._string = inside[cut:]
         return True
 
-    def _add(self, piece: str) -> None:
-        self._pieces.append(piece)
-        self._pieces_size += len(piece)
-        if self._pieces_size >= min(len(self._begun) // JOIN, MOST):
-            self._join()
-
-    def _join(self) -> str:
-        # CPython lengthens a string where it is if nobody else knows it: joined at its end, 60 MiB
-        # would be copied at once, which takes 45 ms.
-        begun, self._begun = self._begun, ""
-        begun += "".join(self._pieces)
-        self._pieces.clear()
-        self._pieces_size = 0
-        self._begun = begun
-        return begun
-
     def _close(self) -> None:
         assert self._string is not None
-        if self._begun:
-            self._pieces.append(self._text(self._string))
-            self._strings.append(self._join())
+        if self._begun.size:
+            self._begun.append(self._text(self._string))
+            self._strings.append(str(self._begun))
             self._rest += _MARK
+            self._begun = Growing()
         else:
             self._rest += b'"' + self._string + b'"'
-        self._begun, self._string = "", None
+        self._string = None
 
     def _text(self, inside: bytearray) -> str:
         return self._decoded(_TEXT, b'"' + inside + b'"')
@@ -215,7 +192,7 @@ class LongLine:
     def _refuse(self, why: str) -> None:
         self._refusal = why
         self._rest, self._string = bytearray(), None
-        self._begun, self._pieces, self._strings = "", [], []
+        self._begun, self._strings = Growing(), []
 
 
 def _finite(number: str) -> float | None:
