@@ -290,10 +290,10 @@ class AcpDriver:
         """The hot path. Neighbouring pieces of one message become one effect: a piece costs a few
         comparisons and an append."""
         self._messages += len(frames)
-        take = self._stream.update
+        out = self._channel.out
         live = self._stream.live
         pieces: list[str] = []
-        kind: type[KnownUpdate] = AgentMessageChunk
+        kind: type[KnownUpdate] | None = None
         message: str | None = None
         for frame in frames:
             params = frame.params
@@ -306,22 +306,20 @@ class AcpDriver:
             ):
                 if type(update) is not kind or update.message_id != message:
                     if pieces:
-                        self._spoke(pieces, kind, message)
+                        out.append(Spoke("".join(pieces), kind is AgentThoughtChunk, message))
+                        pieces = []
                     kind, message = type(update), update.message_id
                 pieces.append(content.text)
                 continue
             if pieces:
-                self._spoke(pieces, kind, message)
+                out.append(Spoke("".join(pieces), kind is AgentThoughtChunk, message))
+                pieces = []
             try:
-                take(params.session_id, update)
+                self._stream.update(params.session_id, update)
             except RecursionError:  # decoding it was just possible, looking at it is not
                 self._malformed("an update nested too deeply")
         if pieces:
-            self._spoke(pieces, kind, message)
-
-    def _spoke(self, pieces: list[str], kind: type[KnownUpdate], message: str | None) -> None:
-        self._channel.out.append(Spoke("".join(pieces), kind is AgentThoughtChunk, message))
-        pieces.clear()
+            out.append(Spoke("".join(pieces), kind is AgentThoughtChunk, message))
 
     def _receive_message(self, line: bytes | LongLine) -> bool:
         """Anything but an update, and any line that is not as it should be. False for the latter:

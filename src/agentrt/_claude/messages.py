@@ -301,7 +301,7 @@ class Reader:
             except DECODE_ERRORS:
                 pass
             else:
-                if not any(map(_is_open, batch)):
+                if SystemHead not in map(type, batch) or not any(map(_is_open, batch)):
                     return batch  # type: ignore[return-value]  # a list of a part of the union
                 texts = _split(lines)
                 if len(texts) == len(batch):

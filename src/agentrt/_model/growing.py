@@ -56,7 +56,12 @@ class Growing:
 
     def __str__(self) -> str:
         if self._parts:
-            self._lengthen()
+            if self._text:
+                self._lengthen()
+            else:
+                self._text = "".join(self._parts)
+                self._parts.clear()
+                self._put = 0
         return self._text
 
     def _lengthen(self) -> None:
