@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 
 import psutil
@@ -205,6 +206,17 @@ async def test_a_flood_on_stderr_does_not_hold_up_the_answer() -> None:
             await agent.wait()
     assert b"".join(seen) == b"e" * 2**20 + b"last"
     assert agent.stderr_tail() == "e" * (QUICK.stderr_ring - 4) + "last"
+
+
+async def test_what_was_written_to_stderr_before_an_answer_is_there_with_it() -> None:
+    program = python(
+        "import os, sys; os.write(2, b'why'); print('no', flush=True); sys.stdin.read()"
+    )
+    with trio.fail_after(5):
+        async with started(program) as agent:
+            while (answer := agent.read_nowait()) is None:
+                time.sleep(0.01)  # noqa: ASYNC251 - no task is to run meanwhile
+            assert (answer, agent.stderr_tail()) == (b"no\n", "why")
 
 
 async def test_stderr_may_be_any_bytes() -> None:

@@ -163,6 +163,7 @@ class AgentProcess:
         self._stdin.close()
 
     def stderr_tail(self) -> str:
+        self._take_stderr()
         return self._tail.decode(errors="replace")
 
     # --- the end
@@ -220,7 +221,10 @@ class AgentProcess:
 
     def _has_exited(self, status: int) -> None:
         self._returncode = status
-        # Its last words are in the pipe: whoever asks why it died shall have them.
+        self._take_stderr()
+
+    def _take_stderr(self) -> None:
+        """What waits in the pipe: whoever asks why the agent failed shall have its last words."""
         if data := self._stderr.read_nowait():
             self._keep(data)
 
