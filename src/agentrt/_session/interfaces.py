@@ -100,6 +100,7 @@ class Steps(Protocol):
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
+        /,
     ) -> None: ...
 
     @property
