@@ -47,8 +47,11 @@ function compare(was, summary) {
   if (!asks && !done) return;
   if (!document.hidden && session === ui().session) return; // it is in sight
   if (document.hidden) missed.add(session);
-  if (was === "cancelling") return; // somebody has stopped it, and knows
-  const ask = model().seats.get(session)?.view.permissions.values().next().value;
+  const view = model().seats.get(session)?.view;
+  const last = [...(view?.turns.values() ?? [])].at(-1);
+  // Somebody has stopped it, and knows. A short stop is in no list of the sessions.
+  if (was === "cancelling" || (done && last?.outcome === "cancelled")) return;
+  const ask = view?.permissions.values().next().value;
   if (asks) show(summary, "waits for you", ask?.title);
   else show(summary, phase === "dead" ? "has ended" : "is done");
 }
