@@ -1,1 +1,0 @@
-"""Stores, which keep sessions longer than the process that ran them."""
