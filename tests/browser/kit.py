@@ -157,14 +157,22 @@ def ask(page: Page, text: str) -> None:
         box.press("Enter")
 
 
+CLICK = "found => found[0]?.click()"
+"""Clicks what is there now and waits for nothing."""
+
+
 def answer(page: Page, name: str) -> None:
     """Choose an option of the question that is shown, once it takes answers and has been read."""
     sheet = page.get_by_role("alertdialog")
-    button = sheet.get_by_role("button", name=name, exact=True)
-    page.locator("[role=alertdialog] .options button:not([aria-disabled=true])").first.wait_for()
-    unread = sheet.get_by_role("button", name="To the end")
-    if unread.is_visible():
-        unread.click()
+    enabled = page.locator("[role=alertdialog] .options button:not([aria-disabled=true])")
+    button = enabled.and_(sheet.get_by_role("button", name=name, exact=True))
+    to_the_end = sheet.get_by_role("button", name="To the end")
+
+    def ready() -> bool:
+        to_the_end.evaluate_all(CLICK)  # it may be gone by now, or come again with more to read
+        return bool(button.count())
+
+    until(ready, f"the answer {name}")
     button.click()
 
 

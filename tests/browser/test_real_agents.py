@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from agents.recipes import package_of
 from agents.story import running
 from agents.test_scenarios import HELLO, SLEEP
 from agents.versions import agents_root
-from browser.kit import MARK, Server, ask, phase, serving, until
+from browser.kit import CLICK, MARK, Server, ask, phase, serving, until
 from browser.pages import NewPage, Page, Shoot, expect
 
 pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", EXPECTATIONS)]
@@ -51,22 +51,28 @@ def started(page: Page, lab: Lab) -> None:
 
 
 def allow(page: Page) -> None:
-    """Look at all that an open question is about, and allow it once."""
-    end = page.get_by_role("alertdialog").get_by_role("button", name="To the end")
-    if end.count():
-        end.click()
-    page.locator("[role=alertdialog] button.allow_once:not([aria-disabled=true])").first.click()
-    expect(page.get_by_role("alertdialog")).to_have_count(0)
+    """Take the next step towards allowing what is asked now, if anything is."""
+    sheet = page.get_by_role("alertdialog")
+    sheet.get_by_role("button", name="To the end").evaluate_all(CLICK)
+    page.locator("[role=alertdialog] button.allow_once:not([aria-disabled=true])").evaluate_all(
+        CLICK
+    )
 
 
-def allow_until(page: Page, words: str) -> None:
-    """Allow whatever is asked until the agent says these words."""
-    wanted = page.locator(".transcript article.text", has_text=words)
-    question = page.get_by_role("alertdialog")
-    wanted.or_(question).first.wait_for()
-    while not wanted.count():
+def allow_until(page: Page, done: Callable[[], object], what: str) -> None:
+    """Allow whatever is asked until this is so."""
+
+    def so() -> bool:
         allow(page)
-        wanted.or_(question).first.wait_for()
+        return bool(done())
+
+    until(so, what)
+
+
+def allow_until_said(page: Page, words: str) -> None:
+    """Allow whatever is asked until the agent says these words."""
+    said = page.locator(".transcript article.text", has_text=words)
+    allow_until(page, said.count, words)
 
 
 def test_a_tool_is_stopped_and_the_next_prompt_works_here_after_a_reload_and_elsewhere(
@@ -75,13 +81,7 @@ def test_a_tool_is_stopped_and_the_next_prompt_works_here_after_a_reload_and_els
     page = new_page(server.link())
     started(page, lab)
     ask(page, "Please [[sleep]]")
-
-    def under_way() -> bool:
-        if page.get_by_role("alertdialog").count():
-            allow(page)
-        return bool(running(lab, SLEEP))
-
-    until(under_way, "the command")
+    allow_until(page, lambda: running(lab, SLEEP), "the command")
     page.get_by_role("button", name="Stop", exact=True).click()
     other = new_page(server.link())
     for each in (page, other):
@@ -105,7 +105,7 @@ def test_an_agent_calls_the_pages_own_tool(lab: Lab, server: Server, new_page: N
     page = new_page(server.link())
     started(page, lab)
     ask(page, prompt_for([[Call("page_info")], [Text("It was seen. " * 2)]]))
-    allow_until(page, "It was seen. It was seen.")
+    allow_until_said(page, "It was seen. It was seen.")
     phase(page, "ready")
     told = page.locator("details.tool", has_text="page_info").last
     expect(told.locator(".status")).to_have_text("done")
@@ -134,7 +134,7 @@ def test_a_file_that_an_agent_reads_is_shown_as_code(
     started(page, lab)
     call = Call(name, {argument: str(lab.work / "shapes.py")})
     ask(page, prompt_for([[call], [Text("It was read.")]]))
-    allow_until(page, "It was read.")
+    allow_until_said(page, "It was read.")
     phase(page, "ready")
     tool = page.locator("details.tool").first
     tool.locator("summary").first.click()
