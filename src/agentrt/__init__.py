@@ -22,8 +22,11 @@ _PUBLIC = {
     "_claude.sessions": "StoredSession",
     "_errors": (
         "AgentNotFound AgentrtError AgentStartError Busy LimitExceeded LocalProtocolError "
-        "ProtocolError RemoteProtocolError RequestError SessionClosed SessionNotFound"
+        "ProtocolError RemoteProtocolError RequestError SessionClosed SessionNotFound StoreError "
+        "StoreInUse StoreUnavailable"
     ),
+    "_journal.base": "StoreEntry",
+    "_journal.store": "Store open_store",
     "_limits": "Limits",
     "_model.content": "Audio Diff Image Resource ResourceLink Text",
     "_model.events": (
@@ -39,7 +42,7 @@ _PUBLIC = {
         "Allow Ask Decision Deny PermissionRequest Policy allow_all ask deny_all rules"
     ),
     "_runtime.claude_sessions": "ClaudeSessions",
-    "_runtime.open": "open_session",
+    "_runtime.open": "open_session reopen_session",
     "_runtime.query": "Query query",
     "_runtime.runtime": "AgentInfo Runtime SessionInfo open_runtime",
     "_session.session": "Session",

@@ -11,6 +11,9 @@
     ├── RequestError         the agent answered a request with an error
     ├── SessionClosed        used after its end
     ├── SessionNotFound      no stored session of that name
+    ├── StoreError           a store of sessions cannot be used
+    │   ├── StoreInUse           another process writes it
+    │   └── StoreUnavailable     it cannot keep anything now
     ├── Busy                 refused because a turn is running
     ├── LimitExceeded        one of `Limits` was reached
     └── TurnFailed           a turn ended badly, and `check=True`
@@ -94,6 +97,22 @@ class SessionClosed(AgentrtError):
 
 class SessionNotFound(AgentrtError):
     """No stored session of that id is known to the agent or to the journal."""
+
+
+class StoreError(AgentrtError):
+    """A store of sessions cannot be opened or used; the message says why."""
+
+
+class StoreInUse(StoreError):
+    """Another process writes the store. `pid` is its process id, or None if it is not known."""
+
+    def __init__(self, message: str, pid: int | None = None) -> None:
+        super().__init__(message)
+        self.pid = pid
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot keep anything now: the disk is full, say. Nothing was begun; try again."""
 
 
 class Busy(AgentrtError):

@@ -108,6 +108,17 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     queue: int = 64
     """Prompts waiting in one session."""
 
+    # --- a session that is kept in a store
+    store_session: int = 8 * 1024 * 1024
+    """What may wait for being stored of one session; above it, its agent is not read."""
+    store_backlog: int = 64 * 1024 * 1024
+    """The same of all sessions of a store."""
+    store_wait: float = 30.0
+    """How long a store may fail until running turns are cancelled (new prompts are refused at
+    once), and how long the end of a session waits for what is not stored."""
+    store_events: float = 3600.0
+    """How long the events of a turn are kept in a store, behind the turn's record."""
+
     # --- many sessions in one process
     sessions: int = 64
     """Sessions that a runtime has open at a time: each has a process."""

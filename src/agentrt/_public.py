@@ -21,6 +21,12 @@ from ._errors import RemoteProtocolError as RemoteProtocolError
 from ._errors import RequestError as RequestError
 from ._errors import SessionClosed as SessionClosed
 from ._errors import SessionNotFound as SessionNotFound
+from ._errors import StoreError as StoreError
+from ._errors import StoreInUse as StoreInUse
+from ._errors import StoreUnavailable as StoreUnavailable
+from ._journal.base import StoreEntry as StoreEntry
+from ._journal.store import Store as Store
+from ._journal.store import open_store as open_store
 from ._limits import Limits as Limits
 from ._model.content import Audio as Audio
 from ._model.content import Diff as Diff
@@ -76,6 +82,7 @@ from ._permissions.policies import deny_all as deny_all
 from ._permissions.policies import rules as rules
 from ._runtime.claude_sessions import ClaudeSessions as ClaudeSessions
 from ._runtime.open import open_session as open_session
+from ._runtime.open import reopen_session as reopen_session
 from ._runtime.query import Query as Query
 from ._runtime.query import query as query
 from ._runtime.runtime import AgentInfo as AgentInfo

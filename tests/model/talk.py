@@ -112,6 +112,7 @@ class Talk:
         """The conversation of another process of ours, from the log of this one."""
         talk = Talk(ready=False)
         talk.conversation.restore(through_json(self.log.since(0)))
+        talk.conversation.orphan()
         talk.log.publish()
         return talk
 

@@ -346,6 +346,7 @@ class AnyOrder(RuleBasedStateMachine):
     def _a_restart_leaves_nothing_open(self) -> None:
         talk, rules = Talk(ready=False), Rules()
         talk.conversation.restore(map(_decoder.decode, self.lines))
+        talk.conversation.orphan()
         talk.log.publish()
         for event in talk.log.since(0):
             rules.check(event)

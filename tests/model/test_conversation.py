@@ -346,12 +346,13 @@ def interrupted() -> Talk:
 def test_after_a_restart_nothing_is_open() -> None:
     old = interrupted()
     new = old.restarted()
-    [*_, permission, tool, speech, turn, _task, _state] = new.log.since(0)
+    [*_, permission, tool, speech, turn, _task, _queue, _state] = new.log.since(0)
+    error = {"code": "interrupted", "message": "what ran the agent ended before the turn did"}
     assert [msgspec.to_builtins(event) for event in (permission, tool, speech, turn)] == [
         {"kind": "permission.closed", "request": "r12", "outcome": "cancelled", "by": "turn"},
         {"kind": "item.closed", "item": "i3", "status": "orphaned"},
         {"kind": "item.closed", "item": "i4", "status": "orphaned"},
-        {"kind": "turn.ended", "turn": "t1", "outcome": "agent_died"},
+        {"kind": "turn.ended", "turn": "t1", "outcome": "agent_died", "error": error},
     ]
     assert new.state.tasks["b1"].status == "orphaned"
     assert new.state.state.phase == "dead"
@@ -389,10 +390,11 @@ def test_after_a_restart_a_whole_conversation_gets_nothing_but_its_state() -> No
     assert isinstance(new.log.since(old.log.seq)[0], StateChanged)
 
 
-def test_after_a_restart_the_queue_is_what_was_logged() -> None:
+def test_after_a_restart_the_queue_is_what_was_logged_and_held_back() -> None:
     new = interrupted().restarted()
+    assert new.state.paused
     seq = new.log.seq
-    new.queued(QueueEntry("q5", [Text("next")]), paused=False)
+    new.queued(QueueEntry("q5", [Text("next")]), paused=True)
     assert new.log.seq == seq
     new.queued()
     assert new.log.seq == seq + 1

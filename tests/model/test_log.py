@@ -323,6 +323,70 @@ def test_unread_text_of_an_item_that_nobody_knows_is_not_lost() -> None:
     assert cursor.pop() == TextDelta("i9", "a")
 
 
+class Kept:
+    """Keeps the batches of a log until the test shows them."""
+
+    def __init__(self, log: Log, shown: Log) -> None:
+        self.batches: list[tuple[int, list[Event], int]] = []
+        self._shown = shown
+        log.keep(self, shown)
+
+    def put(self, first: int, events: list[Event], size: int) -> None:
+        self.batches.append((first, events, size))
+
+    def check(self) -> None:
+        pass
+
+    def show(self, count: int) -> None:
+        for first, events, size in self.batches[:count]:
+            assert first == self._shown.seq + 1
+            self._shown.extend(events, size)
+        del self.batches[:count]
+
+
+def test_a_reader_of_a_kept_log_gets_the_text_that_is_shown_whole() -> None:
+    log, shown = make_log(), make_log(events=10)
+    kept = Kept(log, shown)
+    cursor = log.shown.cursor(lossless=True)
+    fill(log, *opened(), TextDelta("i1", "a"), TextDelta("i1", "b"), *notices(20))
+    fill(log, TextDelta("i1", "c"), ItemClosed("i1", "completed"))
+    assert drain(cursor) == []
+    kept.show(24)
+    assert shown.state.text("i1") == "ab"
+    assert log.state.text("i1") == "abc"
+    assert TextDelta("i1", "ab") in drain(cursor)
+    kept.show(2)
+    assert drain(cursor) == [TextDelta("i1", "c"), ItemClosed("i1", "completed")]
+    assert not log.behind
+
+
+@given(
+    st.lists(st.builds(TextDelta, st.sampled_from(["i1", "i2"]), st.text(max_size=3)), max_size=30),
+    st.integers(1, 6),
+    st.integers(1, 12),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5))),
+)
+def test_whenever_a_kept_log_is_shown_its_readers_get_what_happened(
+    events: list[Event], batch: int, ring: int, steps: list[tuple[int, int]]
+) -> None:
+    log, shown = make_log(events=ring), make_log(events=ring)
+    kept = Kept(log, shown)
+    cursor = log.shown.cursor(lossless=True)
+    fill(log, *opened(), *events, batch=batch)
+    got: list[Event] = []
+    for show, reads in steps:
+        kept.show(show)
+        got += [event for _ in range(reads) if (event := cursor.pop()) is not None]
+        assert cursor.seq <= shown.seq
+    kept.show(len(kept.batches))
+    folded = SessionState()
+    for event in [*got, *drain(cursor)]:
+        folded.apply(event)
+    for item in ("i1", "i2"):
+        assert folded.text(item) == shown.state.text(item) == log.state.text(item)
+    assert cursor.seq == shown.seq == log.seq
+
+
 def test_a_closed_lossless_cursor_keeps_nothing_more() -> None:
     log = make_log(events=10)
     cursor = log.cursor(lossless=True)

@@ -24,6 +24,7 @@ from trio.testing import assert_checkpoints
 
 import agentrt
 from agentrt._agents import BUILT_IN
+from agentrt._journal.base import About
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
 
 Call: TypeAlias = Callable[[Path], Awaitable[None]]
@@ -172,6 +173,52 @@ async def loading_one_that_is_not_there_and_one_that_is(_: Path) -> None:
             session = await runtime.load("fake", "theirs")
         with assert_checkpoints():
             assert await runtime.load("fake", "theirs") is session
+
+
+# --- a store
+
+
+@calls("open_store")
+async def opening_a_store(tmp_path: Path) -> None:
+    await block_is_checkpoint(agentrt.open_store(tmp_path / "sessions.db"))
+
+
+@calls("Store.create")
+@calls("Store.sessions")
+@calls("Store.load")
+@calls("Store.claim")
+@calls("Store.snapshot")
+@calls("Store.events")
+@calls("Store.delete")
+async def a_stored_session(tmp_path: Path) -> None:
+    async with agentrt.open_store(tmp_path / "sessions.db") as store:
+        with assert_checkpoints():
+            await store.create("s", "e", About(agent="demo", protocol="acp", cwd="/"))
+        with assert_checkpoints():
+            await store.sessions()
+        with assert_checkpoints():
+            await store.load("s")
+        with assert_checkpoints():
+            await store.claim("s")
+        with assert_checkpoints():
+            await store.snapshot("s")
+        with assert_checkpoints():
+            await store.events("s")
+        with assert_checkpoints():
+            await store.delete("s")
+
+
+@calls("Store.keeping")
+@calls("reopen_session")
+async def going_on_with_a_session(tmp_path: Path) -> None:
+    async with agentrt.open_store(tmp_path / "sessions.db") as store:
+        opened = agentrt.open_session("demo", cwd=tmp_path, journal=store)
+        with assert_checkpoints():
+            session = await opened.__aenter__()
+        await session.run("hello")
+        with assert_checkpoints():
+            await opened.__aexit__(None, None, None)
+        await block_is_checkpoint(agentrt.reopen_session(session.id, store))
 
 
 # --- a session

@@ -198,6 +198,7 @@ def _restart(world: World) -> None:
     log = Log("again", "e2", world.limits, SessionState(world.checker.log.state.state.agent))
     conversation = Conversation(log, agent=log.state.state.agent, now=trio.current_time)
     conversation.restore(events)
+    conversation.orphan()
     fold = Fold()
     fold.advance(log.since(log.kept_after))
     left: list[Any] = [i for i, item in fold.items.items() if item["status"] not in TERMINAL]

@@ -11,7 +11,7 @@ Here, and only here, items, permission requests and turns are opened and closed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -316,20 +316,54 @@ class Conversation:
 
     # --- after a restart of ours
 
-    def restore(self, events: Iterable[Event]) -> None:
-        """Go on with the events that an earlier process of ours has logged. What they leave open
-        is closed: nobody knows what became of it."""
+    @property
+    def ids(self) -> dict[str, int]:
+        """The last number given to each kind of id."""
+        return dict(self._ids)
+
+    @property
+    def named(self) -> bool:
+        """Whether a person gave the title."""
+        return self._named
+
+    def restore(
+        self,
+        events: Iterable[Event],
+        *,
+        ids: Mapping[str, int] | None = None,
+        named: bool = False,
+    ) -> list[Event]:
+        """Go on with the events that an earlier process of ours has logged, behind those that the
+        log's state is made of; `ids` and `named` are of that state. Returns them as they are in the
+        log. `orphan` is to follow, before anything else."""
         state = self.log.state
+        self._ids.update(ids or {})
+        self._named = named
+        restored = []
         for event in events:
             if type(event) is ItemDelta and event.item in state.items:
                 kind = _DELTAS.get(state.items[event.item].type, ItemDelta)
                 event = kind(event.item, event.text)
             self._append(event)
+            restored.append(event)
             for id in _ids(event):
                 letter = id.rstrip("0123456789")
                 self._ids[letter] = max(self._ids[letter], int(id[len(letter) :] or 0))
-        for event in left_open(state):
+        return restored
+
+    def orphan(self) -> None:
+        """What the earlier process left open is closed: nobody knows what became of it. What waited
+        in its queue waits on, until somebody lets it go on."""
+        for event in left_open(self.log.state):
+            if isinstance(event, TurnEnded):
+                event.error = Error("interrupted", "what ran the agent ended before the turn did")
             self._append(event)
+        for entry in self.log.state.queue:
+            waiting = TurnMachine("user", self._limits, entry.content)
+            waiting.entry = entry.id
+            self.queue.put(waiting)
+        self.queue.hold()
+        self.show_queue()
         self.live(LifeInput.END)
         self.keep_replay = False
         self.sync()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -40,20 +40,42 @@ class Overrun(Exception):
     """The events asked for are no longer kept: start again from a snapshot."""
 
 
+class Keeper(Protocol):
+    """Keeps the batches of a log before anybody sees them."""
+
+    def put(self, first: int, events: list[Event], size: int) -> None:
+        """Take the events `first…`, which are made of messages of `size` bytes. Never waits, and
+        never raises. What is kept goes to `Log.shown`, in order."""
+        ...
+
+    def check(self) -> None:
+        """Raises `StoreUnavailable` while nothing new should be begun."""
+        ...
+
+
 class Log:
     """`append` numbers an event, folds it into `state` and keeps it; `publish` wakes readers.
 
     The two are apart so that a batch of events costs one wake-up.
     """
 
-    def __init__(self, session: str, epoch: str, limits: Limits, state: SessionState) -> None:
+    def __init__(
+        self, session: str, epoch: str, limits: Limits, state: SessionState, *, seq: int = 0
+    ) -> None:
+        """`state` is that at event `seq`: what was logged before is not kept here."""
         self.session = session
         self.epoch = epoch
         self.state = state
-        self.seq = 0
+        self.seq = seq
+        self.shown = self
+        """The log that is read: this one or, where a keeper takes the batches, the one that it
+        gives them to."""
+        self._source = self
+        self.keeper: Keeper | None = None
+        """What takes the batches, if anything does."""
         self._take = state.table
         self._events: list[Event] = []
-        self._first = 1
+        self._first = seq + 1
         self._limits = limits
         self._batches: deque[tuple[int, int]] = deque()  # (events, bytes) of each `publish`
         self._weighed = 0  # how many of `_events` are in `_batches`
@@ -79,6 +101,12 @@ class Log:
         new = len(self._events) - self._weighed
         if not new:
             return
+        if self.keeper is not None:
+            events, self._events = self._events, []
+            self._first = self.seq + 1
+            self.keeper.put(self._first - new, events, self._arrived)
+            self._arrived = 0
+            return
         size = self._arrived + EVENT * new
         self._arrived = 0
         self._batches.append((new, size))
@@ -89,6 +117,31 @@ class Log:
         limits = self._limits
         if self._weighed > limits.ring_events or self._bytes > limits.ring_bytes:
             self._cut(limits.ring_events, limits.ring_bytes)
+
+    def keep(self, keeper: Keeper, shown: Log) -> None:
+        """Give all batches to `keeper` from now on, behind those that are published. What it keeps
+        goes to `shown`, a log that is equal to this one and is read in its stead."""
+        self.keeper = keeper
+        self._events, self._first = [], self.seq + 1
+        self._batches.clear()
+        self._weighed = self._bytes = 0
+        self.shown = shown
+        shown._source = self
+
+    def extend(self, events: list[Event], size: int) -> None:
+        """Append a whole batch, made of messages of so many bytes, and publish it."""
+        take = self._take
+        for event in events:
+            take[type(event)](event)
+        self._events += events
+        self.seq += len(events)
+        self._arrived = size
+        self.publish()
+
+    @property
+    def behind(self) -> bool:
+        """Whether there are events that are not shown yet."""
+        return self.shown.seq != self.seq
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Have `wake` called after each batch; returns the function that ends it. `wake` must not
@@ -111,9 +164,10 @@ class Log:
         return self._first - 1
 
     def cursor(self, after: int | None = None, *, lossless: bool = False) -> Cursor:
-        """A reader that starts behind event `after` (default: behind the last one)."""
-        start = self.seq if after is None else after
-        if start < self._first - 1 or start > self.seq:
+        """A reader that starts behind event `after` (default: behind the last one, shown yet or
+        not)."""
+        start = self._source.seq if after is None else after
+        if start < self._first - 1 or start > self._source.seq:
             raise Overrun(start)
         cursor = Cursor(self, start)
         if lossless:
@@ -186,7 +240,7 @@ class Cursor:
                 return kept.kind(kept.item, log.state.part(kept.item, kept.start, kept.end))
             return kept
         seq = self.seq
-        if seq == log.seq:
+        if seq >= log.seq:
             return None
         index = seq - log._first + 1
         if index < 0:

@@ -119,6 +119,7 @@ async def read_loop(
     on_eof: Callable[[], None],
     *,
     replied: Callable[[], bool] = lambda: False,
+    wait_for_room: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """Hand what comes to `on_data`, a read at a time, until it ends; then call `on_eof`.
 
@@ -128,7 +129,8 @@ async def read_loop(
     that goes on within microseconds. Such a dialogue lets others have their turn every `STEP`.
 
     What takes `on_data` longer than `STEP` is handed over in smaller pieces, others getting their
-    turn in between: an agent can write 64 KiB that take a tenth of a second to refuse.
+    turn in between: an agent can write 64 KiB that take a tenth of a second to refuse. Where
+    `wait_for_room` is given, it is awaited before each read.
 
     An agent may close its stdout without an exit (`returncode` is None after `on_eof`): then it is
     of no more use and has to be ended. Cancellation stops reading between two pieces.
@@ -136,6 +138,8 @@ async def read_loop(
     clock = trio.lowlevel.current_clock().current_time  # a third of what Trio's own call costs
     size, answered_at = FIRST, None
     while True:
+        if wait_for_room is not None:
+            await wait_for_room()
         data = source.read_nowait()
         if data is not None:
             if not data:

@@ -48,7 +48,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     if opening.mode is None and agent.quirks.mode is not None:
         opening = structs.replace(opening, mode=agent.quirks.mode)
     variables = environment(agent, offer.env, frozenset())
-    new_key = keys()
+    new_key = keys(offer.first_key)
 
     def make_driver() -> Driver:
         return AcpDriver(

@@ -44,7 +44,7 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     check_values(wanted)
     if opening.fork and opening.resume is None and not wanted.continue_last:
         raise ValueError(NOTHING_TO_FORK)
-    new_key = keys()
+    new_key = keys(offer.first_key)
 
     def make_driver() -> Driver:
         return driver_for(

@@ -51,6 +51,8 @@ class Offer:
     terminals: bool = True
     connect: Connect | None = None
     """How to reach the agent instead of starting its program."""
+    first_key: str = "r"
+    """What the keys of the agent's requests begin with: no earlier process's may be the same."""
     new_uuid: Callable[[], str] = _new_uuid
     """Names Claude's sessions and prompts."""
 
@@ -71,9 +73,9 @@ def environment(agent: Agent, base: Mapping[str, str], unset: frozenset[str]) ->
     return {k: v for k, v in base.items() if k not in dropped} | agent.env
 
 
-def keys() -> Callable[[], str]:
+def keys(first: str) -> Callable[[], str]:
     numbers = count(1)
-    return lambda: f"r{next(numbers)}"
+    return lambda: f"{first}{next(numbers)}"
 
 
 def _show_progress(

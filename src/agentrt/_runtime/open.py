@@ -10,14 +10,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import trio
+from msgspec import structs
 
+from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject
-from .._model.conversation import Conversation
 from .._model.driver import Opening
-from .._model.events import AgentState
-from .._model.log import Log
-from .._model.state import SessionState
 from .._nesting import open_service_nursery
 from .._permissions.policies import Policy, check_policy, for_agent
 from .._process.inherited import inherited
@@ -30,8 +28,10 @@ from .folders import folder, folders
 
 if TYPE_CHECKING:
     from .._agents import Agent
+    from .._journal.store import Store
     from .._tools.hooks import Hook
     from .offer import Assembly
+    from .stored import Again
 
 
 @asynccontextmanager
@@ -54,6 +54,7 @@ async def open_session(
     terminals: bool = True,
     limits: Limits | None = None,
     on_stderr: Callable[[bytes], None] | None = None,
+    journal: Store | None = None,
 ) -> AsyncIterator[Session]:
     """A session with an agent, ready for prompts.
 
@@ -72,12 +73,14 @@ async def open_session(
       through this process; both stay inside `cwd` and `roots`.
     - `limits`: every bound, see `Limits`.
     - `on_stderr`: sees what the agent writes to stderr.
+    - `journal`: where the session is kept (see `open_store`). Nothing is shown then before it is
+      stored; `reopen_session` goes on with it.
 
     Leaving the block normally lets running and background work finish, for `limits.drain` at the
     most; leaving it by an exception or a cancellation ends everything now, in bounded time.
 
-    Raises `AgentNotFound`, `AgentStartError` or `SessionNotFound`; `TypeError`, `ValueError` or
-    `LocalProtocolError` for an argument that cannot be meant.
+    Raises `AgentNotFound`, `AgentStartError`, `SessionNotFound` or `StoreError`; `TypeError`,
+    `ValueError` or `LocalProtocolError` for an argument that cannot be meant.
     """
     # The catalogue, the drivers and the bridges cost as much to import as all the rest.
     from .._agents import resolve_agent
@@ -108,7 +111,71 @@ async def open_session(
         on_stderr=on_stderr,
     )
     assembly = assemble(found, opening, offer)
-    async with serve_session(found, assembly, permissions, limits) as session:
+    async with serve_session(found, assembly, permissions, limits, store=journal) as session:
+        yield session
+
+
+@asynccontextmanager
+async def reopen_session(
+    id: str,
+    journal: Store,
+    *,
+    agent: str | Agent | None = None,
+    tools: Iterable[Tool] = (),
+    permissions: Policy | None = None,
+    hooks: Iterable[Hook] = (),
+    mcp_servers: Sequence[JsonObject] = (),
+    env: Mapping[str, str] | None = None,
+    files: bool = True,
+    terminals: bool = True,
+    limits: Limits | None = None,
+    on_stderr: Callable[[bytes], None] | None = None,
+) -> AsyncIterator[Session]:
+    """A session of a store, to go on with it: with its id, its log, its folder and settings.
+
+    No agent runs yet: the next prompt starts one, which resumes its own conversation if it can; if
+    it cannot, the log says that it does not remember. What was open when the earlier process ended
+    is closed (a turn as `agent_died`, with the error `interrupted`); prompts that waited still
+    wait, until `resume_queue` or the next prompt. Nothing is sent again.
+
+    `agent`: as in `open_session`, for one that is not in the catalogue; default: by the stored
+    name. What a store does not keep (functions, servers, the environment) is to be given again,
+    with the meaning it has there.
+
+    Raises `SessionNotFound`, `StoreError`, `AgentNotFound`, or `LocalProtocolError` if the session
+    is open or its folder is gone.
+    """
+    from .._agents import resolve_agent
+    from .assembly import assemble, limits_for
+    from .offer import Offer
+    from .stored import Again
+
+    if permissions is not None:
+        check_policy(permissions)
+    stored = await journal.load(id)
+    found = resolve_agent(stored.about.agent if agent is None else agent)
+    if found.protocol != stored.about.protocol:
+        raise LocalProtocolError(
+            f"{found.name} cannot go on with {id!r}, which is a session of {stored.about.agent}"
+        )
+    limits = limits_for(found, limits)
+    folder(stored.about.cwd)
+    again = Again(id, *await journal.claim(id))
+    opening = structs.replace(again.opening, mcp_servers=tuple(mcp_servers))
+    offer = Offer(
+        tools=checked_tools(tools),
+        hooks=checked_hooks(hooks),
+        env=inherited(os.environ) if env is None else dict(env),
+        files=files,
+        terminals=terminals,
+        limits=limits,
+        on_stderr=on_stderr,
+        first_key=f"r{again.place.owner}.",
+    )
+    assembly = assemble(found, opening, offer)
+    async with serve_session(
+        found, assembly, permissions, limits, store=journal, again=again
+    ) as session:
         yield session
 
 
@@ -121,27 +188,51 @@ async def serve_session(
     *,
     ids: Callable[[], str] = secrets.token_urlsafe,
     now: Callable[[], float] = time.time,
+    store: Store | None = None,
+    again: Again | None = None,
 ) -> AsyncIterator[Session]:
-    """A session of these parts. `ids` and `now` are for tests that want to know them
-    beforehand."""
-    state = AgentState(agent.name, agent.protocol)
-    log = Log(ids(), ids(), limits, SessionState(state))
+    """A session of these parts; `again`: one that `store` has. `ids` and `now` are for tests that
+    want to know them beforehand."""
+    from .stored import Described, conversation_with
+
     clock = trio.lowlevel.current_clock().current_time  # a third of what Trio's own call costs
-    host = SessionHost(
-        Conversation(log, agent=state, now=now, limits=limits, clock=clock),
-        limits=limits,
-        opening=assembly.opening,
-        make_driver=assembly.make_driver,
-        connect=assembly.connect,
-        policy=for_agent(permissions, agent) if permissions is not None else None,
-        wall=now,
-        clock=clock,
-    )
-    session = Session(host)
-    async with open_service_nursery() as services:
+    describe = Described(agent)
+    async with (
+        conversation_with(
+            agent,
+            limits,
+            assembly.opening,
+            describe,
+            store=store,
+            again=again,
+            ids=ids,
+            now=now,
+            clock=clock,
+        ) as (conversation, keeper),
+        open_service_nursery() as services,
+    ):
+        host = SessionHost(
+            conversation,
+            limits=limits,
+            opening=assembly.opening,
+            make_driver=assembly.make_driver,
+            connect=assembly.connect,
+            policy=for_agent(permissions, agent) if permissions is not None else None,
+            wall=now,
+            clock=clock,
+            keeper=keeper,
+        )
+        describe.core = host.core
+        session = Session(host)
         try:
             async with assembly.attach(host, session) as opening:
-                await host.start(services, opening)
+                if again is None:
+                    await host.start(services, opening)
+                else:
+                    about = again.stored.about
+                    host.restore(services, opening, about.agent_session, about.capabilities)
+                if keeper is not None:
+                    await keeper.wait_until_stored()  # so that viewers see it as it is
                 services.start_soon(host.run)
                 yield session
                 await wait_for_rest(host)

@@ -295,8 +295,8 @@ class SessionCore:
     def place(self, turn: TurnMachine, when: When) -> None:
         """Send a prompt now, or let it wait in the queue.
 
-        Raises `Busy`, `LimitExceeded`, `SessionClosed` or, if the agent cannot take such a prompt,
-        `LocalProtocolError`; then nothing has changed.
+        Raises `Busy`, `LimitExceeded`, `SessionClosed`, `StoreUnavailable` or, if the agent cannot
+        take such a prompt, `LocalProtocolError`; then nothing has changed.
         """
         if self.conversation.ended:
             raise SessionClosed("the session is closed")
@@ -305,6 +305,8 @@ class SessionCore:
         idle = self.free and not self.queue.waiting
         if when == "reject" and not idle:
             raise Busy("a turn is running")
+        if self.log.keeper is not None:
+            self.log.keeper.check()
         if idle and self.ready:
             try:
                 self._begin(turn)
@@ -330,7 +332,7 @@ class SessionCore:
         id = conversation.new_id("t")
         prompt = self.driver.prompt(id, turn.content or [])
         if turn.attended:
-            turn.cursor = self.log.cursor(lossless=True)
+            turn.cursor = self.log.shown.cursor(lossless=True)
         conversation.begin(turn, id)
         self.active_at = turn.began_at
         self._moved = True
@@ -457,6 +459,12 @@ class SessionCore:
         what = f"{which} limit of {limit:g} s (limits.{which})" if limit else f"{which} limit"
         turn.timeout = Error("timed_out", f"the turn reached its {what}", {"limit": which})
         self.cancel_turn(turn, "timed_out", by=None)
+
+    def store_lost(self, error: AgentrtError) -> None:
+        """What happens cannot be stored, and has not been for longer than anybody waits."""
+        if self.turn is not None and self.turn.verdict is None:
+            self.turn.timeout = Error("store_unavailable", str(error))
+            self.cancel_turn(self.turn, "failed", by=None)
 
     def scope_cancelled(self, turn: TurnMachine) -> None:
         """Somebody has cancelled the turn's cancel scope, or its deadline is over."""

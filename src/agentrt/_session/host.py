@@ -16,7 +16,9 @@ import trio
 from msgspec import structs
 
 from .._errors import AgentrtError, RequestError, SessionClosed, SessionNotFound
+from .._journal.keeper import StoreKeeper
 from .._limits import Limits
+from .._model.content import JsonObject
 from .._model.conversation import Conversation
 from .._model.driver import Driver, Effect, Opening, Requested, Write
 from .._model.events import Notice
@@ -54,7 +56,9 @@ class SessionHost:
         policy: Policy | None,
         wall: Callable[[], float],
         clock: Callable[[], float],
+        keeper: StoreKeeper | None = None,
     ) -> None:
+        """`keeper`: what the conversation's log is kept by, if it is."""
         self.limits = limits
         self.wall_time = wall
         self.clock = clock
@@ -82,7 +86,11 @@ class SessionHost:
             clock=clock,
         )
         self.log = conversation.log
-        self.log.listen(self.readers.wake)
+        self.log.shown.listen(self.readers.wake)
+        self.keeper = keeper
+        if keeper is not None:
+            keeper.lost = self._store_lost
+            keeper.unseen = self.readers.wake
         self.handlers = Handlers(self._handler_ended)
         self._rest = Readers()  # who waits for the agent's rest: it may come without an event
         self._make_driver = make_driver
@@ -298,7 +306,8 @@ class SessionHost:
         Being cancelled, or failing, ends the process again."""
         self.nursery = nursery
         core = self.core
-        link = self.link = Link(self, self._make_driver(), self.limits)
+        wait = None if self.keeper is None else self.keeper.wait_for_room
+        link = self.link = Link(self, self._make_driver(), self.limits, wait_for_room=wait)
         core.start(link.driver, opening)
         ready = False
         try:
@@ -316,6 +325,23 @@ class SessionHost:
                 await link.close()  # noqa: ASYNC102 - shields itself, with a deadline
         if self._spare is None:
             await self._open_tasks()
+
+    def restore(
+        self,
+        nursery: ServiceNursery,
+        opening: Opening,
+        agent_session: str | None,
+        capabilities: JsonObject,
+    ) -> None:
+        """Go on with a conversation that an earlier process of ours has had, instead of `start`:
+        the next prompt starts an agent."""
+        self.nursery = nursery
+        core = self.core
+        core.opening = opening
+        core.agent_session = agent_session
+        core.capabilities = capabilities
+        with core:
+            core.conversation.orphan()
 
     def _see_started(self, link: Link) -> None:
         core = self.core
@@ -477,10 +503,28 @@ class SessionHost:
             await self._rest.wait()
 
     def over(self, turn: TurnMachine) -> bool:
-        """Whether a turn has ended, and its tasks are over."""
+        """Whether a turn has ended, its tasks are over, and its end is shown or nobody waits for
+        that any more."""
         if self._tasks and any(tasks.turn is turn for tasks in self._tasks):
             return False
-        return turn.over
+        return turn.over and (self.keeper is None or self.shows(turn) or self.keeper.over)
+
+    def shows(self, turn: TurnMachine) -> bool:
+        """Whether the end of a turn is shown: where the log is kept, when it is stored."""
+        return self.log.shown.seq >= turn.ended_seq
+
+    def lacks_its_end(self, turn: TurnMachine) -> bool:
+        """Whether a turn is over whose last events nobody will see."""
+        return self.over(turn) and not self.shows(turn)
+
+    def _store_lost(self, error: AgentrtError) -> None:
+        self.core.store_lost(error)
+        self.readers.wake()
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that happened is shown, or nobody waits for that any more."""
+        return self.keeper is None or not self.log.behind or self.keeper.over
 
     async def wait_for_end(self, turn: TurnMachine) -> None:
         """Until a turn is over, and so are its tasks."""

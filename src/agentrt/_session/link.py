@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol
 
@@ -46,7 +46,16 @@ class Owner(Protocol):
 class Link:
     """Connects a driver with a process. `run` serves until the process is gone."""
 
-    def __init__(self, owner: Owner, driver: Driver, limits: Limits) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        driver: Driver,
+        limits: Limits,
+        *,
+        wait_for_room: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`wait_for_room`: awaited before more is read from the agent."""
+        self._wait_for_room = wait_for_room
         self.driver = driver
         self.limits = limits
         self.gone = False
@@ -92,7 +101,13 @@ class Link:
                 async with bare_errors(), trio.open_nursery() as nursery:
                     self._nursery = nursery
                     nursery.start_soon(self._writer.run)
-                    await read_loop(transport, self._data, self._eof, replied=lambda: self._replied)
+                    await read_loop(
+                        transport,
+                        self._data,
+                        self._eof,
+                        replied=lambda: self._replied,
+                        wait_for_room=self._wait_for_room,
+                    )
                     await transport.wait()
                     nursery.cancel_scope.cancel()
                 # Reported before what it left behind is ended, which may take the whole ladder.

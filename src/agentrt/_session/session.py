@@ -21,7 +21,7 @@ from .._model.events import (
 )
 from .._model.log import Log
 from .._model.result import TurnResult
-from .._model.state import Snapshot
+from .._model.state import SessionState, Snapshot
 from .._model.turn import TurnMachine
 from .._wire.mcp import ToolInfo
 from .calls import call
@@ -68,13 +68,15 @@ class Session:
 
     @property
     def log(self) -> Log:
-        """The numbered log of its events, which every viewer reads: for frontends."""
-        return self._host.log
+        """The numbered log of its events, which every viewer reads: for frontends. Where a store
+        keeps it, an event comes into it when it is stored."""
+        return self._host.log.shown
 
     @property
     def state(self) -> State:
-        """What it is doing now. Busy means `state.turn is not None`."""
-        return self.log.state.state
+        """What it is doing now. Busy means `state.turn is not None`. (This, `title`, `modes`,
+        `tasks`, `permissions` and `queue` are what the session knows, stored yet or not.)"""
+        return self._known.state
 
     @property
     def agent(self) -> AgentState:
@@ -89,27 +91,27 @@ class Session:
     @property
     def title(self) -> str | None:
         """What a person or the agent called it."""
-        return self.log.state.title
+        return self._known.title
 
     @property
     def modes(self) -> Modes | None:
         """The agent's mode, model and options, and what they can be set to."""
-        return self.log.state.modes
+        return self._known.modes
 
     @property
     def tasks(self) -> dict[str, Task]:
         """Background work by id, also what is over."""
-        return dict(self.log.state.tasks)
+        return dict(self._known.tasks)
 
     @property
     def permissions(self) -> dict[str, PermissionOpened]:
         """The questions that are open now, by their request."""
-        return dict(self.log.state.permissions)
+        return dict(self._known.permissions)
 
     @property
     def queue(self) -> list[QueueEntry]:
         """The prompts that wait, the next one first."""
-        return list(self.log.state.queue)
+        return list(self._known.queue)
 
     @property
     def capabilities(self) -> JsonObject:
@@ -118,8 +120,12 @@ class Session:
         return dict(self._core.capabilities)
 
     def snapshot(self) -> Snapshot:
-        """All that a viewer shows, at this moment."""
+        """All that a viewer shows, at this moment: follow it with `subscribe(snapshot.seq)`."""
         return self.log.snapshot()
+
+    @property
+    def _known(self) -> SessionState:
+        return self._host.log.state
 
     # --- turns
 

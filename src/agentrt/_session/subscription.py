@@ -53,7 +53,8 @@ class Subscription:
             if self._end is None or self.seq < self._end:
                 if (event := self._cursor.pop()) is not None:
                     return event
-            if self._end is not None or self._host.closed.is_set():
+            at_end = self._end is not None and self.seq >= self._end
+            if at_end or (self._host.closed.is_set() and self._host.complete):
                 await trio.lowlevel.checkpoint()
                 raise StopAsyncIteration
             await self._pace.wait(self._host.readers)

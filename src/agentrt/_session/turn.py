@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from .._errors import AgentrtError, LocalProtocolError
+from .._errors import AgentrtError, LocalProtocolError, StoreUnavailable
 from .._limits import Limits
 from .._model.events import Event, Outcome, PermissionOpened, TurnEnded
 from .._model.log import Cursor
@@ -30,6 +30,8 @@ _FAILURES: Final[dict[Outcome, type[TurnFailed]]] = {
     "agent_died": AgentDied,
     "timed_out": TurnTimedOut,
 }
+
+_UNSTORED: Final = "the turn is over, but could not be stored"
 
 
 class Turn:
@@ -192,6 +194,8 @@ class Turn:
             self._leave()
         if machine.error is not None:
             raise machine.error
+        if error is None and machine.ended_seq > self._core.log.shown.seq:
+            raise StoreUnavailable(_UNSTORED)
         ended = machine.ended
         if self._check and error is None and (ended is None or ended.outcome in _FAILURES):
             self.raise_for_outcome()
@@ -247,6 +251,8 @@ class Turn:
         while True:
             event = cursor.pop() if machine.verdict is None else self._skip(cursor)
             if event is None:
+                if self._host.keeper is not None and self._host.lacks_its_end(machine):
+                    raise StoreUnavailable(_UNSTORED)
                 await self._pace.wait(self._host.readers)
             else:
                 if type(event) is TurnEnded:
@@ -259,4 +265,4 @@ class Turn:
         """Of a turn that was cancelled only the end is given."""
         machine = self._machine
         cursor.skip(machine.ended_seq if machine.ended is not None else self._core.log.seq)
-        return machine.ended
+        return machine.ended if machine.ended_seq <= self._core.log.shown.seq else None

@@ -1,0 +1,1 @@
+"""Stores, which keep sessions longer than the process that ran them."""

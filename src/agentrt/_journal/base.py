@@ -1,0 +1,220 @@
+"""What a store keeps, and what a database must be able to do to be one.
+
+A *frame* is a run of a session's events as they were, without a gap to the next one. A `Head` and
+the `Record`s (`_model/checkpoint.py`) stand for all frames up to the head's event. Each session has
+one owner at a time; a frame is taken from its owner only, and only behind the last one.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from .._errors import RemoteProtocolError
+from .._model.checkpoint import Head, Record
+from .._model.content import JsonObject
+from .._model.events import Event, Notice, Phase
+from .._wire.json import without_surrogates
+
+T = TypeVar("T")
+
+
+class About(Struct, kw_only=True, omit_defaults=True):
+    """What a session needs to be opened again, beside what its log says. No environment and no
+    server is in it: they may hold secrets."""
+
+    agent: str
+    protocol: str
+    cwd: str
+    roots: tuple[str, ...] = ()
+    model: str | None = None
+    mode: str | None = None
+    options: JsonObject = {}
+    agent_session: str | None = None
+    capabilities: JsonObject = {}
+    named: bool = False
+    """Whether a person gave the title: then the agent's own are not shown."""
+
+
+class Row(Struct, kw_only=True):
+    """What a list of sessions shows of one."""
+
+    title: str | None
+    prompt: str
+    phase: Phase
+    turns: int
+    about: About
+
+
+class StoreEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A session in a store. `prompt` is the beginning of its first one; times are seconds since the
+    Unix epoch. `agent_session`: the agent's own id of the conversation."""
+
+    session: str
+    agent: str
+    cwd: str
+    title: str | None = None
+    prompt: str = ""
+    turns: int = 0
+    created: float
+    updated: float
+    agent_session: str | None = None
+
+
+class Stored(Struct, kw_only=True):
+    """A session as its store has it: `events` are those behind the head."""
+
+    about: About
+    epoch: str
+    created: float
+    next: int
+    head: Head
+    records: list[Record]
+    events: list[Event]
+
+
+class Place(Struct, frozen=True):
+    """Where the frames of a session go: its number in the store, and its owner's."""
+
+    num: int
+    owner: int
+
+
+class Part(Struct):
+    """What one flush has of one session."""
+
+    place: Place
+    first: int
+    events: list[Event]
+    row: Row | None = None
+    head: Head | None = None
+    records: dict[int, Record] = {}
+
+
+class Flush(Struct):
+    """What is committed together. `firm`: it must survive the loss of power, too."""
+
+    parts: list[Part]
+    firm: bool = False
+
+
+class Unusable(Exception):
+    """The database cannot be written any more, by this process: nothing is tried again."""
+
+
+class Backend(Protocol):
+    """A database, as the writer thread uses it: synchronous, and from one thread at a time."""
+
+    def open(self) -> None:
+        """Raises `StoreError`."""
+        ...
+
+    def commit(self, flush: Flush) -> None:
+        """All of it, or nothing. What was committed before, although its commit seemed to fail, is
+        not committed twice. Raises `Unusable`, or what is worth another try."""
+        ...
+
+    def create(self, session: str, epoch: str, about: About) -> Place: ...
+
+    def claim(self, session: str) -> Place | None:
+        """Become a session's owner. None: there is no such session."""
+        ...
+
+    def delete(self, session: str) -> bool:
+        """False: there is no such session."""
+        ...
+
+    def tidy(self, older: float) -> None:
+        """Drop the frames that a head stands for and that are older than so many seconds."""
+        ...
+
+    def finish(self) -> None:
+        """All that was given is committed: nothing that was shown can be missing later."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Reader(Protocol):
+    """A database, as those use it who only read, beside its writer."""
+
+    def sessions(self) -> list[StoreEntry]:
+        """The sessions that had a turn, the latest first."""
+        ...
+
+    def load(self, session: str) -> Stored | None: ...
+
+    def events(self, session: str, after: int) -> list[tuple[int, Event]] | None: ...
+
+    def close(self) -> None: ...
+
+
+Job = Callable[[Backend], T]
+
+_encoder = msgspec.json.Encoder()
+_events = msgspec.json.Decoder(list[Event])
+_heads = msgspec.json.Decoder(Head)
+_records = msgspec.json.Decoder(Record)
+_abouts = msgspec.json.Decoder(About)
+
+
+def encode(value: object) -> bytes:
+    """As JSON. What no JSON can hold becomes U+FFFD (half a character)."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        return _encoder.encode(without_surrogates(msgspec.to_builtins(value)))
+
+
+def encode_events(events: list[Event]) -> bytes:
+    """A frame's body. An event that cannot be encoded costs itself, and leaves no gap."""
+    try:
+        return encode(events)
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        return b"[" + b",".join(map(_encode_event, events)) + b"]"
+
+
+def _encode_event(event: Event) -> bytes:
+    try:
+        return encode(event)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        return encode(Notice("warning", "not_stored", f"an event could not be stored: {error}"))
+
+
+def encode_record(record: Record) -> bytes:
+    return zlib.compress(encode(record), 1)
+
+
+def decode_events(body: bytes) -> list[Event]:
+    return _decode(_events, body)
+
+
+def decode_head(body: bytes) -> Head:
+    return _decode(_heads, body) if body else Head()
+
+
+def decode_record(body: bytes) -> Record:
+    return _decode(_records, zlib.decompress(body))
+
+
+def decode_about(body: bytes) -> About:
+    return _decode(_abouts, body)
+
+
+def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise RemoteProtocolError(f"the store holds what cannot be read: {error}") from error
+
+
+def plain(value: Any) -> Any:
+    """What JSON makes of a value; None if it can hold none of it."""
+    try:
+        return msgspec.json.decode(encode(value))
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        return None

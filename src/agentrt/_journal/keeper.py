@@ -1,0 +1,152 @@
+"""One session's way into a store: its batches go to the writer, and come back to be shown."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+from .._errors import AgentrtError, StoreUnavailable
+from .._limits import Limits
+from .._model.checkpoint import Checkpoints
+from .._model.content import plain_text
+from .._model.conversation import Conversation
+from .._model.events import Event
+from .._model.log import EVENT
+from .base import About, Place, Row
+from .writer import Batch
+
+PROMPT = 200
+"""Characters of the first prompt that a list shows."""
+
+
+class Home(Protocol):
+    """The store, as its keepers know it."""
+
+    backlog: int
+    """Bytes that wait for being stored, of all sessions."""
+    trouble: StoreUnavailable | None
+    """Why nothing can be stored now."""
+    waited: bool
+    """Whether that is so for longer than anybody waits."""
+
+    @property
+    def write(self) -> Callable[[Batch], None]: ...
+
+
+class StoreKeeper:
+    """What the log of one session hands its batches to. Its methods never wait, but those that say
+    so."""
+
+    def __init__(
+        self,
+        home: Home,
+        place: Place,
+        conversation: Conversation,
+        about: Callable[[], About],
+        limits: Limits,
+        checkpoints: Checkpoints,
+    ) -> None:
+        """`about` gives the same object until something in it is another."""
+        self.place = place
+        self.lost: Callable[[AgentrtError], None] = lambda error: None
+        """Called when the store has failed for longer than anybody waits."""
+        self.unseen: Callable[[], None] = lambda: None
+        """Called after each batch that will not be shown, because of that."""
+        self._home = home
+        self._conversation = conversation
+        self._log = conversation.log
+        self._about = about
+        self._limits = limits
+        self._checkpoints = checkpoints
+        self._waiting: deque[tuple[int, list[Event], int]] = deque()
+        self._bytes = 0
+        self._said: tuple[object, ...] = ()
+        self._prompt = ""
+        self._moved = trio.Event()
+
+    # --- what the log wants
+
+    def put(self, first: int, events: list[Event], size: int) -> None:
+        state = self._log.state
+        turn = self._conversation.turn
+        last = first + len(events) - 1
+        weight = size + EVENT * len(events)
+        self._waiting.append((last, events, size))
+        self._bytes += weight
+        self._home.backlog += weight
+        batch = Batch(self, first, events, weight)
+        about = self._about()
+        now = (turn, about, state.title, state.queue, len(state.permissions))
+        if now != self._said:
+            self._said = now
+            batch.firm = True
+            batch.row = Row(
+                title=state.title,
+                prompt=self._first_prompt(),
+                phase=state.state.phase,
+                turns=len(state.turns),
+                about=about,
+            )
+            if turn is None:
+                conversation = self._conversation
+                batch.head, batch.record = self._checkpoints.take(
+                    last, conversation.ids, named=conversation.named
+                )
+        self._home.write(batch)
+        if self._home.waited:
+            self.unseen()
+
+    def check(self) -> None:
+        if self._home.trouble is not None:
+            raise self._home.trouble
+
+    def _first_prompt(self) -> str:
+        if not self._prompt:
+            for item in self._log.state.items.values():
+                if item.type == "user":
+                    self._prompt = " ".join(plain_text(item.content).split())[:PROMPT]
+                    break
+        return self._prompt
+
+    # --- what the writer says
+
+    def kept(self, last: int) -> None:
+        shown, waiting = self._log.shown, self._waiting
+        while waiting and waiting[0][0] <= last:
+            _, events, size = waiting.popleft()
+            weight = size + EVENT * len(events)
+            self._bytes -= weight
+            self._home.backlog -= weight
+            shown.extend(events, size)
+        self.wake()
+
+    def wake(self) -> None:
+        """Something is stored, or nothing will be."""
+        self._moved.set()
+        self._moved = trio.Event()
+
+    # --- what the session wants
+
+    @property
+    def over(self) -> bool:
+        """Whether nobody waits any more for what is not stored."""
+        return self._home.waited
+
+    @property
+    def room(self) -> bool:
+        """Whether more may be read from the agent."""
+        limits = self._limits
+        return self._bytes < limits.store_session and self._home.backlog < limits.store_backlog
+
+    async def wait_for_room(self) -> None:
+        """Until more may be read from the agent. No checkpoint if it may be now."""
+        while not self.room:
+            await self._moved.wait()
+
+    async def wait_until_stored(self) -> None:
+        """Until all is stored, or nobody waits for it any more."""
+        while self._waiting and not self.over:
+            await self._moved.wait()

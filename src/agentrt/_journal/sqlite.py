@@ -1,0 +1,521 @@
+"""A store in one SQLite file: one process writes it, and any may read it.
+
+The file is its owner's alone, and one process writes it at a time: a lock beside it says which. All
+other connections only read: two that write or checkpoint at the same moment could damage the file,
+by a defect of SQLite before 3.51.3.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+from .._errors import StoreError, StoreInUse
+from .._model.events import Event
+from .base import (
+    About,
+    Flush,
+    Part,
+    Place,
+    Stored,
+    StoreEntry,
+    Unusable,
+    decode_about,
+    decode_events,
+    decode_head,
+    decode_record,
+    encode,
+    encode_events,
+    encode_record,
+)
+
+Library: TypeAlias = Literal["apsw", "sqlite3"]
+
+APPLICATION: Final = 0x61677274
+"""What `file` calls it: "agrt"."""
+
+MIGRATIONS: Final[tuple[str, ...]] = (
+    """
+    CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+    CREATE TABLE session(
+        num INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, epoch TEXT NOT NULL,
+        generation INTEGER NOT NULL, owner INTEGER NOT NULL, next INTEGER NOT NULL,
+        agent TEXT NOT NULL, cwd TEXT NOT NULL, title TEXT, prompt TEXT NOT NULL DEFAULT '',
+        phase TEXT NOT NULL, turns INTEGER NOT NULL DEFAULT 0, tenant TEXT NOT NULL DEFAULT '',
+        created REAL NOT NULL, updated REAL NOT NULL,
+        about BLOB NOT NULL, head BLOB NOT NULL, head_seq INTEGER NOT NULL DEFAULT 0);
+    CREATE INDEX session_by ON session(tenant, updated);
+    CREATE TABLE frame(
+        id INTEGER PRIMARY KEY, session INTEGER NOT NULL, first INTEGER NOT NULL,
+        last INTEGER NOT NULL, owner INTEGER NOT NULL, at REAL NOT NULL, body BLOB NOT NULL);
+    CREATE UNIQUE INDEX frame_at ON frame(session, first);
+    CREATE TABLE record(
+        session INTEGER NOT NULL, number INTEGER NOT NULL, last INTEGER NOT NULL,
+        body BLOB NOT NULL, PRIMARY KEY(session, number));
+    """,
+)
+"""Each takes the schema from the version of its place here to the next one."""
+
+_PAGES = 1000  # of the write-ahead log, after which its writer puts them into the file
+_LOOK = 1.0  # seconds between two looks whether the file is still there
+_BUSY = 200  # milliseconds that SQLite itself waits for somebody else's lock
+
+_CORRUPT, _NOTADB, _READONLY, _MOVED = 11, 26, 8, 1032
+
+
+class Database(Protocol):
+    """What both libraries can do."""
+
+    def execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]: ...
+
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None: ...
+
+    def change(self, sql: str, args: Sequence[Any]) -> int:
+        """Execute, and return how many rows it changed."""
+        ...
+
+    @property
+    def in_transaction(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class _Sqlite3:
+    def __init__(self, uri: str) -> None:
+        import sqlite3
+
+        self._connection = sqlite3.connect(
+            uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY / 1000
+        )
+        self._execute = self._connection.execute
+
+    def execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]:
+        return self._execute(sql, args).fetchall()
+
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        self._connection.executemany(sql, rows)
+
+    def change(self, sql: str, args: Sequence[Any]) -> int:
+        return self._execute(sql, args).rowcount
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class _Apsw:
+    def __init__(self, uri: str) -> None:
+        apsw = importlib.import_module("apsw")
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
+        self._connection: Any = apsw.Connection(uri, flags=flags)
+        self._connection.set_busy_timeout(_BUSY)
+        self._execute = self._connection.execute
+
+    def execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]:
+        return list(self._execute(sql, args))
+
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        self._connection.executemany(sql, rows)
+
+    def change(self, sql: str, args: Sequence[Any]) -> int:
+        self._execute(sql, args)
+        changed: int = self._connection.changes()
+        return changed
+
+    @property
+    def in_transaction(self) -> bool:
+        inside: bool = self._connection.in_transaction
+        return inside
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def installed() -> Library:
+    """The library to use: `apsw` brings a newer SQLite than most systems, and costs less."""
+    try:
+        importlib.import_module("apsw")
+    except ImportError:
+        return "sqlite3"
+    return "apsw"
+
+
+def connect(path: Path, library: Library, *, mode: Literal["ro", "rw"]) -> Database:
+    uri = f"{path.as_uri()}?mode={mode}"
+    return _Apsw(uri) if library == "apsw" else _Sqlite3(uri)
+
+
+def code_of(error: Exception) -> int | None:
+    """SQLite's own (extended) code of an error of either library; None: it is none of theirs."""
+    for name in ("sqlite_errorcode", "extendedresult"):
+        code = getattr(error, name, None)
+        if isinstance(code, int):
+            return code
+    return None
+
+
+class SqliteBackend:
+    """The one that writes."""
+
+    def __init__(self, path: str | os.PathLike[str], library: Library | None = None) -> None:
+        self.path = Path(os.path.abspath(path))
+        self.library: Library = library or installed()
+        self._lock: int | None = None
+        self._file: tuple[int, int] = (0, 0)
+        self._looked = 0.0
+        self._full = True  # SQLite's own default
+        self._database: Database
+        self._generation = 0
+
+    # --- opening
+
+    def open(self) -> None:
+        try:
+            self._open()
+        except StoreError:
+            self.close()
+            raise
+        except Exception as error:
+            self.close()
+            if isinstance(error, OSError) or code_of(error) is not None:
+                raise StoreError(f"{self.path} cannot be opened: {error}{_hint(error)}") from error
+            raise
+
+    def _open(self) -> None:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._take_lock()
+        # SQLite gives the files beside it the mode of this one, which it makes by the umask.
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptor = os.open(self.path, flags, 0o600)
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise StoreError(f"{self.path} is no file")
+            if found.st_uid != os.geteuid():
+                raise StoreError(f"{self.path} belongs to another user")
+            if found.st_mode & 0o077:
+                os.fchmod(descriptor, 0o600)
+        finally:
+            os.close(descriptor)
+        self._file = found.st_dev, found.st_ino
+        self._database = connect(self.path, self.library, mode="rw")
+        self._prepare(new=found.st_size == 0)
+        self._looked = time.monotonic()
+
+    def _take_lock(self) -> None:
+        name = f"{self.path}.lock"
+        self._lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = os.pread(self._lock, 20, 0)
+            pid = int(text) if text.strip().isdigit() else None
+            who = f"process {pid}" if pid is not None else "another process"
+            raise StoreInUse(f"{self.path} is being written by {who}", pid) from None
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, b"%d\n" % os.getpid(), 0)
+
+    def _prepare(self, *, new: bool) -> None:
+        x = self._database.execute
+        if new:
+            x("PRAGMA auto_vacuum=INCREMENTAL")
+            x(f"PRAGMA application_id={APPLICATION}")
+        elif x("PRAGMA application_id")[0][0] != APPLICATION:
+            raise StoreError(f"{self.path} is not a store of agentrt")
+        [[version]] = x("PRAGMA user_version")
+        if version > len(MIGRATIONS):
+            raise StoreError(
+                f"{self.path} was written by a newer agentrt (its schema is {version}, and"
+                f" {len(MIGRATIONS)} the newest that is known here)"
+            )
+        x("PRAGMA journal_mode=WAL")
+        x(f"PRAGMA wal_autocheckpoint={_PAGES}")
+        if version and version < len(MIGRATIONS):
+            copy = f"{self.path}.bak-{version}"
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(copy)  # of an attempt that failed
+            os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            x("VACUUM INTO ?", (copy,))
+        with self._transaction():
+            for migration in MIGRATIONS[version:]:
+                for statement in migration.split(";"):
+                    if statement.strip():
+                        x(statement)
+            x(f"PRAGMA user_version={len(MIGRATIONS)}")
+            self._begin_generation()
+            # Whoever opened them has never had a turn.
+            x("DELETE FROM frame WHERE session IN (SELECT num FROM session WHERE turns=0)")
+            x("DELETE FROM session WHERE turns=0")
+
+    def _begin_generation(self) -> None:
+        """Viewers may go on where they were, unless the machine went down under the store: then
+        the last things they saw may be lost, and another generation begins."""
+        x = self._database.execute
+        meta = dict(x("SELECT key, value FROM meta"))
+        boot = _boot()
+        sure = bool(meta.get("closed")) or (boot and boot == meta.get("boot"))
+        self._generation = meta.get("generation", 0) + (0 if sure or not meta else 1)
+        self._set_meta(boot=boot, closed=0, generation=self._generation)
+
+    def _set_meta(self, **values: object) -> None:
+        self._database.many("INSERT OR REPLACE INTO meta VALUES(?, ?)", values.items())
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        x = self._database.execute
+        x("BEGIN IMMEDIATE")
+        try:
+            yield
+            x("COMMIT")
+        except BaseException:
+            if self._database.in_transaction:  # SQLite may have rolled back by itself
+                x("ROLLBACK")
+            raise
+
+    def finish(self) -> None:
+        with self._transaction():
+            self._set_meta(closed=1)
+        self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        database = self.__dict__.pop("_database", None)
+        try:
+            if database is not None:
+                database.close()
+        finally:
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
+
+    # --- writing
+
+    def commit(self, flush: Flush) -> None:
+        try:
+            self._look()
+            if flush.firm is not self._full:
+                self._database.execute(f"PRAGMA synchronous={'FULL' if flush.firm else 'NORMAL'}")
+                self._full = flush.firm
+            with self._transaction():
+                for part in flush.parts:
+                    self._write(part, time.time())
+        except Exception as error:
+            code = code_of(error)
+            if code is not None and (code & 0xFF in (_CORRUPT, _NOTADB) or code == _MOVED):
+                raise Unusable(f"{self.path}: {error}{_hint(error)}") from error
+            raise
+
+    def _look(self) -> None:
+        """SQLite goes on "committing" to a file that was deleted."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK:
+            return
+        self._looked = now
+        try:
+            found = os.stat(self.path, follow_symlinks=False)
+        except FileNotFoundError:
+            raise Unusable(f"{self.path} was deleted") from None
+        if (found.st_dev, found.st_ino) != self._file:
+            raise Unusable(f"{self.path} was replaced by another file")
+
+    def _write(self, part: Part, now: float) -> None:
+        database = self._database
+        num, owner = part.place.num, part.place.owner
+        last = part.first + len(part.events) - 1
+        if not database.change(
+            "UPDATE session SET next=?, updated=? WHERE num=? AND owner=? AND next=?",
+            (last + 1, now, num, owner, part.first),
+        ):
+            found = database.execute("SELECT owner, next FROM session WHERE num=?", (num,))
+            if not found:
+                return  # it was deleted
+            if found[0] != (owner, last + 1):
+                raise Unusable(f"a session of {self.path} was written by somebody else")
+            return  # its commit failed only as far as we were told
+        database.execute(
+            "INSERT INTO frame(session, first, last, owner, at, body) VALUES(?,?,?,?,?,?)",
+            (num, part.first, last, owner, now, encode_events(part.events)),
+        )
+        if part.row is not None:
+            row = part.row
+            database.execute(
+                "UPDATE session SET title=?, prompt=?, phase=?, turns=?, about=? WHERE num=?",
+                (row.title, row.prompt, row.phase, row.turns, encode(row.about), num),
+            )
+        for record in part.records.values():
+            database.execute(
+                "INSERT OR REPLACE INTO record(session, number, last, body) VALUES(?,?,?,?)",
+                (num, record.number, last, encode_record(record)),
+            )
+        if part.head is not None:
+            database.execute(
+                "UPDATE session SET head=?, head_seq=? WHERE num=?",
+                (encode(part.head), part.head.seq, num),
+            )
+
+    def create(self, session: str, epoch: str, about: About) -> Place:
+        with self._transaction():
+            now = time.time()
+            self._database.execute(
+                "INSERT INTO session(id, epoch, generation, owner, next, agent, cwd, phase,"
+                " created, updated, about, head) VALUES(?,?,?,1,1,?,?,'starting',?,?,?,x'')",
+                (
+                    *(session, epoch, self._generation, about.agent, about.cwd),
+                    *(now, now, encode(about)),
+                ),
+            )
+            [[num]] = self._database.execute("SELECT num FROM session WHERE id=?", (session,))
+        return Place(num, 1)
+
+    def claim(self, session: str) -> Place | None:
+        with self._transaction():
+            x = self._database.execute
+            x("UPDATE session SET owner=owner+1 WHERE id=?", (session,))
+            found = x("SELECT num, owner FROM session WHERE id=?", (session,))
+        return Place(*found[0]) if found else None
+
+    def delete(self, session: str) -> bool:
+        x = self._database.execute
+        with self._transaction():
+            found = x("SELECT num FROM session WHERE id=?", (session,))
+            if found:
+                x("DELETE FROM frame WHERE session=?", found[0])
+                x("DELETE FROM record WHERE session=?", found[0])
+                x("DELETE FROM session WHERE num=?", found[0])
+        return bool(found)
+
+    def tidy(self, older: float) -> None:
+        before = time.time() - older
+        gone = 1
+        while gone:  # in pieces: other sessions wait for the commit meanwhile
+            with self._transaction():
+                gone = self._database.change(
+                    "DELETE FROM frame WHERE id IN (SELECT frame.id FROM frame JOIN session"
+                    " ON num=session WHERE at<? AND last<=head_seq LIMIT 500)",
+                    (before,),
+                )
+        self._database.execute("PRAGMA incremental_vacuum(200)")
+
+
+class SqliteReader:
+    """Reads, beside the one that writes; also where none does."""
+
+    def __init__(self, path: str | os.PathLike[str], library: Library | None = None) -> None:
+        self._path = Path(os.path.abspath(path))
+        if not self._path.exists():
+            raise StoreError(f"there is no store {self._path}")
+        try:
+            self._database = connect(self._path, library or installed(), mode="ro")
+            [[application]] = self._execute("PRAGMA application_id")
+            [[version]] = self._execute("PRAGMA user_version")
+        except Exception as error:
+            raise self._error(error) from error
+        if application != APPLICATION or version != len(MIGRATIONS):
+            self.close()
+            raise StoreError(f"{self._path} is not a store that this agentrt can read")
+
+    def _execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]:
+        return self._database.execute(sql, args)
+
+    def _error(self, error: Exception) -> Exception:
+        if code_of(error) is None:
+            return error
+        return StoreError(f"{self._path} cannot be read: {error}{_hint(error)}")
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """What is read in the block is of one moment."""
+        try:
+            self._execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._execute("ROLLBACK")
+        except Exception as error:
+            raise self._error(error) from error
+
+    def sessions(self) -> list[StoreEntry]:
+        with self._reading():
+            rows = self._execute(
+                "SELECT id, agent, cwd, title, prompt, turns, created, updated, about"
+                " FROM session WHERE turns>0 ORDER BY updated DESC"
+            )
+        return [
+            StoreEntry(
+                session=id,
+                agent=agent,
+                cwd=cwd,
+                title=title,
+                prompt=prompt,
+                turns=turns,
+                created=created,
+                updated=updated,
+                agent_session=decode_about(about).agent_session,
+            )
+            for id, agent, cwd, title, prompt, turns, created, updated, about in rows
+        ]
+
+    def load(self, session: str) -> Stored | None:
+        with self._reading():
+            found = self._execute(
+                "SELECT num, epoch, generation, next, created, about, head FROM session WHERE id=?",
+                (session,),
+            )
+            if not found:
+                return None
+            [[num, epoch, born, next, created, about, head]] = found
+            bodies = self._execute(
+                "SELECT body FROM record WHERE session=? ORDER BY number", (num,)
+            )
+            behind = decode_head(head)
+            events = [event for _, event in self._events(num, behind.seq)]
+            generation = dict(self._execute("SELECT key, value FROM meta"))["generation"]
+        return Stored(
+            about=decode_about(about),
+            epoch=epoch if generation == born else f"{epoch}.{generation}",
+            created=created,
+            next=next,
+            head=behind,
+            records=[decode_record(body) for (body,) in bodies],
+            events=events,
+        )
+
+    def events(self, session: str, after: int) -> list[tuple[int, Event]] | None:
+        with self._reading():
+            found = self._execute("SELECT num FROM session WHERE id=?", (session,))
+            return self._events(found[0][0], after) if found else None
+
+    def _events(self, num: int, after: int) -> list[tuple[int, Event]]:
+        """Those behind number `after` that are kept, with their numbers."""
+        rows = self._execute(
+            "SELECT first, body FROM frame WHERE session=? AND last>? ORDER BY first", (num, after)
+        )
+        numbered = (each for first, body in rows for each in enumerate(decode_events(body), first))
+        return [each for each in numbered if each[0] > after]
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def _boot() -> str:
+    """Another one after each start of the machine; empty where it is not told."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _hint(error: Exception) -> str:
+    code = code_of(error)
+    if code is not None and code & 0xFF in (_CORRUPT, _NOTADB):
+        return "; move the file away to begin another one (`sqlite3 FILE .recover` saves the rest)"
+    return ""

@@ -1,0 +1,245 @@
+"""A store of sessions, as a program uses it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import trio
+
+from .._errors import LocalProtocolError, SessionNotFound, StoreError, StoreUnavailable
+from .._limits import Limits
+from .._model.checkpoint import Checkpoints, restored
+from .._model.conversation import Conversation
+from .._model.events import Event
+from .._model.log import Log
+from .._model.state import SessionState, Snapshot
+from .._nesting import bare_errors
+from .base import About, Backend, Job, Place, Reader, Stored, StoreEntry
+from .keeper import StoreKeeper
+from .sqlite import Library, SqliteBackend, SqliteReader
+from .writer import Batch, Call, Writer
+
+T = TypeVar("T")
+
+
+class Store:
+    """Sessions that outlive the process which runs them. Made by `open_store`.
+
+    Give it to `open_session`, and what happens there is stored before anybody sees it. Its own
+    methods read what is stored.
+    """
+
+    def __init__(self, path: str, reader: Reader, limits: Limits) -> None:
+        self.path = path
+        """The file."""
+        self.backlog = 0
+        self.trouble: StoreUnavailable | None = None
+        self.waited = False
+        self._reader = reader
+        self._limits = limits
+        self._limiter = trio.CapacityLimiter(1)  # one connection, one reader at a time
+        self.write: Callable[[Batch | Call], None]
+        """Gives it to the writer."""
+        self._open: dict[str, StoreKeeper] = {}
+        self._changed = trio.Event()
+
+    # --- reading
+
+    async def sessions(self) -> list[StoreEntry]:
+        """The sessions that had a turn, the latest first. Those that run now are among them."""
+        return await self._read(self._reader.sessions)
+
+    async def snapshot(self, session: str) -> Snapshot:
+        """All that a viewer shows of a session, as it was stored last. Raises `SessionNotFound`."""
+        stored = await self.load(session)
+        return _state_of(stored).snapshot(session, stored.epoch, stored.next - 1)
+
+    async def events(self, session: str, after: int = 0) -> list[tuple[int, Event]]:
+        """The events behind number `after` that are still kept (`limits.store_events`), with their
+        numbers. Raises `SessionNotFound`."""
+        found = await self._read(partial(self._reader.events, session, after))
+        if found is None:
+            raise SessionNotFound(f"no session {session!r} is stored")
+        return found
+
+    async def delete(self, session: str) -> None:
+        """Forget a session. Raises `SessionNotFound`, or `LocalProtocolError` if it is open."""
+        if session in self._open:
+            raise LocalProtocolError(f"the session {session!r} is open: close it first")
+        if not await self._call(lambda backend: backend.delete(session)):
+            raise SessionNotFound(f"no session {session!r} is stored")
+
+    async def load(self, session: str) -> Stored:
+        """All that is stored of a session. Raises `SessionNotFound`."""
+        found = await self._read(partial(self._reader.load, session))
+        if found is None:
+            raise SessionNotFound(f"no session {session!r} is stored")
+        return found
+
+    async def _read(self, read: Callable[[], T]) -> T:
+        return await trio.to_thread.run_sync(read, limiter=self._limiter)
+
+    # --- writing
+
+    async def create(self, session: str, epoch: str, about: About) -> Place:
+        """A place for a session. Raises `StoreError`."""
+        return await self._call(lambda backend: backend.create(session, epoch, about))
+
+    async def claim(self, session: str) -> tuple[Place, Stored]:
+        """Become the owner of a session, to go on with it. Raises `SessionNotFound`, or
+        `LocalProtocolError` if it is open here."""
+        if session in self._open:
+            raise LocalProtocolError(f"the session {session!r} is open")
+        place = await self._call(lambda backend: backend.claim(session))
+        if place is None:
+            raise SessionNotFound(f"no session {session!r} is stored")
+        return place, await self.load(session)
+
+    @asynccontextmanager
+    async def keeping(
+        self,
+        place: Place,
+        conversation: Conversation,
+        about: Callable[[], About],
+        shown: Log,
+        checkpoints: Checkpoints,
+    ) -> AsyncIterator[StoreKeeper]:
+        """Keep what a conversation logs, and show it in `shown`, while the block runs. Leaving it
+        waits until all is stored, for `limits.store_wait` at the most."""
+        log = conversation.log
+        keeper = StoreKeeper(self, place, conversation, about, self._limits, checkpoints)
+        log.keep(keeper, shown)
+        self._open[log.session] = keeper
+        try:
+            yield keeper
+        finally:
+            try:
+                with trio.move_on_after(self._limits.store_wait, shield=True):
+                    await keeper.wait_until_stored()
+                    if not log.state.turns and self.trouble is None:
+                        with suppress(StoreError):  # nobody looks for a session without a turn
+                            await self._call(lambda backend: backend.delete(log.session))
+            finally:
+                del self._open[log.session]
+
+    async def _call(self, job: Job[T]) -> T:
+        if self.trouble is not None:
+            raise self.trouble
+        over = trio.Event()
+        answer: list[Any] = []
+
+        def done(result: Any, error: Exception | None) -> None:
+            answer.extend((result, error))
+            over.set()
+
+        self.write(Call(job, done))
+        await over.wait()
+        result, error = answer
+        if error is not None:
+            if isinstance(error, StoreError):
+                raise error
+            raise StoreUnavailable(f"the store cannot be written now: {error}") from error
+        return result  # type: ignore[no-any-return]
+
+    # --- how it does
+
+    def failing(self, error: Exception, *, final: bool) -> None:
+        self.trouble = StoreUnavailable(f"the store cannot be written: {error}")
+        self.waited = self.waited or final
+        self._tell()
+
+    def well(self) -> None:
+        self.trouble = None
+        self.waited = False
+        self._tell()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+        for keeper in self._open.values():
+            keeper.wake()
+
+    async def _watch(self) -> None:
+        """See to it that nobody waits for ever for a store that fails."""
+        while True:
+            while self.trouble is None:
+                await self._changed.wait()
+            with trio.move_on_after(self._limits.store_wait):
+                while self.trouble is not None and not self.waited:
+                    await self._changed.wait()
+            if (trouble := self.trouble) is not None:
+                self.waited = True
+                for keeper in list(self._open.values()):
+                    keeper.lost(trouble)
+                self._tell()
+            while self.trouble is not None:
+                await self._changed.wait()
+
+
+def _state_of(stored: Stored) -> SessionState:
+    state = restored(stored.head, stored.records)
+    for event in stored.events:
+        state.apply(event)
+    return state
+
+
+@asynccontextmanager
+async def open_store(
+    path: str | os.PathLike[str],
+    *,
+    limits: Limits | None = None,
+    library: Library | None = None,
+) -> AsyncIterator[Store]:
+    """A store in the SQLite file `path`, which is made if it is not there::
+
+        async with agentrt.open_store("sessions.db") as store:
+            async with agentrt.open_session("claude", journal=store) as session:
+                ...
+
+    - `limits`: the bounds whose names begin with `store_`.
+    - `library`: `"apsw"` or `"sqlite3"`; by default the first where it is installed.
+
+    Leaving the block writes what is left to write. To be left after every session in it.
+
+    Raises `StoreInUse` while another process writes the file, `StoreError` if it cannot be opened,
+    and at the end `StoreUnavailable` if something could not be stored.
+    """
+    limits = limits or Limits()
+    backend = SqliteBackend(path, library)
+    await trio.to_thread.run_sync(backend.open)
+    try:
+        reader = SqliteReader(path, library)
+        try:
+            store = Store(str(backend.path), reader, limits)
+            async with _writing(backend, store, limits):
+                yield store
+        finally:
+            reader.close()  # before the writer: the last one to close tidies up
+    finally:
+        backend.close()
+    if store.trouble is not None:
+        raise store.trouble
+
+
+@asynccontextmanager
+async def _writing(backend: Backend, store: Store, limits: Limits) -> AsyncIterator[None]:
+    """Run the writer's thread for the block, and wait for its end."""
+    token = trio.lowlevel.current_trio_token()
+    writer = Writer(backend, token, store, keep=limits.store_events)
+    store.write = writer.put
+    async with bare_errors(), trio.open_nursery() as nursery:
+        nursery.start_soon(partial(_in_thread, writer.run))
+        nursery.start_soon(store._watch)
+        try:
+            yield
+        finally:
+            writer.stop()
+            nursery.cancel_scope.cancel()  # not the thread, which is waited for
+
+
+async def _in_thread(run: Callable[[], object]) -> None:
+    await trio.to_thread.run_sync(run, limiter=trio.CapacityLimiter(1))

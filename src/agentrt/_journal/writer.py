@@ -1,0 +1,204 @@
+"""The one thread that writes a store: what waits is committed together, then acknowledged.
+
+Nobody waits for it in the session's path. There is no timer: while one flush is being committed,
+the next one gathers.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
+
+import trio
+from msgspec import Struct
+
+from .._errors import StoreUnavailable
+from .._model.checkpoint import Head, Record
+from .._model.events import Event
+from .base import Backend, Flush, Job, Part, Place, Row, Unusable
+
+logger = logging.getLogger(__name__)
+
+FLUSH: Final = 1024 * 1024
+"""Bytes of one flush, roughly: encoding more would keep the interpreter from other threads."""
+
+RETRY: Final = (0.1, 2.0)
+"""Seconds from a failed commit to the next attempt: at first, and at most."""
+
+TIDY: Final = 60.0
+"""Seconds between two searches for what need not be kept any longer."""
+
+
+class Source(Protocol):
+    """Whose batches are written."""
+
+    place: Place
+
+    def kept(self, last: int) -> None:
+        """All up to event `last` is committed. Called in Trio's thread."""
+        ...
+
+
+class Batch(Struct):
+    """Events that follow each other, and what is to be said of the session behind them."""
+
+    source: Source
+    first: int
+    events: list[Event]
+    size: int
+    firm: bool = False
+    row: Row | None = None
+    head: Head | None = None
+    record: Record | None = None
+
+
+class Call(Struct):
+    """Something else for the thread to do, in its order; `done` is called in Trio's thread, with
+    the result or the error."""
+
+    job: Job[Any]
+    done: Callable[[Any, Exception | None], None]
+
+
+class Observer(Protocol):
+    """Is told how the store does, in Trio's thread."""
+
+    def failing(self, error: Exception, *, final: bool) -> None:
+        """A commit has failed, and is tried again; or `final`."""
+        ...
+
+    def well(self) -> None:
+        """It can be written again."""
+        ...
+
+
+class Writer:
+    """`run` is the thread's function. Everything else may be called from any thread."""
+
+    def __init__(
+        self, backend: Backend, token: trio.lowlevel.TrioToken, observer: Observer, *, keep: float
+    ) -> None:
+        self._backend = backend
+        self._tell = token.run_sync_soon
+        self._observer = observer
+        self._keep = keep
+        self._queue: queue.SimpleQueue[Batch | Call | None] = queue.SimpleQueue()
+        self.put = self._queue.put
+        """Queue a `Batch` or a `Call`. Never waits."""
+        self._held: list[Batch | Call | None] = []  # taken from the queue, and not seen to yet
+        self._stopping = threading.Event()
+        self._unusable: Exception | None = None
+        self._tidied = 0.0
+
+    def stop(self) -> None:
+        """Let the thread end when it has written what is queued. What cannot be written now is
+        tried once more, and lost then."""
+        self._stopping.set()
+        self.put(None)
+
+    def run(self) -> bool:
+        """Until `stop`. True: all that was queued is stored."""
+        stored = True
+        while (item := self._held.pop() if self._held else self._queue.get()) is not None:
+            if isinstance(item, Call):
+                self._call(item)
+            else:
+                stored = self._flush(self._gather(item)) and stored
+                if not self._held and self._queue.empty():
+                    self._tidy()
+        if stored and self._unusable is None:
+            self._tidied = 0.0
+            self._tidy()
+            self._try(lambda backend: backend.finish())
+        return stored
+
+    def _gather(self, batch: Batch) -> list[Batch]:
+        """What is queued, up to the size of a flush."""
+        batches, size = [batch], batch.size
+        while size < FLUSH:
+            try:
+                item = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if not isinstance(item, Batch):
+                self._held.append(item)
+                break
+            batches.append(item)
+            size += item.size
+        return batches
+
+    def _flush(self, batches: Sequence[Batch]) -> bool:
+        flush = gathered(batches)
+        failing = False
+        delay, most = RETRY
+        while self._unusable is None:
+            try:
+                self._backend.commit(flush)
+            except Exception as error:
+                final = isinstance(error, Unusable) or self._stopping.is_set()
+                if final:
+                    self._unusable = error
+                if final or not failing:
+                    logger.exception("the store cannot be written")
+                    self._tell(partial(self._observer.failing, error, final=final))
+                failing = True
+                self._stopping.wait(delay)
+                delay = min(delay * 2, most)
+            else:
+                if failing:
+                    self._tell(self._observer.well)
+                self._tell(_acknowledge, {b.source: b.first + len(b.events) - 1 for b in batches})
+                return True
+        return False
+
+    def _call(self, call: Call) -> None:
+        try:
+            if self._unusable is not None:
+                raise StoreUnavailable(f"the store cannot be written: {self._unusable}")
+            result = call.job(self._backend)
+        except Exception as error:
+            self._tell(call.done, None, error)
+        else:
+            self._tell(call.done, result, None)
+
+    def _tidy(self) -> None:
+        now = time.monotonic()
+        if self._unusable is None and now - self._tidied > TIDY:
+            self._tidied = now
+            self._try(lambda backend: backend.tidy(self._keep))
+
+    def _try(self, job: Job[None]) -> None:
+        """What is not needed today may fail."""
+        try:
+            job(self._backend)
+        except Exception as error:
+            logger.warning("the store could not be tidied: %s", error)
+
+
+def gathered(batches: Sequence[Batch]) -> Flush:
+    """One flush of batches that are in order."""
+    parts: dict[Place, Part] = {}
+    firm = False
+    for batch in batches:
+        firm = firm or batch.firm
+        part = parts.get(batch.source.place)
+        if part is None:
+            events = batch.events
+            part = parts[batch.source.place] = Part(batch.source.place, batch.first, list(events))
+        else:
+            part.events += batch.events
+        part.row = batch.row or part.row
+        part.head = batch.head or part.head
+        if batch.record is not None:
+            part.records[batch.record.number] = batch.record
+    return Flush(list(parts.values()), firm)
+
+
+def _acknowledge(kept: dict[Source, int]) -> None:
+    for source, last in kept.items():
+        source.kept(last)

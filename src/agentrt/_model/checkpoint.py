@@ -1,0 +1,141 @@
+"""What a store keeps of a session beside its events: enough to go on without reading them all.
+
+A `Head` is what a session is at one event, without its turns; `Record`s are its turns and what was
+shown in them, each final. Both together are the state at that event; the events behind it lead to
+the state of now. Nothing here knows a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from msgspec import Struct, structs
+
+from .events import (
+    TERMINAL,
+    Command,
+    Item,
+    Modes,
+    PermissionOpened,
+    PlanEntry,
+    QueueEntry,
+    State,
+    Task,
+    Usage,
+)
+from .state import SessionState, TurnRecord
+
+T = TypeVar("T")
+
+
+class Head(Struct, kw_only=True, omit_defaults=True):
+    """A session at event `seq`, without its turns."""
+
+    seq: int = 0
+    records: int = 0
+    """How many of its records are of events up to there."""
+    state: State | None = None
+    permissions: list[PermissionOpened] = []
+    queue: list[QueueEntry] = []
+    paused: bool = False
+    plan: list[PlanEntry] = []
+    tasks: list[Task] = []
+    usage: Usage | None = None
+    modes: Modes | None = None
+    commands: list[Command] = []
+    title: str | None = None
+    named: bool = False
+    """Whether a person gave the title: then the agent's own are not shown."""
+    ids: dict[str, int] = {}
+    """The last number given to each kind of id."""
+
+
+class Record(Struct):
+    """Turns, and what was shown in and between them, in its order. `number` counts from 0."""
+
+    number: int
+    turns: list[TurnRecord]
+    items: list[Item]
+
+
+class Checkpoints:
+    """Takes checkpoints of a state that grows. What is recorded as final is not looked at again, so
+    that each costs what has come since, however long the session is."""
+
+    def __init__(self, state: SessionState, records: Sequence[Record] = ()) -> None:
+        """`records`: those that `state` was made of. To be called before anything is added."""
+        final = [record for record in records if _is_final(record)]
+        self._state = state
+        self._records = len(final)
+        self._turns = sum(len(record.turns) for record in final)
+        self._items = sum(len(record.items) for record in final)
+
+    def take(self, seq: int, ids: dict[str, int], *, named: bool) -> tuple[Head, Record | None]:
+        """The head at event `seq`, which is the state's, and a record of what came behind those
+        before. A record of what is not over yet is taken again, under the same number."""
+        state = self._state
+        turns = [structs.replace(t) for t in _last(state.turns, len(state.turns) - self._turns)]
+        items = _last(state.items, len(state.items) - self._items)
+        record = None
+        records = self._records
+        if turns or items:
+            items = [
+                item if item.status in TERMINAL else structs.replace(item, text=state.text(item.id))
+                for item in items
+            ]
+            record = Record(records, turns, items)
+            records += 1
+            if _is_final(record):
+                self._records = records
+                self._turns, self._items = len(state.turns), len(state.items)
+        head = Head(
+            seq=seq,
+            records=records,
+            state=state.state,
+            permissions=list(state.permissions.values()),
+            queue=state.queue,
+            paused=state.paused,
+            plan=state.plan,
+            tasks=list(state.tasks.values()),
+            usage=state.usage,
+            modes=state.modes,
+            commands=state.commands,
+            title=state.title,
+            named=named,
+            ids=ids,
+        )
+        return head, record
+
+
+def _is_final(record: Record) -> bool:
+    return all(turn.outcome is not None for turn in record.turns) and all(
+        item.status in TERMINAL for item in record.items
+    )
+
+
+def _last(values: dict[str, T], count: int) -> list[T]:
+    last = list(islice(reversed(values.values()), count))
+    last.reverse()
+    return last
+
+
+def restored(head: Head, records: Iterable[Record]) -> SessionState:
+    """The state at event `head.seq`."""
+    state = SessionState()
+    if head.state is not None:
+        state.state = head.state
+    for record in records:
+        state.turns.update((turn.id, structs.replace(turn)) for turn in record.turns)
+        state.items.update((item.id, item) for item in record.items)
+    state.permissions = {each.request: each for each in head.permissions}
+    state.queue = head.queue
+    state.paused = head.paused
+    state.plan = head.plan
+    state.tasks = {task.id: task for task in head.tasks}
+    state.usage = head.usage
+    state.modes = head.modes
+    state.commands = head.commands
+    state.title = head.title
+    return state

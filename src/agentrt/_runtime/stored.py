@@ -1,0 +1,127 @@
+"""A session's log and its conversation: new ones, or those that a store has."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from .._agents import Agent
+from .._journal.base import About, Place, Stored, plain
+from .._journal.keeper import StoreKeeper
+from .._journal.store import Store
+from .._limits import Limits
+from .._model.checkpoint import Checkpoints, restored
+from .._model.conversation import Conversation
+from .._model.driver import Opening
+from .._model.events import AgentState
+from .._model.log import Log
+from .._model.state import SessionState
+from .._session.core import SessionCore
+
+SECRET = ("env",)
+"""Options that are never stored: they may hold secrets."""
+
+
+@dataclass(frozen=True)
+class Again:
+    """A stored session that is gone on with."""
+
+    session: str
+    place: Place
+    stored: Stored
+
+    @property
+    def opening(self) -> Opening:
+        about = self.stored.about
+        return Opening(
+            cwd=about.cwd,
+            roots=about.roots,
+            model=about.model,
+            mode=about.mode,
+            options=about.options,
+        )
+
+
+class Described:
+    """What is stored of a session beside its log; the same object until it is another."""
+
+    core: SessionCore
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._known: tuple[object, ...] = ()
+        self._about: About
+
+    def __call__(self) -> About:
+        core = self.core
+        opening, named = core.opening, core.conversation.named
+        known = (opening, core.agent_session, core.capabilities, named)
+        if known != self._known:
+            self._known = known
+            self._about = about_of(self._agent, opening)
+            self._about.agent_session = core.agent_session
+            self._about.capabilities = plain(core.capabilities) or {}
+            self._about.named = named
+        return self._about
+
+
+def about_of(agent: Agent, opening: Opening) -> About:
+    return About(
+        agent=agent.name,
+        protocol=agent.protocol,
+        cwd=opening.cwd,
+        roots=opening.roots,
+        model=opening.model,
+        mode=opening.mode,
+        options=plain({k: v for k, v in opening.options.items() if k not in SECRET}) or {},
+    )
+
+
+@asynccontextmanager
+async def conversation_with(
+    agent: Agent,
+    limits: Limits,
+    opening: Opening,
+    describe: Described,
+    *,
+    store: Store | None,
+    again: Again | None,
+    ids: Callable[[], str],
+    now: Callable[[], float],
+    clock: Callable[[], float],
+) -> AsyncIterator[tuple[Conversation, StoreKeeper | None]]:
+    """A conversation, and what keeps it. Behind the block all of it is stored, or nobody waits for
+    that any more."""
+    state = AgentState(agent.name, agent.protocol)
+
+    def converse(log: Log) -> Conversation:
+        return Conversation(log, agent=state, now=now, limits=limits, clock=clock)
+
+    if store is None:
+        yield converse(Log(ids(), ids(), limits, SessionState(state))), None
+        return
+    if again is None:
+        id, epoch = ids(), ids()
+        place = await store.create(id, epoch, about_of(agent, opening))
+        log, shown = (Log(id, epoch, limits, SessionState(state)) for _ in range(2))
+        checkpoints = Checkpoints(log.state)
+        conversation = converse(log)
+    else:
+        id, place, stored = again.session, again.place, again.stored
+        head = stored.head
+        log, shown = (
+            Log(id, stored.epoch, limits, restored(head, stored.records), seq=head.seq)
+            for _ in range(2)
+        )
+        if head.state is not None:
+            state = structs.replace(state, version=head.state.agent.version)
+        checkpoints = Checkpoints(log.state, stored.records)
+        conversation = converse(log)
+        named = stored.about.named
+        shown.extend(conversation.restore(stored.events, ids=head.ids, named=named), 0)
+        log.publish()
+    async with store.keeping(place, conversation, describe, shown, checkpoints) as keeper:
+        yield conversation, keeper

@@ -1,0 +1,102 @@
+"""Stored sessions on agents in memory, and what there is to see of them afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import agentrt
+from agentrt import Limits, Store
+from agentrt._agents import Agent
+from agentrt._model.driver import Opening
+from agentrt._permissions.policies import Policy
+from agentrt._runtime.assembly import assemble
+from agentrt._runtime.offer import Offer
+from agentrt._runtime.open import serve_session
+from agentrt._runtime.stored import Again
+from runtime.fakes import Incarnations
+
+RESUMES: dict[str, Any] = {"capabilities": {"loadSession": True}}
+"""What a fake agent says that can resume its conversation."""
+
+
+def _assembled(agents: Incarnations, opening: Opening, limits: Limits, keys: str) -> Any:
+    agent = Agent(name="fake", protocol="acp", command=("fake",))
+    offer = Offer(limits=limits, connect=lambda opening: agents.start().connect(), first_key=keys)
+    return agent, assemble(agent, opening, offer)
+
+
+@asynccontextmanager
+async def kept(
+    store: Store | None,
+    agents: Incarnations,
+    *,
+    id: str = "one",
+    permissions: Policy | None = None,
+    limits: Limits | None = None,
+    **opening: Any,
+) -> AsyncIterator[agentrt.Session]:
+    """A new session, which the store keeps."""
+    limits = limits or Limits(cancel_grace=5)
+    agent, assembly = _assembled(agents, Opening(cwd="/", **opening), limits, "r")
+    ids = count(1)
+    names = lambda: id if next(ids) == 1 else f"{id}-epoch"  # noqa: E731 - two in a row
+    async with serve_session(
+        agent, assembly, permissions, limits, ids=names, store=store
+    ) as session:
+        yield session
+
+
+@asynccontextmanager
+async def again(
+    store: Store,
+    agents: Incarnations,
+    *,
+    id: str = "one",
+    permissions: Policy | None = None,
+    limits: Limits | None = None,
+) -> AsyncIterator[agentrt.Session]:
+    """A stored session, as `reopen_session` gives it."""
+    limits = limits or Limits(cancel_grace=5)
+    claimed = Again(id, *await store.claim(id))
+    agent, assembly = _assembled(agents, claimed.opening, limits, f"r{claimed.place.owner}.")
+    async with serve_session(
+        agent, assembly, permissions, limits, store=store, again=claimed
+    ) as session:
+        yield session
+
+
+def whole(snapshot: agentrt.Snapshot) -> Any:
+    """All that a snapshot shows, as viewers get it."""
+    return msgspec.to_builtins(snapshot)
+
+
+def checked(path: Path) -> dict[str, int]:
+    """Look through a file that nobody writes: every session's frames follow each other without a
+    gap or an overlap, and are as many as its row says. Returns the last event of each."""
+    import sqlite3
+
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        [[verdict]] = connection.execute("PRAGMA integrity_check")
+        assert verdict == "ok"
+        last: dict[str, int] = {}
+        for num, id, following in connection.execute("SELECT num, id, next FROM session"):
+            expected, owner = None, 0
+            for first, end, by, body in connection.execute(
+                "SELECT first, last, owner, body FROM frame WHERE session=? ORDER BY first", (num,)
+            ):
+                assert expected in (None, first), f"{id}: {first} follows {expected}"
+                assert by >= owner, f"{id}: an earlier owner wrote {first}"
+                assert len(msgspec.json.decode(body)) == end - first + 1
+                expected, owner = end + 1, by
+            assert expected in (None, following)
+            last[id] = following - 1
+        return last
+    finally:
+        connection.close()

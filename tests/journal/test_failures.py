@@ -1,0 +1,309 @@
+"""What a store promises when its disk, its file or its process fails: tried on the real things."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+import agentrt
+from agentrt import Limits, StoreError, StoreUnavailable, open_store
+from agentrt._journal import sqlite
+from agentrt._journal.store import Store
+from runtime.fakes import Incarnations, echo, obedient
+
+from .kit import checked, kept
+
+TESTS = Path(__file__).parents[1]
+ROUNDS = 100 if os.environ.get("AGENTRT_FULL") else 4
+
+
+async def lengthy(agent: Any) -> None:
+    """Answers each prompt with a quarter of a megabyte."""
+    async for prompt in agent.prompts:
+        for _ in range(16):
+            agent.say(os.urandom(8192).hex())
+        prompt.end()
+
+
+async def until_trouble(store: Store) -> None:
+    while store.trouble is None:
+        await store._changed.wait()
+
+
+async def until_well(store: Store) -> None:
+    while store.trouble is not None:
+        await store._changed.wait()
+
+
+async def until_stored(session: agentrt.Session) -> None:
+    """All that the agent says before it is spoken to again."""
+    await trio.testing.wait_all_tasks_blocked()
+    assert session._host.keeper is not None
+    await session._host.keeper.wait_until_stored()
+
+
+async def fill(session: agentrt.Session) -> None:
+    """Prompt until the store refuses."""
+    with pytest.raises(StoreUnavailable):
+        while True:
+            await session.run("more")
+
+
+# --- a file that somebody else has locked
+
+
+HOLDER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print(flush=True)
+sys.stdin.read()
+connection.execute("COMMIT")
+"""
+
+
+class Lock:
+    """The database's own write lock, in another process: within one, the locks of two SQLite
+    libraries do not see each other."""
+
+    def __init__(self, path: Path) -> None:
+        command = [sys.executable, "-c", HOLDER, str(path)]
+        pipe = subprocess.PIPE
+        self._holder = subprocess.Popen(command, stdin=pipe, stdout=pipe)
+
+    def take(self) -> None:
+        assert self._holder.stdout is not None
+        assert self._holder.stdout.readline() == b"\n"
+
+    def release(self) -> None:
+        if self._holder.returncode is None:
+            self._holder.communicate()
+
+
+@pytest.fixture
+def locked(path: Path) -> Iterator[Callable[[], Lock]]:
+    locks: list[Lock] = []
+
+    def lock() -> Lock:
+        locks.append(Lock(path))
+        locks[-1].take()
+        return locks[-1]
+
+    yield lock
+    for each in locks:
+        each.release()
+
+
+async def test_while_nothing_can_be_stored_a_cancel_reaches_the_agent_and_a_prompt_is_refused(
+    path: Path, library: Any, locked: Any
+) -> None:
+    agents = Incarnations(obedient)
+    async with open_store(path, library=library) as store:
+        async with kept(store, agents) as session:
+            session.submit("hello")
+            async for event in session.subscribe(after=0):
+                if isinstance(event, agentrt.ItemDelta):
+                    break
+            await until_stored(session)
+            holder = locked()
+            shown = session.log.seq
+            session.cancel()
+            while session.state.turn is not None:
+                await trio.testing.wait_all_tasks_blocked()
+            assert agents.sent("session/cancel")
+            await until_trouble(store)
+            assert session.log.seq == shown
+            with pytest.raises(StoreUnavailable, match="locked"):
+                session.submit("another")
+            holder.release()
+            async for event in session.subscribe(after=shown):
+                if isinstance(event, agentrt.TurnEnded):
+                    break
+            assert [turn.outcome for turn in session.snapshot().turns] == ["cancelled"]
+            assert (await store.snapshot("one")).turns == session.snapshot().turns
+    assert checked(path) == {"one": session.log.seq}
+
+
+async def test_a_turn_that_cannot_be_stored_for_long_is_cancelled_and_said_to_have_failed(
+    path: Path, library: Any, locked: Any
+) -> None:
+    limits = Limits(store_wait=0.3)
+    async with open_store(path, library=library, limits=limits) as store:
+        async with kept(store, Incarnations(obedient)) as session:
+            holder = None
+            with pytest.raises(StoreUnavailable, match="could not be stored"):
+                async with session.prompt("hello") as turn:
+                    async for _ in turn:
+                        if holder is None:
+                            holder = locked()
+                            session.rename("something to store")
+            assert holder is not None
+            assert turn.result.outcome == "failed"
+            assert turn.result.error is not None
+            assert turn.result.error.code == "store_unavailable"
+            holder.release()
+            await until_well(store)
+        [stored] = (await store.snapshot("one")).turns
+    assert stored.outcome == "failed"
+
+
+async def test_a_store_that_stays_locked_is_left_in_bounded_time_and_says_so(
+    path: Path, library: Any, locked: Any
+) -> None:
+    with pytest.raises(StoreUnavailable):
+        async with open_store(path, library=library, limits=Limits(store_wait=0.3)) as store:
+            async with kept(store, Incarnations(echo)) as session:
+                await session.run("hello")
+                await until_stored(session)
+                shown = session.log.seq
+                locked()
+                session.rename("mine")
+    assert checked(path) == {"one": shown}
+
+
+# --- a disk that is full
+
+
+async def test_a_file_at_its_size_limit_takes_more_once_the_limit_is_raised(
+    path: Path, library: Any
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    async with open_store(path, library=library, limits=Limits(store_wait=0.2)) as store:
+        async with kept(store, Incarnations(lengthy)) as session:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
+            try:
+                await fill(session)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            await until_well(store)
+            assert (await session.run("again")).outcome == "completed"
+            shown = session.snapshot()
+        assert (await store.snapshot("one")).items == shown.items
+    assert checked(path) == {"one": session.log.seq}
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"needs the right to mount a small file system (tmpfs): {error}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+async def test_a_full_disk_takes_more_once_there_is_room(small_disk: Path, library: Any) -> None:
+    path = small_disk / "sessions.db"
+    async with open_store(path, library=library, limits=Limits(store_wait=0.2)) as store:
+        async with kept(store, Incarnations(lengthy)) as session:
+            await fill(session)
+            subprocess.run(["mount", "-o", "remount,size=40m", str(small_disk)], check=True)
+            await until_well(store)
+            assert (await session.run("again")).outcome == "completed"
+            shown = session.snapshot()
+        assert (await store.snapshot("one")).items == shown.items
+    assert checked(path) == {"one": session.log.seq}
+
+
+# --- a file that is gone, or damaged
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_a_file_that_is_gone_is_noticed(
+    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch, replaced: bool
+) -> None:
+    monkeypatch.setattr(sqlite, "_LOOK", 0)
+    with pytest.raises(StoreUnavailable, match="was replaced" if replaced else "was deleted"):
+        async with open_store(path, library=library) as store:
+            async with kept(store, Incarnations(echo)) as session:
+                await session.run("hello")
+                path.unlink()
+                if replaced:
+                    path.write_bytes(b"")
+                with pytest.raises(StoreUnavailable):
+                    await session.run("again")
+                with pytest.raises(StoreUnavailable):
+                    await session.run("and again")
+
+
+async def test_a_damaged_file_is_not_opened(path: Path, library: Any) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(lengthy)) as session:
+            await session.run("hello")
+    with open(path, "r+b") as file:
+        file.seek(4096)
+        file.write(os.urandom(path.stat().st_size - 4096))
+    damaged = path.read_bytes()
+    with pytest.raises(StoreError, match=r"\.recover"):
+        async with open_store(path, library=library):
+            pass
+    assert path.read_bytes() == damaged
+
+
+async def test_a_file_damaged_under_the_store_is_not_written_any_more(
+    path: Path, library: Any
+) -> None:
+    with pytest.raises(StoreUnavailable):
+        async with open_store(path, library=library, limits=Limits(store_wait=0.3)) as store:
+            async with kept(store, Incarnations(lengthy)) as session:
+                await session.run("hello")
+                other = sqlite3.connect(path)
+                other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                other.close()
+                with open(path, "r+b") as file:
+                    file.seek(4096)
+                    file.write(os.urandom(path.stat().st_size - 4096))
+                await fill(session)
+
+
+# --- a process that is killed
+
+
+@pytest.mark.parametrize(
+    "round", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, ROUNDS))]
+)
+def test_what_was_shown_before_a_kill_is_stored_without_a_gap(
+    path: Path, library: Any, round: int
+) -> None:
+    """Two lives of one host, each killed at a random moment."""
+    after = random.Random(round)
+    shown: dict[str, int] = {}
+    for _ in range(2):
+        host = subprocess.Popen(
+            [sys.executable, "-m", "journal.killed", str(path), library],
+            cwd=TESTS,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        with host:  # waits for its end
+            assert host.stdout is not None
+            try:
+                lines = [host.stdout.readline() for _ in range(after.randrange(1, 400))]
+            finally:
+                host.kill()
+            lines += host.stdout.readlines()
+        assert host.returncode == -signal.SIGKILL
+        for line in lines:
+            if line.endswith(b"\n"):
+                id, seq = line.split()
+                shown[id.decode()] = int(seq)
+        stored = checked(path)
+        assert {id: stored[id] >= seq for id, seq in shown.items()} == dict.fromkeys(shown, True)

@@ -1,0 +1,211 @@
+"""Going on with a stored session: what it was, what was left open, and what the agent knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agentrt
+from agentrt import open_store
+from runtime.fakes import Incarnations, asking, echo, unresponsive
+
+from .kit import RESUMES, again, kept, whole
+
+
+def abandoned(path: Path, copy: Path) -> None:
+    """Copy a store as it is now, as if the process had been killed here."""
+    for end in ("", "-wal"):
+        source = path.with_name(path.name + end)
+        copy.with_name(copy.name + end).write_bytes(source.read_bytes())
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    return tmp_path / "copy.db"
+
+
+async def test_a_reopened_session_is_what_it_was(path: Path, library: Any) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            session.rename("mine")
+            for text in ("first", "second", "third"):
+                await session.run(text)
+        before = whole(session.snapshot())
+    async with open_store(path, library=library) as store:
+        async with again(store, Incarnations(echo)) as session:
+            after = whole(session.snapshot())
+            assert session.id == "one"
+            assert session.title == "mine"
+    assert after.pop("state")["phase"] == "dead"
+    assert after.pop("seq") == before.pop("seq") + 1
+    assert before.pop("state")["phase"] == "closed"
+    assert after == before
+
+
+async def test_no_agent_is_started_before_the_next_prompt(path: Path, library: Any) -> None:
+    agents = Incarnations(echo)
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            await session.run("hello")
+        async with again(store, agents) as session:
+            assert agents.processes == []
+            assert (await session.run("again")).text == "again"
+        assert len(agents.processes) == 1
+        turns = (await store.snapshot("one")).turns
+    assert [turn.id for turn in turns] == ["t1", "t2"]
+
+
+async def test_the_agents_own_conversation_is_resumed_where_it_can_be(
+    path: Path, library: Any
+) -> None:
+    agents = Incarnations(echo, **RESUMES)
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo, session="theirs", **RESUMES)) as session:
+            await session.run("hello")
+        async with again(store, agents) as session:
+            assert session.agent_session == "theirs"
+            await session.run("again")
+    assert [m["params"]["sessionId"] for m in agents.sent("session/load")] == ["theirs"]
+    assert len(agents.sent("session/prompt")) == 1
+
+
+async def test_an_agent_that_cannot_resume_is_said_not_to_remember(
+    path: Path, library: Any
+) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            await session.run("hello")
+        async with again(store, Incarnations(echo)) as session:
+            await session.run("again")
+            notices = [each for each in log_of_shown(session) if type(each) is agentrt.Notice]
+    assert [each.data for each in notices if each.code == "agent_restarted"] == [{"resumed": False}]
+    assert "does not remember" in notices[-1].message
+
+
+def log_of_shown(session: agentrt.Session) -> list[Any]:
+    return session.log.since(session.log.kept_after)
+
+
+async def test_the_title_that_a_person_gave_stays_against_the_agents(
+    path: Path, library: Any
+) -> None:
+    async def naming(agent: Any) -> None:
+        async for prompt in agent.prompts:
+            agent.update("session_info_update", title="theirs")
+            prompt.end()
+
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(naming)) as session:
+            session.rename("mine")
+            await session.run("hello")
+        async with again(store, Incarnations(naming)) as session:
+            await session.run("again")
+            assert session.title == "mine"
+
+
+async def test_a_turn_that_was_interrupted_is_closed_with_a_word(
+    path: Path, copy: Path, library: Any
+) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(asking)) as session:
+            async with session.prompt("hello") as turn:
+                async for event in turn:
+                    if type(event) is agentrt.PermissionOpened:
+                        abandoned(path, copy)
+                        break
+    async with open_store(copy, library=library) as store:
+        async with again(store, Incarnations(echo)) as session:
+            shown = session.snapshot()
+            [turn_record] = shown.turns
+            assert turn_record.outcome == "agent_died"
+            assert turn_record.error is not None
+            assert turn_record.error.code == "interrupted"
+            assert shown.permissions == []
+            assert [item.status for item in shown.items] == ["completed", "orphaned"]
+            assert (await session.run("again")).outcome == "completed"
+            with pytest.raises(agentrt.LocalProtocolError):
+                session.answer("r1", "yes")
+
+
+async def test_prompts_that_waited_wait_on_until_they_are_let_go(
+    path: Path, copy: Path, library: Any
+) -> None:
+    limits = agentrt.Limits(cancel_grace=0, stdin_close=0)
+    async with (
+        open_store(path, library=library) as store,
+        kept(store, Incarnations(unresponsive), limits=limits) as session,
+    ):
+        for text in ("first", "second", "third"):
+            session.submit(text)
+        async for event in session.subscribe(after=0):
+            if type(event) is agentrt.QueueChanged and len(event.queue) == 2:
+                break
+        abandoned(path, copy)
+        await session.aclose()
+    agents = Incarnations(echo)
+    async with open_store(copy, library=library) as store, again(store, agents) as session:
+        shown = session.snapshot()
+        assert [entry.content[0].text for entry in shown.queue] == ["second", "third"]
+        assert shown.paused
+        session.unqueue(shown.queue[0].id)
+        assert agents.processes == []
+        session.resume_queue()
+        async for event in session.subscribe(shown.seq):
+            if type(event) is agentrt.TurnEnded:
+                break
+    sent = [m["params"]["prompt"][0]["text"] for m in agents.sent("session/prompt")]
+    assert sent == ["third"]
+
+
+async def test_ids_go_on_where_they_were(path: Path, library: Any) -> None:
+    keys = []
+
+    async with open_store(path, library=library) as store:
+        for _ in range(3):
+            agents = Incarnations(asking)
+            opened = kept(store, agents) if not keys else again(store, agents)
+            async with opened as session, session.prompt("hello") as turn:
+                async for event in turn:
+                    if type(event) is agentrt.PermissionOpened:
+                        keys.append(event.request)
+                        session.answer(event.request, "yes")
+        shown = await store.snapshot("one")
+    assert len(set(keys)) == 3
+    assert [turn.id for turn in shown.turns] == ["t1", "t2", "t3"]
+    ids = [item.id for item in shown.items]
+    assert len(set(ids)) == len(ids)
+
+
+async def test_an_open_session_is_not_opened_twice(path: Path, library: Any) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            await session.run("hello")
+            with pytest.raises(agentrt.LocalProtocolError, match="is open"):
+                async with again(store, Incarnations(echo)):
+                    pass
+
+
+@pytest.mark.parametrize(
+    ("killed", "another_boot", "same"),
+    [(False, True, True), (True, False, True), (True, True, False)],
+)
+async def test_the_epoch_is_another_one_only_where_power_may_have_been_lost(
+    path: Path,
+    copy: Path,
+    library: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    killed: bool,
+    another_boot: bool,
+    same: bool,
+) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            await session.run("hello")
+            abandoned(path, copy)
+    if another_boot:
+        monkeypatch.setattr("agentrt._journal.sqlite._boot", lambda: "another")
+    for _ in range(2):
+        async with open_store(copy if killed else path, library=library) as store:
+            assert ((await store.snapshot("one")).epoch == session.log.epoch) is same

@@ -1,0 +1,246 @@
+"""What a store keeps of sessions that run, and who may write it."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+import agentrt
+from agentrt import StoreError, StoreInUse, open_store
+from agentrt._journal import sqlite
+from runtime.fakes import Incarnations, asking, echo, every, kinds, obedient
+
+from .kit import again, checked, kept, whole
+
+
+async def test_what_a_session_shows_is_read_back_from_the_store(path: Path, library: Any) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            await session.run("first")
+            await session.run("second")
+        assert whole(await store.snapshot("one")) == whole(session.snapshot())
+    assert checked(path) == {"one": session.log.seq}
+
+
+async def test_a_list_names_the_sessions_that_had_a_turn_the_latest_first(
+    path: Path, library: Any
+) -> None:
+    async with open_store(path, library=library) as store:
+        for id in ("one", "two"):
+            async with kept(store, Incarnations(echo), id=id) as session:
+                await session.run(f"what is {id}?\n\nAnd  why?")
+        async with kept(store, Incarnations(echo), id="silent"):
+            pass
+        async with kept(store, Incarnations(echo), id="three") as session:
+            session.rename("mine")
+            await session.run("hello")
+            found = await store.sessions()
+    assert [(each.session, each.title, each.prompt, each.turns) for each in found] == [
+        ("three", "mine", "hello", 1),
+        ("two", None, "what is two? And why?", 1),
+        ("one", None, "what is one? And why?", 1),
+    ]
+    assert found[0].agent == "fake"
+    assert found[0].cwd == "/"
+    assert found[0].agent_session == "s1"
+
+
+async def test_a_result_is_returned_when_its_turn_is_stored(path: Path, library: Any) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            for number in range(20):
+                await session.run(str(number))
+                events = await store.events("one")
+                assert kinds([event for _, event in events]).count("turn.ended") == number + 1
+
+
+async def test_a_reader_is_given_nothing_before_it_is_stored(path: Path, library: Any) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            session.submit("hello")
+            async for event in session.subscribe(after=0):
+                shown = session.log.seq
+                stored = await store.events("one")
+                assert shown <= stored[-1][0]
+                if type(event) is agentrt.TurnEnded:
+                    break
+
+
+async def test_a_turn_is_iterated_as_without_a_store(path: Path, library: Any) -> None:
+    async with kept(None, Incarnations(asking)) as session, session.prompt("hello") as turn:
+        without = [type(event) async for event in turn]
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(asking)) as session:
+            async with session.prompt("hello") as turn:
+                assert [type(event) for event in await every(turn)] == without
+
+
+async def test_a_subscription_ends_behind_the_last_event(path: Path, library: Any) -> None:
+    got = []
+
+    async def follow(session: agentrt.Session) -> None:
+        async for event in session.subscribe_all():
+            got.append(event)
+
+    async with open_store(path, library=library) as store, trio.open_nursery() as nursery:
+        async with kept(store, Incarnations(echo)) as session:
+            nursery.start_soon(follow, session)
+            await session.run("hello")
+    assert len(got) == session.log.seq
+    assert got[-1] == agentrt.StateChanged(session.state)
+
+
+async def test_a_cancelled_turn_is_stored_as_such(path: Path, library: Any) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(obedient)) as session:
+            with trio.move_on_after(0.2):
+                await session.run("hello")
+        [turn] = (await store.snapshot("one")).turns
+    assert turn.outcome == "cancelled"
+
+
+async def test_a_deleted_session_is_forgotten(path: Path, library: Any) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            await session.run("hello")
+            with pytest.raises(agentrt.LocalProtocolError, match="is open"):
+                await store.delete("one")
+        await store.delete("one")
+        assert await store.sessions() == []
+        for call in (store.delete, store.snapshot, store.events, store.claim):
+            with pytest.raises(agentrt.SessionNotFound):
+                await call("one")
+
+
+async def test_events_that_a_record_stands_for_are_dropped_after_their_time(
+    path: Path, library: Any
+) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            await session.run("hello")
+            shown = session.snapshot()
+    async with open_store(path, library=library, limits=agentrt.Limits(store_events=0)) as store:
+        async with kept(store, Incarnations(echo), id="two") as session:
+            await session.run("hello")
+    async with open_store(path, library=library) as store:
+        assert kinds([event for _, event in await store.events("one")]) == ["state"]
+        assert (await store.snapshot("one")).items == shown.items
+        async with again(store, Incarnations(echo)) as session:
+            await session.run("again")
+            assert len(session.snapshot().turns) == 2
+
+
+# --- the file
+
+
+async def test_only_its_owner_may_read_the_file(path: Path, library: Any) -> None:
+    umask = os.umask(0o022)
+    try:
+        async with open_store(path, library=library) as store:
+            async with kept(store, Incarnations(echo)) as session:
+                await session.run("hello")
+                modes = {
+                    file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()
+                }
+    finally:
+        os.umask(umask)
+    assert set(modes) == {path.name + end for end in ("", "-wal", "-shm", ".lock")}
+    assert set(modes.values()) == {0o600}
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+async def test_a_file_that_others_could_read_is_made_the_owners_alone(
+    path: Path, library: Any
+) -> None:
+    async with open_store(path, library=library):
+        pass
+    path.chmod(0o644)
+    async with open_store(path, library=library):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_a_second_writer_is_refused_with_the_pid_of_the_first(
+    path: Path, library: Any
+) -> None:
+    other = (
+        "import sys, trio, agentrt\n"
+        "async def main():\n"
+        "    async with agentrt.open_store(sys.argv[1]): pass\n"
+        "try: trio.run(main)\n"
+        "except agentrt.StoreInUse as error: print(error.pid, error)\n"
+    )
+    async with open_store(path, library=library):
+        with pytest.raises(StoreInUse) as refused:
+            async with open_store(path, library=library):
+                pass
+        done = subprocess.run(
+            [sys.executable, "-c", other, path], capture_output=True, text=True, check=True
+        )
+    assert refused.value.pid == os.getpid()
+    assert done.stdout.startswith(f"{os.getpid()} {path} is being written by process")
+    async with open_store(path, library=library):
+        pass  # the lock ends with its holder
+
+
+@pytest.mark.parametrize(
+    "content", [b"some text, and no database", b"SQLite format 3\0" + b"\1" * 5000]
+)
+async def test_a_file_that_is_no_store_is_left_alone(
+    path: Path, library: Any, content: bytes
+) -> None:
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(StoreError):
+        async with open_store(path, library=library):
+            pass
+    assert path.read_bytes() == content
+
+
+async def test_another_programs_database_is_left_alone(path: Path, library: Any) -> None:
+    import sqlite3
+
+    path.parent.mkdir()
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE theirs(x)")
+    connection.commit()
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="not a store of agentrt"):
+        async with open_store(path, library=library):
+            pass
+    assert path.read_bytes() == before
+
+
+async def test_a_store_of_a_newer_version_is_refused(
+    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = (*sqlite.MIGRATIONS, "ALTER TABLE session ADD COLUMN colour TEXT")
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite, "MIGRATIONS", newer)
+        async with open_store(path, library=library):
+            pass
+    with pytest.raises(StoreError, match="newer agentrt"):
+        async with open_store(path, library=library):
+            pass
+
+
+async def test_a_store_of_an_older_version_is_copied_and_brought_up_to_date(
+    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            await session.run("hello")
+    newer = "ALTER TABLE session ADD COLUMN colour TEXT; UPDATE session SET colour='red'"
+    monkeypatch.setattr(sqlite, "MIGRATIONS", (*sqlite.MIGRATIONS, newer))
+    async with open_store(path, library=library) as store:
+        assert [each.session for each in await store.sessions()] == ["one"]
+    copy = path.with_name(path.name + ".bak-1")
+    assert checked(copy) == checked(path)
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
