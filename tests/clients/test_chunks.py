@@ -41,15 +41,15 @@ class Client:
         self.message = Message(Transcript(story.log), TURN, owns, parts)
         self.reader = Reader(parts)
         self.segments.append((parts or [], [], self.reader))
-        self._telling: Iterator[Any] = iter(())
+        self._chunks: Iterator[Any] = iter(())
 
     def look(self, count: int | None = None) -> None:
         """Take so many chunks, or all; what was left over goes on."""
         for _ in repeat(None) if count is None else range(count):
-            chunk = next(self._telling, None)
+            chunk = next(self._chunks, None)
             if chunk is None:
-                self._telling = self.message.tell()
-                chunk = next(self._telling, None)
+                self._chunks = self.message.chunks()
+                chunk = next(self._chunks, None)
             if chunk is None:
                 break
             plain = json.loads(encode_line(chunk))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agentrt._model.events import TERMINAL
 from agentrt._web import transcript
-from agentrt._web.acpupdates import Conversation
+from agentrt._web.acpupdates import Updates
 from agentrt._web.transcript import Transcript
 from agentrt._wire.json import encode_line
 from clients.random_turns import Story
@@ -29,16 +29,16 @@ class Client:
         self.tools: dict[str, dict[str, Any]] = {}
         self.plan: list[dict[str, Any]] = []
         self._story = story
-        self._told = Conversation(Transcript(story.log), {})
-        self._telling: Iterator[Any] = iter(())
+        self._known = Updates(Transcript(story.log), {})
+        self._updates: Iterator[Any] = iter(())
 
     def look(self, count: int | None = None) -> None:
         """Take so many updates, or all; what was left over goes on."""
         for _ in repeat(None) if count is None else range(count):
-            update = next(self._telling, None)
+            update = next(self._updates, None)
             if update is None:
-                self._telling = self._told.tell(lambda: False)
-                update = next(self._telling, None)
+                self._updates = self._known.updates(lambda: False)
+                update = next(self._updates, None)
             if update is None:
                 break
             self._take(json.loads(encode_line(update)))

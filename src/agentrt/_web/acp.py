@@ -39,7 +39,7 @@ from .acpmessages import (
     failed,
 )
 from .acpquestions import Questions
-from .acpupdates import Conversation, mode_state, model_state, option_list
+from .acpupdates import Updates, mode_state, model_state, option_list
 from .answers import Fields, Refused, as_refusal
 from .feed import Feed
 from .foreign import ForeignViewer
@@ -72,7 +72,7 @@ class _Attached(Struct, eq=False):
     """A session as this connection sees it."""
 
     feed: Feed
-    told: Conversation
+    updates: Updates
     prompts: dict[rpc.Id, Turn]
     """The client's prompts that are not answered, by its request."""
     loads: list[rpc.Id]
@@ -169,7 +169,7 @@ class AcpViewer(ForeignViewer):
         self._client.start(job, opened, partial(self._fail, id))
 
     def _load(self, id: rpc.Id, params: ForSession) -> None:
-        """All that was said, and then the answer; what comes after that is news."""
+        """All that was said, and then the answer; what comes after that follows as updates."""
         self._attach(self._hub.feed(params.session_id)).loads.append(id)
 
     def _resume(self, id: rpc.Id, params: ForSession) -> None:
@@ -185,9 +185,9 @@ class AcpViewer(ForeignViewer):
         known = self._sessions.get(feed)
         prompts = known.prompts if known is not None else {}
         loads = known.loads if known is not None else []
-        told = Conversation(feed.transcript, prompts, notices=notices, knows=knows)
-        attached = self._sessions[feed] = _Attached(feed, told, prompts, loads)
-        self._telling.pop(feed, None)
+        updates = Updates(feed.transcript, prompts, notices=notices, knows=knows)
+        attached = self._sessions[feed] = _Attached(feed, updates, prompts, loads)
+        self._sending.pop(feed, None)
         self.follow(feed)
         return attached
 
@@ -279,17 +279,17 @@ class AcpViewer(ForeignViewer):
 
     def project(self, feed: Feed) -> Iterator[bytes]:
         attached = self._sessions[feed]
-        for update in attached.told.tell(lambda: bool(attached.loads)):
+        for update in attached.updates.updates(lambda: bool(attached.loads)):
             yield _update(feed, update)
-        yield from self._all_told(attached)
+        yield from self._answers(attached)
 
-    def _all_told(self, attached: _Attached) -> list[bytes]:
+    def _answers(self, attached: _Attached) -> list[bytes]:
         """What is to be said when the client knows all that there is."""
         feed = attached.feed
         out = [answered(id, **_settings(feed), _meta=_phase(feed)) for id in attached.loads]
         attached.loads.clear()
         if self.role == "controller":
-            out += self._questions.look(feed, attached.told)
+            out += self._questions.look(feed, attached.updates)
         for id, turn in list(attached.prompts.items()):
             answer = self._ended_prompt(feed, id, turn)
             if answer is not None:

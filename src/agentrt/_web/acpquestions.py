@@ -11,7 +11,7 @@ from .._model.events import PermissionOpened
 from .._session.session import Session
 from .._wire import jsonrpc as rpc
 from .acpmessages import Capabilities, call
-from .acpupdates import Conversation
+from .acpupdates import Updates
 from .answers import as_refusal
 from .feed import Feed
 from .hub import Hub
@@ -35,7 +35,7 @@ class Questions:
         self._calls: rpc.Calls[_Asked | None] = rpc.Calls()
         self._open: dict[Feed, dict[str, int]] = {}  # the questions, with our requests
 
-    def look(self, feed: Feed, told: Conversation) -> Iterable[bytes]:
+    def look(self, feed: Feed, updates: Updates) -> Iterable[bytes]:
         """Withdraw what somebody else has answered, and ask what is new."""
         asked = self._open.setdefault(feed, {})
         open = feed.log.state.permissions
@@ -45,7 +45,7 @@ class Questions:
             yield call(None, "$/cancel_request", {"requestId": number})
         for ask in open.values():
             if ask.request not in asked and (ask.options or self._fills(ask)):
-                yield self._ask(feed, told, ask)
+                yield self._ask(feed, updates, ask)
 
     def forget(self, feed: Feed) -> None:
         self._open.pop(feed, None)
@@ -64,7 +64,7 @@ class Questions:
         if asked.request in session.permissions:
             session.dismiss(asked.request)
 
-    def _ask(self, feed: Feed, told: Conversation, ask: PermissionOpened) -> bytes:
+    def _ask(self, feed: Feed, updates: Updates, ask: PermissionOpened) -> bytes:
         session, form = feed.log.session, self._fills(ask)
         number = self._open[feed][ask.request] = self._calls.open(_Asked(feed, ask.request, form))
         if not form:
@@ -72,7 +72,7 @@ class Questions:
                 {"optionId": option.id, "name": option.name, "kind": option.kind}
                 for option in ask.options
             ]
-            about = {"sessionId": session, "toolCall": told.asked(ask), "options": options}
+            about = {"sessionId": session, "toolCall": updates.asked(ask), "options": options}
             return call(number, "session/request_permission", about)
         wanted: JsonObject = {"sessionId": session, "message": ask.title}
         if ask.form is not None:

@@ -1,4 +1,4 @@
-"""One session as `session/update`s of ACP: the difference between what a client was told and what
+"""One session as `session/update`s of ACP: the difference between what a client knows and what
 the session's state says now.
 """
 
@@ -48,11 +48,11 @@ WHOLE: Final = ("plan", "modes", "commands", "title", "usage")
 """What a session has one of."""
 
 TAIL: Final = 16 * 1024
-"""Characters of a running tool's output that are told: each update repeats them."""
+"""Characters of a running tool's output that are sent: each update repeats them."""
 
 
-class Conversation:
-    """What one client was told of one session. `prompts`: those that it has sent and waits for; it
+class Updates:
+    """What one client knows of one session. `prompts`: those that it has sent and waits for; it
     shows them by itself. `knows`: it shows already what there is."""
 
     def __init__(
@@ -69,33 +69,33 @@ class Conversation:
         ids = transcript.ids()
         self._reading: Reading[JsonObject] = Reading(transcript, len(ids) if knows else 0)
         self._met: set[str] = set()
-        # What is told as a whole, as it was told; how the modes are at first is said in an answer.
+        # What is sent as a whole, as it was sent; how the modes are at first is said in an answer.
         self._whole: dict[str, object] = {"modes": state.modes}
         if knows:
             self._whole |= {name: getattr(state, name) for name in WHOLE}
             open = [item for item in state.items.values() if item.status not in TERMINAL]
             texts = {item.id: len(state.text(item.id)) for item in open if item.type in CHUNKS}
             self._reading.texts.update(texts)
-            # It may have missed the beginning of these: they are told as new ones.
+            # It may have missed the beginning of these: they are sent as new ones.
             self._met = {item.id for item in open if item.type == "tool"}
 
-    def tell(self, repeat: Callable[[], bool]) -> Iterator[JsonObject]:
-        """What is to be told now, each thing as it is when it is asked for, until the client knows
+    def updates(self, repeat: Callable[[], bool]) -> Iterator[JsonObject]:
+        """What is to be sent now, each thing as it is when it is asked for, until the client knows
         all that there is. `repeat`: whether also what it has said itself."""
-        told = True
-        while told:
-            for news in self._reading.news():
-                if not isinstance(news, Notice):
-                    yield from self._item(*news, repeat)
+        changed = True
+        while changed:
+            for change in self._reading.pending():
+                if not isinstance(change, Notice):
+                    yield from self._item(*change, repeat)
                 elif self._notices:
                     yield {
                         "sessionUpdate": "notice",
-                        "severity": news.level,
-                        "title": news.message,
+                        "severity": change.level,
+                        "title": change.message,
                     }
-            told = False
-            for update in [u for name in WHOLE for u in self._tell(name)]:
-                told = True
+            changed = False
+            for update in [u for name in WHOLE for u in self._changed(name)]:
+                changed = True
                 yield update
 
     def _item(self, item: Item, new: bool, repeat: Callable[[], bool]) -> list[JsonObject]:
@@ -136,19 +136,19 @@ class Conversation:
 
     def _tool(self, item: Item, new: bool) -> list[JsonObject]:
         now = _call(item, item.tool or Tool(), self._state.text(item.id))
-        told = self._reading.tools.get(item.id, {})
+        known = self._reading.tools.get(item.id, {})
         self._reading.tools[item.id] = now
         if new or item.id in self._met:
             self._met.discard(item.id)
             return [{"sessionUpdate": "tool_call", "toolCallId": item.id, **now}]
-        changed = {key: value for key, value in now.items() if told.get(key) != value}
+        changed = {key: value for key, value in now.items() if known.get(key) != value}
         head = {"sessionUpdate": "tool_call_update", "toolCallId": item.id}
         return [{**head, **changed}] if changed else []
 
-    def _tell(self, what: str) -> list[JsonObject]:
-        """What the session has one of, where it is another one than was told."""
-        told, now = self._whole.get(what), getattr(self._state, what)
-        if now is told or (told is None and not now):
+    def _changed(self, what: str) -> list[JsonObject]:
+        """What the session has one of, where it is another one than was sent."""
+        known, now = self._whole.get(what), getattr(self._state, what)
+        if now is known or (known is None and not now):
             return []
         self._whole[what] = now
         match what:
@@ -173,7 +173,7 @@ class Conversation:
                     usage["cost"] = {"amount": now.cost, "currency": now.currency or "USD"}
                 return [usage]
             case "modes":
-                return list(_modes(told, now))
+                return list(_modes(known, now))
         return []
 
 
@@ -185,11 +185,11 @@ def _plan_entry(entry: PlanEntry) -> JsonObject:
     }
 
 
-def _modes(told: Any, now: Modes) -> Iterator[JsonObject]:
-    if now.mode is not None and (told is None or now.mode != told.mode):
+def _modes(known: Any, now: Modes) -> Iterator[JsonObject]:
+    if now.mode is not None and (known is None or now.mode != known.mode):
         yield {"sessionUpdate": "current_mode_update", "currentModeId": now.mode}
     options = option_list(now)
-    if options != option_list(told):
+    if options != option_list(known):
         yield {"sessionUpdate": "config_option_update", "configOptions": options}
 
 

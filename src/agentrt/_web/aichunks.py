@@ -85,7 +85,7 @@ class Message:
         for part in parts or ():
             self._remember(part)
 
-    def tell(self) -> Iterator[Chunk]:
+    def chunks(self) -> Iterator[Chunk]:
         """What is to be said now, each thing as it is when it is asked for, until the client knows
         all that there is."""
         if self.done:
@@ -93,9 +93,9 @@ class Message:
         if not self._begun:
             self._begin()
             yield from self._said()
-        for news in self._reading.news():
-            if not isinstance(news, Notice):
-                self._item(*news)
+        for change in self._reading.pending():
+            if not isinstance(change, Notice):
+                self._item(*change)
                 yield from self._said()
         self._rest()
         yield from self._said()
@@ -109,7 +109,7 @@ class Message:
         return out
 
     def _rest(self) -> None:
-        """Say what is to be said when all items are told."""
+        """Say what is to be said when all items are sent."""
         state = self._state
         current = state.state.turn
         if current is not None and current.id == self.turn and state.plan is not self._plan:
@@ -237,7 +237,7 @@ class Message:
             self._say("tool-approval-request", approvalId=approval, toolCallId=id, isAutomatic=True)
 
     def _answered(self, part: _Part, approved: bool, reason: str | None = None) -> None:
-        """Have it shown how a question was answered, if there was one and that is news."""
+        """Have it shown how a question was answered, if there was one and that was not sent yet."""
         if part.asked is not None and part.approved is not approved:
             part.approved = approved
             why = {} if reason is None else {"reason": reason}
@@ -348,18 +348,18 @@ class Message:
             self._texts[item] = self._texts.get(item, 0) + shown
 
 
-def retold(transcript: Transcript, turn: str, kept: Iterable[JsonObject]) -> Iterator[Chunk]:
-    """A turn that is over, told from its beginning in the stream of a later one. Its message is
+def replayed(transcript: Transcript, turn: str, kept: Iterable[JsonObject]) -> Iterator[Chunk]:
+    """A turn that is over, sent from its beginning in the stream of a later one. Its message is
     made anew; `kept` are the parts of it that are not in the state."""
-    for chunk in Message(transcript, turn, lambda item: False).tell():
+    for chunk in Message(transcript, turn, lambda item: False).chunks():
         if chunk["type"] not in ("abort", "error", "finish"):  # those would be the stream's own
             yield chunk
         if chunk["type"] == "start":
             yield from kept
 
 
-def behind_retold(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """A message behind one that was retold: the parts of that, which the SDK takes for the
+def behind_replay(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """A message behind one that was replayed: the parts of that, which the SDK takes for the
     beginning of this one, are taken out of it."""
     for chunk in chunks:
         yield chunk

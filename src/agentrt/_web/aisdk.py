@@ -20,7 +20,7 @@ from .._session.session import Session
 from .._session.turn import Turn
 from .._wire.json import decode_strictly
 from . import commands as c
-from .aichunks import Chunk, Message, behind_retold, is_pending, retold
+from .aichunks import Chunk, Message, behind_replay, is_pending, replayed
 from .answers import Fields, Refused, as_refusal, pack
 from .commands import ToolOffer
 from .feed import Feed
@@ -31,7 +31,7 @@ from .refusal import Code
 from .security import Role
 
 STREAMS: Final = 32
-"""Requests of one connection that are answered at once: each may have to tell a whole turn."""
+"""Requests of one connection that are answered at once: each may have to send a whole turn."""
 
 
 class Answer(Struct):
@@ -114,7 +114,7 @@ class _Stream(Struct, eq=False):
     """The client's Stop is the turn's."""
     message: Message | None = None
     sent: int = 0
-    tells: dict[str, list[JsonObject]] = {}
+    turns: dict[str, list[JsonObject]] = {}
     """The turns whose messages it has, with the parts of those that the state does not have."""
 
     @property
@@ -133,7 +133,7 @@ class AiViewer(ForeignViewer):
         # What the newest streams that are over had: the client may have ended one before it read
         # all of it.
         self._over: dict[str, _Stream] = {}
-        # The turns whose messages the client may show without their end, as in `_Stream.tells`.
+        # The turns whose messages the client may show without their end, as in `_Stream.turns`.
         self._unended: WeakKeyDictionary[Feed, dict[str, list[JsonObject]]] = WeakKeyDictionary()
         self._known = False
 
@@ -163,7 +163,7 @@ class AiViewer(ForeignViewer):
             self._fail(request.request_id, as_refusal(error))
 
     def _malformed(self, text: str, why: str) -> None:
-        """Told under the request's id, so far as it has one: there is no other way to tell it."""
+        """Reported under the request's id, so far as it has one: there is no other way."""
         try:
             id = decode_strictly(text, _heads).request_id
         except RemoteProtocolError:
@@ -281,7 +281,7 @@ class AiViewer(ForeignViewer):
 
     def _compare(self, request: Send, feed: Feed) -> dict[str, list[JsonObject]]:
         """The turns that the client shows as unended ones. It may send all of its messages, or have
-        taken some out of the chat; or it sends only the last one, which tells nothing."""
+        taken some out of the chat; or it sends only the last one, which says nothing."""
         unended = self._unended.setdefault(feed, {})
         turns = feed.log.state.turns
         appended = request.trigger == "submit-message" and request.message_id is None
@@ -303,7 +303,7 @@ class AiViewer(ForeignViewer):
         self._stream(request, feed, message.id, message.parts)
 
     def _settle(self, session: Session, message: UIMessage, answers: dict[str, Answer]) -> None:
-        """Carry out what the parts of tools say, where it is news; most parts are old."""
+        """Carry out what the parts of tools say, where it is not done yet; most parts are old."""
         for part in message.parts:
             state, call, approval = part.get("state"), part.get("toolCallId"), part.get("approval")
             request = approval.get("id") if isinstance(approval, dict) else None
@@ -338,7 +338,7 @@ class AiViewer(ForeignViewer):
         stream = self._streams.pop(request, None) or self._over.pop(request, None)
         if stream is None:
             return
-        self._unended.setdefault(stream.feed, {}).update(stream.tells)
+        self._unended.setdefault(stream.feed, {}).update(stream.turns)
         if stream.stops and self.role == "controller":
             try:
                 session = self._hub.session(stream.feed.log.session)
@@ -373,14 +373,14 @@ class AiViewer(ForeignViewer):
 
     def project(self, feed: Feed) -> Iterator[bytes]:
         for stream in [each for each in self._streams.values() if each.feed is feed]:
-            messages = self._told(stream)
+            messages = self._messages(stream)
             # The client may end it whenever something was sent.
             while self._streams.get(stream.request) is stream and (message := next(messages, None)):
                 yield message
         if not any(stream.feed is feed for stream in self._streams.values()):
             self.unfollow(feed)
 
-    def _told(self, stream: _Stream) -> Iterator[bytes]:
+    def _messages(self, stream: _Stream) -> Iterator[bytes]:
         request = stream.request
         if isinstance(stream.turn, Turn) and not stream.turn.id:
             if stream.turn.failure is not None:
@@ -408,17 +408,17 @@ class AiViewer(ForeignViewer):
         message, chunks = stream.message, None
         if message is None:
             message = stream.message = self._message(stream)
-        if not stream.tells:
+        if not stream.turns:
             feed = stream.feed
             unended, turns = self._unended.get(feed, {}), feed.log.state.turns
             over = [id for id in unended if id != message.turn and turns[id].outcome is not None]
-            stream.tells = {id: unended.pop(id) for id in over} | {message.turn: message.data}
+            stream.turns = {id: unended.pop(id) for id in over} | {message.turn: message.data}
             if over:
                 for id in over:
-                    yield from retold(feed.transcript, id, stream.tells[id])
-                chunks = behind_retold(message.tell())
-        yield from chunks or message.tell()
-        stream.tells[message.turn] = message.data
+                    yield from replayed(feed.transcript, id, stream.turns[id])
+                chunks = behind_replay(message.chunks())
+        yield from chunks or message.chunks()
+        stream.turns[message.turn] = message.data
 
 
 def _answer(session: Session, request: str, approval: JsonObject, said: Answer) -> None:

@@ -25,7 +25,7 @@ DATA: Final = 16 * 1024
 remembered. Larger data is left out."""
 
 Fields: TypeAlias = dict[str, Any]
-"""What is told of a command that was carried out."""
+"""What is said of a command that was carried out."""
 
 
 class Refused(Exception):
@@ -50,10 +50,10 @@ def ack(id: str, fields: Fields) -> bytes:
 
 def refusal(id: str | None, error: Refused) -> bytes:
     """A command was not carried out. Without an id it was none."""
-    told: dict[str, Any] = {"code": error.code, "message": cut(error.message, MESSAGE)}
+    sent: dict[str, Any] = {"code": error.code, "message": cut(error.message, MESSAGE)}
     if error.data is not None and len(pack(data=error.data)) <= DATA:
-        told["data"] = error.data
-    return pack(type="ack", id=id, ok=False, error=told)
+        sent["data"] = error.data
+    return pack(type="ack", id=id, ok=False, error=sent)
 
 
 _CODES: Final[tuple[tuple[type[Exception], str], ...]] = (

@@ -76,9 +76,9 @@ class Client:
             return False
         if known.sent != digest:
             error = Refused("bad_request", f"the id {id!r} was used for another command")
-            self._tell(refusal(id, error))
+            self._reply(refusal(id, error))
         elif known.frame is not None:
-            self._tell(known.frame)
+            self._reply(known.frame)
         return True
 
     def answer(self, id: str, frame: bytes) -> None:
@@ -86,7 +86,7 @@ class Client:
         known = self._answers.get(id)
         if known is not None:
             known.frame = frame
-        self._tell(frame)
+        self._reply(frame)
 
     def start(self, job: Job, done: Done, fail: Fail) -> None:
         """Carry out what takes time, whatever becomes of the connection; then `done`, or `fail`
@@ -106,6 +106,6 @@ class Client:
         except Exception as error:
             fail(as_refusal(error))
 
-    def _tell(self, frame: bytes) -> None:
+    def _reply(self, frame: bytes) -> None:
         if self.viewer is not None:
             self.viewer.reply(frame)

@@ -26,7 +26,7 @@ Seq: TypeAlias = Annotated[int, Meta(ge=0)]
 
 
 class Malformed(Refused):
-    """A frame that is no command; `id` is what it was sent under, if that can be told."""
+    """A frame that is no command; `id` is what it was sent under, if that can be found."""
 
     def __init__(self, id: str | None, code: str, message: str) -> None:
         super().__init__(code, message)

@@ -91,7 +91,7 @@ class Connection:
         self._socket = Socket(self._wire, handshake, size)
 
     def refuse(self, refusal: Refusal) -> None:
-        """Have the client told why, and the connection closed. The first reason counts."""
+        """Say to the client why, and close the connection. The first reason counts."""
         if self.refusal is None:
             self.refusal = refusal
         self._closing.set()

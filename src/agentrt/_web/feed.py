@@ -25,7 +25,7 @@ follow in one frame."""
 
 EVENT: Final = 64
 FRAME: Final = 200
-"""What an event adds to a snapshot, and what it takes as a frame: its bytes, as far as one can tell
+"""What an event adds to a snapshot, and what it takes as a frame: its bytes, as far as one knows
 without making them."""
 
 
@@ -42,9 +42,9 @@ SHARE: Final = 10
 LEAST: Final = 0.004
 MOST: Final = 0.5
 GRACE: Final = 0.02
-"""A session's viewers rest ten times as long as telling them takes, within these bounds in seconds:
-so telling takes an eleventh of the time, however small the agent's words are. Words that come more
-rarely than that are told at once, also if they come a little together."""
+"""A session's viewers rest ten times as long as notifying them takes, within these bounds in
+seconds: so that takes an eleventh of the time, however small the agent's words are. Words that come
+more rarely than that are sent at once, also if they come a little together."""
 
 HOLD: Final = 10.0
 PAUSE: Final = 0.02
@@ -69,7 +69,7 @@ class Feed:
         self.log = log
         self.viewers: set[Follower] = set()
         self.waiting: set[Follower] = set()
-        """Those that know all that has been told, and wait for more."""
+        """Those that know all that has been sent, and wait for more."""
         self.overtaken: set[Follower] = set()
         """Those that are far behind, and wait for a pause of the agent."""
         self.changed_at = -math.inf
@@ -77,7 +77,7 @@ class Feed:
         """True when the session is closed: nothing will come behind what there is."""
         self._keep = keep
         self._schedule = schedule
-        self._due = self._told_at = -math.inf
+        self._due = self._notified_at = -math.inf
         self._overtaken_at = 0.0
         self._frames: list[bytes] = []
         self._first = log.seq + 1
@@ -89,26 +89,26 @@ class Feed:
 
     @cached_property
     def transcript(self) -> Transcript:
-        """For those who tell it in words of their own."""
+        """For those who send it in words of their own."""
         return Transcript(self.log)
 
-    # --- who is told, and when
+    # --- who is notified, and when
 
     def publish(self, now: float) -> None:
-        """There is more: tell those that wait for it, now or when all have rested."""
+        """There is more: notify those that wait for it, now or when all have rested."""
         self.changed_at = now
         if not self.waiting:
             return
-        due = max(self._due - GRACE, self._told_at + LEAST)
+        due = max(self._due - GRACE, self._notified_at + LEAST)
         if now >= due:
-            self.tell(now)
+            self.notify(now)
         else:
-            self._schedule(self.tell, due)
+            self._schedule(self.notify, due)
 
-    def tell(self, now: float) -> None:
+    def notify(self, now: float) -> None:
         """Tell those that wait that there is more."""
         waiting, self.waiting = self.waiting, set()
-        self._told_at = now
+        self._notified_at = now
         self._due = max(self._due, now)
         for viewer in waiting:
             viewer.changed(self)
@@ -124,11 +124,11 @@ class Feed:
         if now - self.changed_at >= PAUSE:
             return False
         self.waiting.add(viewer)
-        self._schedule(self.tell, self._due)
+        self._schedule(self.notify, self._due)
         return True
 
     def overtake(self, viewer: Follower, now: float) -> None:
-        """A viewer is far behind: tell it in the agent's next pause, or when it has waited for as
+        """A viewer is far behind: notify it in the agent's next pause, or when it has waited for as
         long as is right for what a snapshot costs."""
         if not self.overtaken:
             self._overtaken_at = now
@@ -174,7 +174,7 @@ class Feed:
         return size + (self.log.seq - seq) * EVENT
 
     def long(self, seq: int) -> bool:
-        """Whether a snapshot would tell in fewer bytes what happened behind `seq`."""
+        """Whether a snapshot would say in fewer bytes what happened behind `seq`."""
         return self.weight < (self.log.seq - seq) * FRAME
 
     def keeps(self, seq: int) -> bool:
@@ -195,8 +195,8 @@ class Feed:
         return seq + index - start, added
 
     def all_after(self, seq: int | None) -> bytes | None:
-        """What follows `seq` as one frame, if there is a little, and it is not yet to be told that
-        the session is over."""
+        """What follows `seq` as one frame, if there is a little, and not yet to be said that the
+        session is over."""
         if self.over:
             return None
         if seq != self._common[0] or self._common[1] != self.log.seq:

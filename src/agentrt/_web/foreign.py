@@ -2,8 +2,8 @@
 
 Such a protocol has no numbered events, and its clients take each message by itself. So nothing is
 queued for them: when the network has taken the last message, the next one is made, of the state
-that the session has then. A slow client gets fewer and larger ones, a long history is told piece by
-piece, and one that fell behind what the log keeps misses nothing but what was told once (notices).
+that the session has then. A slow client gets fewer and larger ones, a long history is sent piece by
+piece, and one that fell behind what the log keeps misses nothing but what was sent once (notices).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class ForeignViewer(Viewer):
         super().__init__(role, hub.limits, hub.forget)
         self._hub = hub
         self._client = hub.recognise(self, None)
-        self._telling: dict[Feed, Iterator[bytes]] = {}
+        self._sending: dict[Feed, Iterator[bytes]] = {}
 
     @abstractmethod
     def project(self, feed: Feed) -> Iterator[bytes]:
-        """The messages that tell what a session's client does not know yet, each made when it is
+        """The messages that say what a session's client does not know yet, each made when it is
         asked for."""
 
     def follow(self, feed: Feed) -> None:
@@ -50,24 +50,24 @@ class ForeignViewer(Viewer):
         return message
 
     def _next(self) -> bytes | None:
-        """The next message of what is being told, of one session after the other."""
-        while self._telling:
-            feed, messages = next(iter(self._telling.items()))
-            del self._telling[feed]
+        """The next message of what is being sent, of one session after the other."""
+        while self._sending:
+            feed, messages = next(iter(self._sending.items()))
+            del self._sending[feed]
             if (message := next(messages, None)) is not None:
                 feed.charge(len(message), trio.current_time())
                 if feed in self._places:
-                    self._telling[feed] = messages
+                    self._sending[feed] = messages
                 return message
         return None
 
     def _look(self) -> None:
-        news, self._changed = self._changed, {}
-        for feed in news:
+        changed, self._changed = self._changed, {}
+        for feed in changed:
             seq = self._places[feed]
             if seq != feed.log.seq:
                 self._places[feed] = feed.log.seq
-                self._telling[feed] = self.project(feed)
+                self._sending[feed] = self.project(feed)
             elif feed.over:
                 self.unfollow(feed)
                 continue
@@ -77,4 +77,4 @@ class ForeignViewer(Viewer):
 
     def unfollow(self, feed: Feed) -> None:
         super().unfollow(feed)
-        self._telling.pop(feed, None)
+        self._sending.pop(feed, None)

@@ -1,6 +1,6 @@
 """The hub: every session of a runtime, and all who look at them.
 
-It has no network. Sessions tell it synchronously that they have news, and it tells the viewers, at
+It has no network. Sessions notify it synchronously, and it notifies the viewers, at
 once or when they have rested; none of that waits for anybody.
 """
 
@@ -114,7 +114,7 @@ class Hub:
             raise Refused("unknown_session", f"no session {id!r} is open")
         return feed
 
-    # --- what is told to all
+    # --- what is sent to all
 
     def default_agent(self) -> str:
         """Raises `Refused`."""
@@ -145,7 +145,7 @@ class Hub:
         for id in self.feeds.keys() - now:
             feed = self.feeds.pop(id)
             feed.over = True
-            feed.tell(trio.current_time())
+            feed.notify(trio.current_time())
             self._listening.pop(id)()
         for chat, known in list(self.chats.items()):
             if isinstance(known, str) and known not in now:
@@ -172,9 +172,9 @@ class Hub:
     def _list_changed(self) -> None:
         self._list = None
         if self.viewers:
-            self._schedule(self._tell_list, self._list_due)
+            self._schedule(self._send_list, self._list_due)
 
-    def _tell_list(self, now: float) -> None:
+    def _send_list(self, now: float) -> None:
         cost = (FRAME_COST + len(self.list_frame()) * BYTE_COST) * len(self.viewers)
         self._list_due = now + min(MOST, max(LIST, SHARE * cost))
         for viewer in list(self.viewers):

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 FAR: Final = 2000
 """Events by which the log may be ahead of a viewer. Beyond that the viewer is *overtaken*: what it
-has missed is better told by a snapshot, and that best when the agent pauses, since it would be old
+has missed is better sent as a snapshot, and that best when the agent pauses, since it would be old
 before it was sent."""
 
 

@@ -1,8 +1,8 @@
 """What a command does, in whatever protocol it was said.
 
 A command is a wish about a session: it is handed to the session synchronously and answered at once,
-or, where the agent or a process has to be waited for, by a job of its own. What comes of it is told
-by the session's events, to all viewers alike.
+or, where the agent or a process has to be waited for, by a job of its own. What comes of it is
+reported by the session's events, to all viewers alike.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .hub import Hub
 
 
 def carry_out(hub: Hub, client: Client, command: c.Command, done: Done, fail: Fail) -> None:
-    """Have a command done, and what came of it told, at once or when its job is over: `done`, or
+    """Have a command done, and what came of it said, at once or when its job is over: `done`, or
     `fail` with what went wrong, also in `done`."""
     try:
         outcome = _act(hub, client, command)

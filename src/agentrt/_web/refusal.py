@@ -1,7 +1,7 @@
 """Why the server closes a connection: one list of close codes, and the exception that carries one.
 
 A browser cannot read the HTTP status of a failed WebSocket handshake. What is refused is therefore
-let in, told in a `closing` message, and closed with one of these codes.
+let in, said in a `closing` message, and closed with one of these codes.
 """
 
 from __future__ import annotations

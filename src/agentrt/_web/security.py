@@ -182,7 +182,7 @@ class Security:
                 )
 
     def names(self, host: str, port: int, *, tls: bool) -> Names:
-        """What `Host` and `Origin` may say to a server that was told to listen on `host`."""
+        """What `Host` and `Origin` may say to a server that listens on `host`."""
         scheme = "https" if tls else "http"
         default = 443 if tls else 80
         hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}

@@ -50,7 +50,7 @@ async def serve(
     Raises `ValueError` if other machines could reach it and `security` has no token of yours or no
     name for it, or if a root is no folder; `OSError` if the port cannot be had.
 
-    Cancelling it tells every client, closes all connections in bounded time, and leaves the
+    Cancelling it notifies every client, closes all connections in bounded time, and leaves the
     runtime as it is.
     """
     # h11 and trio-websocket cost as much to import as all the rest.

@@ -1,7 +1,7 @@
-"""A session's items in their order, for everybody who tells them piece by piece.
+"""A session's items in their order, for everybody who shows them piece by piece.
 
-What a reader has told it need not remember: what it told of a thing that can still change is kept
-(`Reading`), everything else is behind its place.
+What a reader has shown it need not remember: what it showed of a thing that can still change is
+kept (`Reading`), everything else is behind its place.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .._model.log import Log, Overrun
 T = TypeVar("T")
 
 PIECE: Final = 256
-"""Items that are told between two looks at what has changed meanwhile."""
+"""Items that are shown between two looks at what has changed meanwhile."""
 
 
 class Transcript:
@@ -62,7 +62,7 @@ class Reading(Generic[T]):
     """One reader's way through the items, from the one of that number on."""
 
     def __init__(self, transcript: Transcript, start: int) -> None:
-        # What was told of the items that may still change: the characters of texts, and whatever
+        # What was shown of the items that may still change: the characters of texts, and whatever
         # the reader wants to know of tools.
         self.texts: dict[str, int] = {}
         self.tools: dict[str, T] = {}
@@ -71,8 +71,8 @@ class Reading(Generic[T]):
         self._next = start
         self._seq = transcript.log.seq
 
-    def news(self) -> Iterator[tuple[Item, bool] | Notice]:
-        """What is to be told, each item as it is when it is asked for, until there is no more:
+    def pending(self) -> Iterator[tuple[Item, bool] | Notice]:
+        """What is to be shown, each item as it is when it is asked for, until there is no more:
         those that may have changed, and then (True) some that are new; and the notices, so far as
         the log has them."""
         log = self._transcript.log
@@ -84,13 +84,13 @@ class Reading(Generic[T]):
                 yield item, new
                 if item.status in TERMINAL:
                     self._settled.append(id)
-            for id in settled:  # what happened while they were told has been looked at
+            for id in settled:  # what happened while they were shown has been looked at
                 self.texts.pop(id, None)
                 self.tools.pop(id, None)
             yield from [event for event in events if isinstance(event, Notice)]
 
     def _piece(self) -> tuple[list[Event], list[tuple[str, bool]]]:
-        """What has happened, and the next items to be told."""
+        """What has happened, and the next items to be shown."""
         transcript, ids = self._transcript, self._transcript.ids()
         log = transcript.log
         events: list[Event] = []

@@ -53,7 +53,7 @@ class Viewer(ABC):
     def _receive(self, text: str) -> None:
         """As `receive`, of a connection that has not ended."""
 
-    def list_changed(self) -> None:  # noqa: B027 - most protocols do not tell it
+    def list_changed(self) -> None:  # noqa: B027 - most protocols do not send it
         """The list of sessions is another one."""
 
     async def next_frame(self) -> bytes:
