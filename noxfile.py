@@ -32,6 +32,12 @@ def group(name: str) -> list[str]:
     return list(nox.project.dependency_groups(PROJECT, name))
 
 
+def one_by_one(session: nox.Session, *arguments: str, full: bool = False) -> None:
+    """Run tests with those that are slow, not beside each other; `full`: in their long form."""
+    env = {"AGENTRT_FULL": "1"} if full else {}
+    session.run("python", "-m", "pytest", "-n", "0", "--slow", *arguments, env=env)
+
+
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
     """The test suite with what is slow; arguments go to pytest."""
@@ -55,17 +61,7 @@ def agents(session: nox.Session) -> None:
     chosen = ["-k", " or ".join(session.posargs)] if session.posargs else []
     report = Path(session.create_tmp()) / "agents.xml"
     try:
-        session.run(
-            "python",
-            "-m",
-            "pytest",
-            "-n",
-            "0",
-            "--slow",
-            "tests/agents",
-            f"--junitxml={report}",
-            *chosen,
-        )
+        one_by_one(session, "tests/agents", f"--junitxml={report}", *chosen)
     finally:  # the table is wanted above all when something failed
         session.run("python", "tests/agents/table.py", "--junit", str(report))
 
@@ -79,7 +75,7 @@ def browser(session: nox.Session) -> None:
     install(session, "-e", ".[test]", *group("browser"))
     shots = Path(session.create_tmp()).resolve() / "shots"
     session.env["AGENTRT_SHOTS"] = str(shots)
-    session.run("python", "-m", "pytest", "-n", "0", "--slow", "tests/browser", *session.posargs)
+    one_by_one(session, "tests/browser", *session.posargs)
     session.log(f"screenshots are in {shots}")
 
 
@@ -95,39 +91,14 @@ def simulate(session: nox.Session) -> None:
 def faults(session: nox.Session) -> None:
     """A session's life cancelled at every step and with every call of the system failing."""
     install(session, "-e", ".[test]")
-    full = {"AGENTRT_FULL": "1"}
-    session.run(
-        "python",
-        "-m",
-        "pytest",
-        "-n",
-        "0",
-        "--slow",
-        "tests/faults",
-        "-v",
-        *session.posargs,
-        env=full,
-    )
+    one_by_one(session, "tests/faults", "-v", *session.posargs, full=True)
 
 
 @nox.session
 def hygiene(session: nox.Session) -> None:
     """500 agents and 240 hosts killed, 1,000 sessions opened and closed: nothing is left."""
     install(session, "-e", ".[test]")
-    full = {"AGENTRT_FULL": "1"}
-    session.run(
-        "python",
-        "-m",
-        "pytest",
-        "-n",
-        "0",
-        "--slow",
-        "tests/hygiene",
-        "-v",
-        "-s",
-        *session.posargs,
-        env=full,
-    )
+    one_by_one(session, "tests/hygiene", "-v", "-s", *session.posargs, full=True)
 
 
 @nox.session
@@ -156,10 +127,7 @@ def clients(session: nox.Session) -> None:
     """Clients of other protocols, in Node, with a hundred random sequences each."""
     install(session, "-e", ".[test]")
     session.run("python", "tests/clients/install.py")
-    full = {"AGENTRT_FULL": "1"}
-    session.run(
-        "python", "-m", "pytest", "-n", "0", "--slow", "tests/clients", *session.posargs, env=full
-    )
+    one_by_one(session, "tests/clients", *session.posargs, full=True)
 
 
 @nox.session

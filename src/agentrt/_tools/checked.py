@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from .hooks import Hook
 from .tools import Tool
 
+T = TypeVar("T")
+
 
 def checked_tools(given: Iterable[object]) -> tuple[Tool, ...]:
     """The tools. Raises `TypeError` for what is none."""
-    if isinstance(given, Tool) or callable(given):
-        raise TypeError(f"tools are several: give [{_name(given)}]")
-    return tuple(map(_tool, given))
 
+    def right(value: object) -> str:
+        return f"agentrt.tool({_name(value)})" if callable(value) else "what agentrt.tool makes"
 
-def _tool(given: object) -> Tool:
-    if isinstance(given, Tool):
-        return given
-    right = f"agentrt.tool({_name(given)})" if callable(given) else "what agentrt.tool makes"
-    raise TypeError(f"a tool is {right}, not {_kind(given)}")
+    return _checked(Tool, "tool", given, right)
 
 
 def checked_hooks(given: Iterable[object]) -> tuple[Hook, ...]:
     """The hooks. Raises `TypeError` for what is none."""
-    if isinstance(given, Hook) or callable(given):
-        raise TypeError(f"hooks are several: give [{_name(given)}]")
-    return tuple(map(_hook, given))
+    made = 'what agentrt.hook("PreToolUse") makes of a function'
+    return _checked(Hook, "hook", given, lambda value: made)
 
 
-def _hook(given: object) -> Hook:
-    if isinstance(given, Hook):
-        return given
-    right = 'what agentrt.hook("PreToolUse") makes of a function'
-    raise TypeError(f"a hook is {right}, not {_kind(given)}")
+def _checked(
+    kind: type[T], word: str, given: Iterable[object], right: Callable[[object], str]
+) -> tuple[T, ...]:
+    if isinstance(given, kind) or callable(given):
+        raise TypeError(f"{word}s are several: give [{_name(given)}]")
+    checked = []
+    for value in given:
+        if not isinstance(value, kind):
+            raise TypeError(f"a {word} is {right(value)}, not {_kind(value)}")
+        checked.append(value)
+    return tuple(checked)
 
 
 def _kind(value: object) -> str:
