@@ -43,7 +43,7 @@ async def kept(
 ) -> AsyncIterator[agentrt.Session]:
     """A new session, which the store keeps."""
     limits = limits or Limits(cancel_grace=5)
-    agent, assembly = _assembled(agents, Opening(cwd="/", **opening), limits, "r")
+    agent, assembly = _assembled(agents, Opening(**{"cwd": "/", **opening}), limits, "r")
     ids = count(1)
     names = lambda: id if next(ids) == 1 else f"{id}-epoch"  # noqa: E731 - two in a row
     async with serve_session(

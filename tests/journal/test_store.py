@@ -52,6 +52,53 @@ async def test_a_list_names_the_sessions_that_had_a_turn_the_latest_first(
     assert found[0].agent_session == "s1"
 
 
+async def test_a_list_is_read_page_by_page(path: Path, library: Any) -> None:
+    async with open_store(path, library=library) as store:
+        for id in ("one", "two", "three"):
+            async with kept(store, Incarnations(echo), id=id) as session:
+                await session.run("hello")
+        page = await store.sessions(limit=2)
+        assert [each.session for each in page] == ["three", "two"]
+        last = page[-1]
+        page = await store.sessions(limit=2, before=(last.updated, last.session))
+        assert [each.session for each in page] == ["one"]
+
+
+async def test_a_list_can_be_of_one_folder(path: Path, library: Any) -> None:
+    async with open_store(path, library=library) as store:
+        for id, folder in (("one", "/"), ("two", "/tmp"), ("three", "/")):
+            async with kept(store, Incarnations(echo), id=id, cwd=folder) as session:
+                await session.run("hello")
+        assert [each.session for each in await store.sessions(cwd="/", limit=2)] == ["three", "one"]
+
+
+async def test_a_session_is_found_by_the_beginning_of_its_id(path: Path, library: Any) -> None:
+    async with open_store(path, library=library) as store:
+        for id in ("ab_c", "abXc", "b"):
+            async with kept(store, Incarnations(echo), id=id) as session:
+                await session.run("hello")
+        assert [each.session for each in await store.find("ab_")] == ["ab_c"]
+        assert [each.session for each in await store.find("ab")] == ["abXc", "ab_c"]
+        assert await store.find("c") == []
+
+
+async def test_the_turns_of_a_session_are_read_from_the_end(path: Path, library: Any) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            for number in range(5):
+                await session.run(f"prompt {number}")
+        last = await store.records("one", count=2)
+        earlier = await store.records("one", before=last[0].number, count=10)
+        said = [
+            [item.content[0].text for item in record.items if item.type == "user"]  # type: ignore[union-attr]
+            for record in (*earlier, *last)
+        ]
+        assert [text for texts in said for text in texts] == [f"prompt {n}" for n in range(5)]
+        assert [turn for record in last for turn in record.turns] == session.snapshot().turns[-2:]
+        with pytest.raises(agentrt.SessionNotFound):
+            await store.records("two", count=1)
+
+
 async def test_a_result_is_returned_when_its_turn_is_stored(path: Path, library: Any) -> None:
     async with open_store(path, library=library) as store:
         async with kept(store, Incarnations(echo)) as session:

@@ -65,6 +65,14 @@ class StoreEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent_session: str | None = None
 
 
+class Query(Struct, frozen=True, kw_only=True):
+    """Which sessions a list has; see `Store.sessions`."""
+
+    limit: int | None = None
+    before: tuple[float, str] | None = None
+    cwd: str | None = None
+
+
 class Stored(Struct, kw_only=True):
     """A session as its store has it: `events` are those behind the head."""
 
@@ -142,13 +150,19 @@ class Backend(Protocol):
 class Reader(Protocol):
     """A database, as those use it who only read, beside its writer."""
 
-    def sessions(self) -> list[StoreEntry]:
+    def sessions(self, query: Query) -> list[StoreEntry]:
         """The sessions that had a turn, the latest first."""
+        ...
+
+    def find(self, prefix: str) -> list[StoreEntry]:
+        """Those whose id begins with this: a few of them."""
         ...
 
     def load(self, session: str) -> Stored | None: ...
 
     def events(self, session: str, after: int) -> list[tuple[int, Event]] | None: ...
+
+    def records(self, session: str, before: int | None, count: int) -> list[Record] | None: ...
 
     def close(self) -> None: ...
 

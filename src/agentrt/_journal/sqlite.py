@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from .._errors import StoreError, StoreInUse
+from .._model.checkpoint import Record
 from .._model.events import Event
 from .base import (
     About,
     Flush,
     Part,
     Place,
+    Query,
     Stored,
     StoreEntry,
     Unusable,
@@ -66,6 +68,11 @@ MIGRATIONS: Final[tuple[str, ...]] = (
 _PAGES = 1000  # of the write-ahead log, after which its writer puts them into the file
 _LOOK = 1.0  # seconds between two looks whether the file is still there
 _BUSY = 200  # milliseconds that SQLite itself waits for somebody else's lock
+
+_FEW = 10  # sessions that begin with the same letters: more need not be told apart
+_ALL = 2**62  # more than there are
+
+_ENTRIES = "SELECT id, agent, cwd, title, prompt, turns, created, updated, about FROM session"
 
 _CORRUPT, _NOTADB, _READONLY, _MOVED = 11, 26, 8, 1032
 
@@ -443,26 +450,28 @@ class SqliteReader:
         except Exception as error:
             raise self._error(error) from error
 
-    def sessions(self) -> list[StoreEntry]:
+    def sessions(self, query: Query) -> list[StoreEntry]:
+        where, args = "tenant='' AND turns>0", list[Any]()
+        if query.before is not None:
+            where += " AND (updated, id) < (?, ?)"
+            args += query.before
+        if query.cwd is not None:
+            where += " AND cwd=?"
+            args.append(query.cwd)
         with self._reading():
             rows = self._execute(
-                "SELECT id, agent, cwd, title, prompt, turns, created, updated, about"
-                " FROM session WHERE turns>0 ORDER BY updated DESC"
+                f"{_ENTRIES} WHERE {where} ORDER BY updated DESC, id DESC LIMIT ?",
+                (*args, -1 if query.limit is None else query.limit),
             )
-        return [
-            StoreEntry(
-                session=id,
-                agent=agent,
-                cwd=cwd,
-                title=title,
-                prompt=prompt,
-                turns=turns,
-                created=created,
-                updated=updated,
-                agent_session=decode_about(about).agent_session,
+        return [_entry(row) for row in rows]
+
+    def find(self, prefix: str) -> list[StoreEntry]:
+        with self._reading():
+            rows = self._execute(
+                f"{_ENTRIES} WHERE id>=? AND id<? ORDER BY id LIMIT {_FEW}",
+                (prefix, prefix + "\U0010ffff"),
             )
-            for id, agent, cwd, title, prompt, turns, created, updated, about in rows
-        ]
+        return [_entry(row) for row in rows]
 
     def load(self, session: str) -> Stored | None:
         with self._reading():
@@ -494,6 +503,17 @@ class SqliteReader:
             found = self._execute("SELECT num FROM session WHERE id=?", (session,))
             return self._events(found[0][0], after) if found else None
 
+    def records(self, session: str, before: int | None, count: int) -> list[Record] | None:
+        with self._reading():
+            found = self._execute("SELECT num FROM session WHERE id=?", (session,))
+            if not found:
+                return None
+            rows = self._execute(
+                "SELECT body FROM record WHERE session=? AND number<? ORDER BY number DESC LIMIT ?",
+                (found[0][0], _ALL if before is None else before, count),
+            )
+        return [decode_record(body) for (body,) in reversed(rows)]
+
     def _events(self, num: int, after: int) -> list[tuple[int, Event]]:
         """Those behind number `after` that are kept, with their numbers."""
         rows = self._execute(
@@ -504,6 +524,22 @@ class SqliteReader:
 
     def close(self) -> None:
         self._database.close()
+
+
+def _entry(row: Sequence[Any]) -> StoreEntry:
+    """Of a row of `_ENTRIES`."""
+    id, agent, cwd, title, prompt, turns, created, updated, about = row
+    return StoreEntry(
+        session=id,
+        agent=agent,
+        cwd=cwd,
+        title=title,
+        prompt=prompt,
+        turns=turns,
+        created=created,
+        updated=updated,
+        agent_session=decode_about(about).agent_session,
+    )
 
 
 def _boot() -> str:

@@ -12,13 +12,13 @@ import trio
 
 from .._errors import LocalProtocolError, SessionNotFound, StoreError, StoreUnavailable
 from .._limits import Limits
-from .._model.checkpoint import Checkpoints, restored
+from .._model.checkpoint import Checkpoints, Record, restored
 from .._model.conversation import Conversation
 from .._model.events import Event
 from .._model.log import Log
 from .._model.state import SessionState, Snapshot
 from .._nesting import bare_errors
-from .base import About, Backend, Job, Place, Reader, Stored, StoreEntry
+from .base import About, Backend, Job, Place, Query, Reader, Stored, StoreEntry
 from .keeper import StoreKeeper
 from .sqlite import Library, SqliteBackend, SqliteReader
 from .writer import Batch, Call, Writer
@@ -49,9 +49,32 @@ class Store:
 
     # --- reading
 
-    async def sessions(self) -> list[StoreEntry]:
-        """The sessions that had a turn, the latest first. Those that run now are among them."""
-        return await self._read(self._reader.sessions)
+    async def sessions(
+        self,
+        *,
+        limit: int | None = None,
+        before: tuple[float, str] | None = None,
+        cwd: str | None = None,
+    ) -> list[StoreEntry]:
+        """The sessions that had a turn, the latest first. Those that run now are among them.
+
+        `limit`: as many at the most. `before`: those behind the one with this `updated` and
+        `session`, the last one of the page before. `cwd`: those of this folder.
+        """
+        query = Query(limit=limit, before=before, cwd=cwd)
+        return await self._read(partial(self._reader.sessions, query))
+
+    async def find(self, prefix: str) -> list[StoreEntry]:
+        """The sessions whose id begins with `prefix`: a few of them, if there are many."""
+        return await self._read(partial(self._reader.find, prefix))
+
+    async def records(self, session: str, *, before: int | None = None, count: int) -> list[Record]:
+        """The last `count` records of a session, in their order; `before`: of those whose `number`
+        is lower. Raises `SessionNotFound`."""
+        found = await self._read(partial(self._reader.records, session, before, count))
+        if found is None:
+            raise SessionNotFound(f"no session {session!r} is stored")
+        return found
 
     async def snapshot(self, session: str) -> Snapshot:
         """All that a viewer shows of a session, as it was stored last. Raises `SessionNotFound`."""
