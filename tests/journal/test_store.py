@@ -288,6 +288,6 @@ async def test_a_store_of_an_older_version_is_copied_and_brought_up_to_date(
     monkeypatch.setattr(sqlite, "MIGRATIONS", (*sqlite.MIGRATIONS, newer))
     async with open_store(path, library=library) as store:
         assert [each.session for each in await store.sessions()] == ["one"]
-    copy = path.with_name(path.name + ".bak-1")
+    copy = path.with_name(f"{path.name}.bak-{len(sqlite.MIGRATIONS) - 1}")
     assert checked(copy) == checked(path)
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600

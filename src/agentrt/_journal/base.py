@@ -65,6 +65,14 @@ class StoreEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent_session: str | None = None
 
 
+class StoreHit(Struct, frozen=True, kw_only=True):
+    """A session that was found by words. `snippet`: what was said there, in a line around the first
+    of them; empty if they are in its title only."""
+
+    entry: StoreEntry
+    snippet: str
+
+
 class Query(Struct, frozen=True, kw_only=True):
     """Which sessions a list has; see `Store.sessions`."""
 
@@ -159,6 +167,10 @@ class Reader(Protocol):
         ...
 
     def load(self, session: str) -> Stored | None: ...
+
+    def search(self, words: str, limit: int) -> list[StoreHit]:
+        """The sessions in which all of these words are, the latest first."""
+        ...
 
     def events(self, session: str, after: int) -> list[tuple[int, Event]] | None: ...
 

@@ -28,6 +28,7 @@ from .base import (
     Query,
     Stored,
     StoreEntry,
+    StoreHit,
     Unusable,
     decode_about,
     decode_events,
@@ -37,6 +38,7 @@ from .base import (
     encode_events,
     encode_record,
 )
+from .search import SHIFT, Word, excerpt, text_of, words_of
 
 Library: TypeAlias = Literal["apsw", "sqlite3"]
 
@@ -62,8 +64,15 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         session INTEGER NOT NULL, number INTEGER NOT NULL, last INTEGER NOT NULL,
         body BLOB NOT NULL, PRIMARY KEY(session, number));
     """,
+    """
+    CREATE INDEX session_of ON session(tenant, cwd, updated);
+    CREATE VIRTUAL TABLE said USING fts5(text, tokenize="unicode61 remove_diacritics 2");
+    """,
 )
 """Each takes the schema from the version of its place here to the next one."""
+
+_SEARCH = "fts5"  # a module that SQLite can be built without
+_INDEXED = 2  # the first version whose records are in the index `said`
 
 _PAGES = 1000  # of the write-ahead log, after which its writer puts them into the file
 _LOOK = 1.0  # seconds between two looks whether the file is still there
@@ -72,7 +81,7 @@ _BUSY = 200  # milliseconds that SQLite itself waits for somebody else's lock
 _FEW = 10  # sessions that begin with the same letters: more need not be told apart
 _ALL = 2**62  # more than there are
 
-_ENTRIES = "SELECT id, agent, cwd, title, prompt, turns, created, updated, about FROM session"
+_ENTRIES = "SELECT id, agent, cwd, title, prompt, turns, created, updated, about, num FROM session"
 
 _CORRUPT, _NOTADB, _READONLY, _MOVED = 11, 26, 8, 1032
 
@@ -245,6 +254,11 @@ class SqliteBackend:
                 f"{self.path} was written by a newer agentrt (its schema is {version}, and"
                 f" {len(MIGRATIONS)} the newest that is known here)"
             )
+        if not x("SELECT 1 FROM pragma_module_list WHERE name=?", (_SEARCH,)):
+            raise StoreError(
+                f"the SQLite of Python's {self.library} has no full-text search ({_SEARCH}); apsw"
+                " brings one that has: pip install agentrt[sqlite]"
+            )
         x("PRAGMA journal_mode=WAL")
         x(f"PRAGMA wal_autocheckpoint={_PAGES}")
         if version and version < len(MIGRATIONS):
@@ -258,11 +272,20 @@ class SqliteBackend:
                 for statement in migration.split(";"):
                     if statement.strip():
                         x(statement)
+            if 0 < version < _INDEXED:
+                self._index_all()
             x(f"PRAGMA user_version={len(MIGRATIONS)}")
             self._begin_generation()
             # Whoever opened them has never had a turn.
             x("DELETE FROM frame WHERE session IN (SELECT num FROM session WHERE turns=0)")
             x("DELETE FROM session WHERE turns=0")
+
+    def _index_all(self) -> None:
+        """Take the records of an older version into the index."""
+        x = self._database.execute
+        for num, number in x("SELECT session, number FROM record"):
+            [[body]] = x("SELECT body FROM record WHERE session=? AND number=?", (num, number))
+            self._index(num, decode_record(body))
 
     def _begin_generation(self) -> None:
         """Viewers may go on where they were, unless the machine went down under the store: then
@@ -363,10 +386,19 @@ class SqliteBackend:
                 "INSERT OR REPLACE INTO record(session, number, last, body) VALUES(?,?,?,?)",
                 (num, record.number, last, encode_record(record)),
             )
+            self._index(num, record)
         if part.head is not None:
             database.execute(
                 "UPDATE session SET head=?, head_seq=? WHERE num=?",
                 (encode(part.head), part.head.seq, num),
+            )
+
+    def _index(self, num: int, record: Record) -> None:
+        text = text_of(record)
+        if text:
+            self._database.execute(
+                "INSERT OR REPLACE INTO said(rowid, text) VALUES(?,?)",
+                (num << SHIFT | record.number, text),
             )
 
     def create(self, session: str, epoch: str, about: About) -> Place:
@@ -395,6 +427,8 @@ class SqliteBackend:
         with self._transaction():
             found = x("SELECT num FROM session WHERE id=?", (session,))
             if found:
+                [[num]] = found
+                x("DELETE FROM said WHERE rowid>=? AND rowid<?", (num << SHIFT, num + 1 << SHIFT))
                 x("DELETE FROM frame WHERE session=?", found[0])
                 x("DELETE FROM record WHERE session=?", found[0])
                 x("DELETE FROM session WHERE num=?", found[0])
@@ -473,6 +507,43 @@ class SqliteReader:
             )
         return [_entry(row) for row in rows]
 
+    def search(self, words: str, limit: int) -> list[StoreHit]:
+        wanted = words_of(words)
+        if not wanted:
+            return []
+        where, args = "tenant='' AND turns>0", list[Any]()
+        for word in wanted:
+            condition, value = _condition(word)
+            where += (
+                f" AND (num IN (SELECT rowid>>{SHIFT} FROM said WHERE {condition})"
+                r" OR title LIKE ? ESCAPE '\')"
+            )
+            args += (value, word.like)
+        with self._reading():
+            rows = self._execute(
+                f"{_ENTRIES} WHERE {where} ORDER BY updated DESC, id DESC LIMIT ?", (*args, limit)
+            )
+            return [StoreHit(entry=_entry(row), snippet=self._snippet(row, wanted)) for row in rows]
+
+    def _snippet(self, row: Sequence[Any], words: list[Word]) -> str:
+        """Of the record of a session that has the most of the words, more or less."""
+        num = row[-1]
+        known = [word.match for word in words if word.match is not None]
+        within = f"rowid>={num << SHIFT} AND rowid<{num + 1 << SHIFT}"
+        found = []
+        if known:
+            found = self._execute(
+                f"SELECT text FROM said WHERE said MATCH ? AND {within} ORDER BY rank LIMIT 1",
+                (" OR ".join(known),),
+            )
+        for word in words:
+            if not found and word.match is None:
+                condition, value = _condition(word)
+                found = self._execute(
+                    f"SELECT text FROM said WHERE {within} AND {condition} LIMIT 1", (value,)
+                )
+        return excerpt(found[0][0], words) if found else ""
+
     def load(self, session: str) -> Stored | None:
         with self._reading():
             found = self._execute(
@@ -526,9 +597,16 @@ class SqliteReader:
         self._database.close()
 
 
+def _condition(word: Word) -> tuple[str, str]:
+    """For the rows of `said` that have a word."""
+    if word.match is not None:
+        return "said MATCH ?", word.match
+    return r"text LIKE ? ESCAPE '\'", word.like
+
+
 def _entry(row: Sequence[Any]) -> StoreEntry:
     """Of a row of `_ENTRIES`."""
-    id, agent, cwd, title, prompt, turns, created, updated, about = row
+    id, agent, cwd, title, prompt, turns, created, updated, about, _ = row
     return StoreEntry(
         session=id,
         agent=agent,

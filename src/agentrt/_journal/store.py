@@ -18,7 +18,7 @@ from .._model.events import Event
 from .._model.log import Log
 from .._model.state import SessionState, Snapshot
 from .._nesting import bare_errors
-from .base import About, Backend, Job, Place, Query, Reader, Stored, StoreEntry
+from .base import About, Backend, Job, Place, Query, Reader, Stored, StoreEntry, StoreHit
 from .keeper import StoreKeeper
 from .sqlite import Library, SqliteBackend, SqliteReader
 from .writer import Batch, Call, Writer
@@ -67,6 +67,12 @@ class Store:
     async def find(self, prefix: str) -> list[StoreEntry]:
         """The sessions whose id begins with `prefix`: a few of them, if there are many."""
         return await self._read(partial(self._reader.find, prefix))
+
+    async def search(self, words: str, *, limit: int = 20) -> list[StoreHit]:
+        """The sessions in which all of these words are, the latest first: in prompts and answers of
+        turns that are over, or in the title. A word is found by its beginning, in any case; what is
+        typed has no syntax."""
+        return await self._read(partial(self._reader.search, words, limit))
 
     async def records(self, session: str, *, before: int | None = None, count: int) -> list[Record]:
         """The last `count` records of a session, in their order; `before`: of those whose `number`

@@ -1,0 +1,154 @@
+"""What is found in a store by words that somebody typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentrt import StoreError, open_store
+from agentrt._journal import sqlite
+from agentrt._journal.search import excerpt, words_of
+from agentrt._journal.sqlite import SqliteBackend, SqliteReader
+from runtime.fakes import Incarnations, echo
+
+from .kit import kept
+
+
+async def fill(path: Path, library: Any, *prompts: str) -> None:
+    """A session for each prompt, with the prompt as its id; `echo` says it again."""
+    async with open_store(path, library=library) as store:
+        for prompt in prompts:
+            async with kept(store, Incarnations(echo), id=prompt) as session:
+                await session.run(prompt)
+
+
+def found(path: Path, library: Any, words: str, limit: int = 20) -> list[str]:
+    reader = SqliteReader(path, library)
+    try:
+        return [hit.entry.session for hit in reader.search(words, limit)]
+    finally:
+        reader.close()
+
+
+async def test_a_session_is_found_by_words_in_any_order_case_and_accent(
+    path: Path, library: Any
+) -> None:
+    await fill(path, library, "mend the blue door", "mend the Café window", "close the door")
+    assert found(path, library, "door MEND") == ["mend the blue door"]
+    assert found(path, library, "cafe") == ["mend the Café window"]
+    assert found(path, library, "door") == ["close the door", "mend the blue door"]
+    assert found(path, library, "the", limit=1) == ["close the door"]
+    assert found(path, library, "door window") == []
+    assert found(path, library, " ") == []
+
+
+async def test_a_word_is_found_by_its_beginning_and_a_name_by_its_parts(
+    path: Path, library: Any
+) -> None:
+    await fill(path, library, "why does parse_lines() fail", "in C++ and C")
+    assert found(path, library, "pars") == ["why does parse_lines() fail"]
+    assert found(path, library, "parse_lines()") == ["why does parse_lines() fail"]
+    assert found(path, library, "lines_parse") == []
+    assert found(path, library, "c++") == ["in C++ and C"]
+
+
+async def test_scripts_without_spaces_are_looked_through_letter_by_letter(
+    path: Path, library: Any
+) -> None:
+    await fill(path, library, "请修理蓝色的门", "done 🎉 100%", "done")
+    assert found(path, library, "蓝色") == ["请修理蓝色的门"]
+    assert found(path, library, "🎉") == ["done 🎉 100%"]
+    assert found(path, library, "%") == ["done 🎉 100%"]
+
+
+async def test_words_may_stand_in_different_turns_and_in_the_title(
+    path: Path, library: Any
+) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            await session.run("the first question")
+            session.rename("Household")
+            await session.run("and a second")
+        [hit] = await store.search("first second household")
+        assert hit.entry.title == "Household"
+        assert hit.snippet.startswith("the first question")
+        [hit] = await store.search("household")
+        assert hit.snippet == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    ['"', "'", '"door', "door OR", "NOT door", "AND", "text: door", "door*", "^door", "(", "-", ""],
+)
+async def test_what_is_typed_is_never_taken_for_syntax(
+    path: Path, library: Any, words: str
+) -> None:
+    await fill(path, library, "mend the door")
+    assert set(found(path, library, words)) <= {"mend the door"}
+
+
+@given(words=st.text())
+def test_any_words_can_be_looked_for(tmp_path_factory: pytest.TempPathFactory, words: str) -> None:
+    path = tmp_path_factory.getbasetemp() / "search.db"
+    backend = SqliteBackend(path, "sqlite3")
+    backend.open()
+    backend.close()
+    assert found(path, "sqlite3", words) == []
+
+
+async def test_what_was_deleted_is_not_found(path: Path, library: Any) -> None:
+    await fill(path, library, "one door", "two doors")
+    async with open_store(path, library=library) as store:
+        await store.delete("one door")
+        assert [hit.entry.session for hit in await store.search("door")] == ["two doors"]
+
+
+async def test_halves_of_characters_and_zeros_do_not_matter(path: Path, library: Any) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            await session.run("a\0 door")
+        [hit] = await store.search("a door")
+        assert hit.snippet == "a door a door"
+        assert await store.search("door \ud83d") == []
+
+
+async def test_sessions_of_a_file_that_had_no_index_are_found(
+    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite, "MIGRATIONS", sqlite.MIGRATIONS[:1])
+        patch.setattr(SqliteBackend, "_index", lambda *args: None)
+        await fill(path, library, "mend the door")
+    async with open_store(path, library=library) as store:
+        assert [hit.snippet for hit in await store.search("door")] == [
+            "mend the door mend the door"
+        ]
+
+
+async def test_an_sqlite_without_full_text_search_is_named(
+    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "_SEARCH", "fts99")
+    with pytest.raises(StoreError, match=r"no full-text search.*agentrt\[sqlite\]"):
+        async with open_store(path, library=library):
+            pass
+
+
+def test_an_excerpt_is_a_line_around_the_first_word() -> None:
+    text = "so\n" * 100 + "Ünder the bridge\n" + "and on " * 100
+    line = excerpt(text, words_of("under"))
+    assert line.startswith("… so so")
+    assert "so Ünder the bridge and on" in line
+    assert line.endswith(" …")
+    assert len(line) < 260
+
+
+@given(text=st.text(), words=st.text())
+def test_an_excerpt_is_one_line_of_any_text(text: str, words: str) -> None:
+    line = excerpt(text, words_of(words))
+    assert line.strip() == line
+    assert len(line.splitlines()) <= 1
