@@ -23,7 +23,7 @@ _PUBLIC = {
     "_errors": (
         "AgentNotFound AgentrtError AgentStartError Busy LimitExceeded LocalProtocolError "
         "ProtocolError RemoteProtocolError RequestError SessionClosed SessionNotFound StoreError "
-        "StoreInUse StoreUnavailable"
+        "StoreDamaged StoreInUse StoreUnavailable"
     ),
     "_journal.base": "StoreEntry StoreHit",
     "_journal.store": "Store open_store",

@@ -13,6 +13,7 @@
     ├── SessionNotFound      no stored session of that name
     ├── StoreError           a store of sessions cannot be used
     │   ├── StoreInUse           another process writes it
+    │   ├── StoreDamaged         its file is corrupt
     │   └── StoreUnavailable     it cannot keep anything now
     ├── Busy                 refused because a turn is running
     ├── LimitExceeded        one of `Limits` was reached
@@ -109,6 +110,10 @@ class StoreInUse(StoreError):
     def __init__(self, message: str, pid: int | None = None) -> None:
         super().__init__(message)
         self.pid = pid
+
+
+class StoreDamaged(StoreError):
+    """The store's file is corrupt. `agentrt sessions repair` saves what can be read of it."""
 
 
 class StoreUnavailable(StoreError):

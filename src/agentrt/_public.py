@@ -21,6 +21,7 @@ from ._errors import RemoteProtocolError as RemoteProtocolError
 from ._errors import RequestError as RequestError
 from ._errors import SessionClosed as SessionClosed
 from ._errors import SessionNotFound as SessionNotFound
+from ._errors import StoreDamaged as StoreDamaged
 from ._errors import StoreError as StoreError
 from ._errors import StoreInUse as StoreInUse
 from ._errors import StoreUnavailable as StoreUnavailable

@@ -18,7 +18,7 @@ import trio
 import trio.testing
 
 import agentrt
-from agentrt import Limits, StoreError, StoreUnavailable, open_store
+from agentrt import Limits, StoreDamaged, StoreUnavailable, open_store
 from agentrt._journal import sqlite
 from agentrt._journal.store import Store
 from runtime.fakes import Incarnations, echo, obedient
@@ -252,7 +252,7 @@ async def test_a_damaged_file_is_not_opened(path: Path, library: Any) -> None:
         file.seek(4096)
         file.write(os.urandom(path.stat().st_size - 4096))
     damaged = path.read_bytes()
-    with pytest.raises(StoreError, match=r"\.recover"):
+    with pytest.raises(StoreDamaged, match="agentrt sessions repair"):
         async with open_store(path, library=library):
             pass
     assert path.read_bytes() == damaged

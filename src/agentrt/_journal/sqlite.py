@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
-from .._errors import StoreError, StoreInUse
+from .._errors import StoreDamaged, StoreError, StoreInUse
 from .._model.checkpoint import Record
 from .._model.events import Event
 from .base import (
@@ -83,7 +83,7 @@ _ALL = 2**62  # more than there are
 
 _ENTRIES = "SELECT id, agent, cwd, title, prompt, turns, created, updated, about, num FROM session"
 
-_CORRUPT, _NOTADB, _READONLY, _MOVED = 11, 26, 8, 1032
+_CORRUPT, _NOTADB, _MOVED = 11, 26, 1032
 
 
 class Database(Protocol):
@@ -203,9 +203,7 @@ class SqliteBackend:
             raise
         except Exception as error:
             self.close()
-            if isinstance(error, OSError) or code_of(error) is not None:
-                raise StoreError(f"{self.path} cannot be opened: {error}{_hint(error)}") from error
-            raise
+            raise as_store_error(self.path, error) from error
 
     def _open(self) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -339,9 +337,8 @@ class SqliteBackend:
                 for part in flush.parts:
                     self._write(part, time.time())
         except Exception as error:
-            code = code_of(error)
-            if code is not None and (code & 0xFF in (_CORRUPT, _NOTADB) or code == _MOVED):
-                raise Unusable(f"{self.path}: {error}{_hint(error)}") from error
+            if is_damage(error) or code_of(error) == _MOVED:
+                raise Unusable(str(as_store_error(self.path, error))) from error
             raise
 
     def _look(self) -> None:
@@ -459,18 +456,13 @@ class SqliteReader:
             [[application]] = self._execute("PRAGMA application_id")
             [[version]] = self._execute("PRAGMA user_version")
         except Exception as error:
-            raise self._error(error) from error
+            raise as_store_error(self._path, error) from error
         if application != APPLICATION or version != len(MIGRATIONS):
             self.close()
             raise StoreError(f"{self._path} is not a store that this agentrt can read")
 
     def _execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]:
         return self._database.execute(sql, args)
-
-    def _error(self, error: Exception) -> Exception:
-        if code_of(error) is None:
-            return error
-        return StoreError(f"{self._path} cannot be read: {error}{_hint(error)}")
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
@@ -482,7 +474,7 @@ class SqliteReader:
             finally:
                 self._execute("ROLLBACK")
         except Exception as error:
-            raise self._error(error) from error
+            raise as_store_error(self._path, error) from error
 
     def sessions(self, query: Query) -> list[StoreEntry]:
         where, args = "tenant='' AND turns>0", list[Any]()
@@ -628,8 +620,18 @@ def _boot() -> str:
         return ""
 
 
-def _hint(error: Exception) -> str:
+def is_damage(error: Exception) -> bool:
+    """Whether SQLite says that a file is corrupt, or no database at all."""
     code = code_of(error)
-    if code is not None and code & 0xFF in (_CORRUPT, _NOTADB):
-        return "; move the file away to begin another one (`sqlite3 FILE .recover` saves the rest)"
-    return ""
+    return code is not None and code & 0xFF in (_CORRUPT, _NOTADB)
+
+
+def as_store_error(path: Path, error: Exception) -> Exception:
+    """What went wrong with a file, as a `StoreError`; an error that is none of SQLite's or of the
+    system's stays what it is."""
+    if is_damage(error):
+        repair = "`agentrt sessions repair` saves what can be read"
+        return StoreDamaged(f"{path} is damaged: {error} ({repair})")
+    if isinstance(error, OSError) or code_of(error) is not None:
+        return StoreError(f"{path} cannot be used: {error}")
+    return error

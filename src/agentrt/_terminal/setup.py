@@ -13,7 +13,15 @@ from msgspec import Struct, structs
 
 from .._agents import BUILT_IN, Agent, acp, claude, find_agents, resolve_agent
 from .._config import Config, ConfigError, PermissionMode
-from .._errors import AgentNotFound, AgentrtError, LocalProtocolError, SessionNotFound
+from .._errors import (
+    AgentNotFound,
+    AgentrtError,
+    LocalProtocolError,
+    SessionNotFound,
+    StoreDamaged,
+    StoreError,
+    StoreUnavailable,
+)
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._permissions.policies import (
@@ -32,6 +40,8 @@ from .._session.session import Session
 from .bound import TIMED_OUT, TimedOut
 
 DEMO = "demo"
+DAMAGED = 3
+"""The exit status for a store that is corrupt."""
 
 
 class UsageError(AgentrtError):
@@ -42,6 +52,10 @@ def exit_code(error: AgentrtError) -> int:
     """The exit status for an error before, or instead of, a turn."""
     if isinstance(error, UsageError | ConfigError | LocalProtocolError):
         return 2
+    if isinstance(error, StoreDamaged):
+        return DAMAGED
+    if isinstance(error, StoreError):
+        return 1 if isinstance(error, StoreUnavailable) else 2
     if isinstance(error, TimedOut):
         return TIMED_OUT
     return 4 if isinstance(error, AgentNotFound | SessionNotFound) else 1
