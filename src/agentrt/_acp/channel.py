@@ -55,6 +55,10 @@ class Channel:
         """Nobody waits for this answer any more; if it comes, it is dropped and reported."""
         self._calls.replace(id, self._late)
 
+    def withdraw(self, id: int) -> None:
+        """The request was never written."""
+        self._calls.take(id)
+
     def answered(self, response: Response) -> None:
         """Hand an answer to whoever waits for it."""
         if response.id is None and response.error is not None:

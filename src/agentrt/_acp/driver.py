@@ -142,6 +142,13 @@ class AcpDriver:
         self._stream.begin_turn()
         return self._channel.take()
 
+    def unsent(self, turn: str) -> None:
+        prompt = self._prompt
+        if prompt is not None and prompt.turn == turn:
+            self._prompt = None
+            self._channel.withdraw(prompt.id)
+            self._stream.end_turn()
+
     def cancel(self) -> list[Effect]:
         # Not urgent: it must not overtake its own prompt, or the agent gets it while idle.
         prompt = self._prompt

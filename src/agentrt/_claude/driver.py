@@ -156,6 +156,9 @@ class ClaudeDriver:
         }
         return Write(encode_line(line), urgent=False), uuid
 
+    def unsent(self, turn: str) -> None:
+        self._turns.unsent(turn)
+
     def cancel(self) -> list[Effect]:
         if not self._turns.running:
             return []  # Claude would answer, and no result would ever come

@@ -101,6 +101,10 @@ class LegacyDriver:
         message = {"role": "user", "content": "\n".join(texts)}
         return [Write(encode_line({"type": "user", "message": message}), urgent=False)]
 
+    def unsent(self, turn: str) -> None:
+        if self._turn == turn:
+            self._turn = None
+
     def cancel(self) -> list[Effect]:
         if self._turn is None or self._speech.interrupted:
             return []  # a second signal would end a program that has obeyed the first

@@ -119,6 +119,15 @@ class Turns:
         self.used[uuid] = id
         self.steered[uuid] = id
 
+    def unsent(self, id: str) -> None:
+        """This prompt was never written."""
+        uuid = self.uuid_of(id)
+        if uuid is not None:
+            del self.used[uuid]
+            self.steered.pop(uuid, None)
+        if self.user is not None and self.user.id == id:
+            self.user = None
+
     def uuid_of(self, id: str) -> str | None:
         """What Claude calls the prompt of a turn, or a steered one."""
         return next((uuid for uuid, known in self.used.items() if known == id), None)

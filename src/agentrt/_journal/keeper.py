@@ -55,6 +55,8 @@ class StoreKeeper:
         """Called when the store has failed for longer than anybody waits."""
         self.unseen: Callable[[], None] = lambda: None
         """Called after each batch that will not be shown, because of that."""
+        self.stored: Callable[[int], None] = lambda last: None
+        """Called when all up to an event is stored and shown."""
         self._home = home
         self._conversation = conversation
         self._log = conversation.log
@@ -65,6 +67,7 @@ class StoreKeeper:
         self._bytes = 0
         self._said: tuple[object, ...] = ()
         self._prompt = ""
+        self._hurry = False
         self._moved = trio.Event()
 
     # --- what the log wants
@@ -77,7 +80,8 @@ class StoreKeeper:
         self._waiting.append((last, events, size))
         self._bytes += weight
         self._home.backlog += weight
-        batch = Batch(self, first, events, weight)
+        batch = Batch(self, first, events, weight, firm=self._hurry)
+        self._hurry = False
         about = self._about()
         now = (turn, about, state.title, state.queue, len(state.permissions))
         if now != self._said:
@@ -103,6 +107,9 @@ class StoreKeeper:
         if self._home.trouble is not None:
             raise self._home.trouble
 
+    def hurry(self) -> None:
+        self._hurry = True
+
     def _first_prompt(self) -> str:
         if not self._prompt:
             for item in self._log.state.items.values():
@@ -122,6 +129,7 @@ class StoreKeeper:
             self._home.backlog -= weight
             shown.extend(events, size)
         self.wake()
+        self.stored(last)
 
     def wake(self) -> None:
         """Something is stored, or nothing will be."""

@@ -317,6 +317,11 @@ class Driver(Protocol):
         """Send a prompt; `TurnFinished(turn)` will answer it."""
         ...
 
+    def unsent(self, turn: str) -> None:
+        """What `prompt` or `steer` made for `turn` was never written, and will not be: nothing
+        answers it."""
+        ...
+
     def cancel(self) -> list[Effect]:
         """Tell the agent to stop the running turn. May be called again to repeat it. Nothing is
         sent when no turn runs: a late cancel would hit the next one. Open `Asked` and `Requested`

@@ -52,6 +52,15 @@ class Keeper(Protocol):
         """Raises `StoreUnavailable` while nothing new should be begun."""
         ...
 
+    def hurry(self) -> None:
+        """Something waits for the next batch: it must survive the loss of power, too."""
+        ...
+
+    @property
+    def over(self) -> bool:
+        """Whether nobody waits any more for what is not kept."""
+        ...
+
 
 class Log:
     """`append` numbers an event, folds it into `state` and keeps it; `publish` wakes readers.

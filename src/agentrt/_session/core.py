@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 from msgspec import structs
@@ -42,6 +43,7 @@ from .._permissions.policies import Policy
 from .interfaces import Host
 from .questions import Questions
 from .requests import Requests
+from .withheld import Withheld
 
 When = Literal["queue", "interrupt", "reject"]
 
@@ -101,10 +103,12 @@ class SessionCore:
         """Whether something has moved that the next deadline, or the host, depends on."""
         self._steered: set[str] = set()
         """Prompts sent into a running turn that no turn's end has accounted for."""
+        self._withheld = Withheld(self.log)
         self.questions = Questions(
             self,
             host,
             conversation,
+            self._withheld,
             limits=limits,
             policy=policy,
             cwd=opening.cwd,
@@ -227,8 +231,7 @@ class SessionCore:
         because it is not needed any more, which is no error."""
         conversation = self.conversation
         with self:
-            self.driver = self._settles = None
-            self._steered.clear()
+            self._forget_driver()
             self.requests.process_ended()
             conversation.agent = structs.replace(conversation.agent, pid=None, alive=False)
             conversation.error = None if wanted else Error("agent_died", how, data)
@@ -247,9 +250,13 @@ class SessionCore:
         """The process is of no use any more: have it ended. The next prompt starts another one."""
         with self:
             self.conversation.live(LifeInput.REPLACE)
-            self.driver = self._settles = None  # what it still says is nobody's
-            self._steered.clear()
+            self._forget_driver()  # what it still says is nobody's
             self._moved = True
+
+    def _forget_driver(self) -> None:
+        self.driver = self._settles = None
+        self._steered.clear()
+        self._withheld.clear()
 
     def retire(self) -> bool:
         """End the process, on which nothing runs. False, and nothing happens, if a turn runs or
@@ -290,7 +297,14 @@ class SessionCore:
     def waits(self) -> bool:
         """Whether the next prompt can be brought on its way now."""
         queue = self.queue
-        return bool(queue.waiting) and queue.flows and self.free and not self.conversation.ended
+        keeper = self.log.keeper
+        return (
+            bool(queue.waiting)
+            and queue.flows
+            and self.free
+            and not self.conversation.ended
+            and (keeper is None or not keeper.over)
+        )
 
     def place(self, turn: TurnMachine, when: When) -> None:
         """Send a prompt now, or let it wait in the queue.
@@ -336,7 +350,30 @@ class SessionCore:
         conversation.begin(turn, id)
         self.active_at = turn.began_at
         self._moved = True
-        self.receive(prompt)
+        if self.log.keeper is None:
+            self.receive(prompt)
+        else:
+            with self:
+                self._withhold("prompt", turn, id, prompt)
+
+    def _withhold(
+        self, kind: Literal["prompt", "steer"], turn: TurnMachine, id: str, prompt: list[Effect]
+    ) -> None:
+        self._withheld.send(kind, turn, partial(self.receive, prompt), partial(self._unsend, id))
+
+    def _unsend(self, id: str) -> None:
+        self._steered.discard(id)
+        if self.driver is not None:
+            self.driver.unsent(id)
+
+    def stored(self, seq: int) -> None:
+        """All up to event `seq` is stored: what waited for that goes to the agent."""
+        if self._withheld.due(seq):
+            with self:
+                self.touch()
+                self._withheld.release(seq)
+        elif self.queue.waiting:
+            self._host.look()
 
     def begin_next(self) -> None:
         """Send the first prompt that waits, if it can be sent; one that cannot is dropped."""
@@ -425,7 +462,7 @@ class SessionCore:
         with self:
             self._steered.add(id)
             self.conversation.items.prompted(content)
-            self.receive(effects)
+            self._withhold("steer", turn, id, effects)
 
     # --- turns
 
@@ -444,7 +481,11 @@ class SessionCore:
             return
         with self:
             turn.verdict = verdict
+            if self._withheld.has_prompt_of(turn):
+                self._end_unsent(turn, by)
+                return
             self._send_cancel()  # before anything that grows with the answer
+            self._withheld.drop(turn)
             now = self._clock()
             grace = turn.limits.cancel_grace if turn.explicit else self.limits.settle
             turn.grace_at = now + grace
@@ -452,6 +493,12 @@ class SessionCore:
             self.conversation.cancel(by, self._wall() + grace)
             self._host.turn_cancelled()
             self._moved = True
+
+    def _end_unsent(self, turn: TurnMachine, by: CancelledBy | None) -> None:
+        """Cancel a turn that the agent knows nothing of: it is over."""
+        self.conversation.cancel(by, None)
+        self._host.turn_cancelled()
+        self.end_turn("cancelled")
 
     def time_out(self, turn: TurnMachine, which: str, limit: float | None) -> None:
         """Cancel a turn that has reached one of its limits; the error names it. `limit`: None if
@@ -496,6 +543,8 @@ class SessionCore:
             error = turn.timeout
         elif outcome == "cancelled" and turn.denied:
             outcome = "completed"  # some agents call a turn so in which something was denied
+        if self._withheld:
+            self._withheld.drop(turn, ended=True)
         turn.answer = conversation.items.answer()
         turn.ended = conversation.end(
             outcome,
@@ -534,7 +583,7 @@ class SessionCore:
             rest=rest,
             silence=limits.settle,
             tail=limits.tail if silent and self.queue.flows else None,
-            serving=silent and self._host.serving,
+            serving=silent and (self._host.serving or bool(self._withheld)),
         )
 
     def ring(self) -> None:

@@ -91,6 +91,7 @@ class SessionHost:
         if keeper is not None:
             keeper.lost = self._store_lost
             keeper.unseen = self.readers.wake
+            keeper.stored = self.core.stored
         self.handlers = Handlers(self._handler_ended)
         self._rest = Readers()  # who waits for the agent's rest: it may come without an event
         self._make_driver = make_driver

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from .._errors import LocalProtocolError
 from .._limits import Limits
@@ -16,6 +17,7 @@ from .._model.turn import TurnMachine
 from .._permissions.decisions import OPEN, answer_for, check_json, chosen_option, rejection
 from .._permissions.policies import Ask, Decision, Deny, PermissionRequest, Policy, check_decision
 from .interfaces import Host, Steps, lifetime_of
+from .withheld import Withheld
 
 
 class Questions:
@@ -26,6 +28,7 @@ class Questions:
         core: Steps,
         host: Host,
         conversation: Conversation,
+        withheld: Withheld,
         *,
         limits: Limits,
         policy: Policy | None,
@@ -35,6 +38,7 @@ class Questions:
         self._core = core
         self._host = host
         self._conversation = conversation
+        self._withheld = withheld
         self._limit = limits.permission
         self._policy = policy
         self._cwd = cwd
@@ -116,15 +120,19 @@ class Questions:
 
     def answer(self, key: str, option: str, *, note: str = "") -> None:
         """A person's answer. Raises `LocalProtocolError`, and changes nothing, if the question is
-        not open or has no such option."""
+        not open or has no such option; and `StoreUnavailable` if it allows what cannot be stored
+        now."""
         request = self._request(key)
         chosen = chosen_option(request, option)
+        denied = chosen.kind.startswith("reject")
+        if not denied:
+            self._check_store()
         with self._core:
             self._close(
                 request,
                 Answer(option=chosen.id, message=note),
                 by="user",
-                denied=chosen.kind.startswith("reject"),
+                denied=denied,
             )
 
     def fill(self, key: str, content: JsonObject) -> None:
@@ -135,6 +143,7 @@ class Questions:
                 f"request {key} has no form: answer it with one of its options"
             )
         check_json(content, "the content of a form")
+        self._check_store()
         with self._core:
             answer = Answer(option="accept", content=content)
             self._close(request, answer, by="user", denied=False)
@@ -144,6 +153,11 @@ class Questions:
         request = self._request(key)
         with self._core:
             self._close(request, Answer(message=message), by="user", denied=True)
+
+    def _check_store(self) -> None:
+        keeper = self._conversation.log.keeper
+        if keeper is not None:
+            keeper.check()
 
     def _request(self, key: str) -> PermissionOpened:
         request = self._conversation.items.open_request(key)
@@ -175,14 +189,17 @@ class Questions:
         """The one way out of a question."""
         key = request.request
         turn = None if request.background else self._core.turn
-        try:  # encoded first: what cannot be said to the agent must not be shown as said
-            effects = self._encoded(key, answer)
-        except LocalProtocolError:
-            raise
-        except Exception as error:
-            self._core.handler_failed("the permission policy", error)
-            answer, denied = rejection(request), True
-            effects = self._encoded(key, answer)
+        effects: list[Effect] = []
+        waits = not denied and self._conversation.log.keeper is not None
+        if not waits:
+            try:  # encoded first: what cannot be said to the agent must not be shown as said
+                effects = self._encoded(key, answer)
+            except LocalProtocolError:
+                raise
+            except Exception as error:
+                self._core.handler_failed("the permission policy", error)
+                answer, denied = rejection(request), True
+                effects = self._encoded(key, answer)
         if outcome is None:
             outcome = "cancelled" if answer.option is None else "selected"
         reason = answer.message if denied else ""
@@ -195,9 +212,23 @@ class Questions:
                 denial = Denial(title=request.title, by=by, reason=reason, item=request.item)
                 turn.denied += (denial,)
             self._core.touch()
-        self._core.receive(effects)
+        if waits:
+            say = partial(self._say_stored, request, answer)
+            self._withheld.send("allow", turn, say, partial(self.drop, key))
+        else:
+            self._core.receive(effects)
         if answer.interrupt and turn is not None:
             self._core.cancel_turn(turn, "cancelled", by="caller")
+
+    def _say_stored(self, request: PermissionOpened, answer: Answer) -> None:
+        """Tell the agent what it is allowed, now that this is stored."""
+        key = request.request
+        try:
+            effects = self._encoded(key, answer)
+        except Exception as error:
+            self._core.handler_failed("the permission policy", error)
+            effects = self._encoded(key, rejection(request))
+        self._core.receive(effects)
 
     def drop(self, key: str) -> None:
         """Tell the agent that nobody will answer (`cancelled`)."""

@@ -157,6 +157,8 @@ class Turn:
         machine.awaited = True
         try:
             while machine.state is TurnState.QUEUED:
+                if self._host.keeper is not None and self._host.keeper.over:
+                    self._host.keeper.check()
                 await self._host.readers.wait()
         except BaseException:
             self._core.withdraw(machine)

@@ -1,0 +1,210 @@
+"""A store whose commits happen when a test says so, in the test's own thread; and an agent, of
+either protocol, that does nothing by itself."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+
+import trio
+import trio.lowlevel
+
+import agentrt
+from agentrt import Agent, Limits, Store
+from agentrt._journal.sqlite import SqliteBackend, SqliteReader
+from agentrt._journal.writer import Batch, Call, gathered
+from agentrt._model.driver import Opening
+from agentrt._permissions.policies import Policy
+from agentrt._runtime.assembly import assemble
+from agentrt._runtime.offer import Offer
+from agentrt._runtime.open import serve_session
+from agentrt._runtime.stored import Again
+from agentrt.testing import MemoryAgent
+
+T = TypeVar("T")
+
+
+class SteppedStore(Store):
+    """Commits as soon as it is given something, unless it is `stalled`."""
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        self.backend = SqliteBackend(path, "sqlite3")
+        self.backend.open()
+        self._database = SqliteReader(path, "sqlite3")
+        super().__init__(str(path), self._database, limits)
+        self.write = self._put
+        self.stalled = False
+        self._waiting: deque[Batch | Call] = deque()
+        self._token = trio.lowlevel.current_trio_token()
+
+    async def _read(self, read: Callable[[], T]) -> T:
+        await trio.lowlevel.checkpoint()
+        return read()
+
+    def _put(self, item: Batch | Call) -> None:
+        self._waiting.append(item)
+        self._token.run_sync_soon(self.work, idempotent=True)
+
+    def work(self) -> None:
+        """What the writer's thread does with all that it has been given."""
+        while self._waiting and not self.stalled:
+            self.step()
+
+    def step(self) -> None:
+        """What it does with the next thing."""
+        item = self._waiting.popleft()
+        if isinstance(item, Call):
+            item.done(item.job(self.backend), None)
+        else:
+            self.backend.commit(gathered([item]))
+            item.source.kept(item.first + len(item.events) - 1)
+
+    def go_on(self) -> None:
+        """Behind a stall."""
+        self.stalled = False
+        self.work()
+
+    def close(self) -> None:
+        self._database.close()
+        self.backend.close()
+
+
+@contextmanager
+def stepped(path: Path, limits: Limits | None = None) -> Iterator[SteppedStore]:
+    store = SteppedStore(path, limits or Limits())
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+class Puppet:
+    """An agent that only shakes hands; what else it does, a test does."""
+
+    def __init__(self, protocol: Any) -> None:
+        self.protocol = protocol
+        self.received: list[dict[str, Any]] = []
+        self.starts = 0
+        self._process: MemoryAgent
+        self._turn: Any = None
+
+    def start(self) -> MemoryAgent:
+        self.starts += 1
+        self._process = MemoryAgent(self._run)
+        return self._process
+
+    async def _run(self, process: MemoryAgent) -> None:
+        while (line := await process.receive_line()) is not None:
+            message = json.loads(line)
+            self.received.append(message)
+            match message:
+                case {"method": "initialize", "id": id}:
+                    self._send(jsonrpc="2.0", id=id, result={"protocolVersion": 1})
+                case {"method": "session/new", "id": id}:
+                    self._send(jsonrpc="2.0", id=id, result={"sessionId": "s"})
+                case {"method": "session/prompt", "id": id}:
+                    self._turn = id
+                case {"type": "control_request", "request_id": id}:
+                    response = {"subtype": "success", "request_id": id, "response": {}}
+                    self._send(type="control_response", response=response)
+                case {"type": "user", "uuid": uuid}:
+                    self._turn = uuid
+
+    def _send(self, **message: Any) -> None:
+        self._process.send(json.dumps(message).encode() + b"\n")
+
+    def exit(self) -> None:
+        self._process.exit(1)
+
+    # --- what it was told
+
+    @property
+    def prompts(self) -> list[str]:
+        """The texts of the prompts that it got."""
+        if self.protocol == "acp":
+            found = [m["params"]["prompt"] for m in self.received if "session/prompt" in m.values()]
+        else:
+            found = [m["message"]["content"] for m in self.received if m.get("type") == "user"]
+        return [blocks if isinstance(blocks, str) else blocks[0]["text"] for blocks in found]
+
+    @property
+    def cancels(self) -> int:
+        if self.protocol == "acp":
+            return sum(m.get("method") == "session/cancel" for m in self.received)
+        return sum(m.get("request", {}).get("subtype") == "interrupt" for m in self.received)
+
+    @property
+    def answers(self) -> list[str]:
+        """The answers to its questions: `allow` or `deny`."""
+        if self.protocol == "acp":
+            outcomes = [m["result"]["outcome"] for m in self.received if m.get("id") == "ask"]
+            return ["allow" if o.get("optionId") == "yes" else "deny" for o in outcomes]
+        responses = [m["response"] for m in self.received if m.get("type") == "control_response"]
+        return [each["response"]["behavior"] for each in responses]
+
+    # --- what it does
+
+    def ask(self) -> None:
+        if self.protocol == "acp":
+            options = [
+                {"optionId": id, "name": id, "kind": kind}
+                for id, kind in (("yes", "allow_once"), ("no", "reject_once"))
+            ]
+            call = {"toolCallId": "c1", "title": "Run ls"}
+            params = {"sessionId": "s", "toolCall": call, "options": options}
+            self._send(jsonrpc="2.0", id="ask", method="session/request_permission", params=params)
+        else:
+            request = {
+                "subtype": "can_use_tool",
+                "tool_name": "Bash",
+                "input": {"command": "ls"},
+                "tool_use_id": "c1",
+            }
+            self._send(type="control_request", request_id="ask", request=request)
+
+    def end(self, *, cancelled: bool = False) -> None:
+        if self.protocol == "acp":
+            reason = "cancelled" if cancelled else "end_turn"
+            self._send(jsonrpc="2.0", id=self._turn, result={"stopReason": reason})
+        else:
+            how = {"terminal_reason": "aborted_streaming"} if cancelled else {}
+            self._send(
+                type="result",
+                subtype="error_during_execution" if cancelled else "success",
+                is_error=False,
+                user_message_uuids=[self._turn],
+                usage={"input_tokens": 1, "output_tokens": 1},
+                **how,
+            )
+
+
+@asynccontextmanager
+async def kept(
+    store: Store | None,
+    puppet: Puppet,
+    *,
+    permissions: Policy | None = None,
+    limits: Limits | None = None,
+    again: Again | None = None,
+) -> AsyncIterator[agentrt.Session]:
+    """A session on a puppet, which the store keeps."""
+    limits = limits or Limits(cancel_grace=5)
+    agent = Agent(name="puppet", protocol=puppet.protocol, command=("puppet",))
+    offer = Offer(limits=limits, connect=lambda opening: puppet.start().connect())
+    opening = Opening(cwd="/") if again is None else again.opening
+    ids = count(1)
+    async with serve_session(
+        agent,
+        assemble(agent, opening, offer),
+        permissions,
+        limits,
+        ids=lambda: f"id{next(ids)}",
+        store=store,
+        again=again,
+    ) as session:
+        yield session

@@ -1,0 +1,350 @@
+"""A prompt, and what is allowed, reaches the agent when it is stored; a stop waits for nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from trio.testing import wait_all_tasks_blocked
+
+import agentrt
+from agentrt import Limits, PermissionRequest, StoreUnavailable, open_store
+from agentrt._journal.sqlite import SqliteBackend
+
+from .stepped import Puppet, SteppedStore, kept, stepped
+
+
+def leave_open(request: PermissionRequest) -> agentrt.Ask:
+    return agentrt.Ask()
+
+
+def allow(request: PermissionRequest) -> agentrt.Allow:
+    return agentrt.Allow()
+
+
+@pytest.fixture(params=["acp", "claude"])
+def puppet(request: pytest.FixtureRequest) -> Puppet:
+    return Puppet(request.param)
+
+
+@pytest.fixture
+async def store(path: Path) -> Any:
+    with stepped(path) as store:
+        yield store
+
+
+async def asked(session: agentrt.Session, puppet: Puppet) -> str:
+    """Prompt, and have the agent ask; returns the question."""
+    session.submit("hello")
+    await wait_all_tasks_blocked()
+    puppet.ask()
+    await wait_all_tasks_blocked()
+    [request] = session.permissions
+    return request
+
+
+# --- prompts
+
+
+async def test_a_prompt_reaches_the_agent_when_it_is_stored(
+    store: SteppedStore, puppet: Puppet
+) -> None:
+    async with kept(store, puppet) as session:
+        store.stalled = True
+        turn = session.submit("hello")
+        await wait_all_tasks_blocked()
+        assert puppet.prompts == []
+        store.go_on()
+        await wait_all_tasks_blocked()
+        assert puppet.prompts == ["hello"]
+        puppet.end()
+        await wait_all_tasks_blocked()
+        assert turn.result.outcome == "completed"
+
+
+async def test_a_prompt_that_is_cancelled_before_it_is_stored_is_never_sent(
+    store: SteppedStore, puppet: Puppet
+) -> None:
+    async with kept(store, puppet) as session:
+        store.stalled = True
+        turn = session.submit("hello")
+        session.cancel()
+        assert turn.result.outcome == "cancelled"
+        assert turn.result.by == "user"
+        store.go_on()
+        await wait_all_tasks_blocked()
+        assert puppet.prompts == []
+        assert puppet.cancels == 0
+        session.submit("again")
+        await wait_all_tasks_blocked()
+        puppet.end()
+        await wait_all_tasks_blocked()
+        assert puppet.prompts == ["again"]
+    outcomes = [each.outcome for each in (await store.snapshot("id1")).turns]
+    assert outcomes == ["cancelled", "completed"]
+
+
+async def test_a_prompt_whose_block_is_left_before_it_is_stored_is_never_sent(
+    store: SteppedStore, puppet: Puppet, autojump_clock: trio.abc.Clock
+) -> None:
+    async with kept(store, puppet) as session:
+        store.stalled = True
+        with trio.move_on_after(1):
+            await session.run("hello")
+        store.go_on()
+        await wait_all_tasks_blocked()
+        assert puppet.prompts == []
+
+
+async def test_the_wait_for_the_store_is_no_silence_of_the_agent(
+    store: SteppedStore, puppet: Puppet, autojump_clock: trio.abc.Clock
+) -> None:
+    limits = Limits(idle=3, cancel_grace=1)
+    async with kept(store, puppet, limits=limits) as session:
+        store.stalled = True
+        turn = session.submit("hello")
+        await trio.sleep(10)
+        assert not turn.ended
+        store.go_on()
+        await trio.sleep(2)
+        assert not turn.ended
+        await trio.sleep(10)
+        assert turn.result.outcome == "timed_out"
+
+
+async def test_the_hard_limit_ends_a_turn_whose_prompt_is_not_stored(
+    store: SteppedStore, puppet: Puppet, autojump_clock: trio.abc.Clock
+) -> None:
+    async with kept(store, puppet, limits=Limits(hard=3)) as session:
+        store.stalled = True
+        turn = session.submit("hello")
+        await trio.sleep(4)
+        assert turn.result.outcome == "timed_out"
+        store.go_on()
+        await wait_all_tasks_blocked()
+        assert puppet.prompts == []
+
+
+async def test_a_prompt_that_is_not_stored_dies_with_its_process(
+    store: SteppedStore, puppet: Puppet
+) -> None:
+    async with kept(store, puppet) as session:
+        store.stalled = True
+        turn = session.submit("hello")
+        puppet.exit()
+        await wait_all_tasks_blocked()
+        assert turn.result.outcome == "agent_died"
+        session.submit("again")
+        store.go_on()
+        await wait_all_tasks_blocked()
+        assert puppet.starts == 2
+        assert puppet.prompts == ["again"]
+        puppet.end()
+
+
+async def test_a_prompt_into_a_running_turn_reaches_the_agent_when_it_is_stored(
+    store: SteppedStore, autojump_clock: trio.abc.Clock
+) -> None:
+    puppet = Puppet("claude")
+    async with kept(store, puppet) as session:
+        session.submit("hello")
+        await wait_all_tasks_blocked()
+        store.stalled = True
+        session.steer("faster")
+        await wait_all_tasks_blocked()
+        assert puppet.prompts == ["hello"]
+        store.go_on()
+        await wait_all_tasks_blocked()
+        assert puppet.prompts == ["hello", "faster"]
+        store.stalled = True
+        session.steer("slower")
+        session.cancel()
+        store.go_on()
+        await wait_all_tasks_blocked()
+        assert puppet.prompts == ["hello", "faster"]
+        puppet.end(cancelled=True)
+
+
+# --- questions
+
+
+async def test_an_allow_reaches_the_agent_when_it_is_stored(
+    store: SteppedStore, puppet: Puppet
+) -> None:
+    async with kept(store, puppet, permissions=leave_open) as session:
+        request = await asked(session, puppet)
+        store.stalled = True
+        session.answer(request, "allow_once")
+        await wait_all_tasks_blocked()
+        assert puppet.answers == []
+        assert session.permissions == {}
+        store.go_on()
+        await wait_all_tasks_blocked()
+        assert puppet.answers == ["allow"]
+        puppet.end()
+
+
+async def test_a_policys_allow_waits_as_a_persons_does(store: SteppedStore, puppet: Puppet) -> None:
+    async with kept(store, puppet, permissions=allow) as session:
+        session.submit("hello")
+        await wait_all_tasks_blocked()
+        store.stalled = True
+        puppet.ask()
+        await wait_all_tasks_blocked()
+        assert puppet.answers == []
+        store.go_on()
+        await wait_all_tasks_blocked()
+        assert puppet.answers == ["allow"]
+        puppet.end()
+
+
+@pytest.mark.parametrize("how", ["reject", "dismiss"])
+async def test_a_rejection_waits_for_nothing(store: SteppedStore, puppet: Puppet, how: str) -> None:
+    async with kept(store, puppet, permissions=leave_open) as session:
+        request = await asked(session, puppet)
+        store.stalled = True
+        if how == "reject":
+            session.answer(request, "reject_once")
+        else:
+            session.dismiss(request)
+        await wait_all_tasks_blocked()
+        assert puppet.answers == ["deny"]
+        puppet.end()
+        store.go_on()
+
+
+async def test_a_cancel_reaches_the_agent_and_an_allow_before_it_does_not(
+    store: SteppedStore, puppet: Puppet
+) -> None:
+    async with kept(store, puppet, permissions=leave_open) as session:
+        request = await asked(session, puppet)
+        store.stalled = True
+        session.answer(request, "allow_once")
+        session.cancel()
+        await wait_all_tasks_blocked()
+        assert puppet.cancels == 1
+        assert puppet.answers == ["deny"]
+        puppet.end(cancelled=True)
+        store.go_on()
+        await wait_all_tasks_blocked()
+        assert puppet.answers == ["deny"]
+
+
+async def test_an_allow_is_not_sent_behind_the_end_of_its_turn(
+    store: SteppedStore, puppet: Puppet
+) -> None:
+    async with kept(store, puppet, permissions=leave_open) as session:
+        request = await asked(session, puppet)
+        store.stalled = True
+        session.answer(request, "allow_once")
+        puppet.end()
+        await wait_all_tasks_blocked()
+        store.go_on()
+        await wait_all_tasks_blocked()
+        assert puppet.answers == ["deny"]
+
+
+# --- a store that fails
+
+
+def fail(store: SteppedStore) -> None:
+    store.stalled = True
+    store.failing(OSError("no space"), final=False)
+
+
+async def test_while_the_store_fails_nothing_is_allowed(
+    store: SteppedStore, puppet: Puppet
+) -> None:
+    async with kept(store, puppet, permissions=leave_open) as session:
+        request = await asked(session, puppet)
+        fail(store)
+        with pytest.raises(StoreUnavailable):
+            session.answer(request, "allow_once")
+        session.answer(request, "reject_once")
+        await wait_all_tasks_blocked()
+        assert puppet.answers == ["deny"]
+        puppet.end()
+        store.well()
+        store.go_on()
+
+
+async def test_prompts_that_wait_are_begun_when_the_store_works_again(
+    store: SteppedStore, puppet: Puppet, autojump_clock: trio.abc.Clock
+) -> None:
+    raised = []
+
+    async def wait(session: agentrt.Session) -> None:
+        try:
+            await session.run("third")
+        except StoreUnavailable as error:
+            raised.append(error)
+
+    async with kept(store, puppet) as session, trio.open_nursery() as nursery:
+        nursery.start_soon(store._watch)
+        turn = session.submit("first")
+        await wait_all_tasks_blocked()
+        session.submit("second")
+        nursery.start_soon(wait, session)
+        await wait_all_tasks_blocked()
+        fail(store)
+        await trio.sleep(Limits().store_wait + 1)
+        puppet.end(cancelled=True)
+        await trio.sleep(10)
+        assert turn.result.outcome == "failed"
+        assert len(raised) == 1  # who waited is not kept waiting
+        assert puppet.prompts == ["first"]
+        store.well()
+        store.go_on()
+        await wait_all_tasks_blocked()
+        assert puppet.prompts == ["first", "second"]
+        puppet.end()
+        nursery.cancel_scope.cancel()
+
+
+# --- the real thing
+
+
+@pytest.fixture
+def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Commits wait in the writer's thread while this is not set."""
+    free = threading.Event()
+    free.set()
+    commit = SqliteBackend.commit
+
+    def wait(self: SqliteBackend, flush: Any) -> None:
+        assert free.wait(60)
+        commit(self, flush)
+
+    monkeypatch.setattr(SqliteBackend, "commit", wait)
+    yield free
+    free.set()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - a thread brings it about
+        await trio.sleep(0.01)
+
+
+async def test_a_disk_that_hangs_keeps_an_allow_back_and_no_cancel(
+    path: Path, library: Any, blocked: threading.Event, puppet: Puppet
+) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, puppet, permissions=leave_open) as session:
+            turn = session.submit("hello")
+            await until(lambda: puppet.prompts != [])
+            puppet.ask()
+            await until(lambda: bool(session.permissions))
+            blocked.clear()
+            session.answer(next(iter(session.permissions)), "allow_once")
+            session.cancel()
+            await until(lambda: puppet.cancels > 0)
+            puppet.end(cancelled=True)
+            await until(lambda: turn.ended)
+            assert puppet.answers == ["deny"]
+            blocked.set()
+        assert [each.outcome for each in (await store.snapshot("id1")).turns] == ["cancelled"]
