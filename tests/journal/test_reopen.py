@@ -9,9 +9,10 @@ import pytest
 
 import agentrt
 from agentrt import open_store
-from runtime.fakes import Incarnations, asking, echo, unresponsive
+from runtime.fakes import SETTABLE, Incarnations, asking, echo, settable, unresponsive
 
 from .kit import RESUMES, again, kept, whole
+from .test_failures import until_stored
 
 
 def abandoned(path: Path, copy: Path) -> None:
@@ -103,6 +104,26 @@ async def test_the_title_that_a_person_gave_stays_against_the_agents(
         async with again(store, Incarnations(naming)) as session:
             await session.run("again")
             assert session.title == "mine"
+
+
+async def test_what_somebody_has_set_holds_although_the_host_was_killed_right_behind_it(
+    path: Path, copy: Path, library: Any
+) -> None:
+    agents = Incarnations(settable, **SETTABLE)
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(settable, **SETTABLE)) as session:
+            await session.run("hello")
+            await session.set_mode("plan")
+            await session.set_option("effort", "high")
+            await until_stored(session)
+            abandoned(path, copy)
+    async with open_store(copy, library=library) as store, again(store, agents) as session:
+        assert session.modes is not None
+        assert session.modes.mode == "plan"
+        await session.run("again")
+        assert [m["params"]["modeId"] for m in agents.sent("session/set_mode")] == ["plan"]
+        [option] = agents.sent("session/set_config_option")
+        assert option["params"]["value"] == "high"
 
 
 async def test_a_turn_that_was_interrupted_is_closed_with_a_word(

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import trio
+
 import agentrt
 from agentrt._model.events import Event
 from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_session
@@ -97,3 +99,43 @@ async def asking(agent: FakeAcpAgent) -> None:
         chosen = await agent.ask()
         agent.say(str(chosen))
         prompt.end("cancelled" if chosen is None else "end_turn")
+
+
+# --- settings
+
+MODES = {
+    "currentModeId": "write",
+    "availableModes": [{"id": "write", "name": "Write"}, {"id": "plan", "name": "Plan only"}],
+}
+MODELS = {
+    "currentModelId": "small",
+    "availableModels": [{"modelId": m, "name": m} for m in ("small", "large")],
+}
+OPTION = {
+    "id": "effort",
+    "name": "Effort",
+    "type": "select",
+    "currentValue": "low",
+    "options": [{"value": "low", "name": "Low"}, {"value": "high", "name": "High"}],
+}
+OFFERED = {"modes": MODES, "models": MODELS, "configOptions": [OPTION]}
+SETTABLE: dict[str, Any] = {"capabilities": {"loadSession": True}, "new_session": OFFERED}
+"""What a fake agent says that has settings and can resume its conversation."""
+
+
+async def settable(agent: FakeAcpAgent) -> None:
+    """Echoes, and does what it is told about its settings."""
+
+    async def obey() -> None:
+        done = 0
+        while True:
+            for message in agent.received[done:]:
+                if message.get("method", "").startswith("session/set_"):
+                    agent.result(message["id"], {})
+            done = len(agent.received)
+            await trio.sleep(0.1)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(obey)
+        await echo(agent)
+        nursery.cancel_scope.cancel()

@@ -6,47 +6,11 @@ from typing import Any
 
 import pytest
 import trio
-from fakes import Incarnations, echo, log_of, session_with
+from fakes import SETTABLE, Incarnations, log_of, session_with, settable
 from trio.testing import MockClock
 
 import agentrt
 from agentrt.testing import FakeAcpAgent
-
-MODES = {
-    "currentModeId": "write",
-    "availableModes": [{"id": "write", "name": "Write"}, {"id": "plan", "name": "Plan only"}],
-}
-MODELS = {
-    "currentModelId": "small",
-    "availableModels": [{"modelId": m, "name": m} for m in ("small", "large")],
-}
-OPTION = {
-    "id": "effort",
-    "name": "Effort",
-    "type": "select",
-    "currentValue": "low",
-    "options": [{"value": "low", "name": "Low"}, {"value": "high", "name": "High"}],
-}
-OFFERED = {"modes": MODES, "models": MODELS, "configOptions": [OPTION]}
-FAKE: dict[str, Any] = {"capabilities": {"loadSession": True}, "new_session": OFFERED}
-
-
-async def settable(agent: FakeAcpAgent) -> None:
-    """Echoes, and does what it is told about its settings."""
-
-    async def obey() -> None:
-        done = 0
-        while True:
-            for message in agent.received[done:]:
-                if message.get("method", "").startswith("session/set_"):
-                    agent.result(message["id"], {})
-            done = len(agent.received)
-            await trio.sleep(0.1)
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(obey)
-        await echo(agent)
-        nursery.cancel_scope.cancel()
 
 
 def told(agents: Incarnations) -> list[dict[str, Any]]:
@@ -59,7 +23,7 @@ def told(agents: Incarnations) -> list[dict[str, Any]]:
 
 
 async def test_a_new_process_gets_what_was_set_on_the_old_one(autojump_clock: MockClock) -> None:
-    async with session_with(settable, fake=FAKE) as (session, agents):
+    async with session_with(settable, fake=SETTABLE) as (session, agents):
         await session.set_mode("plan")
         await session.set_model("large")
         await session.set_option("effort", "high")
@@ -81,7 +45,7 @@ async def test_a_new_process_gets_what_was_set_on_the_old_one(autojump_clock: Mo
 async def test_what_is_set_while_no_process_runs_is_shown_and_holds_from_the_next_one_on(
     autojump_clock: MockClock,
 ) -> None:
-    async with session_with(settable, fake=FAKE) as (session, agents):
+    async with session_with(settable, fake=SETTABLE) as (session, agents):
         await session.run("one")
         agents.processes[0].exit(0)
         await trio.sleep(10)
@@ -99,7 +63,7 @@ async def test_what_is_set_while_no_process_runs_is_shown_and_holds_from_the_nex
 async def test_what_the_agent_does_not_offer_is_refused_also_while_none_runs(
     autojump_clock: MockClock,
 ) -> None:
-    async with session_with(settable, fake=FAKE) as (session, agents):
+    async with session_with(settable, fake=SETTABLE) as (session, agents):
         await session.run("one")
         agents.processes[0].exit(0)
         await trio.sleep(10)
@@ -121,7 +85,7 @@ async def test_what_the_agent_does_not_offer_is_refused_also_while_none_runs(
 async def test_what_an_agent_has_refused_is_not_asked_of_the_next_one(
     autojump_clock: MockClock,
 ) -> None:
-    async with session_with(settable, fake=FAKE) as (session, agents):
+    async with session_with(settable, fake=SETTABLE) as (session, agents):
         with pytest.raises(agentrt.RequestError):
             await session.set_mode("yolo")
         agents.processes[0].exit(0)
@@ -133,7 +97,7 @@ async def test_what_an_agent_has_refused_is_not_asked_of_the_next_one(
 async def test_a_change_while_the_agent_is_started_again_waits_for_it(
     autojump_clock: MockClock,
 ) -> None:
-    async with session_with(settable, fake=FAKE) as (session, agents):
+    async with session_with(settable, fake=SETTABLE) as (session, agents):
         await session.run("one")
         agents.processes[0].exit(0)
         await trio.sleep(10)
@@ -146,7 +110,7 @@ async def test_a_change_while_the_agent_is_started_again_waits_for_it(
 
 
 async def test_a_closed_session_takes_no_setting(autojump_clock: MockClock) -> None:
-    async with session_with(settable, fake=FAKE) as (session, _):
+    async with session_with(settable, fake=SETTABLE) as (session, _):
         await session.aclose()
         with pytest.raises(agentrt.SessionClosed):
             await session.set_mode("plan")
@@ -158,7 +122,7 @@ async def test_a_caller_that_gives_up_leaves_a_session_that_works(
     async def slow(agent: FakeAcpAgent) -> None:
         await trio.sleep_forever()
 
-    async with session_with(slow, fake=FAKE) as (session, _):
+    async with session_with(slow, fake=SETTABLE) as (session, _):
         with trio.move_on_after(1) as scope:
             await session.set_mode("plan")
         assert scope.cancelled_caught

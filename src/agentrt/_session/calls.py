@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import trio
@@ -13,8 +14,15 @@ from .._wire.jsonrpc import METHOD_NOT_FOUND
 from .core import SessionCore
 
 
-async def call(core: SessionCore, method: str, params: JsonObject) -> Any:
-    """Ask, and return the result in the protocol's own shape. A checkpoint.
+async def call(
+    core: SessionCore,
+    method: str,
+    params: JsonObject,
+    *,
+    succeeded: Callable[[], None] = lambda: None,
+) -> Any:
+    """Ask, and return the result in the protocol's own shape. A checkpoint. `succeeded` is called
+    in the step in which a good answer comes: what it changes is stored with the answer's events.
 
     Raises `RequestError` with the agent's error, `SessionClosed` if no agent runs. Cancelling it
     notifies the agent, where the protocol can.
@@ -25,6 +33,8 @@ async def call(core: SessionCore, method: str, params: JsonObject) -> Any:
 
     def returned(answer: Returned) -> None:
         answers.append(answer)
+        if answer.error is None:
+            succeeded()
         done.set()
 
     forget = core.requests.call(method, params, returned)

@@ -6,6 +6,9 @@ whatever somebody has set goes into the opening of every process that comes afte
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from msgspec import structs
 
 from .._errors import LocalProtocolError, SessionClosed
@@ -24,35 +27,45 @@ class Settings:
 
     async def set_mode(self, mode: str) -> None:
         if await self._runs():
-            await call(self._core, "set_mode", {"mode": mode})
+            opened = partial(self._open_with, mode=mode)
+            await call(self._core, "set_mode", {"mode": mode}, succeeded=opened)
         else:
             known = self._known()
             mode = _choice("mode", mode, known.modes)
+            self._open_with(mode=mode)
             self._note(structs.replace(known, mode=mode))
-        self._core.opening = structs.replace(self._core.opening, mode=mode)
 
     async def set_model(self, model: str) -> None:
         if await self._runs():
-            await call(self._core, "set_model", {"model": model})
+            opened = partial(self._open_with, model=model)
+            await call(self._core, "set_model", {"model": model}, succeeded=opened)
         else:
             known = self._known()
             model = _choice("model", model, known.models)
+            self._open_with(model=model)
             self._note(structs.replace(known, model=model))
-        self._core.opening = structs.replace(self._core.opening, model=model)
 
     async def set_option(self, option: str, value: str | bool) -> None:
-        core = self._core
+        opened = partial(self._open_with_option, option, value)
         if await self._runs():
-            await call(self._core, "set_option", {"option": option, "value": value})
+            params = {"option": option, "value": value}
+            await call(self._core, "set_option", params, succeeded=opened)
         else:
             known = self._known()
             if all(each.id != option for each in known.options):
                 raise LocalProtocolError(f"the agent has no option {option!r}")
             options = [_changed(o, value) if o.id == option else o for o in known.options]
+            opened()
             self._note(structs.replace(known, options=options))
-        given = core.opening.options
+
+    def _open_with(self, **changes: Any) -> None:
+        """Every process that comes after this one begins so."""
+        self._core.opening = structs.replace(self._core.opening, **changes)
+
+    def _open_with_option(self, option: str, value: str | bool) -> None:
+        given = self._core.opening.options
         config = {**given.get("config", {}), option: value}
-        core.opening = structs.replace(core.opening, options={**given, "config": config})
+        self._open_with(options={**given, "config": config})
 
     async def _runs(self) -> bool:
         """Whether there is an agent to be asked. One that is just being started is waited for."""
