@@ -144,10 +144,99 @@ async def test_a_turn_that_was_interrupted_is_closed_with_a_word(
             assert turn_record.error is not None
             assert turn_record.error.code == "interrupted"
             assert shown.permissions == []
+            [closed] = [e for e in log_of_shown(session) if type(e) is agentrt.PermissionClosed]
+            assert closed.outcome == "cancelled"
+            assert "cannot take its conversation up again" in closed.reason
             assert [item.status for item in shown.items] == ["completed", "orphaned"]
             assert (await session.run("again")).outcome == "completed"
             with pytest.raises(agentrt.LocalProtocolError):
                 session.answer("r1", "yes")
+
+
+@pytest.fixture
+async def left_asking(path: Path, copy: Path, library: Any) -> Path:
+    """A store whose host was killed while an agent that can resume asked, and a prompt waited."""
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(asking, **RESUMES)) as session:
+            async with session.prompt("hello") as turn:
+                session.submit("later")
+                async for event in turn:
+                    if type(event) is agentrt.PermissionOpened:
+                        break
+                await until_stored(session)
+                abandoned(path, copy)
+                session.cancel()
+    return copy
+
+
+def prompts(agents: Incarnations) -> list[str]:
+    return [m["params"]["prompt"][0]["text"] for m in agents.sent("session/prompt")]
+
+
+def left(request: agentrt.PermissionRequest) -> agentrt.Ask:
+    return agentrt.Ask()
+
+
+async def test_a_question_outlives_the_agent_that_can_be_resumed(
+    left_asking: Path, library: Any
+) -> None:
+    agents = Incarnations(asking, **RESUMES)
+    for _ in range(2):
+        async with open_store(left_asking, library=library) as store:
+            async with again(store, agents) as session:
+                [question] = session.snapshot().permissions
+                assert question.orphaned
+                assert question.title == "Run ls"
+                assert [option.kind for option in question.options] == ["allow_once", "reject_once"]
+                assert session.state.phase == "dead"
+                assert session.snapshot().turns[-1].outcome == "agent_died"
+    assert agents.processes == []
+
+
+@pytest.mark.parametrize(("kind", "word"), [("allow_once", "allowed"), ("reject_once", "rejected")])
+async def test_its_answer_is_told_to_the_resumed_agent_and_allows_nothing_by_itself(
+    left_asking: Path, library: Any, kind: str, word: str
+) -> None:
+    agents = Incarnations(asking, **RESUMES)
+    async with open_store(left_asking, library=library) as store:
+        async with again(store, agents, permissions=left) as session:
+            [question] = session.permissions
+            seq = session.log.seq
+            session.answer(question, kind)
+            assert session.permissions == {}
+            async for event in session.subscribe(seq):
+                if type(event) is agentrt.PermissionOpened:
+                    session.answer(event.request, "no")  # it asks again, and is answered anew
+                elif type(event) is agentrt.TurnEnded:
+                    break
+            [told] = prompts(agents)
+            assert session.snapshot().paused
+    assert len(agents.sent("session/load")) == 1
+    assert told.startswith("[agentrt] ")
+    assert "'Run ls'" in told
+    assert f"{word} it" in told
+
+
+async def test_a_dismissed_question_of_an_agent_that_is_gone_starts_none(
+    left_asking: Path, library: Any
+) -> None:
+    agents = Incarnations(asking, **RESUMES)
+    async with open_store(left_asking, library=library) as store:
+        async with again(store, agents) as session:
+            session.dismiss(next(iter(session.permissions)))
+            assert session.permissions == {}
+        async with again(store, agents) as session:
+            assert session.permissions == {}
+    assert agents.processes == []
+
+
+async def test_a_question_whose_asker_is_gone_waits_on_through_other_turns(
+    left_asking: Path, library: Any
+) -> None:
+    async with open_store(left_asking, library=library) as store:
+        async with again(store, Incarnations(echo, **RESUMES)) as session:
+            assert (await session.run("and now")).outcome == "completed"
+            assert len(session.permissions) == 1
 
 
 async def test_prompts_that_waited_wait_on_until_they_are_let_go(

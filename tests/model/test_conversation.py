@@ -348,6 +348,11 @@ def test_after_a_restart_nothing_is_open() -> None:
     new = old.restarted()
     [*_, permission, tool, speech, turn, _task, _queue, _state] = new.log.since(0)
     error = {"code": "interrupted", "message": "what ran the agent ended before the turn did"}
+    assert permission.reason == (
+        "what ran the agent ended before an answer, and the agent cannot take its conversation up"
+        " again"
+    )
+    permission.reason = ""
     assert [msgspec.to_builtins(event) for event in (permission, tool, speech, turn)] == [
         {"kind": "permission.closed", "request": "r12", "outcome": "cancelled", "by": "turn"},
         {"kind": "item.closed", "item": "i3", "status": "orphaned"},

@@ -48,6 +48,7 @@ from .events import (
     ModesChanged,
     Notice,
     Outcome,
+    PermissionClosed,
     PermissionOpened,
     Phase,
     PlanChanged,
@@ -351,13 +352,25 @@ class Conversation:
                 self._ids[letter] = max(self._ids[letter], int(id[len(letter) :] or 0))
         return restored
 
-    def orphan(self) -> None:
+    def orphan(self, *, resumes: bool = False) -> None:
         """What the earlier process left open is closed: nobody knows what became of it. What waited
-        in its queue waits on, until somebody lets it go on."""
+        in its queue waits on, until somebody lets it go on. `resumes`: the agent can take its
+        conversation up again, so that people may still answer what it has asked."""
+        asked = dict(self.log.state.permissions)
         for event in left_open(self.log.state):
             if isinstance(event, TurnEnded):
                 event.error = Error("interrupted", "what ran the agent ended before the turn did")
+            elif isinstance(event, PermissionClosed):
+                if resumes and asked[event.request].orphaned:
+                    continue
+                event.reason = "what ran the agent ended before an answer"
+                if not resumes:
+                    event.reason += ", and the agent cannot take its conversation up again"
             self._append(event)
+        if resumes:
+            for request in asked.values():
+                if request.options or request.form is not None:
+                    self.items.ask_again(request)
         for entry in self.log.state.queue:
             waiting = TurnMachine("user", self._limits, entry.content)
             waiting.entry = entry.id

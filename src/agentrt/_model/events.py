@@ -269,6 +269,9 @@ class PermissionOpened(
     url: str | None = None
     background: bool = False
     """Work in the background asks: no turn waits for the answer, or ends the question."""
+    orphaned: bool = False
+    """The process that asked is gone, and its own question closed. The answer goes to the agent in
+    a prompt of agentrt's own, which begins with `[agentrt]`; a dismissal only closes this."""
 
 
 class PermissionClosed(

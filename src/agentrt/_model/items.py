@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, structs
 
 from .content import Block, JsonObject, TerminalRef
 from .driver import Asked, Retracted, Said, Showed, SpeechEnded, Spoke, ToolCalled
@@ -27,11 +27,18 @@ from .events import (
     Notice,
     PermissionClosed,
     PermissionOpened,
+    PermissionOption,
     TextDelta,
     ThoughtDelta,
     Tool,
 )
 from .log import Log
+
+ORPHANS: Final = [
+    PermissionOption("allow", "Allow once", "allow_once"),
+    PermissionOption("reject", "Reject", "reject_once"),
+]
+"""The answers to a question whose asker is gone: none of them outlasts it."""
 
 UNPLACED: Final = 64 * 1024
 """Characters of a terminal's output that are kept until a tool call shows the terminal."""
@@ -149,8 +156,9 @@ class Items:
 
     def close_background(self) -> None:
         """Close what no turn's end closes: the process that asked is gone."""
-        for key in tuple(self._asks):
-            self.resolve(key, "cancelled", by="agent")
+        for key, ask in tuple(self._asks.items()):
+            if not ask.request.orphaned:
+                self.resolve(key, "cancelled", by="agent")
 
     # --- what the agent says
 
@@ -446,6 +454,21 @@ class Items:
         self._asked.add(effect.key)
         self._append(request)
         return True
+
+    def ask_again(self, request: PermissionOpened) -> None:
+        """Put a question before people whose asker is gone: it belongs to nothing that runs."""
+        if not request.orphaned:
+            request = structs.replace(
+                request,
+                request=self._new_id("o"),
+                options=request.options and ORPHANS,
+                expires=None,
+                background=True,
+                orphaned=True,
+            )
+            self._append(request)
+        self._asks[request.request] = _Ask(request, None, False)
+        self._asked.add(request.request)
 
     @property
     def waits(self) -> bool:

@@ -48,6 +48,26 @@ def rejection(request: PermissionOpened) -> Answer:
     return Answer(option=option.id if option is not None else None)
 
 
+def decided_words(request: PermissionOpened, answer: Answer, *, denied: bool) -> str:
+    """What an agent is told of a question whose answer found it gone."""
+    if answer.content is not None:
+        content = msgspec.json.encode(answer.content).decode()
+        decided = f"The user has now answered: {content}"
+    elif denied:
+        decided = "The user has now rejected it."
+    else:
+        decided = "The user has now allowed it, once."
+    words = [
+        "The program that ran you ended while you waited for an answer. You had asked:",
+        f"{request.title!r}.",
+        decided,
+        f"The user says: {answer.message}" if answer.message else "",
+        "What you asked about was not carried out. Go on where you were, and ask again for what"
+        " needs to be allowed.",
+    ]
+    return " ".join(filter(None, words))
+
+
 def chosen_option(request: PermissionOpened, option: str) -> PermissionOption:
     """The option of that id, or else of that kind. Raises `LocalProtocolError` if there is none."""
     for each in request.options:

@@ -17,7 +17,7 @@ from msgspec import structs
 from .._errors import AgentrtError, Busy, LimitExceeded, LocalProtocolError, SessionClosed
 from .._limits import Limits
 from .._model.clocks import NEVER, Alarm, Ring, next_alarm
-from .._model.content import Block, JsonObject
+from .._model.content import Block, JsonObject, Text
 from .._model.conversation import Conversation
 from .._model.driver import (
     Asked,
@@ -199,6 +199,11 @@ class SessionCore:
         return self.conversation.life is Life.READY and self._host.alive
 
     @property
+    def resumes(self) -> bool:
+        """Whether the agent, in another process, can take its conversation up again."""
+        return self.agent_session is not None and bool(self.capabilities.get("resume"))
+
+    @property
     def serving(self) -> bool:
         """Whether the agent may wait for a handler or a program of the host's."""
         return self._host.serving
@@ -329,6 +334,13 @@ class SessionCore:
         else:
             with self:
                 self._enqueue(turn, when)
+
+    def tell(self, words: str) -> None:
+        """Prompt the agent in words of agentrt's own. It lets no prompt go on that is held back.
+        Raises as `place`."""
+        turn = TurnMachine("user", self.limits, [Text(f"[agentrt] {words}")])
+        turn.held = False
+        self.place(turn, "queue")
 
     def _enqueue(self, turn: TurnMachine, when: When) -> None:
         if len(self.queue) >= self.limits.queue:

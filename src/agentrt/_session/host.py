@@ -342,7 +342,7 @@ class SessionHost:
         core.agent_session = agent_session
         core.capabilities = capabilities
         with core:
-            core.conversation.orphan()
+            core.conversation.orphan(resumes=core.resumes)
 
     def _see_started(self, link: Link) -> None:
         core = self.core
@@ -419,7 +419,7 @@ class SessionHost:
         if self.link is not None:
             await self.link.close()  # what it left behind
         core.conversation.keep_replay = False
-        resume = core.agent_session if core.capabilities.get("resume") else None
+        resume = core.agent_session if core.resumes else None
         try:
             try:
                 await self._start_on(resume)

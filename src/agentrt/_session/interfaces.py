@@ -127,6 +127,10 @@ class Steps(Protocol):
         """Take what the driver reports."""
         ...
 
+    def tell(self, words: str) -> None:
+        """Prompt the agent in words of agentrt's own. Raises if it can take no prompt."""
+        ...
+
     def touch(self) -> None:
         """The agent was answered: its silence begins anew."""
         ...

@@ -14,7 +14,14 @@ from .._model.driver import Answer, Asked, Effect
 from .._model.events import PermissionOpened
 from .._model.result import Denial
 from .._model.turn import TurnMachine
-from .._permissions.decisions import OPEN, answer_for, check_json, chosen_option, rejection
+from .._permissions.decisions import (
+    OPEN,
+    answer_for,
+    check_json,
+    chosen_option,
+    decided_words,
+    rejection,
+)
 from .._permissions.policies import Ask, Decision, Deny, PermissionRequest, Policy, check_decision
 from .interfaces import Host, Steps, lifetime_of
 from .withheld import Withheld
@@ -125,7 +132,7 @@ class Questions:
         request = self._request(key)
         chosen = chosen_option(request, option)
         denied = chosen.kind.startswith("reject")
-        if not denied:
+        if not denied and not request.orphaned:
             self._check_store()
         with self._core:
             self._close(
@@ -174,7 +181,7 @@ class Questions:
         with self._core:
             for each in [key] if key is not None else items.open_requests():
                 request = items.open_request(each)
-                if request is not None:
+                if request is not None and not request.orphaned:
                     self._close(request, rejection(request), by="unattended", denied=True)
 
     def _close(
@@ -188,9 +195,12 @@ class Questions:
     ) -> None:
         """The one way out of a question."""
         key = request.request
+        if request.orphaned and answer.option is not None:
+            self._core.tell(decided_words(request, answer, denied=denied))
         turn = None if request.background else self._core.turn
         effects: list[Effect] = []
-        waits = not denied and self._conversation.log.keeper is not None
+        keeper = self._conversation.log.keeper
+        waits = not denied and keeper is not None and not request.orphaned
         if not waits:
             try:  # encoded first: what cannot be said to the agent must not be shown as said
                 effects = self._encoded(key, answer)

@@ -172,7 +172,7 @@ class Question extends Component {
           <h2 id="ask-title" dir="auto">${oneLine(ask.title, TITLE) || "The agent asks"}</h2>
           ${count > 1 && html`<span class="count">1 of ${count}</span>`}
           ${ask.expires && html`<span class="count">${duration(ask.expires - ui().now)} left</span>`}
-          ${ask.background && html`<span class="count">from background work</span>`}
+          ${ask.background && html`<span class="count">${ask.orphaned ? "asked before the agent was ended" : "from background work"}</span>`}
         </header>
         <div id="ask-detail" class="detail">${Subject(ask, item, cwd)}</div>
         ${ask.form && html`<${FormFields} form=${ask.form} give=${this.give} />`}

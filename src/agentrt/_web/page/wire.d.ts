@@ -43,7 +43,7 @@ export interface Option { id: string; name: string; kind: string }
 export interface Permission {
   kind?: "permission.opened"; request: string; title: string; item?: string | null; detail?: unknown;
   options?: Option[]; expires?: number | null; form?: Schema | null; url?: string | null;
-  background?: boolean;
+  background?: boolean; orphaned?: boolean;
 }
 export interface Schema {
   type?: string; title?: string; description?: string; default?: unknown; format?: string;
