@@ -121,7 +121,7 @@ async def test_sessions_of_a_file_that_had_no_index_are_found(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sqlite, "MIGRATIONS", sqlite.MIGRATIONS[:1])
-        patch.setattr(SqliteBackend, "_index", lambda *args: None)
+        patch.setattr(SqliteBackend, "index", lambda *args: None)
         await fill(path, library, "mend the door")
     async with open_store(path, library=library) as store:
         assert [hit.snippet for hit in await store.search("door")] == [

@@ -163,7 +163,7 @@ class Reader(Protocol):
         ...
 
     def find(self, prefix: str) -> list[StoreEntry]:
-        """Those whose id begins with this: a few of them."""
+        """Those whose id begins with this, or else the agent's own of it: a few of them."""
         ...
 
     def load(self, session: str) -> Stored | None: ...
@@ -224,7 +224,11 @@ def decode_head(body: bytes) -> Head:
 
 
 def decode_record(body: bytes) -> Record:
-    return _decode(_records, zlib.decompress(body))
+    try:
+        plain = zlib.decompress(body)
+    except zlib.error as error:
+        raise RemoteProtocolError(f"the store holds what cannot be read: {error}") from error
+    return _decode(_records, plain)
 
 
 def decode_about(body: bytes) -> About:

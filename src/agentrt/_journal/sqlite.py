@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
+from msgspec import Struct
+
 from .._errors import StoreDamaged, StoreError, StoreInUse
 from .._model.checkpoint import Record
 from .._model.events import Event
@@ -38,7 +40,7 @@ from .base import (
     encode_events,
     encode_record,
 )
-from .search import SHIFT, Word, excerpt, text_of, words_of
+from .search import SHIFT, Word, clean, excerpt, text_of, words_of
 
 Library: TypeAlias = Literal["apsw", "sqlite3"]
 
@@ -180,6 +182,18 @@ def code_of(error: Exception) -> int | None:
     return None
 
 
+class FileReport(Struct, frozen=True, kw_only=True):
+    """What there is to say of a file. `version`: of SQLite; `mode`: of its journal; `size` in
+    bytes."""
+
+    path: str
+    library: Library
+    version: str
+    mode: str
+    size: int
+    sessions: int
+
+
 class SqliteBackend:
     """The one that writes."""
 
@@ -190,7 +204,7 @@ class SqliteBackend:
         self._file: tuple[int, int] = (0, 0)
         self._looked = 0.0
         self._full = True  # SQLite's own default
-        self._database: Database
+        self.database: Database
         self._generation = 0
 
     # --- opening
@@ -207,7 +221,7 @@ class SqliteBackend:
 
     def _open(self) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._take_lock()
+        self.take_lock()
         # SQLite gives the files beside it the mode of this one, which it makes by the umask.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         descriptor = os.open(self.path, flags, 0o600)
@@ -222,11 +236,14 @@ class SqliteBackend:
         finally:
             os.close(descriptor)
         self._file = found.st_dev, found.st_ino
-        self._database = connect(self.path, self.library, mode="rw")
+        self.database = connect(self.path, self.library, mode="rw")
         self._prepare(new=found.st_size == 0)
         self._looked = time.monotonic()
 
-    def _take_lock(self) -> None:
+    def take_lock(self) -> None:
+        """Raises `StoreInUse`."""
+        if self._lock is not None:
+            return
         name = f"{self.path}.lock"
         self._lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -240,7 +257,7 @@ class SqliteBackend:
         os.pwrite(self._lock, b"%d\n" % os.getpid(), 0)
 
     def _prepare(self, *, new: bool) -> None:
-        x = self._database.execute
+        x = self.database.execute
         if new:
             x("PRAGMA auto_vacuum=INCREMENTAL")
             x(f"PRAGMA application_id={APPLICATION}")
@@ -265,7 +282,7 @@ class SqliteBackend:
                 os.unlink(copy)  # of an attempt that failed
             os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             x("VACUUM INTO ?", (copy,))
-        with self._transaction():
+        with self.transaction():
             for migration in MIGRATIONS[version:]:
                 for statement in migration.split(";"):
                     if statement.strip():
@@ -280,15 +297,15 @@ class SqliteBackend:
 
     def _index_all(self) -> None:
         """Take the records of an older version into the index."""
-        x = self._database.execute
+        x = self.database.execute
         for num, number in x("SELECT session, number FROM record"):
             [[body]] = x("SELECT body FROM record WHERE session=? AND number=?", (num, number))
-            self._index(num, decode_record(body))
+            self.index(num, decode_record(body))
 
     def _begin_generation(self) -> None:
         """Viewers may go on where they were, unless the machine went down under the store: then
         the last things they saw may be lost, and another generation begins."""
-        x = self._database.execute
+        x = self.database.execute
         meta = dict(x("SELECT key, value FROM meta"))
         boot = _boot()
         sure = bool(meta.get("closed")) or (boot and boot == meta.get("boot"))
@@ -296,27 +313,27 @@ class SqliteBackend:
         self._set_meta(boot=boot, closed=0, generation=self._generation)
 
     def _set_meta(self, **values: object) -> None:
-        self._database.many("INSERT OR REPLACE INTO meta VALUES(?, ?)", values.items())
+        self.database.many("INSERT OR REPLACE INTO meta VALUES(?, ?)", values.items())
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        x = self._database.execute
+    def transaction(self) -> Iterator[None]:
+        x = self.database.execute
         x("BEGIN IMMEDIATE")
         try:
             yield
             x("COMMIT")
         except BaseException:
-            if self._database.in_transaction:  # SQLite may have rolled back by itself
+            if self.database.in_transaction:  # SQLite may have rolled back by itself
                 x("ROLLBACK")
             raise
 
     def finish(self) -> None:
-        with self._transaction():
+        with self.transaction():
             self._set_meta(closed=1)
-        self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        database = self.__dict__.pop("_database", None)
+        database = self.__dict__.pop("database", None)
         try:
             if database is not None:
                 database.close()
@@ -331,9 +348,9 @@ class SqliteBackend:
         try:
             self._look()
             if flush.firm is not self._full:
-                self._database.execute(f"PRAGMA synchronous={'FULL' if flush.firm else 'NORMAL'}")
+                self.database.execute(f"PRAGMA synchronous={'FULL' if flush.firm else 'NORMAL'}")
                 self._full = flush.firm
-            with self._transaction():
+            with self.transaction():
                 for part in flush.parts:
                     self._write(part, time.time())
         except Exception as error:
@@ -355,7 +372,7 @@ class SqliteBackend:
             raise Unusable(f"{self.path} was replaced by another file")
 
     def _write(self, part: Part, now: float) -> None:
-        database = self._database
+        database = self.database
         num, owner = part.place.num, part.place.owner
         last = part.first + len(part.events) - 1
         if not database.change(
@@ -383,25 +400,25 @@ class SqliteBackend:
                 "INSERT OR REPLACE INTO record(session, number, last, body) VALUES(?,?,?,?)",
                 (num, record.number, last, encode_record(record)),
             )
-            self._index(num, record)
+            self.index(num, record)
         if part.head is not None:
             database.execute(
                 "UPDATE session SET head=?, head_seq=? WHERE num=?",
                 (encode(part.head), part.head.seq, num),
             )
 
-    def _index(self, num: int, record: Record) -> None:
+    def index(self, num: int, record: Record) -> None:
         text = text_of(record)
         if text:
-            self._database.execute(
+            self.database.execute(
                 "INSERT OR REPLACE INTO said(rowid, text) VALUES(?,?)",
                 (num << SHIFT | record.number, text),
             )
 
     def create(self, session: str, epoch: str, about: About) -> Place:
-        with self._transaction():
+        with self.transaction():
             now = time.time()
-            self._database.execute(
+            self.database.execute(
                 "INSERT INTO session(id, epoch, generation, owner, next, agent, cwd, phase,"
                 " created, updated, about, head) VALUES(?,?,?,1,1,?,?,'starting',?,?,?,x'')",
                 (
@@ -409,19 +426,19 @@ class SqliteBackend:
                     *(now, now, encode(about)),
                 ),
             )
-            [[num]] = self._database.execute("SELECT num FROM session WHERE id=?", (session,))
+            [[num]] = self.database.execute("SELECT num FROM session WHERE id=?", (session,))
         return Place(num, 1)
 
     def claim(self, session: str) -> Place | None:
-        with self._transaction():
-            x = self._database.execute
+        with self.transaction():
+            x = self.database.execute
             x("UPDATE session SET owner=owner+1 WHERE id=?", (session,))
             found = x("SELECT num, owner FROM session WHERE id=?", (session,))
         return Place(*found[0]) if found else None
 
     def delete(self, session: str) -> bool:
-        x = self._database.execute
-        with self._transaction():
+        x = self.database.execute
+        with self.transaction():
             found = x("SELECT num FROM session WHERE id=?", (session,))
             if found:
                 [[num]] = found
@@ -431,17 +448,28 @@ class SqliteBackend:
                 x("DELETE FROM session WHERE num=?", found[0])
         return bool(found)
 
+    def vacuum(self) -> None:
+        """Make the file as small as what is in it. What was deleted is gone from it then."""
+        x = self.database.execute
+        x("INSERT INTO said(said) VALUES('optimize')")
+        x("VACUUM")
+        x("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def tidy(self, older: float) -> None:
         before = time.time() - older
         gone = 1
         while gone:  # in pieces: other sessions wait for the commit meanwhile
-            with self._transaction():
-                gone = self._database.change(
+            with self.transaction():
+                gone = self.database.change(
                     "DELETE FROM frame WHERE id IN (SELECT frame.id FROM frame JOIN session"
                     " ON num=session WHERE at<? AND last<=head_seq LIMIT 500)",
                     (before,),
                 )
-        self._database.execute("PRAGMA incremental_vacuum(200)")
+        self.database.execute("PRAGMA incremental_vacuum(200)")
+
+
+class Outdated(StoreError):
+    """A file of an older version: who opens it to write brings it up to date."""
 
 
 class SqliteReader:
@@ -449,16 +477,19 @@ class SqliteReader:
 
     def __init__(self, path: str | os.PathLike[str], library: Library | None = None) -> None:
         self._path = Path(os.path.abspath(path))
+        self._library = library or installed()
         if not self._path.exists():
             raise StoreError(f"there is no store {self._path}")
         try:
-            self._database = connect(self._path, library or installed(), mode="ro")
+            self._database = connect(self._path, self._library, mode="ro")
             [[application]] = self._execute("PRAGMA application_id")
             [[version]] = self._execute("PRAGMA user_version")
         except Exception as error:
             raise as_store_error(self._path, error) from error
         if application != APPLICATION or version != len(MIGRATIONS):
             self.close()
+            if application == APPLICATION and 0 < version < len(MIGRATIONS):
+                raise Outdated(f"{self._path} is of an older agentrt, and not brought up to date")
             raise StoreError(f"{self._path} is not a store that this agentrt can read")
 
     def _execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]:
@@ -492,12 +523,37 @@ class SqliteReader:
         return [_entry(row) for row in rows]
 
     def find(self, prefix: str) -> list[StoreEntry]:
+        prefix = clean(prefix)
         with self._reading():
             rows = self._execute(
                 f"{_ENTRIES} WHERE id>=? AND id<? ORDER BY id LIMIT {_FEW}",
                 (prefix, prefix + "\U0010ffff"),
             )
+            if not rows and prefix:
+                rows = self._execute(
+                    f"{_ENTRIES} WHERE instr(about, ?) ORDER BY updated DESC LIMIT {_FEW}",
+                    (b'"agent_session":' + encode(prefix)[:-1],),
+                )
         return [_entry(row) for row in rows]
+
+    def report(self) -> FileReport:
+        with self._reading():
+            [[sessions]] = self._execute("SELECT count(*) FROM session WHERE turns>0")
+            [[mode]] = self._execute("PRAGMA journal_mode")
+            [[version]] = self._execute("SELECT sqlite_version()")
+        size = sum(
+            os.path.getsize(file)
+            for end in ("", "-wal")
+            if os.path.exists(file := f"{self._path}{end}")
+        )
+        return FileReport(
+            path=str(self._path),
+            library=self._library,
+            version=version,
+            mode=mode,
+            size=size,
+            sessions=sessions,
+        )
 
     def search(self, words: str, limit: int) -> list[StoreHit]:
         wanted = words_of(words)

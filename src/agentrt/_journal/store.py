@@ -65,7 +65,8 @@ class Store:
         return await self._read(partial(self._reader.sessions, query))
 
     async def find(self, prefix: str) -> list[StoreEntry]:
-        """The sessions whose id begins with `prefix`: a few of them, if there are many."""
+        """The sessions whose id begins with `prefix`, or if there are none, those whose
+        `agent_session` does: a few of them, if there are many."""
         return await self._read(partial(self._reader.find, prefix))
 
     async def search(self, words: str, *, limit: int = 20) -> list[StoreHit]:

@@ -1,0 +1,207 @@
+"""What can be read of a damaged file, in a new one.
+
+SQLite's own recovery is part of its shell and not of its library. Here each table is read in ranges
+of its rows, halved where SQLite meets damage until what is around it has been read. Of a session
+that is kept which makes sense: turns in their order, and events up to the first one that is lost.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from .._errors import AgentrtError, StoreError
+from .base import decode_about, decode_events, decode_head, decode_record, encode, encode_record
+from .sqlite import (
+    APPLICATION,
+    Database,
+    Library,
+    SqliteBackend,
+    as_store_error,
+    connect,
+    installed,
+    is_damage,
+)
+
+PATIENCE: Final = 20_000
+"""Ranges of a table that may fail: behind a damaged root nothing can be read at all."""
+
+AT_ONCE: Final = 256
+"""Rows that are read, and written, together."""
+
+_SIDES: Final = ("", "-wal", "-shm")
+_TABLES: Final = {
+    "session": (
+        *("num", "id", "epoch", "generation", "owner", "next", "agent", "cwd", "title", "prompt"),
+        *("phase", "turns", "tenant", "created", "updated", "about", "head", "head_seq"),
+    ),
+    "frame": ("id", "session", "first", "last", "owner", "at", "body"),
+    "record": ("session", "number", "last", "body"),
+}
+_NONSENSE: Final = (AgentrtError, TypeError, ValueError)
+
+
+class Repaired(Struct, frozen=True, kw_only=True):
+    """What came of it. `aside`: where the damaged file is now; None: the file was sound."""
+
+    aside: Path | None = None
+    sessions: int = 0
+    parts: int = 0
+    """Of the sessions: those of which something is lost."""
+    lost: int = 0
+    """Sessions of which there are remains, and no more."""
+
+
+def repair(path: Path, library: Library | None = None) -> Repaired:
+    """Set a damaged file aside as `PATH.corrupt-TIME` and take what can be read into a new one.
+
+    Raises `StoreInUse` while another process writes it, `StoreError` for what is no store.
+    """
+    library = library or installed()
+    backend = SqliteBackend(path, library)
+    path = backend.path
+    try:
+        if not path.is_file():
+            raise StoreError(f"there is no store {path}")
+        with open(path, "rb") as file:
+            if file.read(16) != b"SQLite format 3\0":
+                raise StoreError(f"{path} does not begin as a database does: nothing can be read")
+        backend.take_lock()
+        if _is_sound(path, library):
+            return Repaired()
+        aside = path.with_name(f"{path.name}.corrupt-{time.strftime('%Y%m%d-%H%M%S')}")
+        for side in _SIDES:
+            if os.path.exists(f"{path}{side}"):
+                os.rename(f"{path}{side}", f"{aside}{side}")
+        database = connect(aside, library, mode="ro")
+        try:
+            backend.open()
+            return _copied(database, backend, aside)
+        finally:
+            database.close()
+    except OSError as error:
+        raise as_store_error(path, error) from error
+    finally:
+        backend.close()
+
+
+def _is_sound(path: Path, library: Library) -> bool:
+    database = connect(path, library, mode="ro")
+    try:
+        if database.execute("PRAGMA application_id") != [(APPLICATION,)]:
+            raise StoreError(f"{path} is not a store of agentrt")
+        return bool(database.execute("PRAGMA integrity_check(1)") == [("ok",)])
+    except Exception as error:
+        if is_damage(error):
+            return False
+        raise as_store_error(path, error) from error
+    finally:
+        database.close()
+
+
+def _copied(damaged: Database, backend: SqliteBackend, aside: Path) -> Repaired:
+    new = backend.database
+    [[generation]] = new.execute("SELECT value FROM meta WHERE key='generation'")
+    for table, columns in _TABLES.items():
+        names = ", ".join(columns)
+        places = ", ".join("?" * len(columns))
+        for rows in _rows(damaged, table, names):
+            with backend.transaction():
+                new.many(f"INSERT OR IGNORE INTO {table}({names}) VALUES({places})", rows)
+    sessions = parts = 0
+    for (num,) in new.execute("SELECT num FROM session"):
+        with backend.transaction():
+            whole = _make_sense(backend, num, generation)
+        sessions += whole is not None
+        parts += whole is False
+    known = "SELECT num FROM session"
+    [[lost]] = new.execute(
+        "SELECT count(*) FROM (SELECT session FROM frame UNION SELECT session FROM record)"
+        f" WHERE session NOT IN ({known})"
+    )
+    with backend.transaction():
+        for table in ("frame", "record"):
+            new.execute(f"DELETE FROM {table} WHERE session NOT IN ({known})")
+    backend.finish()
+    return Repaired(aside=aside, sessions=sessions, parts=parts, lost=lost)
+
+
+def _make_sense(backend: SqliteBackend, num: int, generation: int) -> bool | None:
+    """Make of a session's rows what can be opened again. Whether all of it is there; None: it is
+    not one any more."""
+    x = backend.database.execute
+    [[next, about, head]] = x("SELECT next, about, head FROM session WHERE num=?", (num,))
+    try:
+        decode_about(about)
+        then = decode_head(head)
+    except _NONSENSE:
+        x("DELETE FROM session WHERE num=?", (num,))
+        return None
+    kept = 0
+    # They are numbered again: a number that is missing would be given a second time.
+    for number, last in x(
+        "SELECT number, last FROM record WHERE session=? ORDER BY number", (num,)
+    ):
+        [[body]] = x("SELECT body FROM record WHERE session=? AND number=?", (num, number))
+        x("DELETE FROM record WHERE session=? AND number=?", (num, number))
+        try:
+            record = structs.replace(decode_record(body), number=kept)
+        except _NONSENSE:
+            continue
+        if number < then.records:
+            x("INSERT INTO record VALUES(?,?,?,?)", (num, kept, last, encode_record(record)))
+            backend.index(num, record)
+            kept += 1
+    following = then.seq + 1
+    for id, first, last, body in x(
+        "SELECT id, first, last, body FROM frame WHERE session=? ORDER BY first", (num,)
+    ):
+        try:
+            readable = len(decode_events(body)) == last - first + 1
+        except _NONSENSE:
+            readable = False
+        if readable and first <= following <= last:
+            following = last + 1
+        else:  # a head stands for it, or there is a gap before it
+            x("DELETE FROM frame WHERE id=?", (id,))
+    whole = kept == then.records and following == next
+    then.records = kept
+    x(
+        "UPDATE session SET epoch=?, generation=?, next=?, head=? WHERE num=?",
+        (secrets.token_urlsafe(), generation, following, encode(then), num),
+    )
+    return whole
+
+
+def _rows(database: Database, table: str, columns: str) -> Iterator[list[Any]]:
+    """The rows of a table that can be read, in their order, some at a time."""
+    try:
+        [[last]] = database.execute(f"SELECT max(rowid) FROM {table}")
+    except Exception as error:
+        if not is_damage(error):
+            raise
+        last = 2**32
+    failures = 0
+    ranges = [(1, last or 0)]
+    while ranges and failures < PATIENCE:
+        low, high = ranges.pop()
+        if high - low >= AT_ONCE:
+            ranges += [(low + AT_ONCE, high)]
+            high = low + AT_ONCE - 1
+        try:
+            yield database.execute(
+                f"SELECT {columns} FROM {table} WHERE rowid>=? AND rowid<=?", (low, high)
+            )
+        except Exception as error:
+            if not is_damage(error):
+                raise
+            failures += 1
+            middle = (low + high) // 2
+            if low < high:
+                ranges += [(middle + 1, high), (low, middle)]
