@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ._config import Config
     from ._errors import AgentrtError
     from ._model.content import JsonObject
+    from ._terminal.export import ExportFormat
     from ._terminal.setup import Setup
 
 Work = Callable[[], Awaitable[int]]
@@ -226,21 +227,34 @@ def _setup(options: argparse.Namespace, config: Config) -> Setup:
 def _sessions(options: argparse.Namespace, config: Config) -> Work:
     from functools import partial
 
-    from ._terminal import sessions
+    from ._terminal import sessions, stored
+    from ._terminal.stores import OFF, store_files
 
     agents = _chosen(options, config)
+    files = [] if agents else store_files(options.store)
+    of_agents = bool(agents) or options.store == OFF
+    id, cwd = getattr(options, "session", ""), options.cwd
     match options.verb:
         case "list":
-            cwd = None if options.all else options.cwd
-            return partial(sessions.show_list, agents, config, cwd, as_json=options.json)
-        case "show":
-            return partial(sessions.show, agents, config, options.cwd, options.session)
-        case "export":
-            return partial(
-                sessions.export, agents, config, options.cwd, options.session, options.format
-            )
+            cwd = None if options.all else cwd
+            if of_agents:
+                return partial(sessions.show_list, agents, config, cwd, as_json=options.json)
+            cwd = None if cwd is None else os.path.abspath(cwd)
+            return partial(stored.show_list, files, cwd, options.limit, as_json=options.json)
+        case "search":
+            words = " ".join(options.words)
+            return partial(stored.search, files, words, options.limit, as_json=options.json)
+        case "repair":
+            return partial(stored.mend, files)
+        case "vacuum":
+            return partial(stored.vacuum, files)
+        case "show" | "export":
+            format: ExportFormat = getattr(options, "format", "markdown")
+            otherwise = partial(sessions.export, agents, config, cwd, id, format)
+            return partial(stored.export, files, id, format, otherwise)
         case _:
-            return partial(sessions.delete, agents, config, options.cwd, options.session)
+            otherwise = partial(sessions.delete, agents, config, cwd, id)
+            return partial(stored.delete, files, id, otherwise)
 
 
 def _chosen(options: argparse.Namespace, config: Config) -> list[Agent]:

@@ -1,4 +1,4 @@
-"""`agentrt sessions`: what is stored, shown, exported and deleted."""
+"""`agentrt sessions` on what the agents themselves keep: listed, shown, exported and deleted."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ import pytest
 from program import FAST_DEMO, Program
 
 DEMO = ("--agent", "demo")
+OF_AGENTS = ("--store", "off")
 
 
 def stored(program: Program, *arguments: str) -> list[dict[str, Any]]:
-    return list(json.loads(program.run("sessions", "list", *arguments, "--json").stdout))
+    of_agents = () if "--agent" in arguments else OF_AGENTS
+    done = program.run("sessions", "list", *of_agents, *arguments, "--json")
+    return list(json.loads(done.stdout))
 
 
 @pytest.fixture
@@ -33,7 +36,7 @@ def id(program: Program) -> str:
 def test_the_sessions_of_the_folder_are_listed(program: Program, id: str) -> None:
     [one] = stored(program)
     assert (one["agent"], one["id"], one["title"]) == ("demo", id, "read notes.txt")
-    told = program.run("sessions").stdout
+    told = program.run("sessions", *OF_AGENTS).stdout
     assert told.splitlines()[0].split() == ["UPDATED", "AGENT", "SESSION", "TITLE"]
     assert id in told
     assert "agentrt --agent AGENT --resume SESSION" in told
@@ -49,12 +52,12 @@ def test_those_of_other_folders_are_listed_when_asked_for(program: Program, id: 
     other.mkdir()
     assert stored(program, "--cwd", str(other)) == []
     assert [each["id"] for each in stored(program, "--cwd", str(other), "--all")] == [id]
-    told = program.run("sessions", "--all", "--cwd", str(other)).stdout
+    told = program.run("sessions", *OF_AGENTS, "--all", "--cwd", str(other)).stdout
     assert str(program.folder) in told
 
 
 def test_no_session_is_said_to_be_none(program: Program) -> None:
-    done = program.run("sessions")
+    done = program.run("sessions", *OF_AGENTS)
     assert (done.stdout, done.stderr) == (
         "",
         "agentrt: no session is stored in this folder (--all: in any)\n",

@@ -16,7 +16,7 @@ from .._model.checkpoint import Checkpoints, Record, restored
 from .._model.conversation import Conversation
 from .._model.events import Event
 from .._model.log import Log
-from .._model.state import SessionState, Snapshot
+from .._model.state import Snapshot
 from .._nesting import bare_errors
 from .base import About, Backend, Job, Place, Query, Reader, Stored, StoreEntry, StoreHit
 from .keeper import StoreKeeper
@@ -85,8 +85,7 @@ class Store:
 
     async def snapshot(self, session: str) -> Snapshot:
         """All that a viewer shows of a session, as it was stored last. Raises `SessionNotFound`."""
-        stored = await self.load(session)
-        return _state_of(stored).snapshot(session, stored.epoch, stored.next - 1)
+        return snapshot_of(session, await self.load(session))
 
     async def events(self, session: str, after: int = 0) -> list[tuple[int, Event]]:
         """The events behind number `after` that are still kept (`limits.store_events`), with their
@@ -210,11 +209,12 @@ class Store:
                 await self._changed.wait()
 
 
-def _state_of(stored: Stored) -> SessionState:
+def snapshot_of(session: str, stored: Stored) -> Snapshot:
+    """What a viewer shows of a session that was loaded."""
     state = restored(stored.head, stored.records)
     for event in stored.events:
         state.apply(event)
-    return state
+    return state.snapshot(session, stored.epoch, stored.next - 1)
 
 
 @asynccontextmanager

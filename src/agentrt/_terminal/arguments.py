@@ -9,6 +9,8 @@ from .._version import __version__
 from . import manual
 
 SHELLS = ("bash", "zsh", "fish")
+LISTED = 50
+"""Sessions that a list shows."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -32,7 +34,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_prompt(parser)
     _add_session(parser)
     _add_terminal(parser)
-    parser.set_defaults(cwd=".")
+    parser.set_defaults(cwd=".", store=None)
     commands = parser.add_subparsers(
         prog="agentrt", dest="subcommand", metavar="COMMAND", help=argparse.SUPPRESS
     )
@@ -71,6 +73,12 @@ def _add_agent(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
         add("--agent", "-a", metavar="NAME", help="a name of `agentrt agents`")
     add("--command", metavar="'CMD ARGS'", help="any other agent: how to start it")
     add("--protocol", choices=("acp", "claude"), help="what --command speaks (acp)")
+
+
+def _add_store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--store", metavar="FILE", help="where sessions are kept, or `off` (see agentrt doctor)"
+    )
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
@@ -184,30 +192,41 @@ def _fill_doctor(doctor: argparse.ArgumentParser) -> None:
 def _fill_sessions(sessions: argparse.ArgumentParser) -> None:
     verbs = sessions.add_subparsers(dest="verb", metavar="VERB", title="what to do with them")
 
-    def verb(name: str, description: str) -> argparse.ArgumentParser:
+    def verb(name: str, description: str, *, of_agents: bool = True) -> argparse.ArgumentParser:
         parser = verbs.add_parser(
             name,
             help=description,
             description=f"{description[0].upper()}{description[1:]}.",
             argument_default=argparse.SUPPRESS,
         )
-        _add_agent(parser, several=name == "list")
-        parser.add_argument("--cwd", metavar="DIR", help="the folder whose sessions are meant")
+        if of_agents:
+            _add_agent(parser, several=name == "list")
+            parser.add_argument("--cwd", metavar="DIR", help="the folder whose sessions are meant")
+        _add_store(parser)
         return parser
 
     listing = verb("list", "list them, the newest first (default)")
+    search = verb("search", "list those in which all of some words are", of_agents=False)
+    search.add_argument("words", metavar="WORD", nargs="+", help="a word, or its beginning")
+    for parser in (sessions, listing, search):
+        parser.add_argument("--json", action="store_true", help="for programs")
+        parser.add_argument(
+            "--limit", type=_count, metavar="N", help=f"as many at the most ({LISTED})"
+        )
     for parser in (sessions, listing):
         parser.add_argument("--all", action="store_true", help="those of all folders")
-        parser.add_argument("--json", action="store_true", help="for programs")
     _add_agent(sessions, several=True)
+    _add_store(sessions)
     sessions.add_argument("--cwd", metavar="DIR", help="the folder whose sessions are meant")
-    sessions.set_defaults(verb="list", all=False, json=False)
+    sessions.set_defaults(verb="list", all=False, json=False, limit=LISTED)
     show = verb("show", "show what was said in one")
     export = verb("export", "write one as Markdown, or as JSON with all there is")
     export.add_argument("--format", choices=("markdown", "json"), default="markdown")
     delete = verb("delete", "delete one for ever")
     for parser in (show, export, delete):
-        parser.add_argument("session", metavar="ID", help="its id, as `list` shows it")
+        parser.add_argument("session", metavar="ID", help="its id, or the beginning of it")
+    verb("repair", "save what can be read of a damaged store", of_agents=False)
+    verb("vacuum", "make the store as small as what is in it", of_agents=False)
 
 
 def _seconds(text: str) -> float | str:

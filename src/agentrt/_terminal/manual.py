@@ -23,7 +23,7 @@ commands:
   agentrt serve       serves sessions to browsers, and prints a link to the page
   agentrt agents      the agents that are known, which are installed, how to get the rest
   agentrt doctor      starts the installed agents and says what works
-  agentrt sessions    earlier sessions: lists, shows, exports and deletes them
+  agentrt sessions    earlier sessions: lists, searches, shows, exports, deletes them
   agentrt rules       what a permission rule would do, and why
   agentrt config      the settings in force, and where each was made
   agentrt completion  completion of all this for a shell
@@ -100,21 +100,24 @@ from those who list processes, say it as AGENTRT_SERVE_TOKEN.
 """
 
 SESSIONS: Final = """\
-Earlier sessions in a folder, as the agents themselves keep them. An id of theirs is what --resume
-takes. Without anything else said, the sessions of all installed agents that keep a list.
+Earlier sessions: those that agentrt has stored, whatever their agent. Reading works beside a server
+or a conversation that writes the same store. With --agent NAME, or --store off for all installed
+agents: those that agents keep themselves.
 """
 
 SESSIONS_MORE: Final = """\
 examples:
-  agentrt sessions
-  agentrt sessions list --agent demo --all
-  agentrt sessions show --agent demo ID
-  agentrt sessions export --agent demo ID --format json > session.json
-  agentrt sessions delete --agent demo ID
+  agentrt sessions --all
+  agentrt sessions search door hinge
+  agentrt sessions show ID
+  agentrt sessions export ID --format json > session.json
+  agentrt sessions delete ID
+  agentrt sessions list --agent demo
 
 exit status:
-  0  done                         2  wrong usage
-  1  the agent cannot, or failed  4  no such agent or session
+  0  done                         3  a store is damaged (`agentrt sessions repair`)
+  1  it failed                    4  no such agent or session
+  2  wrong usage, or another process writes the store
 """
 
 CONFIG: Final = """\

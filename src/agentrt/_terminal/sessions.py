@@ -105,7 +105,7 @@ async def show_list(agents: list[Agent], config: Config, cwd: str | None, *, as_
         print_table(
             ("UPDATED", "AGENT", "SESSION", "TITLE") + (("FOLDER",) if cwd is None else ()),
             [
-                (_when(s.updated), s.agent, one_line(s.id), one_line(s.title, 60) or "-")
+                (when(s.updated), s.agent, one_line(s.id), one_line(s.title, 60) or "-")
                 + ((one_line(s.cwd or "?"),) if cwd is None else ())
                 for s in found
             ],
@@ -120,11 +120,6 @@ async def show_list(agents: list[Agent], config: Config, cwd: str | None, *, as_
     return exit_code(next(iter(failures.values()))) if agents and failures else 0
 
 
-async def show(agents: list[Agent], config: Config, cwd: str, id: str) -> int:
-    """Print what was said, as Markdown that has no power over the terminal."""
-    return await export(agents, config, cwd, id, "markdown")
-
-
 async def export(
     agents: list[Agent], config: Config, cwd: str, id: str, format: ExportFormat
 ) -> int:
@@ -136,10 +131,8 @@ async def export(
             text = exported(session.snapshot(), format)
             await session.aclose()
     except AgentrtError as error:
-        return _failed(error)
-    if os.isatty(1):
-        text = escaped(text) if format == "json" else plain(text)
-    sys.stdout.write(text)
+        return failed(error)
+    print_document(text, format)
     return 0
 
 
@@ -159,7 +152,7 @@ async def delete(agents: list[Agent], config: Config, cwd: str, id: str) -> int:
                 await session.call("delete_session", session=id)
                 await session.aclose()
     except AgentrtError as error:
-        return _failed(error)
+        return failed(error)
     print(f"deleted {one_line(id)} of {agent.name}")
     return 0
 
@@ -228,7 +221,15 @@ def _seconds(text: str | None) -> float | None:
     return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
 
 
-def _when(seconds: float | None) -> str:
+def print_document(text: str, format: ExportFormat) -> None:
+    """To a terminal without any power over it."""
+    if os.isatty(1):
+        text = escaped(text) if format == "json" else plain(text)
+    sys.stdout.write(text)
+
+
+def when(seconds: float | None) -> str:
+    """A point in time, for people."""
     if seconds is None:
         return "?"
     return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
@@ -238,6 +239,7 @@ def _short(error: AgentrtError) -> str:
     return plain(str(error).partition("\n---")[0])
 
 
-def _failed(error: AgentrtError) -> int:
+def failed(error: AgentrtError) -> int:
+    """Say why it failed; returns the exit status."""
     print(f"agentrt: {_short(error)}", file=sys.stderr)
     return exit_code(error)

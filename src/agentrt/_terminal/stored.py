@@ -1,0 +1,190 @@
+"""`agentrt sessions`: what agentrt itself has stored. (What agents keep: `sessions.py`.)"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import trio
+
+from .._errors import AgentrtError, SessionNotFound, StoreError
+from .._journal.base import StoreEntry
+from .._journal.repair import Repaired, repair
+from .._journal.sqlite import SqliteBackend
+from .._journal.store import snapshot_of
+from .agents import print_table
+from .export import ExportFormat, exported
+from .sessions import failed, print_document, when
+from .setup import exit_code
+from .stores import Kept, find, listed, load, read_all, searched
+from .text import escaped, one_line, plain
+
+SHORT: Final = 8
+"""Characters of an id that a list shows; the beginning is enough wherever an id is asked for."""
+
+
+class Listed(StoreEntry, frozen=True, kw_only=True, omit_defaults=True):
+    """An entry of a list for programs. `store`: the file; `snippet`: where words were found."""
+
+    store: str
+    snippet: str = ""
+
+
+async def show_list(files: list[Path], cwd: str | None, limit: int, *, as_json: bool) -> int:
+    """Print the latest sessions of a folder, or of all."""
+    found, errors = await trio.to_thread.run_sync(partial(listed, files, cwd=cwd, limit=limit))
+    where = "" if cwd is None else " in this folder (--all: in any; --agent NAME: by an agent)"
+    return _print(
+        found, errors, f"no session is stored{where}", folders=cwd is None, as_json=as_json
+    )
+
+
+async def search(files: list[Path], words: str, limit: int, *, as_json: bool) -> int:
+    """Print the latest sessions in which words are."""
+    found, errors = await trio.to_thread.run_sync(partial(searched, files, words, limit=limit))
+    return _print(found, errors, "nothing was found", folders=True, as_json=as_json)
+
+
+async def export(
+    files: list[Path], id: str, format: ExportFormat, otherwise: Callable[[], Awaitable[int]]
+) -> int:
+    """Print one session. `otherwise`: what to do if none is stored."""
+    try:
+        kept = await trio.to_thread.run_sync(find, files, id)
+        stored = await trio.to_thread.run_sync(load, kept)
+        text = exported(snapshot_of(kept.entry.session, stored), format)
+    except SessionNotFound:
+        return await otherwise()
+    except AgentrtError as error:
+        return failed(error)
+    print_document(text, format)
+    return 0
+
+
+async def delete(files: list[Path], id: str, otherwise: Callable[[], Awaitable[int]]) -> int:
+    """Delete one. `otherwise`: what to do if none is stored."""
+
+    def work() -> Kept:
+        kept = find(files, id)
+        session = kept.entry.session
+        for file, entry in read_all(files, lambda reader: reader.find(session))[0]:
+            if entry.session == session:
+                backend = SqliteBackend(file)
+                backend.open()
+                try:
+                    backend.delete(session)
+                finally:
+                    backend.close()
+        return kept
+
+    try:
+        kept = await trio.to_thread.run_sync(work)
+    except SessionNotFound:
+        return await otherwise()
+    except AgentrtError as error:
+        return failed(error)
+    print(f"deleted {one_line(kept.entry.session)}")
+    if kept.entry.agent_session is not None:
+        own = one_line(kept.entry.agent_session)
+        print(f"(what {one_line(kept.entry.agent)} itself may keep of it is {own})")
+    return 0
+
+
+async def vacuum(files: list[Path]) -> int:
+    """Make files as small as what is in them."""
+
+    def work(file: Path) -> tuple[int, int]:
+        backend = SqliteBackend(file)
+        before = file.stat().st_size
+        backend.open()
+        try:
+            backend.vacuum()
+        finally:
+            backend.close()
+        return before, file.stat().st_size
+
+    status = 0
+    for file in files:
+        try:
+            if not file.is_file():
+                raise StoreError(f"there is no store {file}")
+            before, after = await trio.to_thread.run_sync(work, file)
+        except AgentrtError as error:
+            status = failed(error)
+        else:
+            print(f"{plain(str(file))}: {size(before)} before, {size(after)} now")
+    return status
+
+
+async def mend(files: list[Path]) -> int:
+    """Set damaged files aside, and take what can be read into new ones."""
+    status = 0
+    for file in files:
+        try:
+            done = await trio.to_thread.run_sync(repair, file)
+        except AgentrtError as error:
+            status = failed(error)
+        else:
+            print(f"{plain(str(file))}: {_words(done)}")
+            if done.aside is not None and not done.sessions:
+                status = 1
+    return status
+
+
+def size(number: int) -> str:
+    """Bytes for people."""
+    value, unit = float(number), "bytes"
+    for larger in ("KiB", "MiB", "GiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
+
+
+def _words(done: Repaired) -> str:
+    if done.aside is None:
+        return "not damaged"
+    words = f"{_sessions(done.sessions)} saved"
+    if done.parts:
+        words += f", something is missing in {done.parts} of them"
+    if done.lost:
+        words += f", {done.lost} lost"
+    return f"{words}; the damaged file is {plain(str(done.aside))}"
+
+
+def _sessions(number: int) -> str:
+    return "1 session" if number == 1 else f"{number} sessions"
+
+
+def _print(
+    found: list[Kept], errors: list[StoreError], none: str, *, folders: bool, as_json: bool
+) -> int:
+    if as_json:
+        entries = [
+            Listed(**msgspec.structs.asdict(each.entry), store=str(each.file), snippet=each.snippet)
+            for each in found
+        ]
+        print(escaped(msgspec.json.format(msgspec.json.encode(entries)).decode()))
+    elif found:
+        head = ("UPDATED", "AGENT", "SESSION", "TITLE") + (("FOLDER",) if folders else ())
+        print_table(head, [_row(each, folders=folders) for each in found])
+        for each in found:
+            if each.snippet:
+                print(f"\n{one_line(each.entry.session[:SHORT])}  {one_line(each.snippet, 300)}")
+        print("\nTo go on with one: agentrt --resume SESSION")
+    elif not errors:
+        print(f"agentrt: {none}", file=sys.stderr)
+    for error in errors:
+        failed(error)
+    return exit_code(errors[0]) if errors else 0
+
+
+def _row(kept: Kept, *, folders: bool) -> tuple[str, ...]:
+    entry = kept.entry
+    title = one_line(entry.title or entry.prompt, 60) or "-"
+    row = (when(entry.updated), entry.agent, entry.session[:SHORT], title)
+    return (*row, entry.cwd) if folders else row

@@ -1,0 +1,134 @@
+"""The files that keep sessions of the person who sits here, and what is in them.
+
+`agentrt serve` writes one, and so do conversations in terminals; whatever lists or finds sessions
+looks into all of them. Reading needs no lock, so that it works beside whoever writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final, TypeVar
+
+from msgspec import Struct
+
+from .._errors import SessionNotFound, StoreError
+from .._journal.base import Query, Stored, StoreEntry
+from .._journal.sqlite import Outdated, SqliteBackend, SqliteReader
+from .setup import UsageError
+from .state import state_folder
+from .text import one_line
+
+T = TypeVar("T")
+
+OFF: Final = "off"
+"""What `--store` says for none."""
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    """A session, and the file that it is in."""
+
+    file: Path
+    entry: StoreEntry
+    snippet: str = ""
+
+
+def server_file() -> Path:
+    """Where `agentrt serve` keeps its sessions."""
+    return state_folder() / "journal.db"
+
+
+def store_files(said: str | None) -> list[Path]:
+    """The files that there are; `said`: the one that `--store` names, or `off`."""
+    if said is not None:
+        return [] if said == OFF else [Path(said)]
+    return [
+        path
+        for path in (server_file(), *sorted(state_folder().glob("terminal*.db")))
+        if path.is_file()
+    ]
+
+
+def read(file: Path, look: Callable[[SqliteReader], T]) -> T:
+    """What a look into a file gives. Raises `StoreError`."""
+    try:
+        reader = SqliteReader(file)
+    except Outdated:
+        backend = SqliteBackend(file)
+        backend.open()  # brings it up to date
+        backend.close()
+        reader = SqliteReader(file)
+    try:
+        return look(reader)
+    finally:
+        reader.close()
+
+
+def read_all(
+    files: Iterable[Path], look: Callable[[SqliteReader], list[T]]
+) -> tuple[list[tuple[Path, T]], list[StoreError]]:
+    """The same of all, and why some could not be read."""
+    found: list[tuple[Path, T]] = []
+    errors: list[StoreError] = []
+    for file in files:
+        try:
+            found += [(file, each) for each in read(file, look)]
+        except StoreError as error:
+            errors.append(error)
+    return found, errors
+
+
+def listed(
+    files: Iterable[Path], *, cwd: str | None, limit: int
+) -> tuple[list[Kept], list[StoreError]]:
+    """The latest sessions of a folder (None: of all)."""
+    query = Query(limit=limit, cwd=cwd)
+    found, errors = read_all(files, lambda reader: reader.sessions(query))
+    return _latest((Kept(file=file, entry=entry) for file, entry in found), limit), errors
+
+
+def searched(
+    files: Iterable[Path], words: str, *, limit: int
+) -> tuple[list[Kept], list[StoreError]]:
+    """The latest sessions in which words are."""
+    found, errors = read_all(files, lambda reader: reader.search(words, limit))
+    hits = (Kept(file=file, entry=hit.entry, snippet=hit.snippet) for file, hit in found)
+    return _latest(hits, limit), errors
+
+
+def find(files: Iterable[Path], prefix: str) -> Kept:
+    """The one session whose id begins so, or else whose agent's own id does. Raises
+    `SessionNotFound`, `UsageError` if there are several, or `StoreError`."""
+    found, errors = read_all(files if prefix else (), lambda reader: reader.find(prefix))
+    kept = _latest((Kept(file=file, entry=entry) for file, entry in found), len(found))
+    if any(each.entry.session.startswith(prefix) for each in kept):
+        kept = [each for each in kept if each.entry.session.startswith(prefix)]
+    exact = [each for each in kept if prefix in (each.entry.session, each.entry.agent_session)]
+    match exact[:1] or kept:
+        case [one]:
+            return one
+        case []:
+            if errors:
+                raise errors[0]
+            raise SessionNotFound(f"no session {one_line(prefix)!r} is stored")
+        case several:
+            names = ", ".join(one_line(each.entry.session) for each in several[:5])
+            raise UsageError(f"several sessions begin with {one_line(prefix)!r}: {names}")
+
+
+def load(kept: Kept) -> Stored:
+    """All that is stored of a session. Raises `AgentrtError`."""
+    stored = read(kept.file, lambda reader: reader.load(kept.entry.session))
+    if stored is None:
+        raise SessionNotFound(f"no session {kept.entry.session!r} is stored any more")
+    return stored
+
+
+def _latest(found: Iterable[Kept], limit: int) -> list[Kept]:
+    """The newest first; of one that is in several files, the newest."""
+    newest: dict[str, Kept] = {}
+    for each in found:
+        known = newest.get(each.entry.session)
+        if known is None or known.entry.updated < each.entry.updated:
+            newest[each.entry.session] = each
+    return sorted(newest.values(), key=lambda each: each.entry.updated, reverse=True)[:limit]
