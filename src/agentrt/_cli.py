@@ -302,6 +302,8 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
         name: getattr(options, name, None)
         for name in ("host", "port", "token", "viewer_token", "allow_host", "allow_origin", "root")
     }
+    if options.subcommand == "serve":
+        serve["store"] = getattr(options, "store", None)
     terminal = {"color": options.color, "plain": options.plain or None}
     return {
         "terminal": {name: value for name, value in terminal.items() if value is not None},

@@ -87,6 +87,8 @@ class Serve(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     allow_host: tuple[str, ...] = ()
     allow_origin: tuple[str, ...] = ()
     root: tuple[str, ...] = ()
+    store: str | None = None
+    """A file, `sqlite:FILE`, or `off`. None: the usual file."""
 
 
 class Terminal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

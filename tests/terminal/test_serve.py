@@ -150,6 +150,39 @@ def test_what_cannot_be_served_is_said(
     assert done.stderr.startswith("agentrt: ")
 
 
+def test_a_second_server_on_the_same_store_is_refused_with_the_pid_of_the_first(
+    program: Program,
+) -> None:
+    with serving(program) as served:
+        served.link()
+        done = program.run("serve", status=2)
+        assert f"process {served.process.pid}" in done.stderr
+        assert (program.home / ".local/state/agentrt/journal.db").is_file()
+
+
+@pytest.mark.slow
+def test_without_a_store_several_servers_run_beside_each_other(program: Program) -> None:
+    with serving(program, "--store", "off") as first:
+        first.link()
+        with serving(program, "--store", "memory") as second:
+            second.link()
+    assert not (program.home / ".local/state/agentrt").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("content", "status"), [(b"SQLite format 3\0" + b"x" * 5000, 3), (b"some text\n" * 100, 3)]
+)
+def test_a_damaged_store_is_said_and_left_alone(
+    program: Program, content: bytes, status: int
+) -> None:
+    path = program.folder / "kept.db"
+    path.write_bytes(content)
+    done = program.run("serve", "--store", f"sqlite:{path}", status=status)
+    assert str(path) in done.stderr
+    assert path.read_bytes() == content
+
+
 def test_a_port_that_is_taken_is_said(program: Program) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

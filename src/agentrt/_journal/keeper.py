@@ -15,11 +15,20 @@ from .._model.content import plain_text
 from .._model.conversation import Conversation
 from .._model.events import Event
 from .._model.log import EVENT
+from .._model.state import SessionState
 from .base import About, Place, Row
 from .writer import Batch
 
 PROMPT = 200
 """Characters of the first prompt that a list shows."""
+
+
+def first_prompt(state: SessionState) -> str:
+    """The beginning of a session's first prompt, as lists show it."""
+    for item in state.items.values():
+        if item.type == "user":
+            return " ".join(plain_text(item.content).split())[:PROMPT]
+    return ""
 
 
 class Home(Protocol):
@@ -112,10 +121,7 @@ class StoreKeeper:
 
     def _first_prompt(self) -> str:
         if not self._prompt:
-            for item in self._log.state.items.values():
-                if item.type == "user":
-                    self._prompt = " ".join(plain_text(item.content).split())[:PROMPT]
-                    break
+            self._prompt = first_prompt(self._log.state)
         return self._prompt
 
     # --- what the writer says

@@ -13,32 +13,43 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import trio
 from msgspec import Struct
 
 from .._errors import LimitExceeded, SessionClosed, SessionNotFound
+from .._journal.base import StoreEntry
+from .._journal.keeper import first_prompt
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.events import Notice, Phase
+from .._model.log import Log
 from .._model.turn import TurnState
 from .._nesting import bare_errors
 from .._permissions.policies import Policy, ask, check_policy
 from .._session.session import Session, host_of
 from .._tools.checked import checked_tools
 from .._tools.tools import Tool
-from .open import open_session
+from .open import open_session, reopen_session
 
 if TYPE_CHECKING:
     from .._agents import Agent
     from .._config import Config
+    from .._journal.store import Store
 
 logger = logging.getLogger(__name__)
 
 OpenSession: TypeAlias = Callable[..., AbstractAsyncContextManager[Session]]
 """What `open_session` is, with the runtime's own settings filled in: takes an agent's name or an
 `Agent`, and `cwd`, `tools`, `resume`, `model`, `mode`, `mcp_servers`."""
+
+
+ReopenSession: TypeAlias = Callable[
+    [StoreEntry, tuple[Tool, ...]], AbstractAsyncContextManager[Session]
+]
+"""What `reopen_session` is, with the runtime's own settings filled in: takes what is stored, and
+tools beside the runtime's."""
 
 
 class AgentInfo(Struct, frozen=True, kw_only=True):
@@ -50,14 +61,18 @@ class AgentInfo(Struct, frozen=True, kw_only=True):
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session in a list."""
+    """A session in a list. `phase` is `stored` for one that the runtime's store has and that is not
+    open: the next prompt opens it. `prompt` is the beginning of its first prompt. Times are seconds
+    since the Unix epoch; `updated`, of a stored one, is when something happened there last."""
 
     session: str
     agent: str
     cwd: str
     title: str | None = None
-    phase: Phase
+    phase: Phase | Literal["stored"]
     created: float
+    prompt: str = ""
+    updated: float | None = None
 
 
 @dataclass(frozen=True)
@@ -66,19 +81,35 @@ class Source:
 
     open: OpenSession
     agents: Callable[[], list[AgentInfo]]
+    reopen: ReopenSession | None = None
+    """There is one if there is a store."""
 
 
 class Runtime:
     """Many sessions. Made by `open_runtime`."""
 
-    def __init__(self, nursery: trio.Nursery, source: Source, limits: Limits) -> None:
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        source: Source,
+        limits: Limits,
+        store: Store | None = None,
+        stored: Iterable[StoreEntry] = (),
+    ) -> None:
+        """`stored`: the sessions that the store has."""
         self.limits = limits
         """Those of the runtime itself and, if they were given, of each session."""
+        self.store = store
+        """Where its sessions are kept, if they are."""
         self._nursery = nursery
         self._source = source
         self._hosts: dict[str, _Host] = {}
         self._starting: set[_Host] = set()
         self._loading: dict[tuple[str, str], trio.Event] = {}
+        # Those that are not open, the one that rests the longest first. Nobody else writes the
+        # store, so there is no need to ask it.
+        self._stored = {entry.session: entry for entry in stored}
+        self._busy: dict[str, trio.Event] = {}  # stored ones that are being opened, read or deleted
         self._listeners: set[Callable[[], None]] = set()
         self._closed = False
 
@@ -92,9 +123,23 @@ class Runtime:
         """The agents that sessions can be opened with, as far as they are known by name."""
         return self._source.agents()
 
-    def list(self) -> list[SessionInfo]:
-        """All sessions, in the order of their start."""
+    def list_open(self) -> list[SessionInfo]:
+        """The sessions that are open, in the order of their start."""
         return [host.info() for host in self._hosts.values()]
+
+    def list_stored(self) -> list[SessionInfo]:
+        """Those of the store that are not open, the newest last."""
+        return [_stored_info(entry) for entry in self._stored.values()]
+
+    def list(self) -> list[SessionInfo]:
+        """All sessions: those of the store that are not open, the newest last, and then the open
+        ones in the order of their start."""
+        return self.list_stored() + self.list_open()
+
+    def stored(self, id: str) -> SessionInfo | None:
+        """The session of that id, if the store has it and it is not open."""
+        entry = self._stored.get(id)
+        return None if entry is None else _stored_info(entry)
 
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Have `changed` called after a session has come or gone; returns the function that ends
@@ -146,7 +191,7 @@ class Runtime:
     ) -> Session:
         """Resume a conversation by the agent's own id of it. If a session here has it already, that
         one is returned as it is: two processes on one conversation would overwrite each other's
-        words.
+        words. If the store has a session with it, that one is opened.
 
         As `create`; also raises `SessionNotFound`.
         """
@@ -159,6 +204,9 @@ class Runtime:
         for host in self._hosts.values():
             if (host.agent, host.session.agent_session) == key:
                 return host.session
+        for entry in self._stored.values():
+            if (entry.agent, entry.agent_session) == key:
+                return await self.reopen(entry.session, tools=tools)
         self._loading[key] = trio.Event()
         try:
             settings = {
@@ -172,17 +220,81 @@ class Runtime:
         finally:
             self._loading.pop(key).set()
 
-    async def _open(self, agent: str | Agent, settings: Mapping[str, Any]) -> Session:
+    async def reopen(self, id: str, *, tools: Iterable[Tool] = ()) -> Session:
+        """The session of that id; one that is only stored is opened, once for all who ask. No agent
+        is started: the next prompt does that. `tools` are added to the runtime's.
+
+        Raises `SessionNotFound`, `LimitExceeded`, and as `reopen_session` `AgentNotFound`,
+        `StoreError`, or `LocalProtocolError` if its folder is gone.
+        """
+        tools = checked_tools(tools)
+        async with self._alone(id):
+            host = self._hosts.get(id)
+            if host is not None:
+                return host.session
+            entry = self._stored.get(id)
+            if entry is None or self._source.reopen is None:
+                raise SessionNotFound(f"no session {id!r} is open or stored")
+            self._check_room()
+            host = _Host(self, entry.agent, entry.cwd, created=entry.created)
+            return await self._start(host, self._source.reopen(entry, tools))
+
+    async def read(self, id: str) -> Log:
+        """What there is to see of a session, also of one that is only stored, which is not opened
+        by that. What was open in it when its process ended is closed.
+
+        Raises `SessionNotFound` or `StoreError`.
+        """
+        async with self._alone(id):
+            host = self._hosts.get(id)
+            if host is not None:
+                return host.session.log
+            if self.store is None or id not in self._stored:
+                raise SessionNotFound(f"no session {id!r} is open or stored")
+            from .resting import resting_log
+
+            return await resting_log(self.store, id, self.limits)
+
+    async def delete(self, id: str) -> None:
+        """Forget a session of the store; one that is open is closed. Raises `SessionNotFound` or
+        `StoreError`."""
+        if id in self._hosts:
+            await self.close(id)
+        async with self._alone(id):
+            if self.store is None or id not in self._stored:
+                raise SessionNotFound(f"no session {id!r} is stored")
+            await self.store.delete(id)
+            del self._stored[id]
+            self._tell()
+
+    @asynccontextmanager
+    async def _alone(self, id: str) -> AsyncIterator[None]:
+        """Nobody else opens, reads or deletes that session meanwhile."""
+        await trio.lowlevel.checkpoint()
+        while (busy := self._busy.get(id)) is not None:
+            await busy.wait()
+        self._busy[id] = trio.Event()
+        try:
+            yield
+        finally:
+            self._busy.pop(id).set()
+
+    def _check_room(self) -> None:
         if self._closed:
             raise SessionClosed("the runtime is closed")
         if len(self._hosts) + len(self._starting) >= self.limits.sessions:
             raise LimitExceeded(
                 f"{self.limits.sessions} sessions are open (limits.sessions): close one first"
             )
+
+    async def _open(self, agent: str | Agent, settings: Mapping[str, Any]) -> Session:
+        self._check_room()
         from .._agents import name_of
 
         host = _Host(self, name_of(agent), settings["cwd"])
-        opening = self._source.open(agent, **settings)
+        return await self._start(host, self._source.open(agent, **settings))
+
+    async def _start(self, host: _Host, opening: AbstractAsyncContextManager[Session]) -> Session:
         self._starting.add(host)
         try:
             session: Session = await self._nursery.start(host.run, opening)
@@ -191,7 +303,8 @@ class Runtime:
         return session
 
     async def close(self, id: str) -> None:
-        """End a session now: its turn is cancelled, its process ended, its id forgotten. Bounded.
+        """End a session now: its turn is cancelled, its process ended, its id forgotten, unless it
+        is stored. Bounded.
 
         Raises `SessionNotFound`. Cancelling it does not keep the session from ending.
         """
@@ -223,10 +336,13 @@ class Runtime:
     def _add(self, host: _Host) -> None:
         self._starting.discard(host)
         self._hosts[host.session.id] = host
+        self._stored.pop(host.session.id, None)
         self._tell()
 
     def _remove(self, host: _Host) -> None:
         if self._hosts.pop(host.session.id, None) is not None:
+            if self.store is not None and host.session.log.state.turns:
+                self._stored[host.session.id] = host.entry()
             self._tell()
 
     def _tell(self) -> None:
@@ -239,13 +355,21 @@ class _Host:
 
     session: Session
 
-    def __init__(self, runtime: Runtime, agent: str, cwd: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        agent: str,
+        cwd: str | os.PathLike[str],
+        *,
+        created: float | None = None,
+    ) -> None:
+        """`created`: when the session was, if it is not a new one."""
         self.agent = agent
         self.cwd = os.path.abspath(cwd)
         self.scope = trio.CancelScope()
         self.over = trio.Event()
         self._runtime = runtime
-        self._created = 0.0
+        self._created = created
 
     def info(self) -> SessionInfo:
         session = self.session
@@ -255,7 +379,24 @@ class _Host:
             cwd=self.cwd,
             title=session.title,
             phase=session.state.phase,
-            created=self._created,
+            created=self._created or 0.0,
+            prompt=first_prompt(session.log.state),
+        )
+
+    def entry(self) -> StoreEntry:
+        """The session as its store has it now that it is closed."""
+        session = self.session
+        state = session.log.state
+        return StoreEntry(
+            session=session.id,
+            agent=self.agent,
+            cwd=self.cwd,
+            title=state.title,
+            prompt=first_prompt(state),
+            turns=len(state.turns),
+            created=self._created or 0.0,
+            updated=host_of(session).wall_time(),
+            agent_session=session.agent_session,
         )
 
     async def run(
@@ -271,7 +412,8 @@ class _Host:
             with self.scope:
                 async with opening as self.session:
                     opened = True
-                    self._created = host_of(self.session).wall_time()
+                    if self._created is None:
+                        self._created = host_of(self.session).wall_time()
                     self._runtime._add(self)
                     task_status.started(self.session)
                     await self._look_after()
@@ -319,6 +461,19 @@ class _Host:
             core.say(Notice(level, code, f"{message}, and started again by the next prompt"))
 
 
+def _stored_info(entry: StoreEntry) -> SessionInfo:
+    return SessionInfo(
+        session=entry.session,
+        agent=entry.agent,
+        cwd=entry.cwd,
+        title=entry.title,
+        phase="stored",
+        created=entry.created,
+        prompt=entry.prompt,
+        updated=entry.updated,
+    )
+
+
 @asynccontextmanager
 async def open_runtime(
     *,
@@ -327,6 +482,7 @@ async def open_runtime(
     limits: Limits | None = None,
     tools: Iterable[Tool] = (),
     env: Mapping[str, str] | None = None,
+    store: Store | None = None,
 ) -> AsyncIterator[Runtime]:
     """A runtime, in which sessions are created, found and closed by their ids.
 
@@ -335,6 +491,8 @@ async def open_runtime(
     - `limits`: those of the runtime and of each session; by default each agent's own.
     - `tools`: functions of this program that every agent may call.
     - `env`: the agents' whole environment; default: as in `open_session`.
+    - `store`: where the sessions are kept (see `open_store`). Those that it has already are listed,
+      and opened when they are wanted (`reopen`). To be left behind the runtime.
 
     Leaving the block ends every session at once, in bounded time.
     """
@@ -360,7 +518,21 @@ async def open_runtime(
             permissions=permissions,
             limits=limits_of(found),
             env=env,
+            journal=store,
             **settings,
+        )
+
+    def reopen(entry: StoreEntry, tools: tuple[Tool, ...]) -> AbstractAsyncContextManager[Session]:
+        assert store is not None
+        found = resolve_agent(entry.agent, config)
+        return reopen_session(
+            entry.session,
+            store,
+            agent=found,
+            tools=(*common, *tools),
+            permissions=permissions,
+            limits=limits_of(found),
+            env=env,
         )
 
     def agents() -> list[AgentInfo]:
@@ -373,15 +545,20 @@ async def open_runtime(
     bounds = limits or Limits()
     if limits is None and config is not None:
         bounds = config.bound(bounds)
-    async with guard(), serve_runtime(Source(open, agents), bounds) as runtime:
+    source = Source(open, agents, reopen)
+    async with guard(), serve_runtime(source, bounds, store) as runtime:
         yield runtime
 
 
 @asynccontextmanager
-async def serve_runtime(source: Source, limits: Limits) -> AsyncIterator[Runtime]:
+async def serve_runtime(
+    source: Source, limits: Limits, store: Store | None = None
+) -> AsyncIterator[Runtime]:
     """A runtime of sessions from anywhere."""
+    stored = [] if store is None else await store.sessions()
+    stored.reverse()
     async with bare_errors(), trio.open_nursery() as nursery:
-        runtime = Runtime(nursery, source, limits)
+        runtime = Runtime(nursery, source, limits, store, stored)
         try:
             yield runtime
         finally:

@@ -85,7 +85,7 @@ async def conversation_with(
     agent: Agent,
     limits: Limits,
     opening: Opening,
-    describe: Described,
+    describe: Callable[[], About],
     *,
     store: Store | None,
     again: Again | None,

@@ -178,6 +178,11 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
         action="append",
         help="a folder that pages may open sessions in (any)",
     )
+    add(
+        "--store",
+        metavar="FILE",
+        help="where sessions are kept (~/.local/state/agentrt/journal.db), or `off`",
+    )
     _add_session(serve)
 
 

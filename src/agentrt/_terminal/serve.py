@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 import trio
 from msgspec import structs
 
+from .._config import Config
 from .._errors import AgentrtError
+from .._journal.store import Store, open_store
+from .._limits import Limits
 from .._nesting import bare_errors
 from .._runtime.runtime import open_runtime
 from .._web.security import Security
 from .._web.server import serve
 from .._web.site import Site
 from .setup import Setup, UsageError, exit_code
+from .stores import OFF, server_file
 from .text import plain
 
 SECRETS = ("AGENTRT_SERVE_TOKEN", "AGENTRT_SERVE_VIEWER_TOKEN")
@@ -44,12 +51,13 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
     agents = {**setup.config.agents, setup.agent.name: setup.agent}
     config = structs.replace(setup.attended.config, agents=agents)
     env = {name: value for name, value in os.environ.items() if name not in SECRETS}
+    policy = setup.policy(mode, attended=True)
+    store_path(said.store)  # wrong usage is said before anything begins
     try:
         async with (
             bare_errors(),
-            open_runtime(
-                config=config, permissions=setup.policy(mode, attended=True), env=env
-            ) as runtime,
+            _open_store(config) as store,
+            open_runtime(config=config, permissions=policy, env=env, store=store) as runtime,
             trio.open_nursery() as nursery,
         ):
             site = await nursery.start(
@@ -66,7 +74,9 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
             )
             nursery.start_soon(_print_links, site, said.viewer_token is not None)
             agent, cwd, model = setup.agent, setup.cwd, setup.model
-            if setup.resume is not None:
+            if setup.resume is not None and runtime.stored(setup.resume) is not None:
+                await runtime.reopen(setup.resume)
+            elif setup.resume is not None:
                 await runtime.load(agent, setup.resume, cwd=cwd, model=model, mode=setup.mode)
             elif start:
                 await runtime.create(agent, cwd=cwd, model=model, mode=setup.mode)
@@ -77,6 +87,27 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
     except OSError as error:
         return _failed(f"cannot serve on {said.host} port {said.port}: {error}", 1)
     return 0
+
+
+@asynccontextmanager
+async def _open_store(config: Config) -> AsyncIterator[Store | None]:
+    """The store that the settings ask for. Raises `StoreError`."""
+    path = store_path(config.serve.store)
+    if path is None:
+        yield None
+        return
+    async with open_store(path, limits=config.bound(Limits())) as store:
+        yield store
+
+
+def store_path(said: str | None) -> Path | None:
+    """The file in which a server keeps its sessions, if it does. Raises `UsageError`."""
+    if said in (OFF, "memory"):
+        return None
+    path = server_file() if said in (None, "sqlite") else Path((said or "").removeprefix("sqlite:"))
+    if not path.name:
+        raise UsageError(f"--store takes a file or `off`, not {said!r}")
+    return path
 
 
 async def _print_links(site: Site, viewers: bool) -> None:

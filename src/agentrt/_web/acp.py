@@ -16,6 +16,7 @@ from msgspec import Struct
 from .._errors import RemoteProtocolError
 from .._model.content import JsonObject
 from .._session.core import TakenBack
+from .._session.session import Session
 from .._session.turn import Turn
 from .._version import __version__
 from .._wire import jsonrpc as rpc
@@ -170,12 +171,18 @@ class AcpViewer(ForeignViewer):
 
     def _load(self, id: rpc.Id, params: ForSession) -> None:
         """All that was said, and then the answer; what comes after that follows as updates."""
-        self._attach(self._hub.feed(params.session_id)).loads.append(id)
+
+        def load(feed: Feed) -> None:
+            self._attach(feed).loads.append(id)
+
+        self._hub.when_read(self._client, params.session_id, load, partial(self._fail, id))
 
     def _resume(self, id: rpc.Id, params: ForSession) -> None:
-        feed = self._hub.feed(params.session_id)
-        self._attach(feed, knows=True)
-        self._answer(id, **_settings(feed), _meta=_phase(feed))
+        def resume(feed: Feed) -> None:
+            self._attach(feed, knows=True)
+            self._answer(id, **_settings(feed), _meta=_phase(feed))
+
+        self._hub.when_read(self._client, params.session_id, resume, partial(self._fail, id))
 
     def _attach(self, feed: Feed, *, knows: bool = False) -> _Attached:
         """See a session, from its beginning or, if the client `knows` what there is, from now on.
@@ -194,19 +201,22 @@ class AcpViewer(ForeignViewer):
     def _list(self, id: rpc.Id, params: List) -> None:
         sessions = [
             {"sessionId": info.session, "cwd": info.cwd, "title": info.title}
-            for info in self._hub.runtime.list()
+            for info in self._hub.sessions()
             if params.cwd in (None, info.cwd)
         ]
         self._answer(id, sessions=sessions)
 
     def _prompt(self, id: rpc.Id, params: Prompt) -> None:
-        attached = self._attached(params.session_id)
         if not params.prompt:
             raise Refused("bad_request", "the prompt is empty")
-        if id in attached.prompts:
-            raise Refused("bad_request", "two requests have the same id")
-        session = self._hub.session(params.session_id)
-        attached.prompts[id] = session.submit(params.prompt, held=False)
+
+        def prompt(session: Session) -> None:
+            attached = self._attached(params.session_id)
+            if id in attached.prompts:
+                raise Refused("bad_request", "two requests have the same id")
+            attached.prompts[id] = session.submit(params.prompt, held=False)
+
+        self._hub.when_open(self._client, params.session_id, prompt, partial(self._fail, id))
 
     def _attached(self, session: str) -> _Attached:
         """A session that the client talks about; from then on it sees it."""
@@ -221,8 +231,7 @@ class AcpViewer(ForeignViewer):
 
     def _set_option(self, id: rpc.Id, params: SetOption) -> None:
         name, option, value = params.session_id, params.config_id, params.value
-        session = self._hub.session(name)
-        modes = session.modes
+        modes = self._hub.feed(name).log.state.modes
         ours = modes is None or all(each.id != option for each in modes.options)
         command: c.Command
         if ours and option == "mode":
@@ -231,10 +240,11 @@ class AcpViewer(ForeignViewer):
             command = c.SetModel(id="set", session=name, model=str(value))
         else:
             command = c.SetOption(id="set", session=name, option=option, value=value)
-        self._change(id, command, lambda: {"configOptions": option_list(session.modes)})
+        self._change(
+            id, command, lambda: {"configOptions": option_list(self._hub.session(name).modes)}
+        )
 
     def _close_session(self, id: rpc.Id, params: ForSession) -> None:
-        self._hub.feed(params.session_id)
         self._change(id, c.CloseSession(id="close", session=params.session_id))
 
     def _change(self, id: rpc.Id, command: c.Command, result: Callable[[], Fields] = dict) -> None:

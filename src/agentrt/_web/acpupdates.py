@@ -21,6 +21,7 @@ from .._model.events import (
     PlanEntry,
     Tool,
 )
+from .._model.state import SessionState
 from .._session.turn import Turn
 from .transcript import Reading, Transcript
 
@@ -63,7 +64,8 @@ class Updates:
         notices: bool = False,
         knows: bool = False,
     ) -> None:
-        state = self._state = transcript.log.state
+        self._transcript = transcript
+        state = self._state
         self._prompts = prompts
         self._notices = notices
         ids = transcript.ids()
@@ -78,6 +80,10 @@ class Updates:
             self._reading.texts.update(texts)
             # It may have missed the beginning of these: they are sent as new ones.
             self._met = {item.id for item in open if item.type == "tool"}
+
+    @property
+    def _state(self) -> SessionState:
+        return self._transcript.log.state
 
     def updates(self, repeat: Callable[[], bool]) -> Iterator[JsonObject]:
         """What is to be sent now, each thing as it is when it is asked for, until the client knows

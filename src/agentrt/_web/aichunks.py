@@ -26,7 +26,7 @@ from .._model.content import (
     plain_text,
 )
 from .._model.events import TERMINAL, Item, Notice, PermissionOpened, Tool
-from .._model.state import TurnRecord
+from .._model.state import SessionState, TurnRecord
 from .transcript import Reading, Transcript
 
 Chunk: TypeAlias = JsonObject
@@ -69,7 +69,7 @@ class Message:
         self.asks = False
         """True when it is over by a question, or by a tool that the client is to run."""
         self._names = {"session": transcript.log.session, "turn": turn}
-        self._state = transcript.log.state
+        self._transcript = transcript
         self._reading: Reading[_Part] = Reading(transcript, transcript.start(turn))
         self._owns = owns
         self._begun = False
@@ -84,6 +84,10 @@ class Message:
         """What it shows that is not in the items: the newest plan."""
         for part in parts or ():
             self._remember(part)
+
+    @property
+    def _state(self) -> SessionState:
+        return self._transcript.log.state
 
     def chunks(self) -> Iterator[Chunk]:
         """What is to be said now, each thing as it is when it is asked for, until the client knows

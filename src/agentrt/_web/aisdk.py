@@ -7,6 +7,7 @@ client gets the chunks of one turn; they are made in `aichunks`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 from weakref import WeakKeyDictionary
 
@@ -191,24 +192,34 @@ class AiViewer(ForeignViewer):
         if back or any(offers.get(tool.name) != tool for tool in body.tools):
             self._client.offer((offers | {tool.name: tool for tool in body.tools}).values())
 
-    def _chat(self, id: str) -> Feed | None:
+    def _chat(self, id: str) -> str | None:
         """The session that a chat is; one may be known by its own id as well."""
         known = self._hub.chats.get(id, id)
-        return self._hub.feeds.get(known) if isinstance(known, str) else None
+        if not isinstance(known, str):
+            return None
+        there = known in self._hub.feeds or self._hub.runtime.stored(known) is not None
+        return known if there else None
 
     def _send(self, request: Send) -> None:
         if not request.messages:
             raise Refused("bad_request", "there is no message")
         last, body = request.messages[-1], request.body
-        feed = self._chat(request.id)
-        if last.role == "assistant":
-            if feed is None:
+        session = self._chat(request.id)
+        if session is None:
+            if last.role == "assistant":
                 raise Refused("unknown_session", f"no session {request.id!r} is open")
-            self._go_on(request, feed, last)
-        elif feed is not None:
-            self._prompt(request, feed, prompt_of(last))
-        else:
             self._open(request, body, prompt_of(last))
+            return
+        content = None if last.role == "assistant" else prompt_of(last)
+
+        def send(session: Session) -> None:
+            feed = self._hub.feed(session.id)
+            if content is None:
+                self._go_on(request, feed, last)
+            else:
+                self._prompt(request, feed, content)
+
+        self._hub.when_open(self._client, session, send, partial(self._fail, request.request_id))
 
     def _open(self, request: Send, body: Body, content: list[Block]) -> None:
         """The chat's first message: a session for it, and then the prompt."""
@@ -318,9 +329,16 @@ class AiViewer(ForeignViewer):
 
     def _resume(self, request: Resume) -> None:
         """The running turn, or the last one: the client may not know how that ended."""
-        feed = self._chat(request.id)
-        state = feed.log.state if feed is not None else None
-        if feed is None or state is None or not state.turns:
+        session, id = self._chat(request.id), request.request_id
+        if session is None:
+            self.reply(pack(type="no-active", requestId=id))
+        else:
+            follow = partial(self._resume_in, request)
+            self._hub.when_read(self._client, session, follow, partial(self._fail, id))
+
+    def _resume_in(self, request: Resume, feed: Feed) -> None:
+        state = feed.log.state
+        if not state.turns:
             self.reply(pack(type="no-active", requestId=request.request_id))
             return
         running = state.state.turn
@@ -329,7 +347,8 @@ class AiViewer(ForeignViewer):
             if self.role == "viewer":
                 raise Refused("forbidden", "a viewer only looks on")
             left = self._unended.get(feed)
-            if not left or turn in left:  # else it has begun behind the one that is meant
+            is_open = self._hub.runtime.stored(feed.log.session) is None
+            if is_open and (not left or turn in left):  # else it has begun behind that turn
                 self._hub.session(feed.log.session).cancel()
         self._stream(request, feed, turn)
 

@@ -141,6 +141,12 @@ class NewSession(Command, tag="session"):
 
 
 class ListSessions(Command, tag="session"):
+    """Without `before` the newest of those that are stored, and all that are open; with it the
+    stored ones behind that one, as many as `limit`. With `query` those in which its words are."""
+
+    query: Annotated[str, Meta(max_length=1024)] = ""
+    before: Name | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 200
     op: Literal["list"] = "list"
 
 
@@ -161,6 +167,12 @@ class LoadSession(Command, tag="session"):
 
 class CloseSession(ForSession, tag="session"):
     op: Literal["close"] = "close"
+
+
+class DeleteSession(ForSession, tag="session"):
+    """Forget what is stored of it; one that is open is closed."""
+
+    op: Literal["delete"] = "delete"
 
 
 class RenameSession(ForSession, tag="session"):

@@ -92,6 +92,11 @@ class Feed:
         """For those who send it in words of their own."""
         return Transcript(self.log)
 
+    def go_on(self, log: Log) -> None:
+        """The session is another object from now on: the one that is read was only stored, and is
+        open now. Its log begins where the one before has ended, or earlier."""
+        self.log = self.transcript.log = log
+
     # --- who is notified, and when
 
     def publish(self, now: float) -> None:

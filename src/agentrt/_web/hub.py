@@ -9,14 +9,16 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import trio
 from msgspec import Struct
 
-from .._runtime.runtime import AgentInfo, Runtime
+from .._model.log import Log
+from .._runtime.runtime import AgentInfo, Runtime, SessionInfo
 from .._session.session import Session
-from .answers import Refused, pack
+from .answers import Fields, Refused, pack
 from .client import Client, Done, Fail
 from .feed import BYTE_COST, FRAME_COST, MOST, SHARE, Feed
 from .files import Files
@@ -30,6 +32,10 @@ CLIENTS: Final = 256
 
 LIST: Final = 0.02
 """Seconds between two lists of the sessions, at least."""
+
+STORED: Final = 200
+"""How many of the sessions that are only stored are in the list, the newest ones: `list` gives the
+others."""
 
 AGENTS: Final = 30.0
 """Seconds for which the list of installed agents holds: making it is looking for programs."""
@@ -71,6 +77,7 @@ class Hub:
         self.viewers: dict[Viewer, Client | None] = {}
         """All, with the client that each is, once that is known."""
         self.feeds: dict[str, Feed] = {}
+        self._resting: set[str] = set()  # of those: the sessions that are only stored
         self.chats: dict[str, str | list[tuple[Done, Fail]]] = {}
         """Names that clients of the AI SDK have for their sessions; while one is opened, who waits
         for it."""
@@ -103,16 +110,52 @@ class Hub:
         self._scope.cancel()
 
     def session(self, id: str) -> Session:
-        """Raises `Refused`."""
+        """One that is open. Raises `Refused`."""
+        if id in self._resting:
+            raise Refused("unknown_session", f"the session {id!r} is not open")
         self.feed(id)
         return self.runtime.get(id)
 
     def feed(self, id: str) -> Feed:
-        """Raises `Refused`."""
+        """Of a session that is open or being read. Raises `Refused`."""
         feed = self.feeds.get(id)
         if feed is None:
             raise Refused("unknown_session", f"no session {id!r} is open")
         return feed
+
+    def when_read(self, client: Client, id: str, then: Callable[[Feed], None], fail: Fail) -> None:
+        """Have `then` called with a session's feed: now, or when what is stored of it is read. It
+        is not opened by that. Raises `Refused`, as `then` may if it is called now."""
+        if id in self.feeds or self.runtime.stored(id) is None:
+            then(self.feed(id))
+        else:
+            client.start(partial(self.read, id), lambda _: then(self.feed(id)), fail)
+
+    async def read(self, id: str) -> Fields:
+        """See to it that a session has a feed. Raises `SessionNotFound` or `StoreError`."""
+        if id not in self.feeds:
+            log = await self.runtime.read(id)
+            if id not in self.feeds:  # it may have been opened, or read by somebody else, meanwhile
+                for unseen in [each for each in self._resting if not self.feeds[each].viewers]:
+                    self._drop(unseen)
+                self._resting.add(id)
+                self._add(log)
+        return {"session": id}
+
+    def when_open(
+        self, client: Client, id: str, then: Callable[[Session], None], fail: Fail
+    ) -> None:
+        """Have `then` called with a session: now, or when it is opened, if it is only stored.
+        Raises `Refused`, as `then` may if it is called now."""
+        if self.runtime.stored(id) is None:
+            then(self.session(id))
+        else:
+            client.start(partial(self.reopen, client, id), lambda _: then(self.session(id)), fail)
+
+    async def reopen(self, client: Client, id: str) -> Fields:
+        """Open a session that is only stored. Raises what `Runtime.reopen` does."""
+        await self.runtime.reopen(id, tools=client.tools)
+        return {"session": id}
 
     # --- what is sent to all
 
@@ -136,28 +179,72 @@ class Hub:
 
     def list_frame(self) -> bytes:
         if self._list is None:
-            self._list = pack(type="sessions", sessions=self.runtime.list())
+            self._list = pack(type="sessions", sessions=self.sessions())
         return self._list
+
+    def page(self, before: str | None, limit: int) -> Fields:
+        """What `ListSessions` asks for. Raises `Refused`."""
+        stored = self.runtime.list_stored()
+        if before is None:
+            shown = {info.session for info in self.sessions()}
+            more = any(info.session not in shown for info in stored)
+            return {"sessions": self.sessions(), "more": more}
+        places = [place for place, info in enumerate(stored) if info.session == before]
+        if not places:
+            raise Refused("unknown_session", f"no session {before!r} is stored")
+        end = places[0]
+        return {"sessions": stored[max(0, end - limit) : end], "more": end > limit}
+
+    async def search(self, query: str, limit: int) -> Fields:
+        """The sessions in which these words are, the latest first, with a piece of what was said.
+        Raises `StoreError`."""
+        if self.runtime.store is None:
+            raise Refused("unsupported", "the sessions are not stored")
+        hits = await self.runtime.store.search(query, limit=limit)
+        now = {info.session: info for info in self.runtime.list()}
+        found = [(now.get(hit.entry.session), hit.snippet) for hit in hits]
+        return {"found": [{"session": info, "snippet": text} for info, text in found if info]}
+
+    def sessions(self) -> list[SessionInfo]:
+        """What everybody is told of: the newest of those that are stored, all that somebody reads,
+        and then those that are open."""
+        stored, now = self.runtime.list_stored(), self.runtime.list_open()
+        read = [info for info in stored[:-STORED] if info.session in self._resting]
+        return [*read, *stored[-STORED:], *now]
 
     def _sessions_changed(self) -> None:
         """Sessions have come or gone."""
-        now = {info.session for info in self.runtime.list()}
-        for id in self.feeds.keys() - now:
-            feed = self.feeds.pop(id)
-            feed.over = True
-            feed.notify(trio.current_time())
+        now = {info.session for info in self.runtime.list_open()}
+        rest = {id for id in self._resting - now if self.runtime.stored(id) is not None}
+        for id in self.feeds.keys() - now - rest:
+            self._drop(id)
+        for id in self._resting & now:
+            self._resting.discard(id)
             self._listening.pop(id)()
+            log = self.runtime.get(id).log
+            self.feeds[id].go_on(log)
+            self._listen(self.feeds[id])
         for chat, known in list(self.chats.items()):
-            if isinstance(known, str) and known not in now:
+            if isinstance(known, str) and known not in now and not self.runtime.stored(known):
                 del self.chats[chat]
         for id in now - self.feeds.keys():
-            self._add(self.runtime.get(id))
+            self._add(self.runtime.get(id).log)
         self._list_changed()
 
-    def _add(self, session: Session) -> None:
-        log = session.log
-        feed = self.feeds[session.id] = Feed(log, self.limits.viewer_outbox, self._schedule)
+    def _add(self, log: Log) -> None:
+        feed = self.feeds[log.session] = Feed(log, self.limits.viewer_outbox, self._schedule)
+        self._listen(feed)
 
+    def _drop(self, id: str) -> None:
+        """There is no such session any more, or nobody looks at it."""
+        self._resting.discard(id)
+        feed = self.feeds.pop(id)
+        feed.over = True
+        feed.notify(trio.current_time())
+        self._listening.pop(id)()
+
+    def _listen(self, feed: Feed) -> None:
+        log = feed.log
         listed = (log.state.state.phase, log.state.title)
 
         def published() -> None:
@@ -167,7 +254,9 @@ class Hub:
                 listed = now
                 self._list_changed()
 
-        self._listening[session.id] = log.listen(published)
+        self._listening[log.session] = log.listen(published)
+        if feed.waiting:
+            published()  # it may be further than the one before
 
     def _list_changed(self) -> None:
         self._list = None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Final
 
 import trio
 
+from .._errors import AgentrtError
 from .._version import __version__
 from . import commands as c
 from .answers import Fields, Refused, ack, pack, refusal
@@ -71,14 +73,35 @@ class NativeViewer(Viewer):
         self._client = self._hub.recognise(self, hello.client)
         self._client.offer(hello.tools)
         self.reply(self._ready())
-        given: dict[str, str] = {}
-        for known in hello.sessions:
-            feed = self._hub.feeds.get(known.session)
-            if feed is None:
-                given[known.session] = "unknown_session"
-            else:
-                given[known.session] = self._follow(feed, known.epoch, known.seq)
-        self.reply(ack(hello.id, {"sessions": given}))
+        unread = [known.session for known in hello.sessions if self._is_unread(known.session)]
+
+        def follow(_: Fields) -> None:
+            given: dict[str, str] = {}
+            for known in hello.sessions:
+                feed = self._hub.feeds.get(known.session)
+                if feed is None:
+                    given[known.session] = "unknown_session"
+                else:
+                    given[known.session] = self._follow(feed, known.epoch, known.seq)
+            self.reply(ack(hello.id, {"sessions": given}))
+
+        if unread:
+            read = partial(self._read, unread)
+            self._client.start(read, follow, lambda error: self.reply(refusal(hello.id, error)))
+        else:
+            follow({})
+
+    def _is_unread(self, id: str) -> bool:
+        """Whether a session is only stored, and nobody looks at it."""
+        return id not in self._hub.feeds and self._hub.runtime.stored(id) is not None
+
+    async def _read(self, sessions: list[str]) -> Fields:
+        for id in sessions:
+            try:
+                await self._hub.read(id)
+            except AgentrtError as error:  # the others are there
+                logger.warning("the session %s cannot be read: %s", id, error)
+        return {}
 
     def _ready(self) -> bytes:
         """The answer to `hello`."""
@@ -87,24 +110,40 @@ class NativeViewer(Viewer):
             server=f"agentrt/{__version__}",
             protocol=NATIVE.protocol,
             role=self.role,
-            sessions=self._hub.runtime.list(),
+            sessions=self._hub.sessions(),
             agents=self._hub.agents(),
             beat_s=self._limits.beat,
             limits={"frame": largest(self._limits, self.role)},
         )
 
-    def _look(self, command: c.Command) -> Fields | None:
-        """What is of no other connection's concern, and done again on another one; else None."""
+    def _look(self, client: Client, command: c.Command) -> bool:
+        """Do what is of no other connection's concern, and done again on another one. False: it is
+        something else. Raises `Refused`."""
+        id = command.id
+
+        def refused(error: Refused) -> None:
+            self.reply(refusal(id, error))
+
         match command:
-            case c.Attach(session=id):
-                answer = self._follow(self._hub.feed(id), command.epoch, command.seq)
-                return {"session": id, "answer": answer}
-            case c.Detach(session=id):
-                self.unfollow(self._hub.feed(id))
-                return {"session": id}
-            case c.ListSessions():
-                return {"sessions": self._hub.runtime.list()}
-        return None
+            case c.Attach(session=session, epoch=epoch, seq=seq):
+
+                def follow(feed: Feed) -> None:
+                    answer = self._follow(feed, epoch, seq)
+                    self.reply(ack(id, {"session": session, "answer": answer}))
+
+                self._hub.when_read(client, session, follow, refused)
+            case c.Detach(session=session):
+                self.unfollow(self._hub.feed(session))
+                self.reply(ack(id, {"session": session}))
+            case c.ListSessions(query=query, before=before, limit=limit):
+                if query:
+                    find = partial(self._hub.search, query, limit)
+                    client.start(find, lambda fields: self.reply(ack(id, fields)), refused)
+                else:
+                    self.reply(ack(id, self._hub.page(before, limit)))
+            case _:
+                return False
+        return True
 
     def _perform(self, command: c.Command) -> None:
         """Carry out a command, if it was not yet, and answer."""
@@ -112,13 +151,11 @@ class NativeViewer(Viewer):
         if client is None:
             raise Malformed(id, "bad_request", "the first frame is `hello`")
         try:
-            seen = self._look(command)
+            looked = self._look(client, command)
         except Refused as error:
             self.reply(refusal(id, error))
             return
-        if seen is not None:
-            self.reply(ack(id, seen))
-        elif not client.seen(command):
+        if not looked and not client.seen(command):
             carry_out(
                 self._hub,
                 client,
@@ -132,6 +169,8 @@ class NativeViewer(Viewer):
     def follow(self, feed: Feed, epoch: str | None, seq: int | None) -> bool:
         """Send a session from now on; True if the client gets just what it has missed, False if a
         snapshot. In the same step as `Feed.reaches`, so that nothing comes between."""
+        if self._closed or self._ended is not None:  # gone while the session was read
+            return False
         # Followed already, it may have events under way that it does not know of yet.
         replay = feed not in self._places and feed.reaches(epoch, seq)
         self._places[feed] = seq if replay else None

@@ -26,7 +26,10 @@ def carry_out(hub: Hub, client: Client, command: c.Command, done: Done, fail: Fa
     """Have a command done, and what came of it said, at once or when its job is over: `done`, or
     `fail` with what went wrong, also in `done`."""
     try:
-        outcome = _act(hub, client, command)
+        if isinstance(command, c.ForSession) and hub.runtime.stored(command.session) is not None:
+            outcome = _in_stored(hub, client, command)
+        else:
+            outcome = _act(hub, client, command)
         if isinstance(outcome, dict):
             done(outcome)
         else:
@@ -47,6 +50,24 @@ def _act(hub: Hub, client: Client, command: c.Command) -> Fields | Job:
         case c.StopAll():
             return {"cancelled": hub.runtime.cancel_all()}
     raise TypeError(f"{command} is not for here")
+
+
+def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> Fields | Job:
+    """As `_act`, for a session that is not open. What needs it open opens it."""
+    match command:
+        case c.Cancel(turn=turn):
+            return {"turn": turn}  # nothing runs
+        case c.CloseSession():
+            return {}
+        case c.DeleteSession(session=id):
+            return partial(_delete, hub, id)
+
+    async def job() -> Fields:
+        await hub.reopen(client, command.session)
+        outcome = _act(hub, client, command)
+        return outcome if isinstance(outcome, dict) else await outcome()
+
+    return job
 
 
 def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSession) -> Fields | Job:
@@ -78,8 +99,10 @@ def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSessio
             return partial(call, partial(session.stop_task, task))
         case c.CloseSession():
             return partial(_close, hub, session)
+        case c.DeleteSession():
+            return partial(_delete, hub, session.id)
         case c.FindFiles(query=query):
-            [folder] = [info.cwd for info in hub.runtime.list() if info.session == session.id]
+            [folder] = [i.cwd for i in hub.runtime.list_open() if i.session == session.id]
             return partial(_find_files, hub, folder, query)
     raise TypeError(f"{command} is not for here")
 
@@ -196,6 +219,8 @@ def new_session(
 def _load(hub: Hub, client: Client, command: c.LoadSession) -> Fields | Job:
     cwd, agent, known = hub.folders.resolve(command.cwd), command.agent, command.agent_session
     if command.session is not None:
+        if hub.runtime.stored(command.session) is not None:
+            return partial(hub.reopen, client, command.session)
         return {"session": hub.session(command.session).id}
     assert agent is not None
     assert known is not None
@@ -209,6 +234,11 @@ def _load(hub: Hub, client: Client, command: c.LoadSession) -> Fields | Job:
 
 async def _close(hub: Hub, session: Session) -> Fields:
     await hub.runtime.close(session.id)
+    return {}
+
+
+async def _delete(hub: Hub, id: str) -> Fields:
+    await hub.runtime.delete(id)
     return {}
 
 

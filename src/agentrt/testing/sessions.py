@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
+from typing import TYPE_CHECKING
 
 from .._agents import Agent, ProtocolName
 from .._errors import AgentNotFound
@@ -15,9 +16,14 @@ from .._runtime.assembly import assemble
 from .._runtime.offer import Offer
 from .._runtime.open import serve_session
 from .._runtime.runtime import AgentInfo, Runtime, Source, serve_runtime
+from .._runtime.stored import Again
 from .._session.session import Session
 from .._tools.tools import Tool
 from .memory import MemoryAgent
+
+if TYPE_CHECKING:
+    from .._journal.base import StoreEntry
+    from .._journal.store import Store
 
 
 @asynccontextmanager
@@ -32,11 +38,13 @@ async def open_fake_session(
     name: str = "fake",
     protocol: ProtocolName = "acp",
     id: str = "id",
+    store: Store | None = None,
 ) -> AsyncIterator[Session]:
     """A session whose agent processes are made by `start`, one for each (re)start.
 
     The ids in its log are the same in every run, and begin with `id`; with a `MockClock` its times
-    are the same, too. `name` is what the agent is called, and `protocol` what it speaks.
+    are the same, too. `name` is what the agent is called, and `protocol` what it speaks. A `store`
+    keeps it.
     """
     limits = limits or Limits()
     agent = Agent(name=name, protocol=protocol, command=(name,))
@@ -50,7 +58,34 @@ async def open_fake_session(
     )
     assembly = assemble(agent, Opening(cwd=cwd, resume=resume), offer)
     async with serve_session(
-        agent, assembly, permissions, limits, ids=lambda: f"{id}{next(ids)}"
+        agent, assembly, permissions, limits, ids=lambda: f"{id}{next(ids)}", store=store
+    ) as session:
+        yield session
+
+
+@asynccontextmanager
+async def _reopen_fake_session(
+    start: Callable[[], MemoryAgent],
+    store: Store,
+    entry: StoreEntry,
+    *,
+    permissions: Policy | None,
+    limits: Limits | None,
+    tools: tuple[Tool, ...],
+) -> AsyncIterator[Session]:
+    """As `reopen_session` does it."""
+    limits = limits or Limits()
+    again = Again(entry.session, *await store.claim(entry.session))
+    agent = Agent(name=entry.agent, protocol="acp", command=(entry.agent,))
+    offer = Offer(
+        limits=limits,
+        tools=tools,
+        connect=lambda opening: start().connect(),
+        first_key=f"r{again.place.owner}.",
+    )
+    assembly = assemble(agent, again.opening, offer)
+    async with serve_session(
+        agent, assembly, permissions, limits, store=store, again=again
     ) as session:
         yield session
 
@@ -62,12 +97,19 @@ async def open_fake_runtime(
     permissions: Policy | None = ask,
     limits: Limits | None = None,
     tools: Iterable[Tool] = (),
+    store: Store | None = None,
 ) -> AsyncIterator[Runtime]:
     """A runtime whose agents are these: each name with what makes its processes.
 
-    The ids of its sessions are `s1-1`, `s2-1`, …
+    The ids of its sessions are `s1-1`, `s2-1`, …, beginning behind those that a `store` has.
     """
-    numbers, common = count(1), tuple(tools)
+    first = 1 if store is None else 1 + len(await store.sessions())
+    numbers, common = count(first), tuple(tools)
+
+    def starting(name: str) -> Callable[[], MemoryAgent]:
+        if name not in agents:
+            raise AgentNotFound(f"no agent is called {name!r}; known: {', '.join(agents)}")
+        return agents[name]
 
     def open(
         agent: str | Agent,
@@ -78,10 +120,8 @@ async def open_fake_runtime(
         **settings: object,
     ) -> AbstractAsyncContextManager[Session]:
         name = agent if isinstance(agent, str) else agent.name
-        if name not in agents:
-            raise AgentNotFound(f"no agent is called {name!r}; known: {', '.join(agents)}")
         return open_fake_session(
-            agents[name],
+            starting(name),
             permissions=permissions,
             limits=limits,
             tools=(*common, *tools),
@@ -89,8 +129,21 @@ async def open_fake_runtime(
             cwd=cwd,
             name=name,
             id=f"s{next(numbers)}-",
+            store=store,
+        )
+
+    def reopen(entry: StoreEntry, tools: tuple[Tool, ...]) -> AbstractAsyncContextManager[Session]:
+        assert store is not None
+        return _reopen_fake_session(
+            starting(entry.agent),
+            store,
+            entry,
+            permissions=permissions,
+            limits=limits,
+            tools=(*common, *tools),
         )
 
     known = [AgentInfo(name=name) for name in agents]
-    async with serve_runtime(Source(open, lambda: known), limits or Limits()) as runtime:
+    source = Source(open, lambda: known, reopen)
+    async with serve_runtime(source, limits or Limits(), store) as runtime:
         yield runtime

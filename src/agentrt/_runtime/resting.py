@@ -1,0 +1,48 @@
+"""Stored sessions that nobody has open, for those who only read them."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import cast
+
+import trio
+
+from .._agents import Agent, ProtocolName
+from .._journal.store import Store
+from .._limits import Limits
+from .._model.checkpoint import restored
+from .._model.log import Log
+from .stored import Again, conversation_with
+
+
+async def resting_log(store: Store, id: str, limits: Limits) -> Log:
+    """The log of a stored session that is not open. What its last process left open is closed
+    first, and that is stored: whoever reads it once more, or opens the session, finds it so.
+
+    Needs neither the agent nor the folder. Raises `SessionNotFound` or `StoreError`.
+    """
+    stored = await store.load(id)
+    head = stored.head
+    log = Log(id, stored.epoch, limits, restored(head, stored.records), seq=head.seq)
+    log.extend(stored.events, 0)
+    if log.state.state.phase == "dead":  # as it is left by what follows
+        return log
+    again = Again(id, *await store.claim(id))
+    about = again.stored.about
+    agent = Agent(name=about.agent, protocol=cast("ProtocolName", about.protocol), command=())
+    async with conversation_with(
+        agent,
+        limits,
+        again.opening,
+        lambda: about,
+        store=store,
+        again=again,
+        ids=secrets.token_urlsafe,
+        now=time.time,
+        clock=trio.current_time,
+    ) as (conversation, _):
+        resumes = about.agent_session is not None and bool(about.capabilities.get("resume"))
+        conversation.orphan(resumes=resumes)
+        conversation.log.publish()
+    return conversation.log.shown

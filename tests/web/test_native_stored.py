@@ -1,0 +1,172 @@
+"""Stored sessions as clients of `agentrt.v1` see them: listed, read, opened by a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from hub_kit import Stage, stage_with
+from wire_client import WireClient
+
+from agentrt import open_store
+from agentrt._web.hub import Hub
+from agentrt.testing import open_fake_runtime
+from journal.test_reopen import abandoned
+from runtime.fakes import Incarnations, Script, asking, echo
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "sessions.db"
+
+
+@asynccontextmanager
+async def stored_stage(path: Path, *scripts: Script, **options: Any) -> AsyncIterator[Stage]:
+    async with open_store(path) as store, stage_with(*scripts, store=store, **options) as stage:
+        yield stage
+
+
+async def left(path: Path, *prompts: str) -> str:
+    """A session of an earlier server, with these turns."""
+    async with stored_stage(path, echo) as stage:
+        session = await stage.runtime.create("fake")
+        for prompt in prompts:
+            await session.run(prompt)
+        return session.id
+
+
+async def test_a_stored_session_is_listed_and_shown_without_an_agent(path: Path) -> None:
+    id = await left(path, "hello")
+    async with stored_stage(path, echo) as stage:
+        tab = stage.connect()
+        answer = await tab.answer(tab.wire.attach(id))
+        assert answer["answer"] == "snapshot"
+        while id not in tab.client.views or tab.view(id).epoch is None:
+            await tab.news()
+        assert tab.view(id).texts("user") + tab.view(id).texts() == ["", "hello"]
+        assert tab.view(id).phase == "dead"
+        [listed] = tab.client.sessions
+        assert (listed["phase"], listed["prompt"]) == ("stored", "hello")
+        assert stage.agents.processes == []
+        assert stage.runtime.list_open() == []
+
+
+async def test_a_prompt_opens_it_and_everybody_who_looks_sees_each_event_once(path: Path) -> None:
+    id = await left(path, "hello")
+    async with stored_stage(path, echo) as stage:
+        tabs = [stage.connect(id), stage.connect(id)]
+        for tab in tabs:
+            await tab.answer(tab.wire.hello_id)
+        await tabs[0].prompt(id, "again")
+        for tab in tabs:
+            while tab.view(id).epoch is None or tab.view(id).texts() != ["hello", "again"]:
+                await tab.news()
+            assert tab.view(id).snapshots == 1
+        assert len(stage.agents.processes) == 1
+        assert [listed["phase"] for listed in tabs[0].client.sessions] != ["stored"]
+
+
+async def test_two_clients_that_prompt_at_once_open_it_once(path: Path) -> None:
+    id = await left(path, "hello")
+    async with stored_stage(path, echo) as stage:
+        tabs = [stage.connect(id), stage.connect(id)]
+        content = [{"type": "text", "text": "again"}]
+        sent = [tab.wire.send("prompt", session=id, content=content) for tab in tabs]
+        for tab, command in zip(tabs, sent, strict=True):
+            assert (await tab.answer(command))["ok"]
+        while tabs[0].view(id).texts() != ["hello", "again", "again"]:
+            await tabs[0].news()
+        assert len(stage.agents.processes) == 1
+
+
+async def test_a_client_of_the_killed_server_goes_on_where_it_was(
+    path: Path, tmp_path: Path
+) -> None:
+    copy, client = tmp_path / "copy.db", WireClient(None)
+    async with stored_stage(path, asking) as stage:
+        id = await stage.session()
+        tab = stage.connect(id, client=client)
+        await tab.prompt(id, "hello")
+        while tab.view(id).phase != "waiting":
+            await tab.news()
+        abandoned(path, copy)
+        tab.cut()
+    events = len(client.views[id].events)
+    async with stored_stage(copy, echo) as stage:
+        tab = stage.connect(client=client)
+        answer = await tab.answer(tab.wire.hello_id)
+        assert answer["sessions"] == {id: "replay"}
+        while tab.view(id).phase != "dead":
+            await tab.news()
+        assert tab.view(id).snapshots == 1
+        assert len(tab.view(id).events) > events
+        [turn] = tab.view(id).shown["turns"].values()
+        assert turn["outcome"] == "agent_died"
+        await tab.prompt(id, "again")
+        while tab.view(id).texts()[-1:] != ["again"]:
+            await tab.news()
+
+
+async def test_a_closed_session_is_listed_until_it_is_deleted(path: Path) -> None:
+    async with stored_stage(path, echo) as stage:
+        id = await stage.session()
+        tab = stage.connect(id)
+        await tab.prompt(id, "hello")
+        while tab.view(id).busy or not tab.view(id).texts():
+            await tab.news()
+        await tab.ok("session", op="close", session=id)
+        await tab.ok("session", op="close", session=id)
+        [listed] = (await tab.ok("session", op="list"))["sessions"]
+        assert listed["phase"] == "stored"
+        assert (await tab.ok("cancel", session=id))["turn"] is None
+        await tab.ok("session", op="delete", session=id)
+        assert (await tab.ok("session", op="list"))["sessions"] == []
+        assert await tab.refused("prompt", session=id, content=[{"type": "text", "text": "x"}]) == (
+            "unknown_session"
+        )
+
+
+async def test_one_whose_agent_is_gone_can_be_read_and_says_so_at_a_prompt(path: Path) -> None:
+    id = await left(path, "hello")
+    async with (
+        open_store(path) as store,
+        open_fake_runtime({}, store=store) as runtime,
+        trio.open_nursery() as nursery,
+    ):
+        hub = Hub(runtime)
+        tab = Stage(runtime, hub, Incarnations(echo), nursery).connect(id)
+        await tab.answer(tab.wire.hello_id)
+        content = [{"type": "text", "text": "again"}]
+        assert await tab.refused("prompt", session=id, content=content) == "agent_failed"
+        assert tab.view(id).texts() == ["hello"]
+        hub.close()
+        nursery.cancel_scope.cancel()
+
+
+async def test_words_find_the_sessions_in_which_they_were_said(path: Path) -> None:
+    id = await left(path, "the green door")
+    await left(path, "another matter")
+    async with stored_stage(path, echo) as stage:
+        tab = stage.connect()
+        [found] = (await tab.ok("session", op="list", query="green"))["found"]
+        assert found["session"]["session"] == id
+        assert "door" in found["snippet"]
+
+
+async def test_a_long_list_is_given_page_by_page(path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("agentrt._web.hub.STORED", 2)
+    ids = [await left(path, f"number {number}") for number in range(5)]
+    async with stored_stage(path, echo) as stage:
+        tab = stage.connect()
+        first = await tab.ok("session", op="list")
+        assert [info["session"] for info in first["sessions"]] == ids[3:]
+        assert first["more"]
+        second = await tab.ok("session", op="list", before=ids[3], limit=2)
+        assert [info["session"] for info in second["sessions"]] == ids[1:3]
+        assert second["more"]
+        third = await tab.ok("session", op="list", before=ids[1], limit=2)
+        assert ([info["session"] for info in third["sessions"]], third["more"]) == (ids[:1], False)
