@@ -104,9 +104,13 @@ class Puppet:
             self.received.append(message)
             match message:
                 case {"method": "initialize", "id": id}:
-                    self._send(jsonrpc="2.0", id=id, result={"protocolVersion": 1})
+                    can = {"loadSession": True}
+                    result = {"protocolVersion": 1, "agentCapabilities": can}
+                    self._send(jsonrpc="2.0", id=id, result=result)
                 case {"method": "session/new", "id": id}:
                     self._send(jsonrpc="2.0", id=id, result={"sessionId": "s"})
+                case {"method": "session/load" | "session/resume", "id": id}:
+                    self._send(jsonrpc="2.0", id=id, result={})
                 case {"method": "session/prompt", "id": id}:
                     self._turn = id
                 case {"type": "control_request", "request_id": id}:

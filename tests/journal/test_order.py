@@ -203,6 +203,26 @@ async def test_a_policys_allow_waits_as_a_persons_does(store: SteppedStore, pupp
         puppet.end()
 
 
+async def hesitant(request: PermissionRequest) -> agentrt.Deny:
+    await trio.sleep_forever()
+    raise AssertionError
+
+
+async def test_a_policy_that_is_not_waited_for_any_more_rejects_no_allow_that_waits(
+    store: SteppedStore, puppet: Puppet
+) -> None:
+    async with kept(store, puppet, permissions=hesitant) as session:
+        request = await asked(session, puppet)
+        store.stalled = True
+        session.answer(request, "allow_once")
+        await wait_all_tasks_blocked()
+        assert puppet.answers == []
+        store.go_on()
+        await wait_all_tasks_blocked()
+        assert puppet.answers == ["allow"]
+        puppet.end()
+
+
 @pytest.mark.parametrize("how", ["reject", "dismiss"])
 async def test_a_rejection_waits_for_nothing(store: SteppedStore, puppet: Puppet, how: str) -> None:
     async with kept(store, puppet, permissions=leave_open) as session:

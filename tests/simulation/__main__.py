@@ -2,6 +2,7 @@
 
     python -m simulation --seeds 2000 --driver both
     python -m simulation --driver acp --seed 17
+    python -m simulation --store --seeds 1000
 
 Exit code: 0 if every invariant held, 1 if one broke, 2 for a wrong argument.
 """
@@ -42,10 +43,10 @@ class Share:
         self.failed = self.failed or other.failed
 
 
-def run_some(driver: Driver, seeds: range) -> Share:
+def run_some(driver: Driver, store: bool, seeds: range) -> Share:
     share, began = Share(), time.process_time()
     for seed in seeds:
-        result = run(driver, seed)
+        result = run(driver, seed, store=store)
         share.seeds += 1
         share.turns += result.turns
         share.own_turns += result.own_turns
@@ -56,17 +57,19 @@ def run_some(driver: Driver, seeds: range) -> Share:
     return share
 
 
-def run_all(driver: Driver, seeds: range, jobs: int, seconds: float | None) -> Share:
+def run_all(
+    driver: Driver, seeds: range, jobs: int, seconds: float | None, *, store: bool = False
+) -> Share:
     """Run the seeds in order until one fails, or the time is over."""
     total, began = Share(), time.monotonic()
     batches = [seeds[n : n + BATCH] for n in range(0, len(seeds), BATCH)]
 
     def shares() -> Iterator[Share]:
         if jobs == 1:
-            yield from map(run_some, repeat(driver), batches)
+            yield from map(run_some, repeat(driver), repeat(store), batches)
             return
         with ProcessPoolExecutor(jobs) as pool:
-            yield from pool.map(run_some, repeat(driver), batches)
+            yield from pool.map(run_some, repeat(driver), repeat(store), batches)
             pool.shutdown(cancel_futures=True)
 
     for share in shares():
@@ -82,12 +85,12 @@ def run_all(driver: Driver, seeds: range, jobs: int, seconds: float | None) -> S
     return total
 
 
-def explain(driver: Driver, seed: int, steps: list[int] | None) -> bool:
+def explain(driver: Driver, seed: int, steps: list[int] | None, *, store: bool = False) -> bool:
     """Run one seed, or only some of its steps, and print its trace. True: nothing broke."""
-    result = run(driver, seed, keep_trace=True)
+    result = run(driver, seed, keep_trace=True, store=store)
     if steps is not None:
         script = [result.steps[n] for n in steps]
-        result = run(driver, seed, script=script, keep_trace=True)
+        result = run(driver, seed, script=script, keep_trace=True, store=store)
     print("\n".join(result.trace))
     if result.violation is None:
         print(f"{driver}: seed {seed} is fine: {len(result.steps)} steps, {result.turns} turns")
@@ -99,6 +102,8 @@ def explain(driver: Driver, seed: int, steps: list[int] | None) -> bool:
 def report(failed: Result, numbers: list[int]) -> None:
     """Print how a seed that failed can be seen again: all of it, or only these of its steps."""
     again = f"nox -s simulate -- --driver {failed.driver} --seed {failed.seed}"
+    if failed.store:
+        again += " --store"
     print(f"all {len(failed.steps)} steps: {again}")
     print(f"the {len(numbers)} above: {again} --steps {','.join(map(str, numbers)) or 'none'}")
 
@@ -118,18 +123,21 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes to run them in")
     parser.add_argument("--seed", type=int, help="run this one, and print what happens")
     parser.add_argument("--steps", type=step_numbers, help="with --seed: only these of its steps")
+    parser.add_argument(
+        "--store", action="store_true", help="store the sessions, on a disk that is slow and fails"
+    )
     given = parser.parse_args()
     drivers: list[Driver] = ["acp", "claude"] if given.driver == "both" else [given.driver]
     fine = True
     for driver in drivers:
         if given.seed is not None:
-            fine = explain(driver, given.seed, given.steps) and fine
+            fine = explain(driver, given.seed, given.steps, store=given.store) and fine
             continue
         seeds = range(given.first, given.first + given.seeds)
-        total = run_all(driver, seeds, given.jobs, given.seconds)
+        total = run_all(driver, seeds, given.jobs, given.seconds, store=given.store)
         if total.failed is not None:
             numbers = shrink(total.failed)
-            explain(driver, total.failed.seed, numbers)
+            explain(driver, total.failed.seed, numbers, store=given.store)
             report(total.failed, numbers)
             fine = False
     return 0 if fine else 1

@@ -186,6 +186,7 @@ class Agent:
         token = found[1]
         if token in self.book.prompts:
             self.world.fail("T7", f"the prompt {token} was sent twice")
+        self.world.sent_prompt(token)
         if token in self.book.steered:
             return self.book.prompts.setdefault(token, Prompt(token, self.process.number, id))
         if self.prompt is not None:
@@ -252,6 +253,8 @@ class Agent:
         ask.answers.append(answer)
         if allows and ask.tag not in self.book.allowed:
             self.world.fail("S1", f"{ask.tag} was allowed by nobody: {answer!r}")
+        if allows and ask.kind == "permission":
+            self.world.sent_allow(ask.tag)
         return ask
 
     @property

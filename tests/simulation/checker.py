@@ -21,6 +21,7 @@ from .agent import TOKEN
 from .fold import Fold
 
 if TYPE_CHECKING:
+    from .kept import SimulatedStore, Tap
     from .world import World
 
 TERMINAL = {"completed", "failed", "denied", "cancelled", "orphaned"}
@@ -101,7 +102,7 @@ class Checker:
         """Tokens that a Stop holds back."""
         self.last_answer = 0.0
         self.fold = Fold()
-        self._cursor: Cursor
+        self._cursor: Cursor | Tap
         self._see = {
             e.StateChanged: self._state,
             e.TurnStarted: self._started,
@@ -118,10 +119,16 @@ class Checker:
         }
 
     def follow(self, log: Any) -> None:
-        self.log = log
-        self._cursor = log.cursor(0, lossless=True)
-        log.listen(self.catch_up)
+        store = self.world.store
+        if store is None:
+            self.log = log
+            self._cursor = log.cursor(0, lossless=True)
+            log.listen(self.catch_up)
         self.catch_up()
+
+    def follow_store(self, store: SimulatedStore) -> None:
+        """Judge what happens and not what is shown, which is behind it."""
+        self._cursor = store.tap
 
     def catch_up(self) -> None:
         """Take what is new. Called by the log itself, so that it is seen when it happens."""
@@ -131,6 +138,8 @@ class Checker:
                 self.fail("L1", f"event {len(self.events)} came as number {self._cursor.seq}")
                 return
             self.world.note("event", event)
+            if self.world.store is not None:
+                self.world.saw(event)
             see = self._see.get(type(event))
             if see is not None:
                 see(event)
@@ -181,6 +190,9 @@ class Checker:
         asks = [key for key, question in self.questions.items() if question.turn is not None]
         if left or asks:
             self.fail("W3", f"{turn.id} ended with {left + asks} open")
+        if turn.cancelling is None and event.outcome in ("cancelled", "timed_out"):
+            turn.cancelling = trio.current_time()  # its prompt was not stored: it is over at once
+            turn.quiet_for = turn.cancelling - self.silent_since
         turn.ended, turn.outcome = trio.current_time(), event.outcome
         self.turn = None
         self._judge(turn, event)
@@ -250,12 +262,13 @@ class Checker:
     @property
     def silent_since(self) -> float:
         """When something was last heard of the agent, or said to it, or done for it."""
-        handlers = self.world.handlers
-        if handlers.running:
+        handlers, store = self.world.handlers, self.world.store
+        if handlers.running or (store is not None and store.withholds):
             return trio.current_time()
         began = self.turn.began if self.turn is not None else 0.0
         read_at = self.world.processes[-1].read_at
-        return max(began, self.last_answer, read_at, handlers.ended_at)
+        sent_at = store.sent_at if store is not None else 0.0
+        return max(began, self.last_answer, read_at, handlers.ended_at, sent_at)
 
     def judge_result(self, token: str, result: TurnResult) -> None:
         """What the caller gets is what the log tells."""

@@ -20,7 +20,10 @@ from agentrt._acp.channel import Channel
 from agentrt._acp.driver import AcpDriver
 from agentrt._acp.messages import SessionRequest
 from agentrt._claude.driver import ClaudeDriver
+from agentrt._journal.keeper import StoreKeeper
+from agentrt._journal.sqlite import SqliteBackend
 from agentrt._model.clocks import Ring
+from agentrt._model.conversation import Conversation
 from agentrt._model.events import ItemClosed
 from agentrt._model.items import Items
 from agentrt._model.log import Cursor
@@ -35,6 +38,7 @@ from agentrt._session.host import SessionHost
 from agentrt._session.link import Link
 from agentrt._session.questions import Questions
 from agentrt._session.turn import Turn
+from agentrt._session.withheld import Withheld
 from agentrt._web.client import Client
 from agentrt._web.feed import Feed
 from agentrt._web.native import NativeViewer
@@ -74,6 +78,8 @@ class Defect:
     name: str
     changes: tuple[Change, ...]
     drivers: tuple[Driver, ...] = ("acp", "claude")
+    store: bool = False
+    """Whether it takes a stored session to see it."""
 
     @contextmanager
     def planted(self) -> Iterator[None]:
@@ -89,8 +95,10 @@ def _one(
     place: str,
     wrong: Wrong,
     drivers: tuple[Driver, ...] = ("acp", "claude"),
+    *,
+    store: bool = False,
 ) -> Defect:
-    return Defect(name, (Change(owner, place, wrong),), drivers)
+    return Defect(name, (Change(owner, place, wrong),), drivers, store)
 
 
 def _nothing(*args: Any, **more: Any) -> None:
@@ -264,6 +272,53 @@ def _carry_out_twice(seen: Any, self: Client, command: Any) -> bool:
     return bool(seen(self, command))
 
 
+# --- the store
+
+
+def _show_at_once(put: Any, self: StoreKeeper, first: int, events: Any, size: int) -> None:
+    put(self, first, events, size)
+    self.kept(first + len(events) - 1)
+
+
+def _send_the_flush_again(write: Any, self: SqliteBackend, part: Any, now: float) -> None:
+    [[following]] = self.database.execute("SELECT next FROM session WHERE num=?", (part.place.num,))
+    write(self, structs.replace(part, first=following), now)
+
+
+def _forget_who_named_it(restore: Any, self: Conversation, events: Any, **more: Any) -> Any:
+    return restore(self, events, **{**more, "named": False})
+
+
+def _count_from_the_start(restore: Any, self: Conversation, events: Any, **more: Any) -> Any:
+    return restore(self, events, **{**more, "ids": {}})
+
+
+def _cancel_behind_the_gate(
+    cancel_turn: Any, self: SessionCore, turn: Any, verdict: Any, **more: Any
+) -> None:
+    def cancel() -> None:
+        cancel_turn(self, turn, verdict, **more)
+
+    if self.log.keeper is not None and self.log.behind:
+        self._withheld.send("steer", "", None, cancel, _nothing)
+    else:
+        cancel()
+
+
+def _send_what_is_not_stored(send: Any, self: Withheld, *what: Any) -> None:
+    what[3]()
+
+
+def _send_what_was_stopped(drop: Any, self: Withheld, turn: Any, **more: Any) -> None:
+    for each in self._waiting:
+        if each.turn is turn and each.kind == "prompt":
+            each.drop()
+
+
+def _acknowledge_what_waits(kept: Any, self: StoreKeeper, last: int) -> None:
+    kept(self, max([last, *(each[0] for each in self._waiting)]))
+
+
 DEFECTS = (
     _one(
         "a response is routed by slot: what answers nothing answers whoever waits",
@@ -344,4 +399,40 @@ DEFECTS = (
         *(SessionCore, "end_turn", _believe_the_agent),
     ),
     _one("the caller's cancel closes nothing", Turn, "_stop", _leave_without_a_cancel),
+    _one("events are shown before they are stored", StoreKeeper, "put", _show_at_once, store=True),
+    _one(
+        "an acknowledgement counts for what is only queued",
+        *(StoreKeeper, "kept", _acknowledge_what_waits),
+        store=True,
+    ),
+    _one(
+        "a flush in doubt is sent again although it was in",
+        *(SqliteBackend, "_write", _send_the_flush_again),
+        store=True,
+    ),
+    _one(
+        "a restored session forgets that a person gave its title",
+        *(Conversation, "restore", _forget_who_named_it),
+        store=True,
+    ),
+    _one(
+        "a restored session counts its ids from the start",
+        *(Conversation, "restore", _count_from_the_start),
+        store=True,
+    ),
+    _one(
+        "a cancel waits for the store",
+        *(SessionCore, "cancel_turn", _cancel_behind_the_gate),
+        store=True,
+    ),
+    _one(
+        "prompts and permissions do not wait for the store",
+        *(Withheld, "send", _send_what_is_not_stored),
+        store=True,
+    ),
+    _one(
+        "a prompt that was stopped is sent when it is stored",
+        *(Withheld, "drop", _send_what_was_stopped),
+        store=True,
+    ),
 )

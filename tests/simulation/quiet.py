@@ -105,6 +105,7 @@ def _questions(world: World) -> None:
     shown = {question.tag for question in checker.questions.values()}
     # A handler that does not heed its cancel holds up those of the next turn.
     held_up = any(handler.stubborn for handler in world.handlers.running.values())
+    held_up = held_up or (world.store is not None and world.store.withholds)
     for ask in world.agents[-1].asks.values():
         if held_up or not ask.owed or ask.tag in shown or ask.tag in world.handlers.running:
             continue
@@ -117,6 +118,10 @@ def _questions(world: World) -> None:
             wanted = {"cancelled", "deny"}
         elif kind.startswith("allow"):
             wanted = {"allow", "always" if kind == "allow_always" else "yes"}
+            turn = checker.by_token.get(ask.token or "")
+            stopped = turn is None or turn.cancelling is not None or turn.ended is not None
+            if world.store is not None and stopped:  # before that was stored
+                wanted |= {"cancelled", "deny"}
         else:
             wanted = {"no", "deny"}
         if ask.answers[0] not in wanted:

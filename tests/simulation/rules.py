@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -188,7 +189,8 @@ def new_token(world: World, rng: Random) -> tuple[str, agentrt.Limits | None]:
 
 
 def will_interrupt(world: World, when: str, session: agentrt.Session) -> None:
-    if when == "interrupt" and len(world.checker.queued) < world.limits.queue:
+    refused = world.store is not None and world.store.trouble is not None
+    if when == "interrupt" and not refused and len(world.checker.queued) < world.limits.queue:
         world.wish("caller")
 
 
@@ -294,6 +296,8 @@ def answer_question(world: World, rng: Random, key: str, answer: Callable[..., N
             world.book.allowed.add(question.tag)
     try:
         answer(key, chosen)
+    except agentrt.StoreUnavailable:
+        world.note("refused", key)
     except LocalProtocolError as error:
         if question is not None and chosen != "nonsense":
             world.fail("W7", f"{key} could not be answered with {chosen}: {error}")
@@ -323,7 +327,8 @@ def fill(world: World, rng: Random) -> None:
     tag = world.checker.questions[key].tag
     if request.form is not None and tag is not None:
         world.book.allowed.add(tag)
-        world.session.fill(key, {"x": "1"})
+        with suppress(agentrt.StoreUnavailable):
+            world.session.fill(key, {"x": "1"})
 
 
 @rule(0.5)

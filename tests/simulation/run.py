@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from agentrt.testing import run_seeded
 
 from .world import Driver, Step, Violation, World
+
+MEMORY = "/dev/shm"
+"""A file system in memory, where there is one."""
 
 
 @dataclass
@@ -29,13 +35,28 @@ class Result:
     """Turns that the agent began by itself."""
     violation: Violation | None
     trace: list[str] = field(default_factory=list)
+    store: bool = False
 
 
 def run(
-    driver: Driver, seed: int, *, script: list[Step] | None = None, keep_trace: bool = False
+    driver: Driver,
+    seed: int,
+    *,
+    script: list[Step] | None = None,
+    keep_trace: bool = False,
+    store: bool = False,
 ) -> Result:
-    """One run. `script` are the steps to take in place of those that the seed chooses."""
-    world = World(driver, seed, keep_trace=keep_trace)
+    """One run. `script` are the steps to take in place of those that the seed chooses. `store`: the
+    session is stored, by a store that does as the seed says."""
+    with ExitStack() as stack:
+        folder = None
+        if store:
+            memory = MEMORY if os.path.isdir(MEMORY) else None
+            folder = Path(stack.enter_context(TemporaryDirectory(dir=memory)))
+        return _run(World(driver, seed, keep_trace=keep_trace, folder=folder), seed, script)
+
+
+def _run(world: World, seed: int, script: list[Step] | None) -> Result:
     taken: list[Step] = []
     with _strictly(world):
         try:
@@ -44,9 +65,18 @@ def run(
             raise
         except BaseException as error:  # noqa: ASYNC103 - Trio is not running any more
             world.violation = world.violation or Violation("crash", _told(error))
-            if keep_trace:
+            if world.keep_trace:
                 world.trace += "".join(traceback.format_exception(error)).splitlines()
-    return Result(driver, seed, taken, world.turns, world.own_turns, world.violation, world.trace)
+    return Result(
+        world.driver,
+        seed,
+        taken,
+        world.turns,
+        world.own_turns,
+        world.violation,
+        world.trace,
+        world.folder is not None,
+    )
 
 
 def shrink(result: Result) -> list[int]:
@@ -55,7 +85,8 @@ def shrink(result: Result) -> list[int]:
     invariant, steps = result.violation.invariant, result.steps
 
     def fails(numbers: list[int]) -> bool:
-        again = run(result.driver, result.seed, script=[steps[n] for n in numbers])
+        script = [steps[n] for n in numbers]
+        again = run(result.driver, result.seed, script=script, store=result.store)
         return again.violation is not None and again.violation.invariant == invariant
 
     kept = list(range(len(steps)))

@@ -17,7 +17,7 @@ def search(defect: Defect) -> Result | None:
     with defect.planted():
         for seed in range(BUDGET):
             for driver in defect.drivers:
-                result = run(driver, seed)
+                result = run(driver, seed, store=defect.store)
                 if result.violation is not None:
                     return result
     return None
@@ -27,7 +27,7 @@ def search(defect: Defect) -> Result | None:
 def test_the_simulation_finds(defect: Defect) -> None:
     found = search(defect)
     assert found is not None, f"{BUDGET} seeds did not show that {defect.name}"
-    fine = run(found.driver, found.seed)
+    fine = run(found.driver, found.seed, store=defect.store)
     assert fine.violation is None, f"also without the defect: {fine.violation}"
 
 

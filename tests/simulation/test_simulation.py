@@ -49,6 +49,18 @@ def test_every_invariant_holds_in_every_run(driver: Driver, seeds: range) -> Non
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("seeds", mostly_slow([range(25), range(25, 200)], one_in=2), ids=str)
+def test_every_invariant_holds_in_every_run_of_a_stored_session(
+    driver: Driver, seeds: range
+) -> None:
+    for seed in seeds:
+        result = run(driver, seed, store=True)
+        assert result.violation is None, (
+            f"nox -s simulate -- --driver {driver} --seed {seed} --store: {result.violation}"
+        )
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
 def test_a_seed_decides_everything_also_in_another_process(driver: Driver) -> None:
     seed = next(seed for seed in range(50) if run(driver, seed).turns > 8)
     one, other = (command("--driver", driver, "--seed", str(seed), seed=hash) for hash in "07")

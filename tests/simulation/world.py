@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from random import Random
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 import trio
+from msgspec.structs import replace
 from trio.testing import wait_all_tasks_blocked
 
 import agentrt
@@ -23,7 +25,7 @@ from agentrt._runtime.open import serve_session
 from agentrt._runtime.runtime import Runtime, Source, serve_runtime
 from agentrt._web.hub import Hub
 
-from . import quiet, rules, rules_of_viewers
+from . import kept, quiet, rules, rules_of_viewers
 from .acp_agent import AcpAgent
 from .agent import Agent, Temper
 from .book import Book
@@ -55,7 +57,15 @@ class Violation:
 class World:
     """A session on simulated agents, those who use it, and those who look on."""
 
-    def __init__(self, driver: Driver, seed: int, *, keep_trace: bool = False) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        seed: int,
+        *,
+        keep_trace: bool = False,
+        folder: Path | None = None,
+    ) -> None:
+        """`folder`: where the session is stored, if it is."""
         self.driver = driver
         self.rng = Random(seed)
         self.chooser = Random(seed + 0.5)
@@ -97,6 +107,11 @@ class World:
         self.torn_down = False
         """The run is over, or broken: what happens now is not to be judged."""
         self._ids = count(1)
+        self.folder = folder
+        self.store: kept.SimulatedStore | None = None
+        self.store_rng = Random(seed + 0.25)
+        """Of the store alone, so that the rest of a run is the same with one and without."""
+        self.book_of_store = kept.Book()
 
     # --- the record
 
@@ -109,6 +124,21 @@ class World:
         if self.violation is None and not self.torn_down:
             self.violation = Violation(invariant, message)
             self.note("VIOLATION", str(self.violation))
+
+    # --- what the store has to know
+
+    def saw(self, event: Any) -> None:
+        kept.saw(self, event)
+
+    def sent_prompt(self, token: str) -> None:
+        """An agent has got a prompt."""
+        if self.store is not None:
+            kept.prompted(self, token)
+
+    def sent_allow(self, tag: str) -> None:
+        """An agent was allowed something."""
+        if self.store is not None:
+            kept.allowed(self, tag)
 
     # --- what the parts ask
 
@@ -222,6 +252,7 @@ class World:
             self.limits,
             ids=lambda: f"id{next(self._ids)}",
             now=trio.current_time,
+            store=self.store,
         ) as session:
             if not claude:
                 session._host.services["fs"] = self._file
@@ -266,6 +297,8 @@ class World:
 
     async def _inside(self, session: Session) -> None:
         self.session = session
+        if self.store is not None:
+            self.checker.log = self.store.engine
         self.checker.follow(session.log)
         self.opened.set()
         await self.leave.wait()
@@ -279,7 +312,18 @@ class World:
 
     async def run(self, script: list[Step] | None, taken: list[Step]) -> None:
         """Open, take steps, leave, and see that everything ends. The steps are added to `taken`."""
+        with ExitStack() as stack:
+            if self.folder is not None:
+                self.limits = replace(self.limits, store_wait=30.0)
+                self.store = kept.SimulatedStore(self, self.folder / "run.db", self.store_rng)
+                stack.callback(self.store.close)
+                self.checker.follow_store(self.store)
+            await self._run(script, taken)
+
+    async def _run(self, script: list[Step] | None, taken: list[Step]) -> None:
         async with trio.open_nursery() as self.nursery:
+            if self.store is not None:
+                self.nursery.start_soon(self.store.run)
             self.nursery.start_soon(self._host)
             try:
                 await self._steps(script, taken)
@@ -334,6 +378,10 @@ class World:
         await wait_all_tasks_blocked()
         self.checker.step()
         quiet.check(self)
+        if self.store is not None and hasattr(self, "session") and self.violation is None:
+            kept.check(self)
+            if self.folder is not None and self.store_rng.random() < 0.03:
+                await kept.kill(self, self.folder)
         if rng.random() < 0.04:
             self.checker.same_as_snapshot()
 
@@ -353,6 +401,8 @@ class World:
             if actor.stalled is not None and self.rng.random() < 0.7:
                 actor.stalled.set()
         bound = self.left_at + self.limits.drain + 15
+        if self.store is not None:
+            bound += self.limits.store_wait
         while not self.over and self.violation is None and trio.current_time() < bound:
             self.step_number += 1
             rng = Random(self.rng.getrandbits(32))

@@ -371,7 +371,8 @@ class SessionCore:
     def _withhold(
         self, kind: Literal["prompt", "steer"], turn: TurnMachine, id: str, prompt: list[Effect]
     ) -> None:
-        self._withheld.send(kind, turn, partial(self.receive, prompt), partial(self._unsend, id))
+        send, drop = partial(self.receive, prompt), partial(self._unsend, id)
+        self._withheld.send(kind, id, turn, send, drop)
 
     def _unsend(self, id: str) -> None:
         self._steered.discard(id)

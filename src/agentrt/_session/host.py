@@ -153,7 +153,7 @@ class SessionHost:
         def give_up(*refusal: object) -> None:
             if isinstance(decision, Coroutine):
                 decision.close()  # it may never have been awaited
-            questions.drop(key)
+            questions.given_up(key)
 
         failed = partial(self.handler_failed, "the permission policy")
         self._start(key, wait, partial(questions.decided, key), give_up, failed, until)

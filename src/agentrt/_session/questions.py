@@ -224,7 +224,7 @@ class Questions:
             self._core.touch()
         if waits:
             say = partial(self._say_stored, request, answer)
-            self._withheld.send("allow", turn, say, partial(self.drop, key))
+            self._withheld.send("allow", key, turn, say, partial(self.drop, key))
         else:
             self._core.receive(effects)
         if answer.interrupt and turn is not None:
@@ -239,6 +239,11 @@ class Questions:
             self._core.handler_failed("the permission policy", error)
             effects = self._encoded(key, rejection(request))
         self._core.receive(effects)
+
+    def given_up(self, key: str) -> None:
+        """The policy is not waited for any more: somebody else has answered, or nobody will."""
+        if not self._withheld.allows(key):
+            self.drop(key)
 
     def drop(self, key: str) -> None:
         """Tell the agent that nobody will answer (`cancelled`)."""

@@ -20,6 +20,7 @@ Kind: TypeAlias = Literal["prompt", "steer", "allow"]
 class _Waiting(Struct):
     seq: int
     kind: Kind
+    key: str
     turn: TurnMachine | None
     send: Callable[[], None]
     drop: Callable[[], None]
@@ -38,22 +39,28 @@ class Withheld:
     def send(
         self,
         kind: Kind,
+        key: str,
         turn: TurnMachine | None,
         send: Callable[[], None],
         drop: Callable[[], None],
     ) -> None:
         """Call `send` when all that is logged so far is stored, or `drop` if the turn is stopped
-        before; `turn`: None for what no turn's end concerns. To be called within a step."""
+        before; `key`: the prompt's id, or the question's; `turn`: None for what no turn's end
+        concerns. To be called within a step."""
         keeper = self._log.keeper
         if keeper is None:
             send()
         else:
             keeper.hurry()
-            self._waiting.append(_Waiting(self._log.seq, kind, turn, send, drop))
+            self._waiting.append(_Waiting(self._log.seq, kind, key, turn, send, drop))
 
     def has_prompt_of(self, turn: TurnMachine) -> bool:
         """Whether the agent does not know of the turn yet."""
         return any(each.kind == "prompt" and each.turn is turn for each in self._waiting)
+
+    def allows(self, key: str) -> bool:
+        """Whether the question of that key was answered so, and the agent does not know it yet."""
+        return any(each.kind == "allow" and each.key == key for each in self._waiting)
 
     def due(self, seq: int) -> bool:
         """Whether something may be sent when all up to event `seq` is stored."""
