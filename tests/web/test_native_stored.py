@@ -170,3 +170,39 @@ async def test_a_long_list_is_given_page_by_page(path: Path, monkeypatch: Any) -
         assert second["more"]
         third = await tab.ok("session", op="list", before=ids[1], limit=2)
         assert ([info["session"] for info in third["sessions"]], third["more"]) == (ids[:1], False)
+
+
+async def test_a_prompt_that_is_sent_again_to_the_next_server_is_not_carried_out_again(
+    path: Path, tmp_path: Path
+) -> None:
+    copy, client = tmp_path / "copy.db", WireClient("the-same")
+    content = [{"type": "text", "text": "hello"}]
+    async with stored_stage(path, echo) as stage:
+        id = await stage.session()
+        tab = stage.connect(id, client=client)
+        sent = tab.wire.send("prompt", session=id, content=content)
+        text = client.unanswered[sent]
+        first = await tab.answer(sent)
+        abandoned(path, copy)
+        tab.cut()
+    client.unanswered[sent] = text  # the answer was lost on its way
+    del client.acks[sent]
+    async with stored_stage(copy, echo) as stage:
+        tab = stage.connect(client=client)
+        assert await tab.answer(sent) == first
+        assert stage.agents.processes == []
+        [turn] = (await stage.runtime.read(id)).state.turns.values()
+        assert turn.outcome in ("completed", "agent_died")
+
+
+async def test_a_prompt_is_answered_when_it_is_stored(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    async with stored_stage(path, asking) as stage:
+        id = await stage.session()
+        tab = stage.connect(id)
+        answer = await tab.prompt(id, "hello")
+        abandoned(path, copy)
+        assert answer["turn"] == "t1"
+        assert stage.hub.feed(id).log.seq >= answer["seq"]
+    async with open_store(copy) as store:
+        assert [turn.id for turn in (await store.snapshot(id)).turns] == ["t1"]

@@ -100,6 +100,16 @@ class Place(Struct, frozen=True):
     owner: int
 
 
+class Answer(Struct):
+    """What a client was answered to a command, which it may send again: `digest` stands for what
+    it said."""
+
+    client: str
+    id: str
+    digest: bytes
+    body: bytes
+
+
 class Part(Struct):
     """What one flush has of one session."""
 
@@ -116,6 +126,7 @@ class Flush(Struct):
 
     parts: list[Part]
     firm: bool = False
+    answers: list[Answer] = []
 
 
 class Unusable(Exception):
@@ -170,6 +181,10 @@ class Reader(Protocol):
 
     def search(self, words: str, limit: int) -> list[StoreHit]:
         """The sessions in which all of these words are, the latest first."""
+        ...
+
+    def answers(self) -> list[Answer]:
+        """All that are kept, the oldest first."""
         ...
 
     def events(self, session: str, after: int) -> list[tuple[int, Event]] | None: ...

@@ -16,7 +16,7 @@ from .._model.conversation import Conversation
 from .._model.events import Event
 from .._model.log import EVENT
 from .._model.state import SessionState
-from .base import About, Place, Row
+from .base import About, Answer, Place, Row
 from .writer import Batch
 
 PROMPT = 200
@@ -64,6 +64,9 @@ class StoreKeeper:
         """Called when the store has failed for longer than anybody waits."""
         self.unseen: Callable[[], None] = lambda: None
         """Called after each batch that will not be shown, because of that."""
+        self.answers: list[Answer] = []
+        """To be stored with the next batch: what clients are answered to the commands that it comes
+        of."""
         self.stored: Callable[[int], None] = lambda last: None
         """Called when all up to an event is stored and shown."""
         self._home = home
@@ -91,6 +94,8 @@ class StoreKeeper:
         self._home.backlog += weight
         batch = Batch(self, first, events, weight, firm=self._hurry)
         self._hurry = False
+        if self.answers:
+            batch.answers, self.answers = self.answers, []
         about = self._about()
         now = (turn, about, state.title, state.queue, len(state.permissions))
         if now != self._said:
@@ -158,6 +163,11 @@ class StoreKeeper:
     async def wait_for_room(self) -> None:
         """Until more may be read from the agent. No checkpoint if it may be now."""
         while not self.room:
+            await self._moved.wait()
+
+    async def wait_until_shown(self, seq: int) -> None:
+        """Until event `seq` is stored, or nobody waits for it any more."""
+        while self._log.shown.seq < seq and not self.over:
             await self._moved.wait()
 
     async def wait_until_stored(self) -> None:

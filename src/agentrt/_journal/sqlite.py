@@ -24,6 +24,7 @@ from .._model.checkpoint import Record
 from .._model.events import Event
 from .base import (
     About,
+    Answer,
     Flush,
     Part,
     Place,
@@ -70,12 +71,18 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     CREATE INDEX session_of ON session(tenant, cwd, updated);
     CREATE VIRTUAL TABLE said USING fts5(text, tokenize="unicode61 remove_diacritics 2");
     """,
+    """
+    CREATE TABLE answer(
+        client TEXT NOT NULL, id TEXT NOT NULL, digest BLOB NOT NULL, body BLOB NOT NULL,
+        at REAL NOT NULL, PRIMARY KEY(client, id)) WITHOUT ROWID;
+    """,
 )
 """Each takes the schema from the version of its place here to the next one."""
 
 _SEARCH = "fts5"  # a module that SQLite can be built without
 _INDEXED = 2  # the first version whose records are in the index `said`
 
+_ANSWERS = 24 * 3600.0  # seconds for which a client may send a command again
 _PAGES = 1000  # of the write-ahead log, after which its writer puts them into the file
 _LOOK = 1.0  # seconds between two looks whether the file is still there
 _BUSY = 200  # milliseconds that SQLite itself waits for somebody else's lock
@@ -351,8 +358,14 @@ class SqliteBackend:
                 self.database.execute(f"PRAGMA synchronous={'FULL' if flush.firm else 'NORMAL'}")
                 self._full = flush.firm
             with self.transaction():
+                now = time.time()
                 for part in flush.parts:
-                    self._write(part, time.time())
+                    self._write(part, now)
+                if flush.answers:
+                    self.database.many(
+                        "INSERT OR REPLACE INTO answer VALUES(?, ?, ?, ?, ?)",
+                        [(a.client, a.id, a.digest, a.body, now) for a in flush.answers],
+                    )
         except Exception as error:
             if is_damage(error) or code_of(error) == _MOVED:
                 raise Unusable(str(as_store_error(self.path, error))) from error
@@ -456,6 +469,7 @@ class SqliteBackend:
         x("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def tidy(self, older: float) -> None:
+        self.database.change("DELETE FROM answer WHERE at<?", (time.time() - _ANSWERS,))
         before = time.time() - older
         gone = 1
         while gone:  # in pieces: other sessions wait for the commit meanwhile
@@ -616,6 +630,11 @@ class SqliteReader:
             records=[decode_record(body) for (body,) in bodies],
             events=events,
         )
+
+    def answers(self) -> list[Answer]:
+        with self._reading():
+            rows = self._execute("SELECT client, id, digest, body FROM answer ORDER BY at")
+        return [Answer(*row) for row in rows]
 
     def events(self, session: str, after: int) -> list[tuple[int, Event]] | None:
         with self._reading():

@@ -18,7 +18,7 @@ from .._model.events import Event
 from .._model.log import Log
 from .._model.state import Snapshot
 from .._nesting import bare_errors
-from .base import About, Backend, Job, Place, Query, Reader, Stored, StoreEntry, StoreHit
+from .base import About, Answer, Backend, Job, Place, Query, Reader, Stored, StoreEntry, StoreHit
 from .keeper import StoreKeeper
 from .sqlite import Library, SqliteBackend, SqliteReader
 from .writer import Batch, Call, Writer
@@ -101,6 +101,10 @@ class Store:
             raise LocalProtocolError(f"the session {session!r} is open: close it first")
         if not await self._call(lambda backend: backend.delete(session)):
             raise SessionNotFound(f"no session {session!r} is stored")
+
+    async def answers(self) -> list[Answer]:
+        """What clients were answered, for those that send a command again; the oldest first."""
+        return await self._read(self._reader.answers)
 
     async def load(self, session: str) -> Stored:
         """All that is stored of a session. Raises `SessionNotFound`."""

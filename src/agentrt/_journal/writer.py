@@ -20,7 +20,7 @@ from msgspec import Struct
 from .._errors import StoreUnavailable
 from .._model.checkpoint import Head, Record
 from .._model.events import Event
-from .base import Backend, Flush, Job, Part, Place, Row, Unusable
+from .base import Answer, Backend, Flush, Job, Part, Place, Row, Unusable
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +55,7 @@ class Batch(Struct):
     row: Row | None = None
     head: Head | None = None
     record: Record | None = None
+    answers: list[Answer] = []
 
 
 class Call(Struct):
@@ -184,8 +185,10 @@ def gathered(batches: Sequence[Batch]) -> Flush:
     """One flush of batches that are in order."""
     parts: dict[Place, Part] = {}
     firm = False
+    answers: list[Answer] = []
     for batch in batches:
         firm = firm or batch.firm
+        answers += batch.answers
         part = parts.get(batch.source.place)
         if part is None:
             events = batch.events
@@ -196,7 +199,7 @@ def gathered(batches: Sequence[Batch]) -> Flush:
         part.head = batch.head or part.head
         if batch.record is not None:
             part.records[batch.record.number] = batch.record
-    return Flush(list(parts.values()), firm)
+    return Flush(list(parts.values()), firm, answers)
 
 
 def _acknowledge(kept: dict[Source, int]) -> None:

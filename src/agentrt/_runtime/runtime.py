@@ -19,7 +19,7 @@ import trio
 from msgspec import Struct
 
 from .._errors import LimitExceeded, SessionClosed, SessionNotFound
-from .._journal.base import StoreEntry
+from .._journal.base import Answer, StoreEntry
 from .._journal.keeper import first_prompt
 from .._limits import Limits
 from .._model.content import JsonObject
@@ -95,12 +95,17 @@ class Runtime:
         limits: Limits,
         store: Store | None = None,
         stored: Iterable[StoreEntry] = (),
+        answers: Iterable[Answer] = (),
     ) -> None:
-        """`stored`: the sessions that the store has."""
+        """`stored` and `answers`: what the store has of sessions, and of answers to clients."""
         self.limits = limits
         """Those of the runtime itself and, if they were given, of each session."""
         self.store = store
         """Where its sessions are kept, if they are."""
+        self.answers: dict[str, list[Answer]] = {}
+        """What an earlier process has answered, by client."""
+        for answer in answers:
+            self.answers.setdefault(answer.client, []).append(answer)
         self._nursery = nursery
         self._source = source
         self._hosts: dict[str, _Host] = {}
@@ -557,8 +562,9 @@ async def serve_runtime(
     """A runtime of sessions from anywhere."""
     stored = [] if store is None else await store.sessions()
     stored.reverse()
+    answers = [] if store is None else await store.answers()
     async with bare_errors(), trio.open_nursery() as nursery:
-        runtime = Runtime(nursery, source, limits, store, stored)
+        runtime = Runtime(nursery, source, limits, store, stored, answers)
         try:
             yield runtime
         finally:

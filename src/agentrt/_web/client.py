@@ -4,17 +4,20 @@ commands, the tools that it runs, and what it has under way.
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+from .._journal.base import Answer
 from .._runtime.runtime import Runtime
+from .._session.session import Session, host_of
 from .._tools.client_tools import ClientTools
 from .._tools.tools import Tool
 from .._wire.json import encode_line
-from .answers import Fields, Refused, as_refusal, refusal
+from .answers import Fields, Refused, ack, as_refusal, refusal
 from .commands import Command, ToolOffer
 from .viewer import Viewer
 
@@ -33,21 +36,27 @@ class _Answer(Struct):
     """What became of one command: `sent` stands for what it said. `frame` is None while it is under
     way."""
 
-    sent: int
+    sent: bytes
     frame: bytes | None = None
 
 
 class Client:
-    """`may_return`: another connection can say that it is this client."""
+    """`name`: what another connection can say to be this client; None if none can be. `answered`:
+    what an earlier server has answered it."""
 
-    def __init__(self, runtime: Runtime, *, may_return: bool) -> None:
+    def __init__(
+        self, runtime: Runtime, *, name: str | None, answered: Iterable[Answer] = ()
+    ) -> None:
         self.viewer: Viewer | None = None
         self.offers: dict[str, ToolOffer] = {}
         self.tools: tuple[Tool, ...] = ()
         self.calls = ClientTools()
         self._runtime = runtime
-        self._grace = runtime.limits.client_return if may_return else 0.0
-        self._answers: OrderedDict[str, _Answer] = OrderedDict()
+        self._grace = runtime.limits.client_return if name is not None else 0.0
+        self._name = name
+        self._answers = OrderedDict(
+            (each.id, _Answer(each.digest, each.body)) for each in list(answered)[-ANSWERS:]
+        )
         self._jobs = 0
 
     def offer(self, tools: Iterable[ToolOffer]) -> None:
@@ -67,7 +76,7 @@ class Client:
 
     def seen(self, command: Command) -> bool:
         """Whether a command was sent before. If so it is answered as then, or will be."""
-        id, digest = command.id, hash(encode_line(command))
+        id, digest = command.id, _digest(command)
         known = self._answers.get(id)
         if known is None:
             self._answers[id] = _Answer(digest)
@@ -81,6 +90,14 @@ class Client:
             self._reply(known.frame)
         return True
 
+    def keep(self, session: Session, command: Command, fields: Fields) -> None:
+        """Have the answer stored with what comes of the command, so that it is not carried out
+        again by another server; to be called in the step in which that happens."""
+        keeper = host_of(session).keeper
+        if keeper is not None and self._name is not None:
+            answer = Answer(self._name, command.id, _digest(command), ack(command.id, fields))
+            keeper.answers.append(answer)
+
     def answer(self, id: str, frame: bytes) -> None:
         """The one answer to a command."""
         known = self._answers.get(id)
@@ -91,10 +108,14 @@ class Client:
     def start(self, job: Job, done: Done, fail: Fail) -> None:
         """Carry out what takes time, whatever becomes of the connection; then `done`, or `fail`
         with what went wrong, also in `done`. Raises `Refused`."""
-        if self._jobs >= JOBS:
-            raise Refused("limit", f"{JOBS} commands of yours are under way already")
+        self.check_room()
         self._jobs += 1
         self._runtime.start_soon(self._run, job, done, fail)
+
+    def check_room(self) -> None:
+        """Raises `Refused` if nothing more can be started."""
+        if self._jobs >= JOBS:
+            raise Refused("limit", f"{JOBS} commands of yours are under way already")
 
     async def _run(self, job: Job, done: Done, fail: Fail) -> None:
         try:
@@ -109,3 +130,8 @@ class Client:
     def _reply(self, frame: bytes) -> None:
         if self.viewer is not None:
             self.viewer.reply(frame)
+
+
+def _digest(command: Command) -> bytes:
+    """The same in every process."""
+    return hashlib.blake2b(encode_line(command), digest_size=16).digest()

@@ -296,7 +296,8 @@ class Hub:
         """The client that a viewer is. The newest connection of a client is the one that counts."""
         client = None if token is None else self._clients.get((viewer.role, token))
         if client is None:
-            client = Client(self.runtime, may_return=token is not None)
+            kept = self.runtime.answers if viewer.role == "controller" else {}
+            client = Client(self.runtime, name=token, answered=kept.pop(token or "", ()))
         if token is not None:
             self._clients[viewer.role, token] = client
             self._clients.move_to_end((viewer.role, token))

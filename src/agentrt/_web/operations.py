@@ -74,7 +74,7 @@ def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSessio
     call = partial(_call, hub.limits.call)
     match command:
         case c.Prompt():
-            return _prompt(session, command)
+            return _prompt(client, session, command)
         case c.Cancel():
             return _cancel(session, command)
         case c.Permission():
@@ -110,7 +110,29 @@ def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSessio
 # --- turns
 
 
-def _prompt(session: Session, command: c.Prompt) -> Fields:
+def _prompt(client: Client, session: Session, command: c.Prompt) -> Fields | Job:
+    """Where the session is kept, the answer is stored together with what it tells of, and given
+    when that is stored."""
+    host = host_of(session)
+    keeper = host.keeper
+    if keeper is None:
+        return _place(session, command)
+    client.check_room()
+    with host.core:
+        fields = _place(session, command)
+        seq = fields["seq"] = host.log.seq
+        client.keep(session, command, fields)
+
+    async def job() -> Fields:
+        await keeper.wait_until_shown(seq)
+        if session.log.seq < seq:
+            keeper.check()  # says why
+        return fields
+
+    return job
+
+
+def _place(session: Session, command: c.Prompt) -> Fields:
     if command.when == "steer":
         try:
             session.steer(command.content)
