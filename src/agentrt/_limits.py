@@ -83,6 +83,11 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     starts from a snapshot."""
     ring_bytes: int = 4 * 1024 * 1024
     """The same by their size."""
+    snapshot_turns: int = 50
+    """The last turns of a session that a viewer gets with its snapshot, and the most of earlier
+    ones that it gets at a time."""
+    snapshot_items: int = 5000
+    """The same in items: a long turn comes in pieces."""
     viewer_outbox: int = 1024 * 1024
     """Bytes waiting for one WebSocket viewer; above it, it gets a fresh snapshot instead."""
     frame: int = 8 * 1024 * 1024

@@ -45,6 +45,7 @@ from agentrt._model.life import TABLE, Life, LifeInput
 from agentrt._model.log import Cursor, Overrun
 from agentrt._model.state import SessionState, Snapshot
 from agentrt._model.turn import TurnState
+from simulation.fold import Fold
 
 from .talk import Rules, Talk, ask, call, prompted, shown
 
@@ -128,6 +129,33 @@ class Viewer:
             self.texts[event.item] += event.text
 
 
+class Looking:
+    """Somebody who begins with the last turns, and asks for those before them now and then."""
+
+    def __init__(self, talk: Talk, turns: int, items: int) -> None:
+        self._log = talk.log
+        snapshot = talk.state.snapshot("s1", "e1", talk.log.seq, turns=turns, items=items)
+        self.shown = Fold(msgspec.to_builtins(snapshot))
+        self._cursor = talk.log.cursor(lossless=True)
+
+    def read(self) -> None:
+        while (event := self._cursor.pop()) is not None:
+            self.shown.apply(_told(event))
+
+    def look_back(self, turns: int, items: int) -> None:
+        """One page, at the number up to which it has read."""
+        self.read()
+        if self.shown.earlier is not None:
+            page = self._log.state.history(self.shown.earlier, turns, items)
+            self.shown.add_history(msgspec.to_builtins(page))
+
+
+def _told(event: Event) -> dict[str, Any]:
+    """As somebody gets it who reads it from a socket."""
+    told: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event))
+    return told
+
+
 class AnyOrder(RuleBasedStateMachine):
     @initialize(events=st.integers(1, 20))
     def open(self, events: int) -> None:
@@ -138,6 +166,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.lines: list[bytes] = []
         self.snapshots: dict[int, Snapshot] = {}
         self.fast = Viewer(talk, lossless=False)
+        self.looking = Looking(talk, 1, 2)
         self.slow = Viewer(talk, lossless=True)
         self.late = Viewer(talk, lossless=False)
         self.answer = ""
@@ -295,6 +324,14 @@ class AnyOrder(RuleBasedStateMachine):
     def late_viewer_reads(self, most: int) -> None:
         self.late.read(most)
 
+    @rule(turns=st.integers(1, 3), items=st.integers(1, 9))
+    def somebody_comes_to_look(self, turns: int, items: int) -> None:
+        self.looking = Looking(self.talk, turns, items)
+
+    @rule(turns=st.integers(1, 3), items=st.integers(1, 9))
+    def somebody_looks_back(self, turns: int, items: int) -> None:
+        self.looking.look_back(turns, items)
+
     # --- what holds after each step
 
     @invariant()
@@ -323,6 +360,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.talk.step()
         self.the_rules_hold_and_the_fold_is_the_snapshot()
         self._every_viewer_shows_the_same()
+        self._looking_back_shows_all_there_was()
         self._every_prefix_folds_to_its_snapshot()
         assert all(item.status in TERMINAL for item in self.talk.state.items.values())
 
@@ -334,6 +372,17 @@ class AnyOrder(RuleBasedStateMachine):
             assert viewer.texts == texts
         seq = self.talk.log.seq
         assert shown(self.slow.state, seq) == shown(self.talk.state, seq)
+
+    def _looking_back_shows_all_there_was(self) -> None:
+        looking, talk = self.looking, self.talk
+        looking.read()
+        while looking.shown.earlier is not None:
+            looking.look_back(1, 3)
+        whole = Fold(msgspec.to_builtins(talk.log.snapshot()))
+        in_turns = {item.get("turn") for item in whole.items.values()}
+        for fold in (whole, looking.shown):
+            fold.turns = {id: turn for id, turn in fold.turns.items() if id in in_turns}
+        assert looking.shown.differs_from(whole) == ""
 
     def _every_prefix_folds_to_its_snapshot(self) -> None:
         state = SessionState(

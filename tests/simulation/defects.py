@@ -259,6 +259,15 @@ def _register_late(follow: Any, self: NativeViewer, feed: Feed, epoch: Any, seq:
     return replay
 
 
+def _forget_open(item_opened: Any, self: SessionState, event: Any) -> None:
+    item_opened(self, event)
+    self._open.clear()
+
+
+def _early_history(look_back: Any, self: NativeViewer, command: Any, feed: Feed) -> None:
+    self.reply(self._history(feed, command))
+
+
 def _old_snapshot(snapshot: Any, self: Feed, *args: Any, **more: Any) -> Any:
     if self._snapshot is not None:
         self._snapshot = (self.log.seq, *self._snapshot[1:])
@@ -356,6 +365,14 @@ DEFECTS = (
     _one(
         "a snapshot is sent with the number that the log has reached since",
         *(Feed, "snapshot", _old_snapshot),
+    ),
+    _one(
+        "what was before is sent ahead of the events that have made it so",
+        *(NativeViewer, "_look_back", _early_history),
+    ),
+    _one(
+        "what is open is left out of a snapshot with the rest",
+        *(SessionState, "_item_opened", _forget_open),
     ),
     _one("the queue goes on after a Stop", PromptQueue, "hold", _nothing),
     _one(

@@ -16,6 +16,8 @@ WHOLE = {
     "commands": ("commands", "commands"),
     "title": ("title", "title"),
 }
+TERMINAL = {"completed", "failed", "denied", "cancelled", "orphaned"}
+
 ITEM_DEFAULTS: Json = {"status": "running", "text": "", "content": [], "replay": False}
 
 TOOL_DEFAULTS: Json = {
@@ -32,7 +34,11 @@ TOOL_DEFAULTS: Json = {
 
 
 class Fold:
-    """A viewer's state: a snapshot, and the events after it."""
+    """A viewer's state: a snapshot, the events after it, and what it has asked for since of what
+    was before it.
+
+    `earlier`: the oldest of the items that it has without a gap, where there are older ones.
+    """
 
     def __init__(self, snapshot: Json | None = None) -> None:
         self.seq = 0
@@ -58,6 +64,7 @@ class Fold:
             self.permissions = {p["request"]: p for p in snapshot["permissions"]}
             self.tasks = {t["id"]: t for t in snapshot["tasks"]}
             self.values = {name: snapshot[name] for name in self.values}
+        self.earlier: str | None = snapshot["earlier"] if snapshot is not None else None
 
     def advance(self, events: list[Any]) -> None:
         """Take all of `events` (the whole log) that are new."""
@@ -76,14 +83,9 @@ class Fold:
                 self.turns[event["turn"]].update(told)
             case "item.opened":
                 self.items[event["item"]["id"]] = _item(event["item"])
-            case "item.delta":
-                self.items[event["item"]]["text"] += event["text"]
-            case "item.updated":
-                item = self.items[event["item"]]
-                for name, value in event["patch"].items():
-                    item[name] = {**item["tool"], **value} if name == "tool" else value
-            case "item.closed":
-                self.items[event["item"]]["status"] = event["status"]
+            case "item.delta" | "item.updated" | "item.closed":
+                if self.earlier is None or event["item"] in self.items:
+                    _change(self.items[event["item"]], event)
             case "permission.opened":
                 self.permissions[event["request"]] = {k: v for k, v in event.items() if k != "kind"}
             case "permission.closed":
@@ -98,11 +100,41 @@ class Fold:
                 if kind == "queue":
                     self.values["paused"] = event.get("paused", False)
 
+    def add_history(self, history: Json) -> None:
+        """Put what was before `earlier` to its place. What is there already is kept as it is."""
+        before, self.earlier = self.earlier, history["earlier"]
+        older = {i["id"]: self.items.get(i["id"]) or _item(i) for i in history["items"]}
+        items: dict[str, Json] = {}
+        for id, item in self.items.items():
+            if id == before:
+                items |= older
+            if id not in older:
+                items[id] = item
+        self.items = items
+        self.turns = {t["id"]: dict(t) for t in history["turns"]} | self.turns
+
+    def shown_from(self, earlier: str | None) -> Fold:
+        """What is left of it where everything ahead of an item is left out that is over."""
+        shown = Fold()
+        vars(shown).update(vars(self))
+        if earlier is not None:
+            ids = list(self.items)
+            rest = ids[ids.index(earlier) :]
+            left = [id for id in ids[: -len(rest)] if self.items[id]["status"] not in TERMINAL]
+            shown.items = {id: self.items[id] for id in (*left, *rest)}
+            turns = {self.items[id].get("turn") for id in rest}
+            first = next((n for n, turn in enumerate(self.turns) if turn in turns), 0)
+            shown.turns = dict(list(self.turns.items())[first:])
+        return shown
+
     def differs(self, snapshot: Json) -> str:
         """What is not as in the snapshot; empty if nothing is."""
         if snapshot["seq"] != self.seq:
             return f"the snapshot is of {snapshot['seq']}, not of {self.seq}"
-        theirs = Fold(snapshot)
+        return self.shown_from(snapshot["earlier"]).differs_from(Fold(snapshot))
+
+    def differs_from(self, theirs: Fold) -> str:
+        """What is not as there; empty if nothing is."""
         for name in ("turns", "items", "permissions", "tasks", "values"):
             mine, other = getattr(self, name), getattr(theirs, name)
             if name == "permissions":
@@ -115,6 +147,17 @@ class Fold:
         if self.state is not None and self.state != theirs.state:
             return f"state: {self.state} is {theirs.state}"
         return ""
+
+
+def _change(item: Json, event: Json) -> None:
+    match event["kind"]:
+        case "item.delta":
+            item["text"] += event["text"]
+        case "item.updated":
+            for name, value in event["patch"].items():
+                item[name] = {**item["tool"], **value} if name == "tool" else value
+        case "item.closed":
+            item["status"] = event["status"]
 
 
 def _item(item: Json) -> Json:

@@ -45,6 +45,8 @@ def draw_limits(rng: Random) -> Limits:
         hang=rng.choice((None, 15.0)),
         beat=3.0,
         viewer_outbox=rng.choice((2000, 1 << 20)),
+        snapshot_turns=rng.choice((1, 2, 50)),
+        snapshot_items=rng.choice((1, 4, 5000)),
     )
 
 

@@ -139,6 +139,13 @@ def tab_commands(world: World, rng: Random) -> None:
         tab.repeat(id, tab.sent[id])
 
 
+@rule(2, lambda world: any(t.view is not None and t.view.earlier for t in _tabs(world)))
+def tab_looks_back(world: World, rng: Random) -> None:
+    tab = rng.choice([t for t in _tabs(world) if t.view is not None and t.view.earlier])
+    assert tab.view is not None
+    tab.send("history", session=world.session.id, before=tab.view.earlier, count=rng.randint(1, 3))
+
+
 @rule(0.3, lambda world: bool(_tabs(world)))
 def tab_sends_garbage(world: World, rng: Random) -> None:
     tab = rng.choice(_tabs(world))

@@ -194,10 +194,28 @@ class HubViewer:
             self.world.fail("W1", f"{self.name} got a snapshot of {seq} with {difference}")
         self.view = Fold(message)
 
+    def _history(self, message: Json) -> None:
+        """What was before, as it is at the number up to which this tab was given events."""
+        view, seq = self.view, message["seq"]
+        if view is None or message["before"] != view.earlier:
+            return  # it has had another snapshot meanwhile
+        if seq != view.seq:
+            if self.attached and self.connected:
+                self.world.fail("W4", f"{self.name} got history of {seq} at {view.seq}")
+            return
+        view.add_history(message)
+        truth = Fold()
+        truth.advance(self.world.checker.events[:seq])
+        difference = truth.shown_from(view.earlier).differs_from(view.shown_from(view.earlier))
+        if difference:
+            self.world.fail("W1", f"{self.name} got history up to {seq} with {difference}")
+
     def _ack(self, message: Json) -> None:
         id = message["id"]
         if id is None and not message["ok"]:
             return  # garbage was answered
+        if message["ok"] and "before" in message:
+            self._history(message)
         self.sent.pop(id, None)
         self.times[id] -= 1
         if self.times[id] < 0:

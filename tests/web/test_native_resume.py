@@ -105,6 +105,8 @@ class Restless:
                 wire.send("cancel", session=self.session)
             case 3:
                 wire.send("queue", session=self.session, op="resume")
+            case 4 if view.earlier is not None:
+                self.look_back(wire)
             case _:
                 for request in view.shown["permissions"]:
                     option = random.choice(("yes", "no"))
@@ -116,10 +118,16 @@ class Restless:
         if self.view.shown and self.view.seq == session.log.seq:
             expected = View(self.session)
             expected.take_snapshot(json.loads(msgspec.json.encode(session.snapshot())))
-            assert self.view.comparable() == expected.comparable()
+            earlier = self.view.earlier
+            assert self.view.comparable(earlier) == expected.comparable(earlier)
+
+    def look_back(self, wire: Wire) -> None:
+        before, count = self.view.earlier, self.random.choice((1, 2, 100))
+        wire.send("history", session=self.session, before=before, count=count)
 
     async def come_to_rest(self) -> None:
-        """A connection that holds: answer everything, until nothing runs or waits."""
+        """A connection that holds: answer everything, until nothing runs or waits, and all that
+        was ever shown is there."""
         viewer = self.stage.hub.attach_viewer(NATIVE, role="controller")
         wire = Wire(self.client, viewer)
         wire.hello(self.session)
@@ -132,7 +140,10 @@ class Restless:
                     wire.send("permission", session=self.session, request=request, option="yes")
                 if self.view.shown["paused"]:
                     wire.send("queue", session=self.session, op="resume")
+                if self.view.earlier is not None:
+                    self.look_back(wire)
                 rests = not self.view.busy and not self.view.shown["queue"]
+                rests = rests and self.view.earlier is None
                 quiet = quiet + 1 if rests and not silence.cancelled_caught else 0
         self.compare()
         viewer.close()
@@ -144,7 +155,9 @@ async def test_a_client_cut_off_at_random_never_sees_a_gap_a_double_or_a_stuck_p
     seed: int, outbox: int, autojump_clock: MockClock
 ) -> None:
     """Every rule that a single client can see is checked in `View` and `Wire`, at every event."""
-    limits = agentrt.Limits(viewer_outbox=outbox, ring_events=200, hard=100.0)
+    limits = agentrt.Limits(
+        viewer_outbox=outbox, ring_events=200, hard=100.0, snapshot_turns=3, snapshot_items=12
+    )
     fake = {"capabilities": {"loadSession": True}}
     async with stage_with(moody, limits=limits, fake=fake) as stage:
         id = await stage.session()

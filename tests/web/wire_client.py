@@ -33,6 +33,11 @@ class View:
     def busy(self) -> bool:
         return self.shown["state"]["turn"] is not None
 
+    @property
+    def earlier(self) -> str | None:
+        """The oldest of the items without a gap, if there are older ones."""
+        return self.shown["earlier"]  # type: ignore[no-any-return]
+
     def texts(self, type: str = "text") -> list[str]:
         return [i.get("text", "") for i in self.shown["items"].values() if i["type"] == type]
 
@@ -56,6 +61,25 @@ class View:
             item.setdefault("status", "running")
         self.snapshots += 1
 
+    def take_history(self, answer: dict[str, Any]) -> None:
+        """What was before the oldest item; it tells of no event that has not been given."""
+        assert (answer["session"], answer["epoch"]) == (self.session, self.epoch)
+        assert answer["seq"] == self.seq, f"history of {answer['seq']} at {self.seq}"
+        if answer["before"] != self.earlier:
+            return  # asked before another snapshot came
+        older = {item["id"]: {"status": "running", **item} for item in answer["items"]}
+        items: dict[str, Any] = {}
+        for id, item in self.shown["items"].items():
+            if id == self.earlier:
+                items |= {id: self.shown["items"].get(id, old) for id, old in older.items()}
+            if id not in older:
+                items[id] = item
+        self.shown["items"] = items
+        turns = {turn["id"]: turn for turn in answer["turns"]}
+        assert len(turns.keys() & self.shown["turns"]) <= 1, "turns that are there already"
+        self.shown["turns"] = turns | self.shown["turns"]
+        self.shown["earlier"] = answer["earlier"]
+
     def take_event(self, frame: dict[str, Any]) -> None:
         assert frame["epoch"] == self.epoch, "an event of another epoch"
         assert frame["seq"] == self.seq + 1, f"after {self.seq} came {frame['seq']}"
@@ -76,6 +100,8 @@ class View:
                 assert "outcome" not in turn, "a turn has ended twice"
                 turn |= {k: v for k, v in event.items() if k not in ("kind", "turn")}
                 assert not self.open_of(event["turn"]), "something of an ended turn is open"
+            case "item.updated" if self.earlier and event["item"] not in shown["items"]:
+                pass  # of the running turn, and ahead of what is shown of it
             case "item.opened":
                 item = {"status": "running", **event["item"]}
                 assert item["id"] not in shown["items"]
@@ -116,9 +142,24 @@ class View:
             if item.get("turn") == turn and item["status"] not in TERMINAL
         ]
 
-    def comparable(self) -> dict[str, Any]:
-        """What is shown, whichever way it came: absent fields and their defaults are the same."""
-        return _plain(self.shown) | {"epoch": self.epoch}
+    def comparable(self, earlier: str | None = None) -> dict[str, Any]:
+        """What is shown, whichever way it came: absent fields and their defaults are the same.
+        `earlier`: without what is over ahead of that item, and in this order."""
+        shown = self.shown
+        if earlier is not None:
+            items, turns = shown["items"], shown["turns"]
+            at = list(items).index(earlier)
+            rest = list(items)[at:]
+            left = [id for id in list(items)[:at] if items[id]["status"] not in TERMINAL]
+            of = {items[id].get("turn") for id in rest}
+            first = next(n for n, turn in enumerate(turns) if turn in of)
+            shown = {
+                **shown,
+                "earlier": earlier,
+                "items": [items[id] for id in (*left, *rest)],
+                "turns": list(turns.values())[first:],
+            }
+        return _plain(shown) | {"epoch": self.epoch}
 
 
 def _plain(value: Any) -> Any:
@@ -224,6 +265,9 @@ class Wire:
                 self._here.discard(id)
                 client.unanswered.pop(id, None)
                 client.acks[id] = message
+                view = client.views.get(message.get("session", ""))
+                if message["ok"] and "before" in message and view is not None and view.shown:
+                    view.take_history(message)
             case "sessions":
                 client.sessions = message["sessions"]
             case "beat":

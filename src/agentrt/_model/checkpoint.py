@@ -23,6 +23,7 @@ from .events import (
     QueueEntry,
     State,
     Task,
+    TaskChanged,
     Usage,
 )
 from .state import SessionState, TurnRecord
@@ -128,12 +129,13 @@ def restored(head: Head, records: Iterable[Record]) -> SessionState:
         state.state = head.state
     for record in records:
         state.turns.update((turn.id, structs.replace(turn)) for turn in record.turns)
-        state.items.update((item.id, item) for item in record.items)
+        state.add_items(record.items)
     state.permissions = {each.request: each for each in head.permissions}
     state.queue = head.queue
     state.paused = head.paused
     state.plan = head.plan
-    state.tasks = {task.id: task for task in head.tasks}
+    for task in head.tasks:
+        state.apply(TaskChanged(task))
     state.usage = head.usage
     state.modes = head.modes
     state.commands = head.commands

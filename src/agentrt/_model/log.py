@@ -27,7 +27,7 @@ from .events import (
     TitleChanged,
     UsageChanged,
 )
-from .state import SessionState, Snapshot, patched
+from .state import History, SessionState, Snapshot, patched
 
 JOIN: Final = 256 * 1024
 """Characters of text from which on a slow lossless reader gets the rest as another event."""
@@ -159,7 +159,21 @@ class Log:
         return lambda: self._wakers.discard(wake)
 
     def snapshot(self) -> Snapshot:
+        """All of it."""
         return self.state.snapshot(self.session, self.epoch, self.seq)
+
+    def recent(self) -> Snapshot:
+        """The last turns, in a time that does not depend on how many there are."""
+        limits = self._limits
+        turns, items = limits.snapshot_turns, limits.snapshot_items
+        return self.state.snapshot(self.session, self.epoch, self.seq, turns=turns, items=items)
+
+    def history(self, before: str, turns: int | None = None) -> History:
+        """The turns ahead of an item, so many or as a snapshot has. Raises `KeyError`."""
+        limits = self._limits
+        most = limits.snapshot_turns
+        turns = most if turns is None else min(turns, most)
+        return self.state.history(before, turns, limits.snapshot_items)
 
     def since(self, seq: int) -> list[Event]:
         """The events after `seq`, which may be merged by the caller. Raises `Overrun`."""

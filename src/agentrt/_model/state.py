@@ -6,8 +6,9 @@ does the same. Nothing here decides: it only applies.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -52,6 +53,9 @@ from .events import (
 )
 from .growing import Growing
 
+TASKS: Final = 100
+"""Background tasks that are over, of which a snapshot of the last turns shows the newest."""
+
 
 class TurnRecord(Struct, omit_defaults=True, kw_only=True):
     """A turn in the snapshot; without an `outcome` it is running."""
@@ -66,8 +70,23 @@ class TurnRecord(Struct, omit_defaults=True, kw_only=True):
     structured_output: Any = None
 
 
+class History(Struct, kw_only=True):
+    """What was shown before something else, in its order, and the turns that it was shown in.
+
+    `earlier`: the id of the first of it, if there is more ahead of that; else None.
+    """
+
+    turns: list[TurnRecord]
+    items: list[Item]
+    earlier: str | None
+
+
 class Snapshot(Struct, kw_only=True):
-    """All that a viewer shows, at event number `seq` of `epoch`."""
+    """All that a viewer shows, at event number `seq` of `epoch`.
+
+    `earlier` is None if that is everything. Else it is the id of the first of the last items, all
+    of which are there; of what was shown ahead of it, only what is still open is.
+    """
 
     session: str
     epoch: str
@@ -84,6 +103,7 @@ class Snapshot(Struct, kw_only=True):
     modes: Modes | None
     commands: list[Command]
     title: str | None
+    earlier: str | None = None
 
 
 _Apply: TypeAlias = Callable[[Any], None]
@@ -99,6 +119,8 @@ class SessionState:
         self.turns: dict[str, TurnRecord] = {}
         self._items: dict[str, Item] = {}
         self._loose: list[str] = []  # closed items whose text is still in its pieces
+        self._open: dict[str, None] = {}  # items that are not closed
+        self._open_tasks: dict[str, None] = {}
         self.permissions: dict[str, PermissionOpened] = {}
         self.queue: list[QueueEntry] = []
         self.paused = False
@@ -164,30 +186,118 @@ class SessionState:
         known = self._items.get(item)
         return len(known.text) if known is not None else None
 
-    def snapshot(self, session: str, epoch: str, seq: int) -> Snapshot:
-        """A copy that later events do not change."""
+    def add_items(self, items: Iterable[Item]) -> None:
+        """Take items as they are, behind those that there are."""
+        for item in items:
+            self._items[item.id] = item
+            if item.status not in TERMINAL:
+                self._open[item.id] = None
+
+    def snapshot(
+        self, session: str, epoch: str, seq: int, *, turns: int | None = None, items: int = 0
+    ) -> Snapshot:
+        """A copy that later events do not change. `turns`: only that many, the last ones, with at
+        most about `items` items; that takes no longer for what it leaves out."""
+        tasks: Iterable[Task] = self.tasks.values()
+        if turns is None:
+            page = History(
+                turns=self._turns(None, None),
+                items=list(map(self._complete, self._items.values())),
+                earlier=None,
+            )
+        else:
+            page = self._page(reversed(self._items), turns, items, None)
+            if page.earlier is not None:
+                shown = {item.id for item in page.items}
+                left = [self._items[id] for id in self._open if id not in shown]
+                page.items[:0] = map(self._complete, left)
+            newest = {task.id: task for task in islice(reversed(self.tasks.values()), TASKS)}
+            running = [self.tasks[id] for id in self._open_tasks if id not in newest]
+            tasks = [*running, *reversed(newest.values())]
         return Snapshot(
             session=session,
             epoch=epoch,
             seq=seq,
             state=self.state,
-            turns=[msgspec.structs.replace(turn) for turn in self.turns.values()],
-            items=[
-                msgspec.structs.replace(item, text=self.text(item.id))
-                if item.id in self._growing
-                else item
-                for item in self.items.values()
-            ],
+            turns=page.turns,
+            items=page.items,
             permissions=list(self.permissions.values()),
             queue=self.queue,
             paused=self.paused,
             plan=self.plan,
-            tasks=list(self.tasks.values()),
+            tasks=list(tasks),
             usage=self.usage,
             modes=self.modes,
             commands=self.commands,
             title=self.title,
+            earlier=page.earlier,
         )
+
+    def history(self, before: str, turns: int, items: int) -> History:
+        """A copy of the `turns` turns ahead of the item `before`, with at most about `items` items.
+        Raises `KeyError` if there is no such item."""
+        item = self._items[before]
+        ids = reversed(self._items)
+        while next(ids) != before:
+            pass
+        return self._page(ids, turns, items, item)
+
+    def _page(self, ids: Iterator[str], turns: int, items: int, before: Item | None) -> History:
+        """The last turns of `ids`, which are all that were opened before that item, or all, the
+        newest first.
+
+        What the agent has repeated of another process's conversation has no turns: there each
+        prompt stands for one. What was said between two turns goes with the first of them.
+        """
+        found: list[Item] = []
+        whole = begun = 0  # how many items may be a page, and how many turns they are of
+        last: Item | None = None  # the oldest that is of a turn, or stands for one
+        more = False
+        for id in ids:
+            item = self._items[id]
+            if item.turn is not None or item.replay:
+                begun += (
+                    last is None
+                    or item.turn != last.turn
+                    or (item.turn is None and last.type == "user")
+                )
+                if whole and (begun > turns or len(found) >= items):
+                    more = True
+                    break
+                last, whole = item, len(found) + 1
+            found.append(item)
+        if more:
+            del found[whole:]
+        found.reverse()
+        named = [item.turn for item in found if item.turn is not None]
+        oldest = named[0] if more and named else None
+        shown: list[TurnRecord] = []
+        if before is None:
+            shown = self._turns(oldest, None)
+        elif newest := before.turn or (named[-1] if named else None):
+            shown = self._turns(oldest, newest)
+        return History(
+            turns=shown,
+            items=list(map(self._complete, found)),
+            earlier=found[0].id if more else None,
+        )
+
+    def _turns(self, first: str | None, last: str | None) -> list[TurnRecord]:
+        """Copies of the turns from `first` (by default the oldest) to `last` (the newest)."""
+        found: list[TurnRecord] = []
+        for turn in reversed(self.turns.values()):
+            if found or last is None or turn.id == last:
+                found.append(msgspec.structs.replace(turn))
+                if turn.id == first:
+                    break
+        found.reverse()
+        return found
+
+    def _complete(self, item: Item) -> Item:
+        """An item with its text so far."""
+        if item.id not in self._growing:
+            return item
+        return msgspec.structs.replace(item, text=self.text(item.id))
 
     # --- one method an event
 
@@ -209,7 +319,10 @@ class SessionState:
 
     def _item_opened(self, event: ItemOpened) -> None:
         # The event's own object, which is never changed: a change makes another one.
-        self._items[event.item.id] = event.item
+        item = event.item
+        self._items[item.id] = item
+        if item.status not in TERMINAL:
+            self._open[item.id] = None
 
     def _item_delta(self, event: ItemDelta) -> None:
         growing = self._growing.get(event.item)
@@ -228,6 +341,10 @@ class SessionState:
         if "tool" in patch:
             tool = msgspec.structs.replace(item.tool or Tool(), **_typed(patch["tool"]))
             patch = {**patch, "tool": tool}
+        if patch.get("status") in TERMINAL:
+            self._open.pop(event.item, None)
+        elif "status" in patch:
+            self._open[event.item] = None
         self._items[event.item] = msgspec.structs.replace(item, **patch)
 
     def _item_closed(self, event: ItemClosed) -> None:
@@ -239,6 +356,7 @@ class SessionState:
             text = str(self._growing.pop(event.item))
         elif growing is not None:
             self._loose.append(event.item)
+        self._open.pop(event.item, None)
         self._items[event.item] = msgspec.structs.replace(item, status=event.status, text=text)
 
     def _permission_opened(self, event: PermissionOpened) -> None:
@@ -267,7 +385,12 @@ class SessionState:
         self.title = event.title
 
     def _task(self, event: TaskChanged) -> None:
-        self.tasks[event.task.id] = event.task
+        task = event.task
+        self.tasks[task.id] = task
+        if task.status in TERMINAL:
+            self._open_tasks.pop(task.id, None)
+        else:
+            self._open_tasks[task.id] = None
 
     def _notice(self, event: Notice) -> None:
         pass  # reported once; not part of the state

@@ -78,6 +78,13 @@ class Detach(ForSession, tag="detach"):
     seq: Seq | None = None
 
 
+class LookBack(ForSession, tag="history"):
+    """The turns ahead of an item: `count` of them, if a snapshot has not fewer."""
+
+    before: Name
+    count: Annotated[int, Meta(ge=1)] | None = None
+
+
 class Prompt(ForSession, tag="prompt"):
     content: Content
     when: Literal["queue", "interrupt", "reject", "steer"] = "queue"
@@ -252,7 +259,7 @@ LONGEST: Final = 256 * 1024
 
 WITH_CONTENT: Final = frozenset({Prompt, ToolResult, QueueEdit})
 
-LOOKS: Final = frozenset({Hello, Attach, Detach, ListSessions, Beat})
+LOOKS: Final = frozenset({Hello, Attach, Detach, LookBack, ListSessions, Beat})
 """What those may say who only look on."""
 
 

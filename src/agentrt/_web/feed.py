@@ -29,6 +29,9 @@ FRAME: Final = 200
 without making them."""
 
 
+STALE: Final = 20_000
+"""Events after which the weight of a snapshot is no longer guessed: it does not grow with them."""
+
 COUNT: Final = 100
 SIZE: Final = 32 * 1024
 """How many events, and of how many bytes, are sent together: batches are eight times cheaper, and
@@ -136,6 +139,8 @@ class Feed:
         """A viewer is far behind: notify it in the agent's next pause, or when it has waited for as
         long as is right for what a snapshot costs."""
         if not self.overtaken:
+            if self.log.seq - self._weight[0] > STALE:
+                self.snapshot(None, now)
             self._overtaken_at = now
             self._schedule(self._look_for_pause, now + self._pause())
         self.overtaken.add(viewer)
@@ -218,7 +223,7 @@ class Feed:
         return text
 
     def snapshot(self, seq: int | None, now: float) -> tuple[int, bytes]:
-        """All that a viewer shows, as a frame, and its number. For one that was overtaken at `seq`,
+        """The last turns, as a frame, and its number. For a viewer that was overtaken at `seq`,
         it may be some events old, or have been made a moment ago: many are overtaken at once, and
         all get the same bytes."""
         if self._snapshot is not None and seq is not None:
@@ -228,7 +233,7 @@ class Feed:
                 return known, frame
         elif self._snapshot is not None and self._snapshot[0] == self.log.seq:
             return self.log.seq, self._snapshot[2]
-        frame = b'{"type":"snapshot",' + _json(self.log.snapshot())[1:]
+        frame = b'{"type":"snapshot",' + _json(self.log.recent())[1:]
         self._snapshot = (self.log.seq, now, frame)
         self._weight = (self.log.seq, len(frame))
         return self.log.seq, frame

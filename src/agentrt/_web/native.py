@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 import trio
+from msgspec.structs import asdict
 
 from .._errors import AgentrtError
 from .._version import __version__
@@ -40,6 +41,9 @@ class NativeViewer(Viewer):
         self._client: Client | None = None  # once it has said hello
         self._wire: Wire | None = None
         self._list_changed = False
+        # Who asks for what was before has to know all that has come since, or its answer would
+        # tell of things whose events are still to come.
+        self._looks_back: dict[Feed, c.LookBack] = {}
         self._receiving = False
         self._beat_at = trio.current_time() + hub.limits.beat
 
@@ -135,6 +139,8 @@ class NativeViewer(Viewer):
             case c.Detach(session=session):
                 self.unfollow(self._hub.feed(session))
                 self.reply(ack(id, {"session": session}))
+            case c.LookBack(session=session):
+                self._hub.when_read(client, session, partial(self._look_back, command), refused)
             case c.ListSessions(query=query, before=before, limit=limit):
                 if query:
                     find = partial(self._hub.search, query, limit)
@@ -164,6 +170,25 @@ class NativeViewer(Viewer):
                 lambda error: client.answer(id, refusal(id, error)),
             )
 
+    def _look_back(self, command: c.LookBack, feed: Feed) -> None:
+        """Answer at the number up to which the client knows the session."""
+        if feed in self._looks_back:
+            raise Refused("limit", "another `history` of this session waits for its answer")
+        if self._places.get(feed, feed.log.seq) == feed.log.seq:
+            self.reply(self._history(feed, command))
+        else:
+            self._looks_back[feed] = command
+
+    def _history(self, feed: Feed, command: c.LookBack) -> bytes:
+        log, before = feed.log, command.before
+        try:
+            page = log.history(before, command.count)
+        except KeyError:
+            message = f"no item {before!r} in this session"
+            return refusal(command.id, Refused("unknown_request", message))
+        about = {"session": log.session, "epoch": log.epoch, "seq": log.seq, "before": before}
+        return ack(command.id, {**about, **asdict(page)})
+
     # --- what is to be sent
 
     def follow(self, feed: Feed, epoch: str | None, seq: int | None) -> bool:
@@ -185,6 +210,16 @@ class NativeViewer(Viewer):
         if not self._push_events(feed):
             super().changed(feed, overtaken=overtaken)
 
+    def unfollow(self, feed: Feed) -> None:
+        super().unfollow(feed)
+        if (command := self._looks_back.pop(feed, None)) is not None:
+            self.reply(self._history(feed, command))
+
+    def end(self, code: Code, reason: str) -> None:
+        for feed in list(self._looks_back):
+            self.unfollow(feed)
+        super().end(code, reason)
+
     def list_changed(self) -> None:
         if self._client is not None:
             self._list_changed = True
@@ -195,7 +230,9 @@ class NativeViewer(Viewer):
         wire = self._wire
         if self._receiving or self._changed or self._replies or self._list_changed or wire is None:
             return False
-        if not wire.written or (text := feed.all_after(self._places[feed])) is None:
+        if feed in self._looks_back or not wire.written:
+            return False
+        if (text := feed.all_after(self._places[feed])) is None:
             return False
         self._places[feed] = feed.log.seq
         feed.waiting.add(self)
@@ -259,6 +296,10 @@ class NativeViewer(Viewer):
                 start = len(parts)
                 seq = self._places[feed] = self._take(feed, seq, parts, size, now, overtaken)
                 size += sum(map(len, parts[start:]))
+            if seq == newest and (command := self._looks_back.pop(feed, None)) is not None:
+                parts.append(self._history(feed, command))
+                feed.charge(len(parts[-1]), now)
+                size += len(parts[-1])
             if seq != newest:
                 if not feed.has_to_wait(self, now):
                     self._changed[feed] = overtaken

@@ -1,0 +1,189 @@
+"""The last turns of a long session, and those before them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from agentrt._model.checkpoint import Checkpoints, restored
+from agentrt._model.content import Text
+from agentrt._model.driver import Said, Spoke, TaskSet, ToolCalled
+from agentrt._model.events import Task
+from agentrt._model.state import History, Snapshot
+
+from .talk import Talk
+
+ALL = 1_000
+
+
+def run(talk: Talk, name: str, *, calls: int = 1) -> None:
+    """A turn with a prompt, calls and an answer: as many items and two more."""
+    talk.begin([Text(name)])
+    for number in range(calls):
+        talk.tell(ToolCalled(id=f"{name}-{number}", title=f"{name} call", status="completed"))
+    talk.tell(Spoke(f"{name} answer"))
+    talk.conversation.end("completed")
+    talk.step()
+
+
+def of(*turns: str, calls: int = 1) -> Talk:
+    talk = Talk()
+    for turn in turns:
+        run(talk, turn, calls=calls)
+    return talk
+
+
+def recent(talk: Talk, turns: int, items: int = ALL) -> Snapshot:
+    return talk.state.snapshot("s1", "e1", talk.log.seq, turns=turns, items=items)
+
+
+def prompts(page: Snapshot | History) -> list[str]:
+    users = [item for item in page.items if item.type == "user"]
+    return [block.text for item in users for block in item.content if isinstance(block, Text)]
+
+
+def pages(talk: Talk, turns: int, items: int = ALL) -> Iterator[Snapshot | History]:
+    page: Snapshot | History = recent(talk, turns, items)
+    yield page
+    while page.earlier is not None:
+        page = talk.state.history(page.earlier, turns, items)
+        yield page
+
+
+def test_a_snapshot_of_the_last_turns_has_what_was_shown_in_them() -> None:
+    talk = of("a", "b", "c", "d")
+    snapshot = recent(talk, 2)
+    assert prompts(snapshot) == ["c", "d"]
+    assert [item.type for item in snapshot.items] == ["user", "tool", "text"] * 2
+    assert [turn.id for turn in snapshot.turns] == ["t3", "t4"]
+    assert snapshot.earlier == snapshot.items[0].id
+
+
+def test_of_a_short_session_it_is_the_whole_one() -> None:
+    talk = of("a", "b")
+    assert recent(talk, 2) == talk.log.snapshot()
+    assert recent(talk, 2).earlier is None
+
+
+def test_the_turns_before_it_come_page_by_page_until_there_are_no_more() -> None:
+    talk = of("a", "b", "c", "d", "e")
+    assert [prompts(page) for page in pages(talk, 2)] == [["d", "e"], ["b", "c"], ["a"]]
+    assert [[turn.id for turn in page.turns] for page in pages(talk, 2)][1:] == [
+        ["t2", "t3", "t4"],
+        ["t1", "t2"],
+    ]
+
+
+def test_a_turn_of_very_many_items_comes_in_pieces() -> None:
+    talk = of("a", calls=20)
+    found = list(pages(talk, 50, 6))
+    assert [len(page.items) for page in found] == [6, 6, 6, 4]
+    assert all([turn.id for turn in page.turns] == ["t1"] for page in found)
+
+
+def test_all_pages_together_are_the_session() -> None:
+    talk = of("a", "b", "c", calls=5)
+    items = [item for page in reversed(list(pages(talk, 2, 4))) for item in page.items]
+    assert items == talk.log.snapshot().items
+
+
+def test_what_is_still_open_is_there_whatever_is_left_out() -> None:
+    talk = of("a")
+    talk.begin([Text("b")])
+    talk.tell(ToolCalled(id="long", title="a server", status="running"))
+    for number in range(20):
+        talk.tell(ToolCalled(id=f"n{number}", title="a step", status="completed"))
+    talk.step()
+    snapshot = recent(talk, 50, 5)
+    assert snapshot.items[0].tool is not None
+    assert snapshot.items[0].tool.title == "a server"
+    assert snapshot.earlier == snapshot.items[1].id
+    assert len(snapshot.items) == 6
+
+
+def test_of_the_work_in_the_background_what_runs_is_there_and_the_newest_of_the_rest() -> None:
+    talk = of("a")
+    for number in range(300):
+        status = "running" if number % 100 == 7 else "completed"
+        talk.tell(TaskSet(Task(id=f"b{number}", status=status)))
+    tasks = [task.id for task in recent(talk, 1).tasks]
+    assert tasks == ["b7", "b107", *(f"b{number}" for number in range(200, 300))]
+    assert len(talk.log.snapshot().tasks) == 300
+
+
+def test_in_what_the_agent_repeats_each_prompt_stands_for_a_turn() -> None:
+    talk = Talk()
+    for name in "abcd":
+        talk.tell(Said(content=[Text(name)], replay=True))
+        talk.tell(Spoke(f"{name} answer", replay=True))
+    talk.items.replayed()
+    talk.step()
+    run(talk, "e")
+    assert [prompts(page) for page in pages(talk, 2)] == [["d", "e"], ["b", "c"], ["a"]]
+    assert [[turn.id for turn in page.turns] for page in pages(talk, 2)] == [["t1"], [], []]
+
+
+def test_what_was_said_between_two_turns_goes_with_the_first() -> None:
+    talk = of("a")
+    talk.tell(Said(content=[Text("between")]))
+    talk.step()
+    run(talk, "b")
+    assert [prompts(page) for page in pages(talk, 1)] == [["b"], ["a", "between"]]
+
+
+def test_a_page_before_something_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(KeyError):
+        of("a").state.history("i99", 1, ALL)
+
+
+def test_a_page_has_the_text_that_there_is_by_now() -> None:
+    talk = Talk()
+    talk.begin([Text("a")])
+    for _ in range(2_000):
+        talk.tell(Spoke("word "))
+    assert recent(talk, 1).items[-1].text == "word " * 2_000
+
+
+def test_a_state_that_was_restored_has_the_same_pages() -> None:
+    talk = Talk()
+    checkpoints = Checkpoints(talk.state)
+    for name in "abcd":
+        run(talk, name)
+    talk.begin([Text("e")])
+    talk.tell(ToolCalled(id="open", title="a call", status="running"))
+    talk.tell(Spoke("words"), TaskSet(Task(id="b1", status="running")))
+    talk.step()
+    head, record = checkpoints.take(talk.log.seq, {}, named=False)
+    assert record is not None
+    state = restored(head, [record])
+    again = state.snapshot("s1", "e1", talk.log.seq, turns=1, items=1)
+    assert again == recent(talk, 1, 1)
+    assert again.earlier is not None
+    assert state.history(again.earlier, 2, ALL) == talk.state.history(again.earlier, 2, ALL)
+
+
+def lines_run(call: Any) -> int:
+    """How many lines of Python a call takes: what it costs, whatever the machine does beside."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_the_last_turns_cost_the_same_however_long_the_session_is() -> None:
+    short, long = of(*"abcdefgh"), of(*(f"n{number}" for number in range(1_000)))
+    assert lines_run(lambda: recent(long, 3)) == lines_run(lambda: recent(short, 3))
