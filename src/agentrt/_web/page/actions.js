@@ -125,6 +125,16 @@ export async function stop() {
   if (ui().stopping === mine) setUi({ stopping: ack.ok ? { ...mine, turn: ack.turn ?? turn, seq: ack.seq ?? 0 } : null });
 }
 
+/** Ask for what was shown before the oldest turn that is here. */
+export async function lookBack() {
+  const { session, looking } = ui();
+  const before = seat()?.view.earlier;
+  if (!session || !before || seat()?.gone || looking.has(session)) return;
+  setUi({ looking: new Set(looking).add(session) });
+  await send("history", { session, before });
+  setUi({ looking: new Set([...ui().looking].filter((each) => each !== session)) });
+}
+
 export const stopAll = () => send("stop_all", {});
 
 /** @param {string} task */

@@ -20,7 +20,11 @@ export function news(before, after) {
   /** @type {string[]} */
   const words = [];
   if (before.view.items !== after.view.items) {
+    const { earlier } = before.view;
+    let old = earlier !== null && earlier !== after.view.earlier; // what came in before it is no news
     for (const item of after.view.items.values()) {
+      old &&= item.id !== earlier;
+      if (old) continue;
       const known = before.view.items.get(item.id);
       if (known === item || item.replay) continue;
       if (isOver(item) && !(known && isOver(known))) words.push(finished(item));

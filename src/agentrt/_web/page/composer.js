@@ -1,6 +1,6 @@
 // Where one writes: text, files, and what to do with them while the agent works.
 
-import { editQueued, prompt, say, stop } from "./actions.js";
+import { editQueued, lookBack, prompt, say, stop } from "./actions.js";
 import { addFiles, Attached, fits } from "./attach.js";
 import { Completions, completionAt, choosePart } from "./complete.js";
 import { wordsOf } from "./content.js";
@@ -103,6 +103,7 @@ function recall(event, text) {
   const at = text === "" ? -1 : asked.indexOf(text);
   if (text !== "" && at < 0) return;
   const next = at + (event.key === "ArrowUp" ? 1 : -1);
+  if (next === asked.length) lookBack(); // an older one may be there when it is asked for again
   if (next >= asked.length || next < -1) return;
   event.preventDefault();
   setDraft(asked[next] ?? "");

@@ -24,6 +24,11 @@ export class Following {
   finger = 0;
   /** Whether a button of the mouse is down on it, as on its scrollbar. */
   pressed = false;
+  /**
+   * What stays at its height while what came in above gets its own, until somebody scrolls.
+   * @type {{ item: Element, at: number } | null}
+   */
+  held = null;
 
   /** @param {HTMLElement} box what scrolls; its first child is what grows */
   start(box) {
@@ -44,7 +49,7 @@ export class Following {
       if (UP.has(key) || (key === " " && shiftKey)) this.moved(-1);
       else if (DOWN.has(key)) this.moved(1);
     });
-    on("pointerdown", () => (this.pressed = true));
+    on("pointerdown", () => ((this.pressed = true), (this.held = null)));
     on("pointermove", ({ buttons }) => (this.pressed &&= buttons > 0));
     on("pointerup", () => (this.pressed = false));
     if (box.firstElementChild) this.sizes.observe(box.firstElementChild);
@@ -59,17 +64,41 @@ export class Following {
   follow() {
     if (!this.box) return;
     if (ui().atEnd && !this.left()) this.box.scrollTop = this.box.scrollHeight;
+    else {
+      const by = this.moving();
+      if (by) this.box.scrollTop += by;
+    }
     this.note();
+  }
+
+  /** @returns {{ item: Element, at: number } | null} the first that is in sight, and its height */
+  inSight() {
+    const items = [...(this.box?.querySelectorAll(".item") ?? [])];
+    const item = items.find((each) => this.heightOf(each) + each.clientHeight > 0);
+    return item ? { item, at: this.heightOf(item) } : null;
+  }
+
+  /** @param {Element} item @returns {number} pixels below the upper edge */
+  heightOf(item) {
+    return item.getBoundingClientRect().top - (this.box?.getBoundingClientRect().top ?? 0);
+  }
+
+  /** @returns {number} how far what is held is from its place */
+  moving() {
+    const by = this.held?.item.isConnected ? this.heightOf(this.held.item) - this.held.at : 0;
+    return Math.abs(by) < 0.5 ? 0 : by;
   }
 
   /** Somebody wants to go up or down. @param {number} by */
   moved(by) {
+    this.held = null;
     if (!this.box || this.box.scrollHeight <= this.box.clientHeight) return;
     if (by < 0) this.turn(false);
     else if (by > 0 && this.rest() <= 1) this.turn(true);
   }
 
   scrolled() {
+    if (this.moving()) this.held = null;
     if (!this.box || this.left()) return;
     const down = this.box.scrollTop > this.top;
     this.note();

@@ -1,6 +1,6 @@
 // All that the server has said, as one value. `take` is pure: the same frames give the same model.
 
-import { fromSnapshot, gone, reduce } from "./reduce.js";
+import { fromSnapshot, gone, reduce, resumed, withHistory } from "./reduce.js";
 
 /** How many notes are kept to be read again. */
 const NOTES = 20;
@@ -60,10 +60,19 @@ function takeOther(model, frame) {
     case "snapshot": {
       const { epoch, seq } = frame;
       const kept = model.seats.get(frame.session);
-      const times = kept?.epoch === epoch ? kept.times : new Map();
+      const same = kept?.epoch === epoch;
+      const times = same ? kept.times : new Map();
+      const view = same ? resumed(kept.view, frame) : fromSnapshot(frame);
       const left = !model.sessions.some(({ session }) => session === frame.session);
-      const seat = { epoch, seq, view: fromSnapshot(frame), times, answered: null, behind: false, gone: left };
+      const seat = { epoch, seq, view, times, answered: null, behind: false, gone: left };
       return withSeat(model, frame.session, left ? ended(seat) : seat);
+    }
+    case "ack": {
+      if (!("items" in frame)) return model;
+      const { session, epoch, seq, before } = frame;
+      const seat = model.seats.get(session);
+      if (seat?.epoch !== epoch || seat.seq !== seq || seat.view.earlier !== before) return model;
+      return withSeat(model, session, { ...seat, view: withHistory(seat.view, frame) });
     }
     case "beat":
       for (const [session, seat] of model.seats) {

@@ -21,6 +21,8 @@
  * @property {w.Modes | null} modes
  * @property {readonly w.Command[]} commands
  * @property {string | null} title
+ * @property {string | null} earlier the oldest item behind which nothing is missing, if there are
+ *   older ones: what is ahead of it was still open in the snapshot
  */
 
 /**
@@ -53,7 +55,55 @@ export function fromSnapshot(snapshot) {
     modes: snapshot.modes,
     commands: snapshot.commands,
     title: snapshot.title ?? null,
+    earlier: snapshot.earlier ?? null,
   };
+}
+
+/**
+ * The view with what was shown before `view.earlier`, as the answer to `history` says it at the same
+ * event. What the view has already stays as it is.
+ * @param {View} view
+ * @param {Pick<w.History, "turns" | "items" | "earlier">} history
+ * @returns {View}
+ */
+export function withHistory(view, { turns, items, earlier }) {
+  const older = new Map(items.map((item) => [item.id, view.items.get(item.id) ?? item]));
+  /** @type {Map<string, w.Item>} */
+  const all = new Map();
+  for (const [id, item] of view.items) {
+    if (id === view.earlier) for (const [each, old] of older) all.set(each, old);
+    if (!older.has(id)) all.set(id, item);
+  }
+  const known = turns.map((turn) => /** @type {const} */ ([turn.id, turn]));
+  return { ...view, turns: new Map([...known, ...view.turns]), items: all, earlier };
+}
+
+/**
+ * The view that a later snapshot of the same epoch is, with what was shown before it and is known
+ * already: that cannot have changed if it was over, and its turn as well.
+ * @param {View} view
+ * @param {Omit<w.Snapshot, "session" | "epoch" | "seq">} snapshot
+ * @returns {View}
+ */
+export function resumed(view, snapshot) {
+  const next = fromSnapshot(snapshot);
+  if (!next.earlier || !view.items.has(next.earlier)) return next;
+  /** @type {Map<string, w.Item>} */
+  const items = new Map();
+  let whole = view.earlier === null;
+  for (const [id, item] of view.items) {
+    whole ||= id === view.earlier;
+    if (id === next.earlier) break;
+    const now = next.items.get(id);
+    if (now) items.set(id, now);
+    else if (!whole) continue; // it has ended since
+    else if (isOver(item) && (!item.turn || view.turns.get(item.turn)?.outcome)) items.set(id, item);
+    else return next;
+  }
+  if (!whole) return next;
+  for (const [id, item] of next.items) items.set(id, item);
+  const ended = [...view.turns].filter(([, turn]) => turn.outcome);
+  return { ...next, turns: new Map([...ended, ...next.turns]), items, earlier: view.earlier };
 }
 
 /**

@@ -24,6 +24,7 @@ const store = {
     answering: null,
     sending: [],
     stopping: null,
+    looking: new Set(),
     found: null,
     completing: null,
     atEnd: true,

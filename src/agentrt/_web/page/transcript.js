@@ -1,6 +1,7 @@
 // The conversation: its items in order, and at the end of each turn how it ended.
 
 import { Component } from "./vendor/libraries.js";
+import { lookBack } from "./actions.js";
 import { BlockView, Markdown, wordsOf } from "./content.js";
 import { Following } from "./follow.js";
 import { count, duration, money } from "./format.js";
@@ -18,21 +19,42 @@ const ASK_OR_LOOK = "Ask for something, or type / to see what this agent can do.
 /** Items of a sub-agent that are shown, the newest. */
 const INNER = 200;
 
+/** Pixels from the beginning at which whoever scrolls up gets what was before. */
+const TOP = 600;
+
 /** Stays at the end while new things come, unless somebody has scrolled away from it. */
 export class Transcript extends Component {
   /** @type {HTMLElement | null} */
   box = null;
   following = new Following();
   windowed = new Windowed(() => this.forceUpdate());
+  /** A row and its number: what comes in before it changes no number behind it. */
+  anchor = { id: "", number: 0 };
 
   componentDidMount() {
-    if (!this.box) return;
-    this.windowed.start(this.box);
-    this.following.start(this.box);
+    const { box } = this;
+    if (!box) return;
+    this.windowed.start(box);
+    this.following.start(box);
+    box.addEventListener("scroll", () => box.scrollTop < TOP && !ui().atEnd && lookBack(), { passive: true });
+  }
+
+  /** What comes in above moves nothing that is in sight. @param {any} before */
+  getSnapshotBeforeUpdate({ seat }) {
+    if (seat.view.earlier !== this.props.seat.view.earlier) this.following.held = this.following.inSight();
+    return null;
   }
 
   componentDidUpdate() {
     this.following.follow();
+  }
+
+  /** @param {readonly w.Item[]} rows @returns {number} how many have come in before what was the first one */
+  ahead(rows) {
+    const at = rows.findIndex(({ id }) => id === this.anchor.id);
+    if (at >= 0) return at - this.anchor.number;
+    this.anchor = { id: rows.at(-1)?.id ?? "", number: rows.length - 1 };
+    return 0;
   }
 
   componentWillUnmount() {
@@ -42,7 +64,7 @@ export class Transcript extends Component {
 
   /** @param {any} props the `seat`, its `cwd`, and whether all of it is `stale` */
   render({ seat, cwd, stale }) {
-    const { atEnd } = ui();
+    const { atEnd, looking, session } = ui();
     const { roots, children } = tree(seat.view.items);
     const sending = seat.view.state.turn ? [] : sendingHere(); // else they will wait in the queue
     const draw = (/** @type {number} */ from, /** @type {number} */ to) => rows(seat, roots, from, to, children, cwd);
@@ -51,7 +73,8 @@ export class Transcript extends Component {
           tabindex="0" role="log" aria-live="off" aria-label="conversation">
         <div class="column">
           <h2 class="unseen">Conversation</h2>
-          ${this.windowed.draw(roots.length, draw)}
+          ${seat.view.earlier && html`<${Earlier} gone=${seat.gone} looking=${looking.has(session ?? "")} />`}
+          ${this.windowed.draw(roots.length, this.ahead(roots), draw)}
           ${sending.map((each) => Sent(each, stale))}
           ${roots.length + sending.length === 0 && html`<p class="empty">${seat.view.commands.length ? ASK_OR_LOOK : ASK}</p>`}
         </div>
@@ -60,6 +83,13 @@ export class Transcript extends Component {
     </div>`;
   }
 }
+
+/** @param {{ gone: boolean, looking: boolean }} props */
+const Earlier = ({ gone, looking }) =>
+  html`<p class="earlier">${gone
+    ? "Earlier turns were not loaded here."
+    : html`<button class="quiet" aria-busy=${looking} onClick=${() => (setUi({ atEnd: false }), lookBack())}>
+        ${looking ? "Loading…" : "Earlier turns"}</button>`}</p>`;
 
 /**
  * Which items stand by themselves, and which belong to others.

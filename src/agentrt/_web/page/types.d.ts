@@ -111,6 +111,8 @@ interface Ui {
   sending: readonly Sending[];
   /** The turn that was stopped here; without one, that of the prompt which is being sent. */
   stopping: (Place & { turn: string | null }) | null;
+  /** The sessions of which earlier turns were asked for, and have not come. */
+  looking: ReadonlySet<string>;
   /** The question that was answered here, until it is closed. */
   answering: string | null;
   /** The files of a session that the server has found for what was typed last. */

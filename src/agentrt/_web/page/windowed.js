@@ -59,14 +59,17 @@ export class Windowed {
 
   /**
    * @param {number} count of all rows
+   * @param {number} ahead how many have come in before what was the first one
    * @param {(from: number, to: number) => Shown[]} rows draws some of them
    * @returns {Shown[]}
    */
-  draw(count, rows) {
-    const blocks = Math.ceil(count / BLOCK);
-    return Array.from({ length: blocks }, (_, at) => {
-      const [from, to] = [at * BLOCK, Math.min(count, (at + 1) * BLOCK)];
-      const drawn = this.near.has(at) || at >= blocks - LAST;
+  draw(count, ahead, rows) {
+    const first = Math.floor(-ahead / BLOCK);
+    const end = Math.ceil((count - ahead) / BLOCK);
+    return Array.from({ length: end - first }, (_, index) => {
+      const at = first + index;
+      const [from, to] = [Math.max(0, at * BLOCK + ahead), Math.min(count, (at + 1) * BLOCK + ahead)];
+      const drawn = this.near.has(at) || at >= end - LAST;
       const height = drawn ? null : (this.heights.get(at) ?? (to - from) * GUESS);
       return html`<${Block} key=${at} at=${at} height=${height} observer=${this.observer}>${drawn && rows(from, to)}<//>`;
     });

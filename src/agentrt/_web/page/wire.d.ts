@@ -116,7 +116,13 @@ export interface Snapshot {
   session: string; epoch: string; seq: number; state: State; turns: Turn[]; items: Item[];
   permissions: Permission[]; queue: QueueEntry[]; paused?: boolean; plan: PlanEntry[];
   tasks: Task[]; usage: Usage | null; modes: Modes | null; commands: Command[];
-  title?: string | null;
+  title?: string | null; earlier?: string | null;
+}
+
+/** What was shown before the item `before`, at event `seq`. */
+export interface History {
+  session: string; epoch: string; seq: number; before: string; turns: Turn[]; items: Item[];
+  earlier: string | null;
 }
 
 export interface Summary {
@@ -127,7 +133,7 @@ export interface AgentInfo { name: string; title?: string; available: boolean }
 export interface Ack {
   type: "ack"; id: string | null; ok: boolean; error?: Failure; session?: string; turn?: string;
   queued?: number; entry?: string; seq?: number; cancelled?: number; sessions?: unknown;
-  files?: string[]; complete?: boolean;
+  files?: string[]; complete?: boolean; before?: string;
 }
 
 export type Frame =
@@ -136,6 +142,7 @@ export type Frame =
   | ({ type: "snapshot" } & Snapshot)
   | { type: "event"; session: string; epoch: string; seq: number; event: Event }
   | Ack
+  | (Ack & History)
   | { type: "sessions"; sessions: Summary[] }
   | { type: "beat"; sessions: Record<string, { epoch: string; seq: number; phase: Phase }> }
   | { type: "closing"; reason: string };
