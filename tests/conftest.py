@@ -140,6 +140,14 @@ def _told(process: psutil.Process) -> str:
         return str(error)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_state_of_the_persons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What a test's programs remember and store is not for whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def leaves_nothing_behind() -> Iterator[None]:
     """Fail a test after which a process or a descriptor of its own is left."""

@@ -28,6 +28,7 @@ _OF_A_CONVERSATION = {
     "last_message": "--last-message",
     "json_schema": "--json-schema",
     "max_turns": "--max-turns",
+    "continue_": "--continue",
     "system": "--system",
     "append_system": "--append-system",
 }
@@ -169,7 +170,7 @@ def _conversation(options: argparse.Namespace, config: Config) -> Work:
 
     from ._terminal.setup import UsageError
 
-    setup = _setup(options, config)
+    setup = _found(options, config) or _setup(options, config)
     if options.prompt is not None or not os.isatty(0):
         from ._terminal.oneshot import one_shot
 
@@ -204,20 +205,59 @@ def _serve(options: argparse.Namespace, config: Config) -> Work:
     return partial(serve_pages, setup, make_security(setup), start=start)
 
 
+def _found(options: argparse.Namespace, config: Config) -> Setup | None:
+    """With the stored session that `--resume` or `--continue` means; None: no stored one is meant.
+    Its agent is the one it had."""
+    from msgspec import structs
+
+    from ._agents import resolve_agent
+    from ._errors import SessionNotFound
+    from ._terminal.setup import Setup, UsageError, choose_agent
+    from ._terminal.stores import find, latest, store_files
+
+    if options.resume is None and not options.continue_:
+        return None
+    if options.resume is not None and options.continue_:
+        raise UsageError("--resume and --continue exclude each other")
+    agent = None
+    if options.agent is not None or options.command is not None:
+        agent, _ = choose_agent(config, options.agent, options.command, options.protocol)
+    files = store_files(options.store)
+    name = agent.name if agent is not None else None
+    if options.continue_:
+        kept = latest(files, os.path.abspath(options.cwd), name)
+    else:
+        try:
+            kept = find(files, options.resume, name)
+        except SessionNotFound:
+            return None  # perhaps an agent knows it
+    agent = agent or resolve_agent(kept.entry.agent, config)
+    if _claude_options(options, agent):
+        raise UsageError("a session that is gone on with keeps what it was begun with")
+    setup = Setup(agent=agent, config=config, store=options.store).going_on(kept, agent)
+    return _checked(structs.replace(setup, model=options.model, mode=options.mode))
+
+
 def _setup(options: argparse.Namespace, config: Config) -> Setup:
     from ._terminal.setup import Setup, choose_agent
 
     agent, note = choose_agent(config, options.agent, options.command, options.protocol)
-    setup = Setup(
-        agent=agent,
-        note=note,
-        config=config,
-        cwd=options.cwd,
-        resume=options.resume,
-        model=options.model,
-        mode=options.mode,
-        options=_claude_options(options, agent),
+    return _checked(
+        Setup(
+            agent=agent,
+            note=note,
+            config=config,
+            cwd=options.cwd,
+            resume=options.resume,
+            store=options.store,
+            model=options.model,
+            mode=options.mode,
+            options=_claude_options(options, agent),
+        )
     )
+
+
+def _checked(setup: Setup) -> Setup:
     setup.policy("deny")  # raises what is wrong with the rules
     for doubt in setup.doubts():  # and what with the mode that they are for
         print(f"agentrt: warning: {doubt}", file=sys.stderr)

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from forked import FULL
 from program import COMMAND, FAST_DEMO, PATIENCE, Program, Terminal, odd, on_terminal
-from screen import DOWN, ENTER, READY, SHIFT_TAB, Screen, on_screen, processes_of, talking
+from screen import ASLEEP, DOWN, ENTER, READY, SHIFT_TAB, Screen, on_screen, processes_of, talking
 
 STEADY = ("--agent", "demo")
 LINES = 20_000 if FULL else 5_000
@@ -296,7 +296,7 @@ def test_an_earlier_conversation_is_gone_on_with(program: Program) -> None:
         it.enter("/resume")
         it.until("^❯ /resume 1$", "^  1  .*read notes.txt:2")
         it.type(ENTER)
-        it.until("^❯ read notes.txt:2$", "^✓ Read notes.txt$", "^  second line$", READY)
+        it.until("^❯ read notes.txt:2$", "^✓ Read notes.txt$", "^  second line$", ASLEEP)
         it.enter("read notes.txt:1")
         it.until("^  first line$", READY)
         leave(it)
@@ -333,7 +333,7 @@ def test_another_agent_is_switched_to_and_one_that_does_not_start_costs_nothing(
         it.enter("read notes.txt:2")
         it.until("^  second line$", READY)
         it.enter("/agent other")
-        it.until("agentrt: other wants a login first: Log in first", "❯ read notes.txt:2$", READY)
+        it.until("agentrt: other wants a login first: Log in first", "❯ read notes.txt:2$", ASLEEP)
         it.enter("/agent third")
         it.until("agentrt 0.1.0 · odd|· third", "ready · (odd|third)")
         it.enter("go")

@@ -86,9 +86,9 @@ def test_a_code_block_is_not_ended_by_what_is_in_it(program: Program) -> None:
 
 
 def test_one_is_deleted(program: Program, id: str) -> None:
-    assert program.run("sessions", "delete", id).stdout == f"deleted {id} of demo\n"
+    assert program.run("sessions", "delete", *DEMO, id).stdout == f"deleted {id} of demo\n"
     assert stored(program) == []
-    program.run(*FAST_DEMO, "-p", "hello", "--resume", id, status=4)
+    program.run(*FAST_DEMO, "-p", "hello", "--store", "off", "--resume", id, status=4)
 
 
 @pytest.mark.parametrize("verb", ["show", "export", "delete"])

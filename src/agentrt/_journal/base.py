@@ -79,6 +79,7 @@ class Query(Struct, frozen=True, kw_only=True):
     limit: int | None = None
     before: tuple[float, str] | None = None
     cwd: str | None = None
+    agent: str | None = None
 
 
 class Stored(Struct, kw_only=True):
@@ -91,6 +92,15 @@ class Stored(Struct, kw_only=True):
     head: Head
     records: list[Record]
     events: list[Event]
+
+
+class Packed(Struct, frozen=True):
+    """A session as it is taken from one file to another: its row, records and frames."""
+
+    session: str
+    row: tuple[Any, ...]
+    records: list[tuple[Any, ...]]
+    frames: list[tuple[Any, ...]]
 
 
 class Place(Struct, frozen=True):
@@ -153,6 +163,10 @@ class Backend(Protocol):
 
     def delete(self, session: str) -> bool:
         """False: there is no such session."""
+        ...
+
+    def put(self, packed: Packed) -> None:
+        """Take over a session from another file, unless a later state of it is here."""
         ...
 
     def tidy(self, older: float) -> None:

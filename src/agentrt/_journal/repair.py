@@ -23,10 +23,9 @@ from .sqlite import (
     Database,
     Library,
     SqliteBackend,
-    as_store_error,
     connect,
-    installed,
     is_damage,
+    store_errors,
 )
 
 PATIENCE: Final = 20_000
@@ -63,32 +62,34 @@ def repair(path: Path, library: Library | None = None) -> Repaired:
 
     Raises `StoreInUse` while another process writes it, `StoreError` for what is no store.
     """
-    library = library or installed()
     backend = SqliteBackend(path, library)
-    path = backend.path
     try:
-        if not path.is_file():
-            raise StoreError(f"there is no store {path}")
-        with open(path, "rb") as file:
-            if file.read(16) != b"SQLite format 3\0":
-                raise StoreError(f"{path} does not begin as a database does: nothing can be read")
-        backend.take_lock()
-        if _is_sound(path, library):
-            return Repaired()
-        aside = path.with_name(f"{path.name}.corrupt-{time.strftime('%Y%m%d-%H%M%S')}")
-        for side in _SIDES:
-            if os.path.exists(f"{path}{side}"):
-                os.rename(f"{path}{side}", f"{aside}{side}")
-        database = connect(aside, library, mode="ro")
-        try:
-            backend.open()
-            return _copied(database, backend, aside)
-        finally:
-            database.close()
-    except OSError as error:
-        raise as_store_error(path, error) from error
+        with store_errors(backend.path):
+            return _repair(backend)
     finally:
         backend.close()
+
+
+def _repair(backend: SqliteBackend) -> Repaired:
+    path, library = backend.path, backend.library
+    if not path.is_file():
+        raise StoreError(f"there is no store {path}")
+    with open(path, "rb") as file:
+        if file.read(16) != b"SQLite format 3\0":
+            raise StoreError(f"{path} does not begin as a database does: nothing can be read")
+    backend.take_lock()
+    if _is_sound(path, library):
+        return Repaired()
+    aside = path.with_name(f"{path.name}.corrupt-{time.strftime('%Y%m%d-%H%M%S')}")
+    for side in _SIDES:
+        if os.path.exists(f"{path}{side}"):
+            os.rename(f"{path}{side}", f"{aside}{side}")
+    database = connect(aside, library, mode="ro")
+    try:
+        backend.open()
+        return _copied(database, backend, aside)
+    finally:
+        database.close()
 
 
 def _is_sound(path: Path, library: Library) -> bool:
@@ -100,7 +101,7 @@ def _is_sound(path: Path, library: Library) -> bool:
     except Exception as error:
         if is_damage(error):
             return False
-        raise as_store_error(path, error) from error
+        raise
     finally:
         database.close()
 

@@ -26,6 +26,7 @@ from .base import (
     About,
     Answer,
     Flush,
+    Packed,
     Part,
     Place,
     Query,
@@ -85,12 +86,19 @@ _INDEXED = 2  # the first version whose records are in the index `said`
 _ANSWERS = 24 * 3600.0  # seconds for which a client may send a command again
 _PAGES = 1000  # of the write-ahead log, after which its writer puts them into the file
 _LOOK = 1.0  # seconds between two looks whether the file is still there
+_WAIT = 0.05  # seconds between two attempts at a lock
 _BUSY = 200  # milliseconds that SQLite itself waits for somebody else's lock
 
 _FEW = 10  # sessions that begin with the same letters: more need not be told apart
 _ALL = 2**62  # more than there are
 
 _ENTRIES = "SELECT id, agent, cwd, title, prompt, turns, created, updated, about, num FROM session"
+
+_CARRIED = (
+    "owner, next, agent, cwd, title, prompt, phase, turns, tenant, created, updated, about, head,"
+    " head_seq"
+)
+_FRAME = "first, last, owner, at, body"
 
 _CORRUPT, _NOTADB, _MOVED = 11, 26, 1032
 
@@ -218,13 +226,11 @@ class SqliteBackend:
 
     def open(self) -> None:
         try:
-            self._open()
-        except StoreError:
+            with store_errors(self.path):
+                self._open()
+        except Exception:
             self.close()
             raise
-        except Exception as error:
-            self.close()
-            raise as_store_error(self.path, error) from error
 
     def _open(self) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -247,10 +253,19 @@ class SqliteBackend:
         self._prepare(new=found.st_size == 0)
         self._looked = time.monotonic()
 
-    def take_lock(self) -> None:
-        """Raises `StoreInUse`."""
-        if self._lock is not None:
-            return
+    def take_lock(self, patience: float = 0) -> None:
+        """Within so many seconds. Raises `StoreInUse`."""
+        deadline = time.monotonic() + patience
+        while self._lock is None:
+            try:
+                self._take_lock()
+            except StoreInUse:
+                self.close()
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_WAIT)
+
+    def _take_lock(self) -> None:
         name = f"{self.path}.lock"
         self._lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -450,16 +465,64 @@ class SqliteBackend:
         return Place(*found[0]) if found else None
 
     def delete(self, session: str) -> bool:
-        x = self.database.execute
         with self.transaction():
-            found = x("SELECT num FROM session WHERE id=?", (session,))
-            if found:
-                [[num]] = found
-                x("DELETE FROM said WHERE rowid>=? AND rowid<?", (num << SHIFT, num + 1 << SHIFT))
-                x("DELETE FROM frame WHERE session=?", found[0])
-                x("DELETE FROM record WHERE session=?", found[0])
-                x("DELETE FROM session WHERE num=?", found[0])
+            return self._forget(session)
+
+    def _forget(self, session: str) -> bool:
+        x = self.database.execute
+        found = x("SELECT num FROM session WHERE id=?", (session,))
+        if found:
+            [[num]] = found
+            x("DELETE FROM said WHERE rowid>=? AND rowid<?", (num << SHIFT, num + 1 << SHIFT))
+            x("DELETE FROM frame WHERE session=?", found[0])
+            x("DELETE FROM record WHERE session=?", found[0])
+            x("DELETE FROM session WHERE num=?", found[0])
         return bool(found)
+
+    def sessions(self) -> list[str]:
+        """The ids of those that had a turn."""
+        found = self.database.execute("SELECT id FROM session WHERE turns>0")
+        return [id for (id,) in found]
+
+    def pack(self, session: str) -> Packed | None:
+        """All of a session, for `put` of another file; it stays here."""
+        x = self.database.execute
+        found = x(f"SELECT num, epoch, generation, {_CARRIED} FROM session WHERE id=?", (session,))
+        if not found:
+            return None
+        [[num, epoch, born, *row]] = found
+        if born != self._generation:
+            epoch = f"{epoch}.{self._generation}"
+        return Packed(
+            session,
+            (epoch, *row),
+            x("SELECT number, last, body FROM record WHERE session=? ORDER BY number", (num,)),
+            x(f"SELECT {_FRAME} FROM frame WHERE session=? ORDER BY first", (num,)),
+        )
+
+    def put(self, packed: Packed) -> None:
+        x = self.database.execute
+        owner, next = packed.row[1:3]
+        known = x("SELECT owner, next FROM session WHERE id=?", (packed.session,))
+        if known and known[0] > (owner, next):
+            return
+        x("PRAGMA synchronous=FULL")  # it will be deleted where it was
+        self._full = True
+        with self.transaction():
+            self._forget(packed.session)
+            places = ", ".join("?" * (len(packed.row) + 2))
+            x(
+                f"INSERT INTO session(id, generation, epoch, {_CARRIED}) VALUES({places})",
+                (packed.session, self._generation, *packed.row),
+            )
+            [[num]] = x("SELECT num FROM session WHERE id=?", (packed.session,))
+            for number, last, body in packed.records:
+                x("INSERT INTO record VALUES(?,?,?,?)", (num, number, last, body))
+                self.index(num, decode_record(body))
+            self.database.many(
+                f"INSERT INTO frame(session, {_FRAME}) VALUES(?,?,?,?,?,?)",
+                [(num, *frame) for frame in packed.frames],
+            )
 
     def vacuum(self) -> None:
         """Make the file as small as what is in it. What was deleted is gone from it then."""
@@ -482,6 +545,22 @@ class SqliteBackend:
         self.database.execute("PRAGMA incremental_vacuum(200)")
 
 
+@contextlib.contextmanager
+def writing(path: str | os.PathLike[str], *, patience: float = 0) -> Iterator[SqliteBackend]:
+    """A file, to be changed in the block; `patience`: seconds to wait for whoever writes it now.
+    Raises `StoreError`."""
+    backend = SqliteBackend(path)
+    try:
+        with store_errors(backend.path):
+            backend.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            backend.take_lock(patience)
+            backend.open()
+            yield backend
+            backend.finish()
+    finally:
+        backend.close()
+
+
 class Outdated(StoreError):
     """A file of an older version: who opens it to write brings it up to date."""
 
@@ -494,12 +573,14 @@ class SqliteReader:
         self._library = library or installed()
         if not self._path.exists():
             raise StoreError(f"there is no store {self._path}")
-        try:
+        with store_errors(self._path):
             self._database = connect(self._path, self._library, mode="ro")
-            [[application]] = self._execute("PRAGMA application_id")
-            [[version]] = self._execute("PRAGMA user_version")
-        except Exception as error:
-            raise as_store_error(self._path, error) from error
+            try:
+                [[application]] = self._execute("PRAGMA application_id")
+                [[version]] = self._execute("PRAGMA user_version")
+            except Exception:
+                self.close()
+                raise
         if application != APPLICATION or version != len(MIGRATIONS):
             self.close()
             if application == APPLICATION and 0 < version < len(MIGRATIONS):
@@ -512,14 +593,12 @@ class SqliteReader:
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
         """What is read in the block is of one moment."""
-        try:
+        with store_errors(self._path):
             self._execute("BEGIN")
             try:
                 yield
             finally:
                 self._execute("ROLLBACK")
-        except Exception as error:
-            raise as_store_error(self._path, error) from error
 
     def sessions(self, query: Query) -> list[StoreEntry]:
         where, args = "tenant='' AND turns>0", list[Any]()
@@ -529,6 +608,9 @@ class SqliteReader:
         if query.cwd is not None:
             where += " AND cwd=?"
             args.append(query.cwd)
+        if query.agent is not None:
+            where += " AND agent=?"
+            args.append(query.agent)
         with self._reading():
             rows = self._execute(
                 f"{_ENTRIES} WHERE {where} ORDER BY updated DESC, id DESC LIMIT ?",
@@ -699,6 +781,18 @@ def is_damage(error: Exception) -> bool:
     """Whether SQLite says that a file is corrupt, or no database at all."""
     code = code_of(error)
     return code is not None and code & 0xFF in (_CORRUPT, _NOTADB)
+
+
+@contextlib.contextmanager
+def store_errors(path: Path) -> Iterator[None]:
+    """Raise what SQLite and the system say in the block as `StoreError`."""
+    try:
+        yield
+    except Exception as error:
+        known = as_store_error(path, error)
+        if known is error:
+            raise
+        raise known from error
 
 
 def as_store_error(path: Path, error: Exception) -> Exception:

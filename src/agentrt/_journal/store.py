@@ -18,7 +18,19 @@ from .._model.events import Event
 from .._model.log import Log
 from .._model.state import Snapshot
 from .._nesting import bare_errors
-from .base import About, Answer, Backend, Job, Place, Query, Reader, Stored, StoreEntry, StoreHit
+from .base import (
+    About,
+    Answer,
+    Backend,
+    Job,
+    Packed,
+    Place,
+    Query,
+    Reader,
+    Stored,
+    StoreEntry,
+    StoreHit,
+)
 from .keeper import StoreKeeper
 from .sqlite import Library, SqliteBackend, SqliteReader
 from .writer import Batch, Call, Writer
@@ -105,6 +117,10 @@ class Store:
     async def answers(self) -> list[Answer]:
         """What clients were answered, for those that send a command again; the oldest first."""
         return await self._read(self._reader.answers)
+
+    async def put(self, packed: Packed) -> None:
+        """Take over a session from another file. Raises `StoreError`."""
+        await self._call(lambda backend: backend.put(packed))
 
     async def load(self, session: str) -> Stored:
         """All that is stored of a session. Raises `SessionNotFound`."""

@@ -33,8 +33,16 @@ def make_parser() -> argparse.ArgumentParser:
     _add_agent(parser)
     _add_prompt(parser)
     _add_session(parser)
+    _add_store(parser)
+    parser.add_argument(
+        *("-c", "--continue"),
+        action="store_true",
+        default=None,
+        dest="continue_",
+        help="go on with the latest session of this folder",
+    )
     _add_terminal(parser)
-    parser.set_defaults(cwd=".", store=None)
+    parser.set_defaults(cwd=".")
     commands = parser.add_subparsers(
         prog="agentrt", dest="subcommand", metavar="COMMAND", help=argparse.SUPPRESS
     )
@@ -110,7 +118,12 @@ def _add_prompt(parser: argparse.ArgumentParser) -> None:
 def _add_session(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the session").add_argument
     add("--cwd", metavar="DIR", help="the folder that the agent works in")
-    add("--resume", metavar="ID", help="go on with an earlier session (see `agentrt sessions`)")
+    add(
+        "--resume",
+        metavar="ID",
+        help="go on with an earlier session: the beginning of its id (see `agentrt sessions`), or"
+        " the agent's own id",
+    )
     add("--model", metavar="ID", help="the agent's model, by its own name for it")
     add("--mode", metavar="ID", help="the agent's mode, by its own name for it")
     add("--system", metavar="TEXT", help="a system prompt instead of the agent's (Claude Code)")

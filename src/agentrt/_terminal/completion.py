@@ -36,6 +36,7 @@ def complete(parser: argparse.ArgumentParser) -> None:
         "cwd": DirectoriesCompleter(),
         "resume": _nothing,
         "session": _nothing,
+        "words": _nothing,
     }
     for each in _parsers(parser):
         for action in each._actions:

@@ -17,7 +17,16 @@ import trio
 from msgspec import Struct, structs
 
 from .._errors import AgentrtError, AgentStartError
-from .._model.events import TurnEnded
+from .._model.events import (
+    CommandsChanged,
+    Event,
+    Item,
+    ModesChanged,
+    QueueChanged,
+    StateChanged,
+    TurnEnded,
+    UsageChanged,
+)
 from .._nesting import bare_errors
 from .._permissions.policies import Decision, PermissionRequest
 from .._session.session import Session
@@ -27,9 +36,10 @@ from .asking import Asker, Shows
 from .attaching import prompt_of, text_of
 from .console import PARTING
 from .note import Note
-from .sessions import Stored
+from .own import OwnStore
 from .setup import Setup, exit_code
 from .signals import INTERRUPTED, let_the_next_one_kill
+from .stores import Past
 from .text import one_line
 from .view import Display, View
 
@@ -74,7 +84,9 @@ def what_is_meant(ours: Collection[str], view: View, line: str) -> str | None:
 class Conversation(ABC):
     """What all ways to show a conversation share. Theirs are the methods of the first part."""
 
-    def __init__(self, commands: Mapping[str, Command]) -> None:
+    def __init__(self, commands: Mapping[str, Command], own: OwnStore | None = None) -> None:
+        """`own`: where the sessions are kept."""
+        self.own = own
         self._commands = commands
         self.setup: Setup
         self.session: Session | None = None
@@ -83,7 +95,7 @@ class Conversation(ABC):
         self.asker: Asker | None = None
         self.early: list[str] = []
         """Lines that were typed before there was a session."""
-        self.offered: list[Stored] = []
+        self.offered: list[Past] = []
         """The earlier sessions that were shown last."""
         self._stderr = bytearray()
         self.left = trio.Event()
@@ -158,7 +170,10 @@ class Conversation(ABC):
 
     def _as_it_was(self, setup: Setup) -> Setup:
         """How to go on with the session that was left."""
-        session = self.session
+        session, own = self.session, self.own
+        if session is not None and own is not None:
+            if (kept := own.kept(session, setup.cwd)) is not None:
+                return setup.going_on(kept, setup.agent)
         resumable = session is not None and session.capabilities.get("resume")
         resume = session.agent_session if session is not None and resumable else None
         return structs.replace(setup, resume=resume, note="")
@@ -175,18 +190,24 @@ class Conversation(ABC):
             with trio.CancelScope() as self._opening:
                 limits = setup.attended.limits
                 opening = setup.open(
-                    self._policy, limits=limits, replay=True, on_stderr=self._keep_stderr
+                    self._policy,
+                    limits=limits,
+                    replay=True,
+                    on_stderr=self._keep_stderr,
+                    own=self.own,
                 )
                 async with opening as session:
                     self.session = session
                     self.asker = Asker(session, self.view, shows)
+                    events = self._followed(session, self.asker)
                     async with bare_errors(), trio.open_nursery() as nursery:
                         self.opened(session, nursery)
                         note = Note(session, setup.agent.name, setup.cwd)
-                        nursery.start_soon(self._show, session.subscribe_all(), self.asker, note)
+                        nursery.start_soon(self._show, events, self.asker, note)
                         early, self.early = self.early, []
                         for line in early:
                             self.typed(line, nursery)
+                        self.settled()  # one that was stored has nothing to say by itself
                         await self.left.wait()
                         await session.aclose()
                         with trio.move_on_after(PARTING):
@@ -195,13 +216,41 @@ class Conversation(ABC):
         finally:
             self.closed()
 
+    def _followed(self, session: Session, asker: Asker) -> Subscription:
+        """The events of a session; of one that was stored those from now on, and what it is now."""
+        if self.setup.kept is None:
+            return session.subscribe_all()
+        now = session.snapshot()
+        events: list[Event] = [
+            CommandsChanged(now.commands),
+            QueueChanged(now.queue, now.paused),
+            *((ModesChanged(now.modes),) if now.modes is not None else ()),
+            *((UsageChanged(now.usage),) if now.usage is not None else ()),
+            StateChanged(now.state),
+            *now.permissions,
+        ]
+        for event in events:
+            self.view.take(event)
+            asker.take(event)
+        return session.subscribe(after=now.seq)
+
+    @property
+    def earlier(self) -> list[Item]:
+        """What was said before in a conversation that is gone on with."""
+        items = self.session.snapshot().items if self.session is not None else []
+        kept = self.setup.kept is not None
+        return [item for item in items if (item.replay or kept) and item.parent is None]
+
     async def _show(self, events: Subscription, asker: Asker, note: Note) -> None:
         async for event in events:
             self.view.take(event)
             asker.take(event)
-            note.take(event)
+            if self.own is None:
+                note.take(event)
             if isinstance(event, TurnEnded):
                 self._at_once = None
+                if self.own is not None and self.session is not None:
+                    self.own.last = self.session.id
             self.settled()
             await self.room()
         self._shown.set()
@@ -246,7 +295,8 @@ class Conversation(ABC):
     @property
     def waiting(self) -> list[str]:
         """The prompts that wait, and what is to be looked at once there is a session."""
-        return [*(text_of(entry.content) for entry in self.view.queue), *self.early]
+        queue = self.session.queue if self.session is not None else []
+        return [*(text_of(entry.content) for entry in queue), *self.early]
 
     def was_typed_now(self, turn: str) -> bool:
         """Whether this turn's prompt stands above its answer, where it was typed."""

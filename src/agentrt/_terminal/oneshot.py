@@ -49,6 +49,7 @@ from .formats import (
     shown,
 )
 from .lines import LineReader
+from .own import open_own
 from .setup import Setup, UsageError, exit_code
 from .signals import BROKEN_PIPE, ending_signals, let_the_next_one_kill
 from .text import one_line
@@ -217,12 +218,14 @@ class _OneShot:
                 limits = structs.replace(limits, drain=min(limits.drain, limits.hard))
             limits = self._bound.applied(limits)
             policy = setup.policy(wanted, attended=terminal is not None)
-            with self._bound.over("the start of the agent") as start:
-                async with setup.open(policy, limits=limits, replay=False) as session:
-                    start.deadline = math.inf
-                    ending.session = session
-                    result = await self._converse(session, prompt, terminal)
-                    await session.aclose()
+            async with open_own(setup.store) as own:
+                with self._bound.over("the start of the agent") as start:
+                    opening = setup.open(policy, limits=limits, replay=False, own=own)
+                    async with opening as session:
+                        start.deadline = math.inf
+                        ending.session = session
+                        result = await self._converse(session, prompt, terminal)
+                        await session.aclose()
         return self._verdict(result)
 
     def fail(self, error: Error, outcome: Outcome = "failed") -> None:

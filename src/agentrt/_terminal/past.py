@@ -1,11 +1,12 @@
 """Earlier sessions of this folder, in a conversation: `/sessions`, `/resume`.
 
-An agent's own list counts; for those that keep none, and for the other agents, agentrt's own notes
-say which sessions there were.
+First those that are stored, whatever their agent. Of others an agent's own list counts; for those
+that keep none, and for the other agents, agentrt's own notes say which sessions there were.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Final
 
@@ -13,20 +14,54 @@ import trio
 from msgspec import structs
 
 from .._agents import resolve_agent
-from .._errors import AgentrtError
+from .._errors import AgentrtError, SessionNotFound, StoreError
 from .conversation import Conversation
+from .kept import Kept
 from .note import TITLE
 from .sessions import Stored, listed, stored_sessions
-from .setup import UsageError
+from .setup import Setup, UsageError
 from .state import remembered
+from .stores import Past, find, store_files
+from .stores import listed as kept_sessions
 from .text import one_line
 
 SHOWN: Final = 20
 """Sessions that are offered."""
 
 
-async def past_sessions(repl: Conversation) -> list[Stored]:
+async def past_sessions(repl: Conversation) -> list[Past]:
     """The earlier sessions of this folder, the newest first, without the one that is open."""
+    session, setup = repl.session, repl.setup
+    found, _ = await trio.to_thread.run_sync(_stored_here, setup)
+    stored = [_past(kept) for kept in found if session is None or kept.entry.session != session.id]
+    own = {(each.entry.agent, each.entry.agent_session) for each in found}
+    others = [
+        Past(**structs.asdict(each))
+        for each in await _others(repl)
+        if (each.agent, each.id) not in own
+    ]
+    return sorted(stored + others, key=lambda each: each.updated or 0, reverse=True)
+
+
+def _stored_here(setup: Setup) -> tuple[list[Kept], list[StoreError]]:
+    return kept_sessions(store_files(setup.store), cwd=os.path.abspath(setup.cwd), limit=SHOWN + 1)
+
+
+def _past(kept: Kept) -> Past:
+    entry = kept.entry
+    title = entry.title or entry.prompt
+    return Past(
+        agent=entry.agent,
+        id=entry.session,
+        title=title,
+        cwd=entry.cwd,
+        updated=entry.updated,
+        kept=kept,
+    )
+
+
+async def _others(repl: Conversation) -> list[Stored]:
+    """Those that agents list, or that were noted."""
     session, setup = repl.session, repl.setup
     known = {
         (each.agent, each.id): each for each in await trio.to_thread.run_sync(remembered, setup.cwd)
@@ -45,7 +80,7 @@ async def past_sessions(repl: Conversation) -> list[Stored]:
         known.pop((setup.agent.name, session.agent_session or ""), None)
     for name, id in list(known):
         known[name, id] = structs.replace(known[name, id], agent=name)
-    return sorted(known.values(), key=lambda each: each.updated or 0, reverse=True)
+    return list(known.values())
 
 
 def described(stored: Stored, now: float) -> str:
@@ -80,13 +115,30 @@ async def resume(repl: Conversation, argument: str) -> None:
     else:
         known = repl.offered or await past_sessions(repl)
         matches = [each for each in known if each.id == argument]
-        stored = matches[0] if matches else Stored(agent=repl.setup.agent.name, id=argument)
+        if not matches:
+            matches = await trio.to_thread.run_sync(_named, repl.setup, argument)
+        stored = matches[0] if matches else Past(agent=repl.setup.agent.name, id=argument)
     if repl.busy:
         raise UsageError("the agent is working; stop it first")
     agent = resolve_agent(stored.agent, repl.setup.config)
     if agent.name == repl.setup.agent.name:
         agent = repl.setup.agent
+    if stored.kept is not None and repl.own is not None:
+        if repl.session is not None and repl.session.id == stored.kept.entry.session:
+            raise UsageError("that is the one that is open")
+        await repl.own.fetch(stored.kept)
+        kept = structs.replace(stored.kept, file=repl.own.file)
+        repl.leave(next=repl.setup.going_on(kept, agent))
+        return
     repl.leave(next=structs.replace(repl.setup.changed(agent), resume=stored.id))
+
+
+def _named(setup: Setup, prefix: str) -> list[Past]:
+    """The stored session whose id begins so, wherever it was."""
+    try:
+        return [_past(find(store_files(setup.store), prefix))]
+    except SessionNotFound:
+        return []
 
 
 def _ago(when: float | None, now: float) -> str:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+from contextlib import suppress
 from typing import Final
 
 import trio
 
+from .._errors import StoreError
 from .._model.content import plain_text
 from .._model.events import Item, TurnEnded, TurnStarted
 from .._nesting import bare_errors
@@ -26,6 +28,8 @@ from .console import Console, open_console, quoted
 from .conversation import HISTORY, Conversation
 from .lines import LineReader
 from .output import wants_colour
+from .own import OwnStore, open_own
+from .sessions import failed
 from .setup import Setup
 from .signals import ending_signals
 from .text import folded, one_line, safe
@@ -40,11 +44,21 @@ async def converse(setup: Setup) -> int:
     """Talk until it is left; returns the exit status. On a terminal that can do more, and with the
     libraries for it, the prompt stays at the bottom (`screen/`)."""
     terminal = setup.config.terminal
-    if not terminal.plain and _has_screen():
-        from .screen.repl import converse as converse_on_screen
+    try:
+        async with open_own(setup.store) as own:
+            if not terminal.plain and _has_screen():
+                from .screen.repl import converse as converse_on_screen
 
-        return await converse_on_screen(setup, colour=wants_colour(1, terminal.color))
-    return await converse_in_lines(setup)
+                colour = wants_colour(1, terminal.color)
+                status = await converse_on_screen(setup, own, colour=colour)
+            else:
+                status = await converse_in_lines(setup, own)
+    except StoreError as error:
+        return failed(error)
+    if own is not None and own.hint and os.isatty(1):
+        with suppress(OSError):  # of a terminal that is gone
+            print(own.hint, flush=True)
+    return status
 
 
 def _has_screen() -> bool:
@@ -56,7 +70,7 @@ def _has_screen() -> bool:
         return False
 
 
-async def converse_in_lines(setup: Setup) -> int:
+async def converse_in_lines(setup: Setup, own: OwnStore | None) -> int:
     """Talk line by line."""
     status = 128 + signal.SIGHUP  # unless it ends otherwise than by a terminal that is gone
     with trio.open_signal_receiver(*ending_signals()) as signals:
@@ -67,7 +81,7 @@ async def converse_in_lines(setup: Setup) -> int:
                 scope.cancel(reason=str(error))
 
             async with open_console(gone, setup.config.terminal.color) as console:
-                repl = LineRepl(console)
+                repl = LineRepl(console, own)
                 nursery.start_soon(repl.obey, signals)
                 status = await repl.run(setup)
             scope.cancel(reason="left")
@@ -77,8 +91,8 @@ async def converse_in_lines(setup: Setup) -> int:
 class LineRepl(Conversation):
     """Shows it on a `Console`."""
 
-    def __init__(self, console: Console) -> None:
-        super().__init__(COMMANDS)
+    def __init__(self, console: Console, own: OwnStore | None) -> None:
+        super().__init__(COMMANDS, own)
         self.console = console
         self._reader = LineReader(0)
         self._lines = _Lines(self)
@@ -118,11 +132,10 @@ class LineRepl(Conversation):
         if self.setup.note:
             self.console.report(self.setup.note)
         self.say("/help says what can be typed. Ctrl-C stops the agent, Ctrl-D leaves.")
-        self._show_history(session.snapshot().items)
+        self._show_history(self.earlier)
 
-    def _show_history(self, items: list[Item]) -> None:
+    def _show_history(self, earlier: list[Item]) -> None:
         """The end of the conversation that is gone on with."""
-        earlier = [item for item in items if item.replay and item.parent is None]
         if len(earlier) > HISTORY:
             self.say(f"… {len(earlier) - HISTORY} more")
         for item in earlier[-HISTORY:]:

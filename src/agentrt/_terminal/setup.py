@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +35,10 @@ from .._permissions.policies import (
     deny_all,
     rules,
 )
-from .._runtime.open import open_session
+from .._runtime.open import open_session, reopen_session
 from .._session.session import Session
 from .bound import TIMED_OUT, TimedOut
+from .kept import Kept, Own
 
 DEMO = "demo"
 DAMAGED = 3
@@ -68,6 +69,11 @@ class Setup(Struct, frozen=True, kw_only=True):
     config: Config
     cwd: str = "."
     resume: str | None = None
+    """The agent's own id of an earlier session."""
+    kept: Kept | None = None
+    """A stored session that is gone on with."""
+    store: str | None = None
+    """What `--store` says."""
     model: str | None = None
     mode: str | None = None
     options: JsonObject = {}
@@ -135,9 +141,12 @@ class Setup(Struct, frozen=True, kw_only=True):
         limits: Limits,
         replay: bool,
         on_stderr: Callable[[bytes], None] | None = None,
+        own: Own | None = None,
     ) -> AbstractAsyncContextManager[Session]:
-        """Open the session. `replay`: have a resumed agent repeat the conversation. `on_stderr`
-        sees what the agent writes to its standard error."""
+        """Open the session, to be kept in `own`. `replay`: have a resumed agent repeat the
+        conversation. `on_stderr` sees what the agent writes to its standard error."""
+        if self.kept is not None and own is not None:
+            return self._reopen(own, self.kept, policy, limits, on_stderr)
         return open_session(
             self.agent,
             cwd=self.cwd,
@@ -149,11 +158,43 @@ class Setup(Struct, frozen=True, kw_only=True):
             limits=limits,
             env=_environment(),
             on_stderr=on_stderr,
+            journal=own.store if own is not None else None,
+        )
+
+    @asynccontextmanager
+    async def _reopen(
+        self,
+        own: Own,
+        kept: Kept,
+        policy: Policy,
+        limits: Limits,
+        on_stderr: Callable[[bytes], None] | None,
+    ) -> AsyncIterator[Session]:
+        await own.fetch(kept)
+        async with reopen_session(
+            kept.entry.session,
+            own.store,
+            agent=self.agent,
+            permissions=policy,
+            limits=limits,
+            env=_environment(),
+            on_stderr=on_stderr,
+        ) as session:
+            if self.model is not None:
+                await session.set_model(self.model)
+            if self.mode is not None:
+                await session.set_mode(self.mode)
+            yield session
+
+    def going_on(self, kept: Kept, agent: Agent) -> Setup:
+        """With a stored session of this agent, in its folder and by its own settings."""
+        return structs.replace(
+            self.changed(agent), kept=kept, cwd=kept.entry.cwd, model=None, mode=None, options={}
         )
 
     def changed(self, agent: Agent) -> Setup:
         """A new conversation, perhaps with another agent: models and modes are each one's own."""
-        new = structs.replace(self, agent=agent, resume=None, note="")
+        new = structs.replace(self, agent=agent, resume=None, kept=None, note="")
         if agent == self.agent:
             return new
         return structs.replace(new, model=None, mode=None, options={})

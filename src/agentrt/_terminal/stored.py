@@ -6,7 +6,6 @@ import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import msgspec
 import trio
@@ -14,17 +13,15 @@ import trio
 from .._errors import AgentrtError, SessionNotFound, StoreError
 from .._journal.base import StoreEntry
 from .._journal.repair import Repaired, repair
-from .._journal.sqlite import SqliteBackend
+from .._journal.sqlite import writing
 from .._journal.store import snapshot_of
 from .agents import print_table
 from .export import ExportFormat, exported
+from .kept import Kept
 from .sessions import failed, print_document, when
 from .setup import exit_code
-from .stores import Kept, find, listed, load, read_all, searched
+from .stores import SHORT, find, listed, load, read_all, searched
 from .text import escaped, one_line, plain
-
-SHORT: Final = 8
-"""Characters of an id that a list shows; the beginning is enough wherever an id is asked for."""
 
 
 class Listed(StoreEntry, frozen=True, kw_only=True, omit_defaults=True):
@@ -73,12 +70,8 @@ async def delete(files: list[Path], id: str, otherwise: Callable[[], Awaitable[i
         session = kept.entry.session
         for file, entry in read_all(files, lambda reader: reader.find(session))[0]:
             if entry.session == session:
-                backend = SqliteBackend(file)
-                backend.open()
-                try:
+                with writing(file) as backend:
                     backend.delete(session)
-                finally:
-                    backend.close()
         return kept
 
     try:
@@ -98,13 +91,9 @@ async def vacuum(files: list[Path]) -> int:
     """Make files as small as what is in them."""
 
     def work(file: Path) -> tuple[int, int]:
-        backend = SqliteBackend(file)
         before = file.stat().st_size
-        backend.open()
-        try:
+        with writing(file) as backend:
             backend.vacuum()
-        finally:
-            backend.close()
         return before, file.stat().st_size
 
     status = 0

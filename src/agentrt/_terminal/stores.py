@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, TypeVar
 
-from msgspec import Struct
-
 from .._errors import SessionNotFound, StoreError
-from .._journal.base import Query, Stored, StoreEntry
-from .._journal.sqlite import Outdated, SqliteBackend, SqliteReader
+from .._journal.base import Query
+from .._journal.base import Stored as Loaded
+from .._journal.sqlite import Outdated, SqliteReader, writing
+from .kept import Kept
+from .sessions import Stored
 from .setup import UsageError
 from .state import state_folder
 from .text import one_line
@@ -25,12 +26,14 @@ OFF: Final = "off"
 """What `--store` says for none."""
 
 
-class Kept(Struct, frozen=True, kw_only=True):
-    """A session, and the file that it is in."""
+SHORT: Final = 8
+"""Characters of an id that are shown; its beginning is enough wherever an id is asked for."""
 
-    file: Path
-    entry: StoreEntry
-    snippet: str = ""
+
+class Past(Stored, kw_only=True):
+    """An earlier session; `kept`: where it is stored."""
+
+    kept: Kept | None = None
 
 
 def server_file() -> Path:
@@ -54,9 +57,8 @@ def read(file: Path, look: Callable[[SqliteReader], T]) -> T:
     try:
         reader = SqliteReader(file)
     except Outdated:
-        backend = SqliteBackend(file)
-        backend.open()  # brings it up to date
-        backend.close()
+        with writing(file):
+            pass  # it is brought up to date
         reader = SqliteReader(file)
     try:
         return look(reader)
@@ -96,11 +98,23 @@ def searched(
     return _latest(hits, limit), errors
 
 
-def find(files: Iterable[Path], prefix: str) -> Kept:
-    """The one session whose id begins so, or else whose agent's own id does. Raises
+def latest(files: Iterable[Path], cwd: str, agent: str | None = None) -> Kept:
+    """The latest session of a folder, and of an agent. Raises `SessionNotFound` or `StoreError`."""
+    query = Query(cwd=cwd, agent=agent, limit=1)
+    found, errors = read_all(files, lambda reader: reader.sessions(query))
+    if not found and errors:
+        raise errors[0]
+    for kept in _latest((Kept(file=file, entry=entry) for file, entry in found), 1):
+        return kept
+    raise SessionNotFound(f"no session is stored of {cwd}")
+
+
+def find(files: Iterable[Path], prefix: str, agent: str | None = None) -> Kept:
+    """The one session (of an agent) whose id begins so, or else whose agent's own id does. Raises
     `SessionNotFound`, `UsageError` if there are several, or `StoreError`."""
     found, errors = read_all(files if prefix else (), lambda reader: reader.find(prefix))
     kept = _latest((Kept(file=file, entry=entry) for file, entry in found), len(found))
+    kept = [each for each in kept if agent in (None, each.entry.agent)]
     if any(each.entry.session.startswith(prefix) for each in kept):
         kept = [each for each in kept if each.entry.session.startswith(prefix)]
     exact = [each for each in kept if prefix in (each.entry.session, each.entry.agent_session)]
@@ -116,7 +130,7 @@ def find(files: Iterable[Path], prefix: str) -> Kept:
             raise UsageError(f"several sessions begin with {one_line(prefix)!r}: {names}")
 
 
-def load(kept: Kept) -> Stored:
+def load(kept: Kept) -> Loaded:
     """All that is stored of a session. Raises `AgentrtError`."""
     stored = read(kept.file, lambda reader: reader.load(kept.entry.session))
     if stored is None:

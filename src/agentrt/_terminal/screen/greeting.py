@@ -15,8 +15,10 @@ from ..view import tool_title
 from .drawing import Drawing
 
 
-def greet(drawing: Drawing, session: Session, setup: Setup, width: int) -> None:
-    """Show it."""
+def greet(
+    drawing: Drawing, session: Session, setup: Setup, earlier: list[Item], width: int
+) -> None:
+    """Show it; `earlier`: what was said before."""
     page, agent = drawing.page, session.agent
     name = f"{one_line(agent.name)} {one_line(agent.version or '')}".strip()
     folder = one_line(_short(setup.cwd), max(20, width - len(name) - 24))
@@ -31,7 +33,7 @@ def greet(drawing: Drawing, session: Session, setup: Setup, width: int) -> None:
     page.line(("dim", keys), kind="head")
     if setup.note:
         page.line(("warn", setup.note), kind="head")
-    _show_history(drawing, session.snapshot().items)
+    _show_history(drawing, earlier)
 
 
 def _short(folder: str) -> str:
@@ -41,9 +43,8 @@ def _short(folder: str) -> str:
     return path
 
 
-def _show_history(drawing: Drawing, items: list[Item]) -> None:
+def _show_history(drawing: Drawing, earlier: list[Item]) -> None:
     """The end of the conversation that is gone on with."""
-    earlier = [item for item in items if item.replay and item.parent is None]
     if len(earlier) > HISTORY:
         drawing.page.line(("dim", f"… {len(earlier) - HISTORY} more before this"), kind="head")
     for item in earlier[-HISTORY:]:

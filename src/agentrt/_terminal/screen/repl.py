@@ -16,6 +16,7 @@ from ..asking import Shows
 from ..commands import COMMANDS, agent_commands
 from ..console import PARTING, quoted
 from ..conversation import TWICE, Conversation
+from ..own import OwnStore
 from ..setup import Setup
 from ..signals import ending_signals
 from ..text import one_line, plain
@@ -42,10 +43,10 @@ ROOM: Final = 64 * 1024
 """Characters that may wait for the next frame."""
 
 
-async def converse(setup: Setup, *, colour: bool) -> int:
+async def converse(setup: Setup, own: OwnStore | None, *, colour: bool) -> int:
     """Talk until it is left; returns the exit status."""
     with trio.open_signal_receiver(*ending_signals()) as signals:
-        repl = ScreenRepl(setup, colour=colour)
+        repl = ScreenRepl(setup, own, colour=colour)
         async with bare_errors(), open_screen(repl.interface, colour=colour) as screen:
             repl.screen = screen
             async with bare_errors(), trio.open_nursery() as nursery:
@@ -64,8 +65,8 @@ async def converse(setup: Setup, *, colour: bool) -> int:
 class ScreenRepl(Conversation):
     """Shows it on a `Screen`. Its keys are those of `Listener`."""
 
-    def __init__(self, setup: Setup, *, colour: bool) -> None:
-        super().__init__(COMMANDS)
+    def __init__(self, setup: Setup, own: OwnStore | None, *, colour: bool) -> None:
+        super().__init__(COMMANDS, own)
         self.screen: Screen
         self.nursery: trio.Nursery
         self.page = Page(Painter(colour=colour), self._width)
@@ -109,7 +110,7 @@ class ScreenRepl(Conversation):
         return self._drawing, OnScreen(self.screen, self.interface, self.page)
 
     def opened(self, session: Session, nursery: trio.Nursery) -> None:
-        greet(self._drawing, session, self.setup, self._width())
+        greet(self._drawing, session, self.setup, self.earlier, self._width())
 
     def _learn_words(self) -> None:
         """What can be completed now."""

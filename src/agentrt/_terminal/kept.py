@@ -1,0 +1,28 @@
+"""A stored session, and the store of this process: as what opens sessions knows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from .._journal.base import StoreEntry
+from .._journal.store import Store
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    """A session, and the file that it is in."""
+
+    file: Path
+    entry: StoreEntry
+    snippet: str = ""
+
+
+class Own(Protocol):
+    """Where the sessions of this process are kept: see `OwnStore`."""
+
+    @property
+    def store(self) -> Store: ...
+
+    async def fetch(self, kept: Kept) -> None: ...

@@ -1,0 +1,167 @@
+"""Where a conversation in a terminal is kept.
+
+One process writes a file at a time, and several terminals may be open, beside a server. So each
+terminal writes a file of its own while it is open, and what is in it goes home when it is left:
+into the file that all terminals share, or where it came from. What is to be gone on with is taken
+from there first. So no file is locked for long but the server's, and a session is in one place.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from .._errors import SessionNotFound, StoreError, StoreInUse, StoreUnavailable
+from .._journal.base import StoreEntry
+from .._journal.sqlite import SqliteBackend, writing
+from .._journal.store import Store, open_store
+from .._session.session import Session
+from .kept import Kept
+from .setup import UsageError
+from .state import state_folder
+from .stores import OFF, SHORT
+from .text import plain
+
+TERMINALS: Final = 32
+"""As many may be open at once; what is said in further ones is not kept."""
+PATIENCE: Final = 3.0
+"""Seconds that the others' homeward way may take."""
+
+
+def home_file() -> Path:
+    """Where the sessions of all terminals are, once they are left."""
+    return state_folder() / "terminal.db"
+
+
+class OwnStore:
+    """The store of this process. `store` is where its sessions are kept."""
+
+    def __init__(self, store: Store, *, shared: bool) -> None:
+        """`shared`: sessions of other files can be taken into it, and go home at the end."""
+        self.store = store
+        self.file = Path(store.path)
+        self.homes: dict[str, Path] = {}
+        """Where sessions came from."""
+        self.last: str | None = None
+        """The session in which something was said last."""
+        self.shared = shared
+
+    def kept(self, session: Session, cwd: str) -> Kept | None:
+        """How to go on with a session of this process; None if nothing was said in it."""
+        if not session.snapshot().turns:
+            return None
+        name = session.agent.name
+        entry = StoreEntry(session=session.id, agent=name, cwd=cwd, created=0, updated=0)
+        return Kept(file=self.file, entry=entry)
+
+    @property
+    def hint(self) -> str:
+        """How to go on with what was left; empty if there is nothing."""
+        if self.last is None:
+            return ""
+        store = "" if self.shared else f" --store {shlex.quote(plain(str(self.file)))}"
+        return f"To go on with it: agentrt --resume {self.last[:SHORT]}{store}"
+
+    async def fetch(self, kept: Kept) -> None:
+        """Have a stored session in this store, to go on with it. Raises `AgentrtError`: it is open
+        somewhere, say."""
+        if kept.file == self.file or not self.shared:
+            return
+        session = kept.entry.session
+
+        def take() -> None:
+            with writing(kept.file) as source:
+                packed = source.pack(session)
+                if packed is None:
+                    raise SessionNotFound(f"no session {session!r} is stored any more")
+                trio.from_thread.run(self.store.put, packed)
+                source.delete(session)
+
+        try:
+            await trio.to_thread.run_sync(take)
+        except StoreInUse as error:
+            who = f"process {error.pid}" if error.pid is not None else "another process"
+            raise UsageError(
+                f"the session is in {kept.file}, which {who} has open: go on there, or end it"
+            ) from error
+        self.homes[session] = kept.file
+
+
+@asynccontextmanager
+async def open_own(said: str | None) -> AsyncIterator[OwnStore | None]:
+    """The store of this process, or the file that `--store` names; None without one. Raises
+    `StoreError` for a file that was named; where it is only that nothing can be kept, this is
+    said."""
+    if said == OFF:
+        yield None
+        return
+    done = False
+    own: OwnStore | None = None
+    try:
+        async with AsyncExitStack() as stack:
+            store = await _opened(stack, said)
+            own = None if store is None else OwnStore(store, shared=said is None)
+            yield own
+            done = True
+    except StoreUnavailable as error:
+        if not done:
+            raise
+        _warn(f"the end of this conversation is not stored: {error}")
+    finally:
+        if own is not None and said is None:
+            with trio.CancelScope(shield=True):  # a thread, which gives up after its patience
+                await trio.to_thread.run_sync(_send_home, own.file, own.homes)
+
+
+async def _opened(stack: AsyncExitStack, said: str | None) -> Store | None:
+    if said is not None:
+        return await stack.enter_async_context(open_store(said))
+    for number in range(1, TERMINALS + 1):
+        try:
+            file = state_folder() / f"terminal-{number}.db"
+            return await stack.enter_async_context(open_store(file))
+        except StoreInUse:
+            continue
+        except StoreError as error:
+            _warn(f"this conversation is not stored: {error}")
+            return None
+    _warn("this conversation is not stored: too many terminals are open")
+    return None
+
+
+def _send_home(file: Path, homes: dict[str, Path]) -> None:
+    """Where a home is in use, they stay: lists find them here, and whoever has this file next
+    sends them."""
+    try:
+        with writing(file) as source:
+            for session in source.sessions():
+                for home in dict.fromkeys((homes.get(session, home_file()), home_file())):
+                    if _moved(source, session, home):
+                        break
+            source.database.execute("PRAGMA incremental_vacuum")
+    except StoreInUse:
+        pass  # another terminal has been opened
+    except StoreError as error:
+        _warn(str(error))
+
+
+def _moved(source: SqliteBackend, session: str, home: Path) -> bool:
+    try:
+        with writing(home, patience=PATIENCE if home == home_file() else 0) as target:
+            packed = source.pack(session)
+            if packed is not None:
+                target.put(packed)
+    except StoreError:
+        return False
+    source.delete(session)
+    return True
+
+
+def _warn(text: str) -> None:
+    print(f"agentrt: warning: {plain(text)}", file=sys.stderr)

@@ -1,0 +1,70 @@
+"""A session is taken from one file to another: whole, and never back to an earlier state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentrt import SessionNotFound, open_store
+from agentrt._journal.sqlite import SqliteBackend, writing
+from runtime.fakes import Incarnations, echo
+
+from .kit import again, checked, kept, whole
+
+
+async def test_a_moved_session_is_what_it_was(
+    path: Path, tmp_path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            await session.run("mend the door")
+        before, events = await store.snapshot("one"), await store.events("one")
+    with writing(path) as source:
+        packed = source.pack("one")
+    assert packed is not None
+    async with open_store(tmp_path / "other.db", library=library) as store:
+        await store.put(packed)
+        assert whole(await store.snapshot("one")) == whole(before)
+        assert await store.events("one") == events
+        assert [hit.entry.session for hit in await store.search("door")] == ["one"]
+        async with again(store, Incarnations(echo)) as session:
+            await session.run("again")
+        with pytest.raises(SessionNotFound):
+            await store.snapshot("two")
+    assert checked(tmp_path / "other.db") == {"one": session.log.seq}
+
+
+async def test_an_earlier_state_does_not_replace_a_later_one(path: Path, library: Any) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            await session.run("first")
+    with writing(path) as source:
+        packed = source.pack("one")
+    assert packed is not None
+    async with open_store(path, library=library) as store:
+        async with again(store, Incarnations(echo)) as session:
+            await session.run("second")
+        await store.put(packed)
+        assert len((await store.snapshot("one")).turns) == 2
+
+
+async def test_a_file_that_may_have_lost_something_hands_on_another_epoch(
+    path: Path, tmp_path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            await session.run("hello")
+    backend = SqliteBackend(path, library)
+    backend.open()
+    backend.close()  # as if it were killed
+    with monkeypatch.context() as patch:
+        patch.setattr("agentrt._journal.sqlite._boot", lambda: "another start of the machine")
+        with writing(path) as source:
+            packed = source.pack("one")
+    assert packed is not None
+    assert packed.row[0] == "one-epoch.1"
+    async with open_store(tmp_path / "other.db", library=library) as store:
+        await store.put(packed)
+        assert (await store.snapshot("one")).epoch == "one-epoch.1"

@@ -1,0 +1,215 @@
+"""What is said in a terminal is stored, and gone on with: wherever it was said, whoever is open."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import FAST_DEMO, Program, Terminal
+from test_stored import file, held, listed
+
+__all__ = ["file"]  # a fixture
+
+PROMPT = "> "
+LINES = ("first line", "second line")
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    program = Program(tmp_path)
+    program.env["PATH"] = "/nowhere"  # no agent is installed
+    return program
+
+
+def state(program: Program) -> Path:
+    return program.home / ".local" / "state" / "agentrt"
+
+
+def read(it: Terminal, number: int) -> None:
+    """Have the demo agent read a line of the notes."""
+    it.expect(PROMPT)
+    it.line(f"read notes.txt:{number}")
+    it.expect(LINES[number - 1])
+    it.expect("```")
+
+
+def leave(it: Terminal) -> None:
+    it.expect(PROMPT)
+    it.ctrl("d")
+    assert it.ended() == 0
+
+
+def test_one_prompt_is_stored_and_continued_with_its_agent(program: Program) -> None:
+    program.demo("read notes.txt:1")
+    done = program.run("--continue", "-p", "read notes.txt:2", "--output-format", "stream-json")
+    assert "second line" in done.stdout
+    assert '"agent_restarted"' not in done.stderr
+    [one] = listed(program)
+    assert (one["agent"], one["prompt"], one["turns"]) == ("demo", "read notes.txt:1", 2)
+    assert Path(one["store"]).name == "terminal.db"
+
+
+def test_a_session_is_resumed_by_the_beginning_of_its_id_in_its_own_folder(
+    program: Program,
+) -> None:
+    program.demo("read notes.txt:1")
+    [one] = listed(program)
+    elsewhere = ("--cwd", str(program.home))
+    done = program.run(*elsewhere, "--resume", one["session"][:6], "-p", "read notes.txt:2")
+    assert "second line" in done.stdout
+    assert listed(program)[0]["turns"] == 2
+    program.run(*elsewhere, "--continue", "-p", "hello", status=4)
+
+
+def test_the_agents_own_id_of_a_stored_session_finds_it_too(program: Program) -> None:
+    program.demo("read notes.txt:1")
+    [one] = listed(program)
+    program.run("--resume", one["agent_session"], "-p", "hello")
+    assert [each["turns"] for each in listed(program)] == [2]
+
+
+def test_a_conversation_says_how_to_go_on_with_it_and_shows_what_was_said(
+    program: Program,
+) -> None:
+    with program.terminal(*FAST_DEMO) as it:
+        read(it, 1)
+        it.expect(PROMPT)
+        it.ctrl("d")
+        id = it.expect(r"To go on with it: agentrt --resume (\S+)", regex=True)[1]
+        assert it.ended() == 0
+    with program.terminal("--resume", id) as it:
+        it.expect("> read notes.txt:1\n")
+        it.expect("first line")
+        read(it, 2)
+        leave(it)
+    assert [one["turns"] for one in listed(program)] == [2]
+
+
+def test_where_nothing_was_said_nothing_is_said_of_it(program: Program) -> None:
+    with program.terminal(*FAST_DEMO) as it:
+        leave(it)
+        assert "To go on" not in it.shown
+    assert listed(program) == []
+
+
+def test_another_terminal_goes_on_with_what_is_not_open(program: Program) -> None:
+    program.demo("read notes.txt:1")
+    [earlier] = listed(program)
+    with program.terminal(*FAST_DEMO) as first:
+        read(first, 2)
+        first.expect(PROMPT)
+        [now, _] = listed(program)
+        done = program.run("--resume", now["session"], "-p", "hello", status=2)
+        assert f"which process {first.process.pid} has open" in done.stderr
+        with program.terminal(*FAST_DEMO) as second:
+            second.expect(PROMPT)
+            second.line("/sessions")
+            second.expect("read notes.txt:1")
+            second.expect(PROMPT)
+            second.line(f"/resume {earlier['session'][:8]}")
+            second.expect("> read notes.txt:1\n")
+            read(second, 2)
+            leave(second)
+        first.line("read notes.txt:1")
+        first.expect("first line")
+        leave(first)
+    files = {Path(one["store"]).name: one["turns"] for one in listed(program)}
+    assert files == {"terminal.db": 2}
+    assert len(listed(program)) == 2
+
+
+def test_a_terminal_works_while_a_server_holds_its_file(program: Program, file: Path) -> None:
+    with held(file):
+        program.demo("read notes.txt:1")
+        assert [one["agent"] for one in listed(program, "--all")] == ["demo", "fake", "fake"]
+        agent = program.folder / "fake"
+        agent.write_text("#!/bin/false\n")
+        agent.chmod(0o755)
+        other = ("--command", str(agent))
+        done = program.run(*other, "--resume", "abc", "-p", "hello", status=2)
+        assert f"the session is in {file}, which process 4711 has open" in done.stderr
+
+
+def test_a_session_goes_back_where_it_came_from(program: Program) -> None:
+    program.demo("read notes.txt:1")
+    server = state(program) / "journal.db"
+    (state(program) / "terminal.db").rename(server)
+    program.run("--continue", "-p", "read notes.txt:2")
+    [one] = listed(program)
+    assert (one["store"], one["turns"]) == (str(server), 2)
+
+
+def test_where_the_way_home_is_blocked_a_session_is_found_all_the_same(program: Program) -> None:
+    program.demo("read notes.txt:1")
+    with held(state(program) / "terminal.db"):
+        program.demo("read notes.txt:2")
+        [new, _] = listed(program)
+        assert Path(new["store"]).name == "terminal-1.db"
+        program.run("--continue", "-p", "read notes.txt:1")
+    program.demo("hello")
+    assert {Path(one["store"]).name for one in listed(program)} == {"terminal.db"}
+    assert sorted(one["turns"] for one in listed(program)) == [1, 1, 2]
+
+
+def test_a_terminal_that_was_killed_loses_nothing_that_was_shown(program: Program) -> None:
+    with program.terminal(*FAST_DEMO) as it:
+        read(it, 1)
+        it.expect(PROMPT)
+        it.process.kill()
+    [one] = listed(program)
+    assert one["turns"] == 1
+    assert "first line" in program.run("sessions", "show", one["session"]).stdout
+    assert "second line" in program.run("--continue", "-p", "read notes.txt:2").stdout
+
+
+@pytest.mark.parametrize("interactive", [False, True])
+def test_nothing_is_stored_when_it_is_switched_off(program: Program, interactive: bool) -> None:
+    if interactive:
+        with program.terminal(*FAST_DEMO, "--store", "off") as it:
+            read(it, 1)
+            leave(it)
+            assert "To go on" not in it.shown
+    else:
+        program.demo("read notes.txt:1", "--store", "off")
+    assert list(state(program).glob("*.db")) == []
+
+
+def test_a_file_that_is_named_is_used_alone(program: Program) -> None:
+    path = program.folder / "mine.db"
+    program.demo("read notes.txt:1", "--store", str(path))
+    assert listed(program) == []
+    [one] = listed(program, "--store", str(path))
+    program.run("--store", str(path), "--continue", "-p", "hello")
+    assert listed(program, "--store", str(path))[0]["turns"] == 2
+    with held(path):
+        done = program.demo("hello", "--store", str(path), status=2)
+        assert "process 4711" in done.stderr
+        with program.terminal(*FAST_DEMO, "--store", str(path)) as it:
+            it.expect("is being written by process 4711")
+            assert it.ended() == 2
+    assert one["store"] == str(path)
+
+
+def test_a_folder_that_takes_no_file_costs_only_the_store(program: Program) -> None:
+    state(program).parent.mkdir(parents=True)
+    state(program).write_text("in the way")
+    done = program.demo("read notes.txt:1")
+    assert "first line" in done.stdout
+    assert "this conversation is not stored" in done.stderr
+
+
+def test_an_answer_of_a_stored_prompt_is_the_same_for_programs(program: Program) -> None:
+    def result(*options: str) -> dict[str, Any]:
+        done = program.demo("read notes.txt:1", "--output-format", "json", *options)
+        found: dict[str, Any] = json.loads(done.stdout)
+        return {name: type(value) for name, value in found.items()}
+
+    assert result() == result("--store", "off")
+
+
+def test_a_session_that_is_gone_on_with_takes_no_new_system_prompt(program: Program) -> None:
+    program.demo("hello")
+    program.run("--continue", "--resume", "x", "-p", "hello", status=2)
+    program.run("--continue", "--system", "x", "-p", "hello", status=2)
