@@ -171,6 +171,13 @@ class Puppet:
             }
             self._send(type="control_request", request_id="ask", request=request)
 
+    def say(self, text: str) -> None:
+        """In ACP."""
+        content = {"type": "text", "text": text}
+        update = {"sessionUpdate": "agent_message_chunk", "content": content}
+        params = {"sessionId": "s", "update": update}
+        self._send(jsonrpc="2.0", method="session/update", params=params)
+
     def end(self, *, cancelled: bool = False) -> None:
         if self.protocol == "acp":
             reason = "cancelled" if cancelled else "end_turn"

@@ -117,6 +117,27 @@ async def test_the_wait_for_the_store_is_no_silence_of_the_agent(
         assert turn.result.outcome == "timed_out"
 
 
+async def test_an_agent_that_is_not_read_because_too_much_waits_is_not_silent(
+    path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    limits, puppet = Limits(idle=3, cancel_grace=1, store_session=5000), Puppet("acp")
+    with stepped(path, limits) as store:
+        async with kept(store, puppet, limits=limits) as session:
+            turn = session.submit("hello")
+            await wait_all_tasks_blocked()
+            store.stalled = True
+            for _ in range(20):
+                puppet.say("word " * 1000)
+                await trio.sleep(0.5)
+            assert not turn.ended
+            store.go_on()
+            await trio.sleep(2)
+            assert not turn.ended
+            await trio.sleep(10)
+            assert turn.result.outcome == "timed_out"
+            assert len(turn.result.text) == 100_000
+
+
 async def test_the_hard_limit_ends_a_turn_whose_prompt_is_not_stored(
     store: SteppedStore, puppet: Puppet, autojump_clock: trio.abc.Clock
 ) -> None:

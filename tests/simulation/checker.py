@@ -231,6 +231,10 @@ class Checker:
                     self.fail("P4", f"{turn.id}: the stderr tail is {data.get('stderr')!r}")
             case _ if turn.origin == "agent":
                 pass
+            case "failed" if event.error is not None and event.error.code == "store_unavailable":
+                store = self.world.store
+                if store is None or not (store.waited or store.lost):
+                    self.fail("J2", f"{turn.id} failed, but the store was not waited for so long")
             case "failed" if event.error is not None and event.error.code == "no_result":
                 pass  # Claude went to rest, and its result was not seen for long
             case _:
@@ -263,7 +267,7 @@ class Checker:
     def silent_since(self) -> float:
         """When something was last heard of the agent, or said to it, or done for it."""
         handlers, store = self.world.handlers, self.world.store
-        if handlers.running or (store is not None and store.withholds):
+        if handlers.running or (store is not None and (store.withholds or not store.room)):
             return trio.current_time()
         began = self.turn.began if self.turn is not None else 0.0
         read_at = self.world.processes[-1].read_at

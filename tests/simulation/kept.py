@@ -26,6 +26,7 @@ from agentrt._journal.writer import Batch, Call, gathered
 from agentrt._model import events as e
 from agentrt._model.conversation import Conversation
 from agentrt._model.log import Log
+from agentrt._process.pipes import READ_SIZE
 from agentrt._runtime.stored import Again
 from journal.stepped import Puppet, SteppedStore
 from journal.stepped import kept as kept_on_a_puppet
@@ -65,16 +66,19 @@ class SimulatedStore(SteppedStore):
         self.tap = Tap()
         self.stored = 0
         self.sent_at = 0.0
-        """When something that had waited for the disk was sent to the agent."""
+        """When something that had waited for the disk was sent to the agent, or it was read on."""
+        self.lost = False
+        """Whether it has ever failed for longer than anybody waits."""
         self.mood = "prompt"
         self.engine: Log
+        self.keeper: StoreKeeper | None = None
         self.session = ""
         self._given = trio.Event()
 
     @asynccontextmanager
     async def keeping(self, *args: Any) -> AsyncIterator[StoreKeeper]:
         async with super().keeping(*args) as keeper:
-            self.engine, put = keeper._log, keeper.put
+            self.keeper, self.engine, put = keeper, keeper._log, keeper.put
             self.session = self.engine.session
 
             def tapped(first: int, events: list[Any], size: int) -> None:
@@ -99,8 +103,12 @@ class SimulatedStore(SteppedStore):
 
     @property
     def room(self) -> bool:
-        keeper = self.world.session._host.keeper
-        return keeper is None or keeper.room
+        """Whether the agent is read on."""
+        return self.keeper is None or self.keeper.room
+
+    def well(self) -> None:
+        self.lost = self.lost or self.waited
+        super().well()
 
     # --- the thread
 
@@ -129,7 +137,9 @@ class SimulatedStore(SteppedStore):
 
     async def _commit(self, batches: list[Batch]) -> None:
         flush, rng = gathered(batches), self.rng
-        if rng.random() < 0.1:
+        if self.world.over:
+            self.mood = "prompt"  # the session's end is not what is waited for any more
+        elif rng.random() < 0.1:
             self.mood = rng.choice(MOODS)
             self.world.note("store", self.mood)
         match self.mood:
@@ -150,7 +160,7 @@ class SimulatedStore(SteppedStore):
             self.well()
         last = batches[-1].first + len(batches[-1].events) - 1
         self.world.note("stored", str(last))
-        if self.withholds:
+        if self.withholds or not self.room:
             self.sent_at = trio.current_time()
         batches[-1].source.kept(last)
 
@@ -213,6 +223,9 @@ def check(world: World) -> None:
     turn = world.checker.turn
     if turn is not None and turn.wishes and turn.cancelling is None:
         world.fail("J2", f"{turn.id} is to stop by {turn.wishes}, and is not being cancelled")
+    keeper = world.session._host.keeper
+    if keeper is not None and keeper._bytes > world.limits.store_session + 2 * READ_SIZE:
+        world.fail("J10", f"{keeper._bytes} bytes wait for being stored")
     stored = store._database.load(store.session)
     if stored is None:
         return

@@ -21,7 +21,9 @@ def check(world: World) -> None:
     """Every task waits for something that has not happened."""
     if world.over or world.violation is not None or not world.processes:
         return
-    _after_an_exit(world)
+    room = world.store is None or world.store.room
+    if room:  # else an exit is behind what it has written, which is not read
+        _after_an_exit(world)
     _actors(world)
     _stopped_handlers(world)
     host = world.session._host
@@ -35,7 +37,7 @@ def check(world: World) -> None:
         process.nothing_waits()
     if process.returncode is not None or link._closing or process.signals:
         return
-    if process.unread:
+    if process.unread and room:
         world.fail("P2", f"{process.unread} bytes of the agent are not read")
     if process.closed_stdout_at is not None or not process.reading:
         return
@@ -56,14 +58,16 @@ def _after_an_exit(world: World) -> None:
     """P3: an exit is noticed without the end of the stream, an end of the stream as an end."""
     process, now = world.processes[-1], trio.current_time()
     turn, limits = world.checker.turn, world.limits
-    if process.exited_at is not None and now > process.exited_at + limits.stdout_drain + SLACK:
+    read_at = world.store.sent_at if world.store is not None else 0.0
+    exited = process.exited_at and max(process.exited_at, read_at)
+    if exited is not None and now > exited + limits.stdout_drain + SLACK:
         if turn is not None and turn.process == process.number:
             world.fail("P3", f"the process is gone since {process.exited_at}, {turn.id} runs")
         state = world.checker.state
         if state is not None and state.agent.alive and state.agent.pid == process.pid:
             world.fail("P3", "the process is gone, and the state says that it lives")
     ladder = limits.stdout_drain + limits.stdin_close + limits.terminate + limits.kill
-    closed = process.closed_stdout_at
+    closed = process.closed_stdout_at and max(process.closed_stdout_at, read_at)
     if closed is not None and process.returncode is None and "kill" not in process.ignores:
         if now > closed + ladder + SLACK:
             world.fail("P3", f"stdout is closed since {closed}, and the process lives")

@@ -314,7 +314,12 @@ class World:
         """Open, take steps, leave, and see that everything ends. The steps are added to `taken`."""
         with ExitStack() as stack:
             if self.folder is not None:
-                self.limits = replace(self.limits, store_wait=30.0)
+                rng = self.store_rng
+                self.limits = replace(
+                    self.limits,
+                    store_wait=rng.choice((30.0, 30.0, 1.5)),
+                    store_session=rng.choice((8 << 20, 8 << 20, 4000)),
+                )
                 self.store = kept.SimulatedStore(self, self.folder / "run.db", self.store_rng)
                 stack.callback(self.store.close)
                 self.checker.follow_store(self.store)
@@ -324,6 +329,7 @@ class World:
         async with trio.open_nursery() as self.nursery:
             if self.store is not None:
                 self.nursery.start_soon(self.store.run)
+                self.nursery.start_soon(self.store._watch)
             self.nursery.start_soon(self._host)
             try:
                 await self._steps(script, taken)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 import agentrt
 from agentrt import Allow, Deny, Limits, PermissionRequest, RequestError
 from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_session
-from runtime.fakes import asking, every, log_of, session_with
+from runtime.fakes import asking, every, log_of, session_with, unresponsive
 
 Clock = trio.abc.Clock
 
@@ -310,3 +310,17 @@ async def test_an_agent_that_even_a_kill_does_not_end_is_not_heard_any_more(
         await trio.sleep(100)
         assert len(session.snapshot().turns) == 1
         assert session.state.turn is None
+
+
+async def test_a_closed_session_names_no_process_that_was_given_up_on_before_it_went(
+    autojump_clock: Clock,
+) -> None:
+    limits = Limits(cancel_grace=0.5, stdin_close=2)
+    options: Any = {"ignores": frozenset({"eof"})}
+    async with session_with(unresponsive, fake=options, limits=limits) as (session, _):
+        session.submit("go")
+        await trio.sleep(1)
+        await session.aclose()
+    assert session.state.phase == "closed"
+    assert not session.agent.alive
+    assert session.agent.pid is None

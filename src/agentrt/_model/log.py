@@ -57,6 +57,11 @@ class Keeper(Protocol):
         ...
 
     @property
+    def room(self) -> bool:
+        """Whether more may be read from the agent."""
+        ...
+
+    @property
     def over(self) -> bool:
         """Whether nobody waits any more for what is not kept."""
         ...

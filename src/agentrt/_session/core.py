@@ -101,6 +101,8 @@ class SessionCore:
         """How many steps are under way, one inside the other."""
         self._moved = False
         """Whether something has moved that the next deadline, or the host, depends on."""
+        self._unread = False
+        """Whether the agent was not read when the next deadline was looked for."""
         self._steered: set[str] = set()
         """Prompts sent into a running turn that no turn's end has accounted for."""
         self._withheld = Withheld(self.log)
@@ -284,7 +286,10 @@ class SessionCore:
         with self:
             if self.turn is not None:
                 self.end_turn("cancelled")
-            self.conversation.live(LifeInput.END)
+            conversation = self.conversation
+            if not self._host.alive:  # given up on before it went, so that nobody has reported it
+                conversation.agent = structs.replace(conversation.agent, pid=None, alive=False)
+            conversation.live(LifeInput.END)
 
     # --- prompts
 
@@ -385,6 +390,9 @@ class SessionCore:
             with self:
                 self.touch()
                 self._withheld.release(seq)
+        elif self._unread:
+            self._unread = False
+            self.touch()
         elif self.queue.waiting:
             self._host.look()
 
@@ -596,8 +604,15 @@ class SessionCore:
             rest=rest,
             silence=limits.settle,
             tail=limits.tail if silent and self.queue.flows else None,
-            serving=silent and (self._host.serving or bool(self._withheld)),
+            serving=silent and (self._host.serving or self._waits_for_store),
         )
+
+    @property
+    def _waits_for_store(self) -> bool:
+        """Whether the agent may be silent because it was not sent something, or is not read."""
+        keeper = self.log.keeper
+        self._unread = keeper is not None and not keeper.room
+        return self._unread or bool(self._withheld)
 
     def ring(self) -> None:
         """A clock is due: do what it asks for."""
