@@ -62,29 +62,63 @@ def test_a_question_survives_a_reload(page: Page) -> None:
     expect(page.locator(".transcript")).to_contain_text("You chose yes.")
 
 
-def test_a_server_that_was_killed_and_started_again_is_found_again(
+def test_a_server_that_was_killed_and_started_again_goes_on_with_its_conversations(
     tmp_path: Path, new_page: NewPage, shoot: Shoot
 ) -> None:
     port = free_port()
     with serving(tmp_path, *scripted(), "--port", str(port), "--token", TOKEN) as server:
         page = new_page(server.link())
-        ask(page, "tool sleep 60")
-        phase(page, "working")
+        phase(page, "ready")
+        ask(page, "say the green door")
+        transcript = page.locator(".transcript")
+        expect(transcript.locator("p", has_text="the green door").last).to_be_visible()
+        phase(page, "ready")
+        ask(page, "say and then\ntool sleep 60")
+        expect(card(page, "sleep 60").locator(".status")).to_have_text("running")
         server.end(signal.SIGKILL)
         expect(page.locator(".banner")).to_contain_text("Reconnecting")
         shoot(page, "reconnecting")
         server.start()
-        link = server.link()
-        # Its session went with it; a browser that was let in before may have to come in anew.
-        refused = page.locator(".banner", has_text="does not let this browser in")
-        gone = page.locator(".banner", has_text="not there any more")
-        expect(refused.or_(gone)).to_be_visible(timeout=30_000)
-        if refused.is_visible():
-            page.goto(link)
-        page.reload()
-        phase(page, "ready")
+        server.link()
+        expect(page.locator(".banner")).to_contain_text("The agent is not running")
+        shoot(page, "restarted")
+        expect(card(page, "sleep 60").locator(".status")).not_to_have_text("running")
+        for words in ("the green door", "and then"):  # once as a prompt, and once as an answer
+            assert transcript.inner_text().count(words) == 2
         ask(page, "say and again")
-        expect(page.locator(".transcript")).to_contain_text("and again")
+        expect(transcript.locator("p", has_text="and again").last).to_be_visible()
+        phase(page, "ready")
+
+
+def test_a_conversation_of_an_earlier_server_is_found_by_a_word_and_gone_on_with(
+    tmp_path: Path, new_page: NewPage, shoot: Shoot
+) -> None:
+    with serving(tmp_path, *scripted()) as server:
+        page = new_page(server.link())
+        phase(page, "ready")
+        ask(page, "say the green door")
+        expect(page.locator(".transcript p", has_text="the green door").last).to_be_visible()
+        phase(page, "ready")
+        page.get_by_role("button", name="New session").click()
+        page.goto("about:blank")
+    with serving(tmp_path, *scripted()) as server:
+        page = new_page(server.link())
+        phase(page, "ready")  # the session with which the server has started
+        sidebar = page.locator(".sidebar")
+        expect(sidebar.get_by_role("heading", name="Today")).to_be_visible()
+        search = page.get_by_label("Search the conversations")
+        search.fill("nowhere")
+        expect(sidebar).to_contain_text("Nothing was found")
+        search.fill("green")
+        expect(sidebar.locator(".entry")).to_contain_text("the green door")
+        shoot(page, "searched")
+        sidebar.locator(".entry").click()
+        expect(page.locator(".transcript")).to_contain_text("the green door")
+        search.fill("")
+        ask(page, "say and again")
+        expect(page.locator(".transcript p", has_text="and again").last).to_be_visible()
+        phase(page, "ready")
+        expect(sidebar.get_by_role("heading", name="Today")).to_have_count(0)
 
 
 def test_a_network_that_goes_and_comes_back_loses_nothing(

@@ -52,7 +52,7 @@ function settle() {
   settlePending(seats);
   const listed = model().sessions.filter((summary) => summary.session !== left);
   if (session && (seat() || listed.some((summary) => summary.session === session))) return;
-  const next = listed.find((summary) => summary.session === hashed()) ?? listed.at(-1);
+  const next = listed.find((summary) => summary.session === hashed()) ?? listed.findLast(({ phase }) => phase !== "stored");
   if (next) choose(next.session);
 }
 
@@ -70,7 +70,8 @@ async function attach(session) {
  */
 export function choose(session) {
   if (ui().session === session) return;
-  setUi({ session, panel: null, editing: null, completing: null, atEnd: true });
+  const left = ui().left === session ? null : ui().left;
+  setUi({ session, left, panel: null, editing: null, completing: null, atEnd: true });
   setModel(seen(model(), session));
   if (!seat()) attach(session);
   if (hashed() === session) return;
@@ -165,9 +166,23 @@ export async function newSession(wanted) {
   return ack.ok ? "" : (ack.error?.message ?? "The server did not answer.");
 }
 
-/** @param {string} session */
-export async function closeSession(session) {
-  const ack = await send("session", { op: "close", session });
+/** @type {(session: string) => Promise<void>} */
+export const closeSession = (session) => leave("close", session);
+
+/** @type {(session: string) => Promise<void>} */
+export const deleteSession = (session) => leave("delete", session);
+
+/** @param {string} words which stored conversations have them */
+export async function search(words) {
+  setUi({ searched: words ? { words, found: ui().searched?.found ?? [] } : null });
+  if (!words) return;
+  const ack = await connection.send("session", { op: "list", query: words, limit: 50 });
+  if (ui().searched?.words === words) setUi({ searched: { words, found: ack.found ?? [] } });
+}
+
+/** @param {"close" | "delete"} op @param {string} session */
+async function leave(op, session) {
+  const ack = await send("session", { op, session });
   if (!ack.ok || ui().session !== session) return;
   setUi({ session: null, left: session }); // who closes it is done with it
   history.replaceState(null, "", "#");

@@ -65,7 +65,7 @@ function draw() {
 
 /** Times move on while something is being timed. */
 function tick() {
-  const working = model().sessions.some(({ phase }) => phase !== "idle" && phase !== "closed" && phase !== "dead");
+  const working = model().sessions.some(({ phase }) => !["idle", "closed", "dead", "stored"].includes(phase));
   if (working || ui().link.status !== "open") setUi({ now: Date.now() / 1000 });
 }
 

@@ -29,6 +29,11 @@ export function Banner({ seat }) {
       <strong>This session is not there any more.</strong> What was said stays here until you leave.
     </p></div>`;
   }
+  if (state?.phase === "dead" && !state.error) {
+    return html`<div class="banner"><p>
+      <strong>The agent is not running.</strong> Your next message starts it and goes on with this conversation.
+    </p></div>`;
+  }
   if (state?.phase === "dead") {
     return html`<div class="banner bad"><p>
       <strong>The agent's process has ended.</strong> Your next message starts it again and goes on with

@@ -12,11 +12,12 @@ const PART = 4_000;
 /** @type {typeof import("./vendor/highlight.js").lowlight | null} */
 let lowlight = null;
 
-/** Loads what knows the languages, with the first code that has one. */
+/** Loads what knows the languages, with the first code that has one. While the server is away it
+ *  cannot be had: the browser itself says so, and it is tried again with the next one. */
 const loaded = () =>
   import("./vendor/highlight.js").then(
     (module) => (lowlight = module.lowlight),
-    (error) => console.error(error),
+    () => null,
   );
 
 /**
@@ -57,7 +58,7 @@ export class Code extends Still {
     const known = language.toLowerCase().match(/^[\w+#-]+/)?.[0];
     if (!known || text.length > COLOURED) return null;
     if (lowlight) return lowlight.registered(known) ? spans(lowlight.highlight(known, text).children) : null;
-    if (typeof document !== "undefined") loaded().then(() => this.gone || this.forceUpdate());
+    if (typeof document !== "undefined") loaded().then((there) => !there || this.gone || this.forceUpdate());
     return null;
   }
 }

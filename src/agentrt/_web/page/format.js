@@ -38,6 +38,16 @@ export function moment(seconds) {
     : then.toLocaleDateString([], { day: "numeric", month: "short" });
 }
 
+/** @type {(seconds: number) => string} */
+export function day(seconds) {
+  const then = new Date(seconds * 1000);
+  const yesterday = new Date();
+  if (then.toDateString() === yesterday.toDateString()) return "Today";
+  yesterday.setDate(yesterday.getDate() - 1);
+  if (then.toDateString() === yesterday.toDateString()) return "Yesterday";
+  return then.toLocaleDateString([], { day: "numeric", month: "long", year: "numeric" });
+}
+
 /** @type {(path: string) => string} the last part of a path */
 export function baseName(path) {
   return path.replace(/\/+$/, "").split("/").pop() || path;

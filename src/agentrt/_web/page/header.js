@@ -7,7 +7,7 @@ import { isStopping, sendingHere } from "./pending.js";
 import { oneLine } from "./safe.js";
 import { setUi, ui } from "./store.js";
 
-/** @type {Record<w.Phase, string>} */
+/** @type {Record<w.Summary["phase"], string>} */
 export const PHASES = {
   starting: "starting",
   idle: "ready",
@@ -16,13 +16,15 @@ export const PHASES = {
   cancelling: "stopping",
   closed: "closed",
   dead: "the agent has ended",
+  stored: "kept",
 };
 
 /** Instead of them while nobody can know. */
 export const OFFLINE = "not connected";
 
 /** @type {(summary: w.Summary) => string} what a session is called */
-export const nameOf = (summary) => oneLine(summary.title, 120) || `${oneLine(summary.agent, 60)}`;
+export const nameOf = (summary) =>
+  oneLine(summary.title, 120) || (summary.phase === "stored" && oneLine(summary.prompt, 120)) || oneLine(summary.agent, 60);
 
 /** @param {{ summary: w.Summary | undefined, seat: Seat | undefined, offline: boolean }} props */
 export function Header({ summary, seat, offline }) {

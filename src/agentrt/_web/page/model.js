@@ -5,6 +5,9 @@ import { fromSnapshot, gone, reduce, resumed, withHistory } from "./reduce.js";
 /** How many notes are kept to be read again. */
 const NOTES = 20;
 
+/** What comes behind these is nothing that was finished unseen. */
+const QUIET = new Set(["starting", "stored"]);
+
 /** @type {Model} */
 export const EMPTY = {
   server: null,
@@ -54,7 +57,7 @@ export function take(model, frames, now) {
 function takeOther(model, frame) {
   switch (frame.type) {
     case "ready":
-      return listed({ ...model, server: frame, agents: frame.agents }, frame.sessions);
+      return listed({ ...model, server: frame, agents: frame.agents }, frame.sessions, true);
     case "sessions":
       return listed(model, frame.sessions);
     case "snapshot": {
@@ -95,9 +98,10 @@ function withSeat(model, session, seat) {
  * A new list of sessions: who has finished, and who is gone.
  * @param {Model} model
  * @param {readonly w.Summary[]} sessions
+ * @param {boolean} [attached] whether the server goes on with what is attached by itself
  * @returns {Model}
  */
-function listed(model, sessions) {
+function listed(model, sessions, attached = false) {
   const before = new Map(model.sessions.map((summary) => [summary.session, summary.phase]));
   const unread = new Set(model.unread);
   const seats = new Map(model.seats);
@@ -105,7 +109,10 @@ function listed(model, sessions) {
   for (const { session, phase } of sessions) {
     ids.add(session);
     const was = before.get(session);
-    if (was && was !== phase && was !== "starting" && phase !== "running") unread.add(session);
+    const seat = seats.get(session);
+    // Closed elsewhere, and kept: what is kept is another thing to look at.
+    if (phase === "stored" && was && was !== phase && seat && !attached) seats.set(session, { ...seat, behind: true });
+    if (was && was !== phase && !QUIET.has(was) && phase !== "running" && phase !== "stored") unread.add(session);
   }
   for (const session of unread) if (!ids.has(session)) unread.delete(session);
   for (const [session, seat] of seats) {

@@ -38,7 +38,7 @@ export function attract() {
   badge(count);
 }
 
-/** @param {w.Phase | undefined} was @param {w.Summary} summary */
+/** @param {w.Summary["phase"] | undefined} was @param {w.Summary} summary */
 function compare(was, summary) {
   const { session, phase } = summary;
   if (!was || was === phase) return;

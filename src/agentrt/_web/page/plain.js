@@ -12,7 +12,7 @@ const connection = new Connection({
   hello: () => ({ sessions: session ? [{ session }] : [] }),
   onFrames(frames) {
     model = take(model, frames, Date.now() / 1000);
-    const last = model.sessions.at(-1)?.session;
+    const last = model.sessions.findLast(({ phase }) => phase !== "stored")?.session;
     if (last && !model.sessions.some((each) => each.session === session)) choose(last);
     else if (model.seats.get(session)?.behind) connection.send("attach", { session });
     for (const frame of frames) if (frame.type === "ack") told = frame.error?.message ?? "";

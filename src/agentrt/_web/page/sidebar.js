@@ -1,9 +1,9 @@
 // The sessions: which there are, which wants something, and a new one.
 
-import { choose, closeSession, newSession, rename, stopAll } from "./actions.js";
-import { baseName, moment } from "./format.js";
+import { choose, closeSession, deleteSession, newSession, rename, search, stopAll } from "./actions.js";
+import { baseName, day, moment } from "./format.js";
 import { nameOf, OFFLINE, PHASES } from "./header.js";
-import { composing, html, icon, iconButton, instead } from "./html.js";
+import { composing, html, icon, iconButton, instead, valued } from "./html.js";
 import { oneLine } from "./safe.js";
 import { field, model, setUi, ui } from "./store.js";
 
@@ -12,6 +12,9 @@ const WORKING = new Set(["running", "waiting", "cancelling"]);
 /** @param {{ offline: boolean, reading: boolean }} props */
 export function Sidebar({ offline, reading }) {
   const { sessions } = model();
+  const open = sessions.filter(({ phase }) => phase !== "stored");
+  const stored = sessions.filter(({ phase }) => phase === "stored");
+  const { searched } = ui();
   const working = sessions.filter(({ phase }) => WORKING.has(phase)).length;
   const shown = ui().panel === "sessions";
   return html`<nav class=${`sidebar ${shown ? "shown" : ""}`} aria-label="sessions">
@@ -26,7 +29,18 @@ export function Sidebar({ offline, reading }) {
     html`<button class="new" disabled=${offline} onClick=${() => setUi({ creating: true, refused: "", panel: null })}>
       ${icon("plus")}New session
     </button>`}
-    <ul>${[...sessions].reverse().map((summary) => Entry(summary, offline, reading))}</ul>
+    ${stored.length > 0 &&
+    html`<input type="search" aria-label="Search the conversations" placeholder="Search" maxlength="200"
+      disabled=${offline} value=${searched?.words ?? ""} onInput=${valued(search)} />`}
+    <div class="lists">${searched
+      ? html`<ul aria-label="found">${searched.found.map(({ session, snippet }) => Kept(session, reading, offline, snippet))}
+          ${searched.found.length === 0 && html`<li class="hint">Nothing was found.</li>`}</ul>`
+      : html`<ul>${open.reverse().map((summary) => Entry(summary, offline, reading))}</ul>
+          ${byDay(stored).map(([name, kept]) => html`<section key=${name}>
+            <h2>${name}</h2>
+            <ul>${kept.map((summary) => Kept(summary, reading, offline))}</ul>
+          </section>`)}`}
+    </div>
     ${!reading && !offline && working > 0 &&
     html`<button class="stop-all" onClick=${stopAll}>${icon("stop")}Stop all (${working})</button>`}
   </nav>`;
@@ -51,6 +65,34 @@ function Entry(summary, offline, reading) {
       ${iconButton("edit", `Rename ${nameOf(summary)}`, () => setUi({ renaming: session }))}
       ${iconButton("close", `Close ${nameOf(summary)}`, () => close(summary))}
     </span>`}
+  </li>`;
+}
+
+/** @type {(stored: readonly w.Summary[]) => [string, w.Summary[]][]} the newest first */
+function byDay(stored) {
+  /** @type {Map<string, w.Summary[]>} */
+  const days = new Map();
+  for (const summary of [...stored].reverse()) {
+    const name = day(summary.updated ?? summary.created);
+    days.set(name, [...(days.get(name) ?? []), summary]);
+  }
+  return [...days];
+}
+
+/** @type {(summary: w.Summary, reading: boolean, offline: boolean, snippet?: string) => Shown} one that is not open */
+function Kept(summary, reading, offline, snippet) {
+  const { session } = summary;
+  const here = ui().session === session;
+  const forget = () => confirm(`Delete ${nameOf(summary)}? It is gone then.`) && deleteSession(session);
+  return html`<li key=${session} class=${here ? "here" : ""}>
+    <button class="entry" aria-current=${here ? "page" : null} onClick=${() => choose(session)}>
+      <span class="dot stored" aria-hidden="true"></span>
+      <span class="name" dir="auto">${nameOf(summary)}</span>
+      <small>${snippet
+        ? oneLine(snippet, 120)
+        : `${oneLine(summary.agent, 30)} · ${oneLine(baseName(summary.cwd), 40)} · ${moment(summary.updated ?? summary.created)}`}</small>
+    </button>
+    ${!offline && !reading && html`<span class="tools">${iconButton("delete", `Delete ${nameOf(summary)}`, forget)}</span>`}
   </li>`;
 }
 

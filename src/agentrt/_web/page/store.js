@@ -26,6 +26,7 @@ const store = {
     stopping: null,
     looking: new Set(),
     found: null,
+    searched: null,
     completing: null,
     atEnd: true,
     now: Date.now() / 1000,

@@ -117,6 +117,8 @@ interface Ui {
   answering: string | null;
   /** The files of a session that the server has found for what was typed last. */
   found: { session: string; files: readonly string[] } | null;
+  /** The stored conversations in which the words are that somebody looks for. */
+  searched: { words: string; found: readonly w.Found[] } | null;
   /** Which completion is chosen; -1: none is wanted for these words. */
   completing: { at: number; words: string } | null;
   /** Whether the newest is in sight. */

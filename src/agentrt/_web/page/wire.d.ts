@@ -126,14 +126,15 @@ export interface History {
 }
 
 export interface Summary {
-  session: string; agent: string; cwd: string; title?: string | null; phase: Phase;
-  created: number;
+  session: string; agent: string; cwd: string; title?: string | null; phase: Phase | "stored";
+  created: number; prompt?: string; updated?: number | null;
 }
+export interface Found { session: Summary; snippet: string }
 export interface AgentInfo { name: string; title?: string; available: boolean }
 export interface Ack {
   type: "ack"; id: string | null; ok: boolean; error?: Failure; session?: string; turn?: string;
   queued?: number; entry?: string; seq?: number; cancelled?: number; sessions?: unknown;
-  files?: string[]; complete?: boolean; before?: string;
+  files?: string[]; complete?: boolean; before?: string; found?: Found[];
 }
 
 export type Frame =
