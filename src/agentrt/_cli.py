@@ -140,9 +140,17 @@ def _work(options: argparse.Namespace) -> Work:
             work: Work = partial(list_agents, config, as_json=options.json)
         case "doctor":
             from ._terminal.doctor import examine, installed
+            from ._terminal.stores import store_files
 
-            agents = _chosen(options, config) or installed(config)
-            work = partial(examine, agents, config, as_json=options.json, timeout=_bound(options))
+            chosen = _chosen(options, config)
+            work = partial(
+                examine,
+                chosen or installed(config),
+                config,
+                as_json=options.json,
+                timeout=_bound(options),
+                stores=None if chosen else store_files(options.store),
+            )
         case "sessions":
             work = _sessions(options, config)
         case "rules":
@@ -215,20 +223,21 @@ def _found(options: argparse.Namespace, config: Config) -> Setup | None:
     from ._terminal.setup import Setup, UsageError, choose_agent
     from ._terminal.stores import find, latest, store_files
 
-    if options.resume is None and not options.continue_:
+    prefix: str | None = options.resume
+    if prefix is None and not options.continue_:
         return None
-    if options.resume is not None and options.continue_:
+    if prefix is not None and options.continue_:
         raise UsageError("--resume and --continue exclude each other")
     agent = None
     if options.agent is not None or options.command is not None:
         agent, _ = choose_agent(config, options.agent, options.command, options.protocol)
     files = store_files(options.store)
     name = agent.name if agent is not None else None
-    if options.continue_:
+    if prefix is None:
         kept = latest(files, os.path.abspath(options.cwd), name)
     else:
         try:
-            kept = find(files, options.resume, name)
+            kept = find(files, prefix, name)
         except SessionNotFound:
             return None  # perhaps an agent knows it
     agent = agent or resolve_agent(kept.entry.agent, config)

@@ -151,6 +151,19 @@ def test_without_a_store_the_agents_are_asked(program: Program, file: Path) -> N
     assert done.stderr == "agentrt: no session is stored in this folder (--all: in any)\n"
 
 
+def test_the_doctor_names_the_files_and_what_writes_them(program: Program, file: Path) -> None:
+    done = program.run("doctor")
+    assert f"✓ {file}: 2 sessions, " in done.stdout
+    assert "SQLite        3." in done.stdout
+    assert "mode wal" in done.stdout
+    assert str(file) not in program.run("doctor", "--agent", "demo").stdout
+    whole = file.read_bytes()
+    file.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096))
+    assert f"✗ {file} is damaged: " in program.run("doctor", status=1).stdout
+    file.unlink()
+    assert "terminal.db, where there are none yet" in program.run("doctor").stdout
+
+
 def test_a_damaged_file_is_named_and_mended(program: Program, file: Path) -> None:
     whole = file.read_bytes()
     file.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096))

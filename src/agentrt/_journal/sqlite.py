@@ -570,7 +570,7 @@ class SqliteReader:
 
     def __init__(self, path: str | os.PathLike[str], library: Library | None = None) -> None:
         self._path = Path(os.path.abspath(path))
-        self._library = library or installed()
+        self._library: Library = library or installed()
         if not self._path.exists():
             raise StoreError(f"there is no store {self._path}")
         with store_errors(self._path):

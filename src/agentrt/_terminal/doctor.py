@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from pathlib import Path
 
 import msgspec
 import trio
@@ -11,7 +12,7 @@ from msgspec import Struct, structs
 
 from .._agents import Agent, find_agents
 from .._config import Config
-from .._errors import AgentrtError, AgentStartError
+from .._errors import AgentrtError, AgentStartError, StoreError
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.events import Notice
@@ -19,8 +20,11 @@ from .._nesting import bare_errors
 from .._permissions.policies import deny_all
 from .bound import TIMED_OUT, Bound, TimedOut
 from .console import quoted
+from .own import home_file
 from .setup import Setup, UsageError
-from .text import one_line
+from .stored import sessions, size
+from .stores import read
+from .text import one_line, plain
 
 AT_ONCE = 2
 """Agents started at the same time: more would only wait for each other."""
@@ -53,10 +57,16 @@ class Finding(Struct, kw_only=True):
 
 
 async def examine(
-    agents: list[Agent], config: Config, *, as_json: bool, timeout: float | None = None
+    agents: list[Agent],
+    config: Config,
+    *,
+    as_json: bool,
+    timeout: float | None = None,
+    stores: list[Path] | None = None,
 ) -> int:
-    """Start each agent in an empty folder, without a prompt, within `timeout` for all. 3 if that
-    was too short, 1 if one of them does not work."""
+    """Start each agent in an empty folder, without a prompt, within `timeout` for all, and look
+    into the stores, for people (None: into none). 3 if the time was too short, 1 if one of them
+    does not work."""
     bound = Bound(timeout)
     findings: dict[str, Finding] = {}
     limit = trio.CapacityLimiter(AT_ONCE)
@@ -84,9 +94,30 @@ async def examine(
     elif len(found) > 1:
         print(f"\n{sum(each.ok for each in found)} of {len(found)} agents work.", end=" ")
         print("To get others: agentrt agents")
+    sound = True
+    if stores is not None and not as_json:
+        sound = await trio.to_thread.run_sync(_show_stores, stores)
     if any(each.timed_out for each in found):
         return TIMED_OUT
-    return 0 if all(each.ok for each in found) else 1
+    return 0 if sound and all(each.ok for each in found) else 1
+
+
+def _show_stores(files: list[Path]) -> bool:
+    """Say where sessions are kept; False if one of the files cannot be used."""
+    print("\nSessions are kept in")
+    if not files:
+        print(f"  {plain(str(home_file()))}, where there are none yet")
+    sound = True
+    for file in files:
+        try:
+            found = read(file, lambda reader: reader.report())
+        except StoreError as error:
+            sound = False
+            print(f"✗ {plain(str(error))}")
+        else:
+            print(f"✓ {plain(found.path)}: {sessions(found.sessions)}, {size(found.size)}")
+            print(f"    SQLite        {found.version} ({found.library}), mode {found.mode}")
+    return sound
 
 
 def installed(config: Config) -> list[Agent]:

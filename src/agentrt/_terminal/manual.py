@@ -71,6 +71,7 @@ exit status: 0, whatever is installed
 DOCTOR: Final = """\
 Starts each installed agent in an empty folder, shakes hands with it, and says what works: version,
 what it can do, its modes and models, or why it does not start. No prompt is sent, nothing is spent.
+Without an agent said, also where sessions are kept, and by which SQLite.
 """
 
 DOCTOR_MORE: Final = """\
@@ -81,7 +82,8 @@ examples:
 
 exit status:
   0  all of them work             2  wrong usage
-  1  one of them does not         4  no such agent
+  1  one of them, or a store,     4  no such agent
+     does not
 """
 
 SERVE: Final = """\

@@ -137,7 +137,7 @@ def size(number: int) -> str:
 def _words(done: Repaired) -> str:
     if done.aside is None:
         return "not damaged"
-    words = f"{_sessions(done.sessions)} saved"
+    words = f"{sessions(done.sessions)} saved"
     if done.parts:
         words += f", something is missing in {done.parts} of them"
     if done.lost:
@@ -145,7 +145,8 @@ def _words(done: Repaired) -> str:
     return f"{words}; the damaged file is {plain(str(done.aside))}"
 
 
-def _sessions(number: int) -> str:
+def sessions(number: int) -> str:
+    """So many of them."""
     return "1 session" if number == 1 else f"{number} sessions"
 
 
