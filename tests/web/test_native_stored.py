@@ -83,6 +83,19 @@ async def test_two_clients_that_prompt_at_once_open_it_once(path: Path) -> None:
         assert len(stage.agents.processes) == 1
 
 
+async def test_clients_that_come_back_together_are_each_shown_all_that_they_want(
+    path: Path,
+) -> None:
+    ids = [await left(path, f"number {number}") for number in range(4)]
+    async with stored_stage(path, echo) as stage:
+        tabs = [stage.connect(*wanted) for wanted in (ids, ids[::-1], ids[2:])]
+        for tab, count in zip(tabs, (4, 4, 2), strict=True):
+            answer = await tab.answer(tab.wire.hello_id)
+            assert list(answer["sessions"].values()) == ["snapshot"] * count
+            while any(view.epoch is None for view in tab.client.views.values()):
+                await tab.news()
+
+
 async def test_a_client_of_the_killed_server_goes_on_where_it_was(
     path: Path, tmp_path: Path
 ) -> None:

@@ -77,34 +77,40 @@ class NativeViewer(Viewer):
         self._client = self._hub.recognise(self, hello.client)
         self._client.offer(hello.tools)
         self.reply(self._ready())
-        unread = [known.session for known in hello.sessions if self._is_unread(known.session)]
+        given: dict[str, str] = {}
+        unread: list[c.Known] = []
+        for known in hello.sessions:
+            if self._is_unread(known.session):
+                unread.append(known)
+            else:
+                self._follow_known(known, given)
 
-        def follow(_: Fields) -> None:
-            given: dict[str, str] = {}
-            for known in hello.sessions:
-                feed = self._hub.feeds.get(known.session)
-                if feed is None:
-                    given[known.session] = "unknown_session"
-                else:
-                    given[known.session] = self._follow(feed, known.epoch, known.seq)
+        def answer(_: Fields) -> None:
             self.reply(ack(hello.id, {"sessions": given}))
 
         if unread:
-            read = partial(self._read, unread)
-            self._client.start(read, follow, lambda error: self.reply(refusal(hello.id, error)))
+            read = partial(self._read, unread, given)
+            self._client.start(read, answer, lambda error: self.reply(refusal(hello.id, error)))
         else:
-            follow({})
+            answer({})
+
+    def _follow_known(self, known: c.Known, given: dict[str, str]) -> None:
+        feed = self._hub.feeds.get(known.session)
+        there = feed is not None and self._follow(feed, known.epoch, known.seq)
+        given[known.session] = there or "unknown_session"
 
     def _is_unread(self, id: str) -> bool:
         """Whether a session is only stored, and nobody looks at it."""
         return id not in self._hub.feeds and self._hub.runtime.stored(id) is not None
 
-    async def _read(self, sessions: list[str]) -> Fields:
-        for id in sessions:
+    async def _read(self, sessions: list[c.Known], given: dict[str, str]) -> Fields:
+        for known in sessions:
             try:
-                await self._hub.read(id)
+                await self._hub.read(known.session)
             except AgentrtError as error:  # the others are there
-                logger.warning("the session %s cannot be read: %s", id, error)
+                logger.warning("the session %s cannot be read: %s", known.session, error)
+            # In the same step: what nobody looks at is forgotten when the next one is read.
+            self._follow_known(known, given)
         return {}
 
     def _ready(self) -> bytes:
