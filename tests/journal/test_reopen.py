@@ -85,6 +85,34 @@ async def test_an_agent_that_cannot_resume_is_said_not_to_remember(
     assert "does not remember" in notices[-1].message
 
 
+async def test_an_agent_that_does_not_remember_can_be_told_what_was_said(
+    path: Path, library: Any
+) -> None:
+    agents = Incarnations(echo)
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            with pytest.raises(agentrt.LocalProtocolError, match="nothing was said"):
+                session.retell()
+            await session.run("the first word")
+            await session.run("the second word")
+        async with again(store, agents) as session:
+            session.retell()
+            await session.run("go on")
+            session.retell(most=50)
+            await session.run("and on")
+    first, _, second, _ = prompts(agents)
+    assert first.startswith("[agentrt] You do not remember this conversation")
+    assert first.endswith(
+        "The user: the first word\n\nYou: the first word\n\n"
+        "The user: the second word\n\nYou: the second word"
+    )
+    assert second.endswith(
+        "(what came before is left out)\n\nord\n\nYou: the second word\n\n"
+        "The user: go on\n\nYou: go on"
+    )
+    assert "the first word" not in second
+
+
 def log_of_shown(session: agentrt.Session) -> list[Any]:
     return session.log.since(session.log.kept_after)
 

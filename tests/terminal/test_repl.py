@@ -106,6 +106,21 @@ def test_what_is_typed_ahead_waits_for_its_turn(program: Program) -> None:
     assert "first line" not in it.shown
 
 
+def test_an_agent_can_be_told_what_was_said(program: Program) -> None:
+    with talking(program) as it:
+        it.line("/retell")
+        it.expect("nothing was said yet")
+        it.line("read notes.txt:2")
+        it.expect("second line")
+        it.expect(PROMPT)
+        it.line("/retell")
+        it.expect("[agentrt] You do not remember this conversation")
+        it.expect("The user: read notes.txt:2")
+        it.expect(PROMPT)
+        it.ctrl("d")
+        assert it.ended() == 0
+
+
 def test_a_stop_holds_back_what_was_typed_ahead_until_enter(program: Program) -> None:
     with talking(program) as it:
         it.line("/slow 600")

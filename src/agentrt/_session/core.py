@@ -340,12 +340,13 @@ class SessionCore:
             with self:
                 self._enqueue(turn, when)
 
-    def tell(self, words: str) -> None:
+    def tell(self, words: str) -> TurnMachine:
         """Prompt the agent in words of agentrt's own. It lets no prompt go on that is held back.
         Raises as `place`."""
         turn = TurnMachine("user", self.limits, [Text(f"[agentrt] {words}")])
         turn.held = False
         self.place(turn, "queue")
+        return turn
 
     def _enqueue(self, turn: TurnMachine, when: When) -> None:
         if len(self.queue) >= self.limits.queue:

@@ -127,7 +127,7 @@ class Steps(Protocol):
         """Take what the driver reports."""
         ...
 
-    def tell(self, words: str) -> None:
+    def tell(self, words: str) -> TurnMachine:
         """Prompt the agent in words of agentrt's own. Raises if it can take no prompt."""
         ...
 

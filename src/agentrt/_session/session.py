@@ -21,6 +21,7 @@ from .._model.events import (
 )
 from .._model.log import Log
 from .._model.result import TurnResult
+from .._model.retelling import retold
 from .._model.state import SessionState, Snapshot
 from .._model.turn import TurnMachine
 from .._wire.mcp import ToolInfo
@@ -210,6 +211,18 @@ class Session:
         """Send a prompt into the running turn. Raises `LocalProtocolError` if none runs or the
         agent cannot take one (ACP agents cannot)."""
         self._core.steer(blocks(content))
+
+    def retell(self, *, most: int = 50_000) -> Turn:
+        """Tell an agent what was said in this conversation, of which it does not remember anything:
+        in another process, if it cannot resume. That is a prompt in agentrt's own words (it begins
+        with `[agentrt]`), with the last `most` characters; as with `submit`, nobody has to wait.
+
+        Raises as `submit`; also `LocalProtocolError` if nothing was said yet.
+        """
+        words = retold(self._known, most)
+        if not words:
+            raise LocalProtocolError("nothing was said yet that could be told again")
+        return Turn(self._host, self._core.tell(words), check=False)
 
     def set_tools(self, tools: Iterable[OfferedTool]) -> None:
         """Replace the in-process tools; agents that listen are notified. The session must have been

@@ -140,6 +140,11 @@ async def _session(repl: Conversation, argument: str) -> None:
         repl.say(f"folder   {repl.setup.cwd}")
 
 
+async def _retell(repl: Conversation, argument: str) -> None:
+    if repl.session is not None:
+        repl.session.retell()
+
+
 def _table(repl: Conversation, rows: list[tuple[str, str]]) -> None:
     width = max(len(name) for name, _ in rows)
     for name, description in rows:
@@ -159,6 +164,7 @@ COMMANDS: Final = {
         Command("session", "the conversation's id, for --resume", _session),
         Command("sessions", "earlier conversations in this folder", show_sessions),
         Command("resume", "go on with an earlier one", resume, "[N | ID]"),
+        Command("retell", "tell an agent that does not remember it what was said", _retell),
         Command("tasks", "the agent's background work", tasks, "[stop N]"),
         Command("permissions", "who decides, and by which rules", permissions, "[RULE …]"),
         Command("export", "write the conversation to a file", export, "[FILE]"),
