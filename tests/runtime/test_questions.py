@@ -40,6 +40,23 @@ async def test_without_a_reader_and_a_policy_every_question_is_rejected(
 
 
 @pytest.mark.parametrize(
+    ("policy", "outcome", "by"),
+    [(agentrt.allow_all, "cancelled", "agent"), (agentrt.deny_all, "completed", None)],
+)
+async def test_a_turn_that_its_agent_calls_cancelled_because_of_a_denial_is_completed(
+    autojump_clock: trio.abc.Clock, policy: agentrt.Policy, outcome: str, by: str | None
+) -> None:
+    async def calls_it_cancelled(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            await agent.ask()
+            prompt.end("cancelled")
+
+    async with session_with(calls_it_cancelled, permissions=policy) as (session, _):
+        result = await session.run("go")
+    assert (result.outcome, result.by, result.stop_reason) == (outcome, by, "cancelled")
+
+
+@pytest.mark.parametrize(
     ("policy", "chosen"), [(agentrt.allow_all, "yes"), (agentrt.deny_all, "no")]
 )
 async def test_a_policy_decides_at_once(

@@ -91,9 +91,11 @@ async def test_an_interrupting_prompt_cancels_the_running_turn_and_runs_next(
                 prompt.end()
 
     async with session_with(first_hangs) as (session, _), session.prompt("one") as turn:
+        waits = session.submit("three")
         result = await session.run("two", when="interrupt")
-        assert turn.result.outcome == "cancelled"
+        assert (turn.result.outcome, turn.result.by) == ("cancelled", "caller")
         assert result.text == "two"
+        assert not waits.ended  # it was there before, and is behind it now
 
 
 async def test_a_caller_s_scope_cancels_the_turn_and_not_the_session(
