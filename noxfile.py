@@ -200,6 +200,7 @@ def crowd(session: nox.Session) -> None:
     session.run("python", "benchmarks/crowd.py", *session.posargs)
     session.run("python", "benchmarks/lag.py", *session.posargs)
     session.run("python", "benchmarks/frames.py")
+    session.run("python", "benchmarks/long.py")
 
 
 @nox.session

@@ -90,8 +90,7 @@ def test_the_keyboard_gets_there_as_well(long: Page) -> None:
     button = long.get_by_role("button", name="Earlier turns")
     button.focus()
     long.keyboard.press("Enter")
-    until(lambda: prompts(long) == list(range(20, 120)), "the page before")
-    expect(button).to_have_text("Earlier turns")
+    until(lambda: prompts(long)[0] <= 20, "the page before")
 
 
 def test_one_goes_on_reading_while_the_agent_writes(long: Page) -> None:

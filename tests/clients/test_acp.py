@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from agentrt import allow_all
-from clients.connections import clients, clients_at_work
-from clients.kit import WATCH, fake_claude
+from clients.connections import Clients, clients, clients_at_work
+from clients.kit import WATCH, fake_claude, node, served_script
+from runtime.fakes import echo
 
 pytestmark = pytest.mark.usefixtures("npm_packages")
 
@@ -190,6 +191,20 @@ async def test_a_session_that_is_loaded_again_repeats_the_client_s_own_words() -
         assert (await one.led.result(prompting))["stopReason"] == "end_turn"
         error = await one.refused("session/prompt", sessionId=session, prompt=[])
         assert error["code"] == -32602
+
+
+async def test_a_session_that_is_loaded_is_repeated_from_its_beginning_however_long_it_is() -> None:
+    script = served_script(echo, snapshot_turns=2, snapshot_items=3)
+    async with script as (site, _), node("acp_client.mjs") as led:
+        connections = Clients(led, site)
+        one, two = await connections.open("one"), await connections.open("two")
+        session = await one.new()
+        words = [f"prompt {number} " for number in range(6)]
+        for each in words:
+            assert await one.say(session, each) == "end_turn"
+        await two.request("session/load", sessionId=session, cwd="/", mcpServers=[])
+        assert two.text("user_message_chunk") == "".join(words)
+        assert two.text() == one.text() == "".join(words)
 
 
 async def test_a_resumed_session_repeats_nothing() -> None:

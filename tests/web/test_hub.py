@@ -11,6 +11,10 @@ from trio.testing import MockClock
 from wire_client import View
 
 import agentrt
+from agentrt._model.events import Event, Item, ItemClosed, ItemOpened, TurnEnded, TurnStarted
+from agentrt._model.log import Log
+from agentrt._model.state import SessionState
+from agentrt._web.feed import Feed
 from agentrt._web.native import NATIVE
 from agentrt.testing import FakeAcpAgent
 from runtime.fakes import echo
@@ -242,3 +246,20 @@ async def test_a_closed_hub_listens_to_its_runtime_no_more(autojump_clock: MockC
         stage.hub.close()
         assert len(stage.runtime.get(id).log._wakers) == before - 1
         assert stage.runtime._listeners == set()
+
+
+class Follower:
+    def changed(self, feed: Feed, *, overtaken: bool = False) -> None:
+        raise AssertionError("nothing has changed")
+
+
+def test_how_long_a_snapshot_is_waited_for_does_not_grow_with_the_session() -> None:
+    log = Log("s1", "e1", agentrt.Limits(), SessionState())
+    for number in range(10_000):
+        turn, item = f"t{number}", Item(id=f"i{number}", type="text", turn=f"t{number}")
+        events: list[Event] = [TurnStarted(turn, "user"), ItemOpened(item)]
+        events += [ItemClosed(item.id, "completed"), TurnEnded(turn=turn, outcome="completed")]
+        log.extend(events, 100)
+    feed = Feed(log, 1 << 20, lambda job, at: None)
+    feed.overtake(Follower(), 0.0)
+    assert feed.weight == len(feed.snapshot(None, 0.0)[1])

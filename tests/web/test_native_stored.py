@@ -12,7 +12,7 @@ import trio
 from hub_kit import Stage, stage_with
 from wire_client import WireClient
 
-from agentrt import open_store
+from agentrt import Limits, open_store
 from agentrt._web.hub import Hub
 from agentrt.testing import open_fake_runtime
 from journal.test_reopen import abandoned
@@ -68,6 +68,36 @@ async def test_a_prompt_opens_it_and_everybody_who_looks_sees_each_event_once(pa
             assert tab.view(id).snapshots == 1
         assert len(stage.agents.processes) == 1
         assert [listed["phase"] for listed in tabs[0].client.sessions] != ["stored"]
+
+
+async def test_the_turns_before_those_of_the_snapshot_are_read_without_an_agent(
+    path: Path,
+) -> None:
+    id = await left(path, "one", "two", "three", "four")
+    async with stored_stage(path, echo, limits=Limits(snapshot_turns=1)) as stage:
+        tab = stage.connect(id)
+        await tab.answer(tab.wire.hello_id)
+        while tab.view(id).epoch is None:
+            await tab.news()
+        before = tab.view(id).earlier
+        answer = await tab.ok("history", session=id, before=before)
+        assert [item.get("text") for item in answer["items"]] == [None, "three"]
+        await tab.prompt(id, "five")
+        while tab.view(id).texts()[-1] != "five":
+            await tab.news()
+        while tab.view(id).earlier is not None:
+            await tab.ok("history", session=id, before=tab.view(id).earlier)
+        assert tab.view(id).texts() == ["one", "two", "three", "four", "five"]
+
+
+async def test_history_of_a_session_that_nobody_looks_at_reads_it(path: Path) -> None:
+    id = await left(path, "one", "two")
+    async with stored_stage(path, echo) as stage:
+        tab = stage.connect()
+        answer = await tab.ok("history", session=id, before="i3")
+        assert [item.get("text") for item in answer["items"]] == [None, "one"]
+        assert stage.agents.processes == []
+        assert await tab.refused("history", session=id, before="i99") == "unknown_request"
 
 
 async def test_two_clients_that_prompt_at_once_open_it_once(path: Path) -> None:

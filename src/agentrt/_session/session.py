@@ -121,7 +121,8 @@ class Session:
         return dict(self._core.capabilities)
 
     def snapshot(self) -> Snapshot:
-        """All that a viewer shows, at this moment: follow it with `subscribe(snapshot.seq)`."""
+        """All that there is to show, at this moment: follow it with `subscribe(snapshot.seq)`. It
+        has every turn, where viewers of `agentrt.v1` begin with the last ones."""
         return self.log.snapshot()
 
     @property

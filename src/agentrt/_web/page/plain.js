@@ -8,6 +8,9 @@ let model = EMPTY;
 let session = "";
 let told = "";
 
+/** Items that are shown, the newest. */
+const SHOWN = 200;
+
 const connection = new Connection({
   hello: () => ({ sessions: session ? [{ session }] : [] }),
   onFrames(frames) {
@@ -80,7 +83,9 @@ const field = element("textarea", { rows: 3, ariaLabel: "message" });
 function draw() {
   const view = model.seats.get(session)?.view;
   status.textContent = plain(told || view?.state.phase || "");
-  items.replaceChildren(...[...(view?.items.values() ?? [])].slice(-200).map(line));
+  const all = [...(view?.items.values() ?? [])];
+  items.replaceChildren(...all.slice(-SHOWN).map(line));
+  if (view?.earlier || all.length > SHOWN) items.prepend(element("p", { className: "hint" }, "What was before is not shown."));
   const open = connection.link.status === "open" ? [...(view?.permissions.values() ?? [])] : [];
   asks.replaceChildren(...open.map((ask) => question(ask, view?.items.get(ask.item ?? ""))));
   sessions.replaceChildren(...model.sessions.map((each) => new Option(plain(each.title || each.agent), each.session, false, each.session === session)));
