@@ -223,6 +223,23 @@ async def test_a_full_disk_takes_more_once_there_is_room(small_disk: Path, libra
     assert checked(path) == {"one": session.log.seq}
 
 
+async def test_what_cannot_be_deleted_from_a_full_disk_can_be_once_there_is_room(
+    small_disk: Path, library: Any
+) -> None:
+    path = small_disk / "sessions.db"
+    async with open_store(path, library=library, limits=Limits(store_wait=0.2)) as store:
+        async with kept(store, Incarnations(echo), id="old") as session:
+            await session.run("hello")
+        async with kept(store, Incarnations(lengthy)) as session:
+            await fill(session)
+            with pytest.raises(StoreUnavailable):
+                await store.delete("old")
+            subprocess.run(["mount", "-o", "remount,size=40m", str(small_disk)], check=True)
+            await until_well(store)
+            await store.delete("old")
+            assert [entry.session for entry in await store.sessions()] == ["one"]
+
+
 # --- a file that is gone, or damaged
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,35 @@ async def test_a_session_of_which_a_part_was_lost_can_be_gone_on_with(
             assert after.items[: len(before.items)] == before.items
             assert (await store.snapshot(id)).items == after.items
         assert len(await store.search("again")) == len(SESSIONS)
+
+
+async def test_a_damaged_index_is_made_again(path: Path, library: Any) -> None:
+    asked = await fill(path, library)
+    for page in pages_of(path, "said_data"):
+        overwrite(path, page)
+    done = repair(path, library)
+    assert (done.sessions, done.parts) == (len(SESSIONS), 0)
+    assert await prompts(path, library) == asked
+    async with open_store(path, library=library) as store:
+        assert len(await store.search("turn")) == len(SESSIONS)
+
+
+async def test_where_there_is_no_room_for_a_new_file_the_damaged_one_stays(
+    path: Path, library: Any
+) -> None:
+    await fill(path, library)
+    overwrite(path, pages_of(path, "record")[0])
+    damaged = path.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(StoreError):
+            repair(path, library)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_bytes() == damaged
+    assert [file.name for file in path.parent.glob("*.corrupt-*")] == []
+    assert repair(path, library).sessions == len(SESSIONS)
 
 
 async def test_viewers_of_a_repaired_session_begin_anew(path: Path, library: Any) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program import FAST_DEMO, Program, Terminal
+from program import COMMAND, FAST_DEMO, Program, Terminal
 from test_stored import file, held, listed
 
 __all__ = ["file"]  # a fixture
@@ -198,6 +201,22 @@ def test_a_folder_that_takes_no_file_costs_only_the_store(program: Program) -> N
     done = program.demo("read notes.txt:1")
     assert "first line" in done.stdout
     assert "this conversation is not stored" in done.stderr
+
+
+def test_a_prompt_is_answered_where_no_file_may_grow(program: Program) -> None:
+    """`ulimit -f`: a file of a few kilobytes at the most, as on a disk that is full."""
+    words = [*COMMAND, *FAST_DEMO, "-p", "read notes.txt:1"]
+    done = subprocess.run(
+        [shutil.which("sh") or "/bin/sh", "-c", f"ulimit -f 32; exec {shlex.join(words)}"],
+        cwd=program.folder,
+        env=program.env,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "first line" in done.stdout
+    assert "warning: this conversation is not stored: " in done.stderr
 
 
 def test_an_answer_of_a_stored_prompt_is_the_same_for_programs(program: Program) -> None:

@@ -11,6 +11,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,15 +82,27 @@ def _repair(backend: SqliteBackend) -> Repaired:
     if _is_sound(path, library):
         return Repaired()
     aside = path.with_name(f"{path.name}.corrupt-{time.strftime('%Y%m%d-%H%M%S')}")
-    for side in _SIDES:
-        if os.path.exists(f"{path}{side}"):
-            os.rename(f"{path}{side}", f"{aside}{side}")
-    database = connect(aside, library, mode="ro")
+    _rename(path, aside)
     try:
-        backend.open()
-        return _copied(database, backend, aside)
-    finally:
-        database.close()
+        database = connect(aside, library, mode="ro")
+        try:
+            backend.open()
+            return _copied(database, backend, aside)
+        finally:
+            database.close()
+    except BaseException:  # the disk is full, say: nothing has happened then
+        backend.close()
+        for side in _SIDES:
+            with suppress(FileNotFoundError):
+                os.unlink(f"{path}{side}")
+        _rename(aside, path)
+        raise
+
+
+def _rename(path: Path, new: Path) -> None:
+    for side in _SIDES:
+        with suppress(FileNotFoundError):
+            os.rename(f"{path}{side}", f"{new}{side}")
 
 
 def _is_sound(path: Path, library: Library) -> bool:
