@@ -149,7 +149,7 @@ def _work(options: argparse.Namespace) -> Work:
                 config,
                 as_json=options.json,
                 timeout=_bound(options),
-                stores=None if chosen else store_files(options.store),
+                stores=None if chosen else store_files(options.store, config),
             )
         case "sessions":
             work = _sessions(options, config)
@@ -231,7 +231,7 @@ def _found(options: argparse.Namespace, config: Config) -> Setup | None:
     agent = None
     if options.agent is not None or options.command is not None:
         agent, _ = choose_agent(config, options.agent, options.command, options.protocol)
-    files = store_files(options.store)
+    files = store_files(options.store, config)
     name = agent.name if agent is not None else None
     if prefix is None:
         kept = latest(files, os.path.abspath(options.cwd), name)
@@ -280,7 +280,7 @@ def _sessions(options: argparse.Namespace, config: Config) -> Work:
     from ._terminal.stores import OFF, store_files
 
     agents = _chosen(options, config)
-    files = [] if agents else store_files(options.store)
+    files = [] if agents else store_files(options.store, config)
     of_agents = bool(agents) or options.store == OFF
     id, cwd = getattr(options, "session", ""), options.cwd
     match options.verb:
@@ -354,6 +354,8 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
     if options.subcommand == "serve":
         serve["store"] = getattr(options, "store", None)
     terminal = {"color": options.color, "plain": options.plain or None}
+    if options.subcommand is None:
+        terminal["store"] = options.store
     return {
         "terminal": {name: value for name, value in terminal.items() if value is not None},
         "serve": {name: value for name, value in serve.items() if value is not None},

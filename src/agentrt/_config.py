@@ -98,6 +98,8 @@ class Terminal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`auto`: where there is a terminal, unless `NO_COLOR` is set."""
     plain: bool = False
     """The conversation line by line, without a prompt that stays where it is."""
+    store: str | None = None
+    """The file in which conversations are kept, or `off`; None: the person's own."""
 
 
 class Config(Struct, frozen=True, kw_only=True):

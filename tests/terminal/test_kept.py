@@ -179,6 +179,25 @@ def test_nothing_is_stored_when_it_is_switched_off(program: Program, interactive
     assert list(state(program).glob("*.db")) == []
 
 
+def test_it_can_be_switched_off_for_good(program: Program) -> None:
+    program.demo("read notes.txt:1")
+    settings = program.home / ".config" / "agentrt" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[terminal]\nstore = "off"\n')
+    program.demo("read notes.txt:2")
+    [one] = listed(program)
+    assert one["prompt"] == "read notes.txt:1"
+    program.run("--continue", "-p", "hello")  # the agent's own conversation
+    assert listed(program)[0]["turns"] == 1
+
+
+def test_a_servers_file_that_is_set_is_looked_into(program: Program) -> None:
+    path = program.folder / "mine.db"
+    program.demo("read notes.txt:1", "--store", f"sqlite:{path}")
+    program.env["AGENTRT_SERVE_STORE"] = str(path)
+    assert [one["store"] for one in listed(program)] == [str(path)]
+
+
 def test_a_file_that_is_named_is_used_alone(program: Program) -> None:
     path = program.folder / "mine.db"
     program.demo("read notes.txt:1", "--store", str(path))
@@ -209,7 +228,7 @@ def test_a_prompt_is_answered_where_no_file_may_grow(program: Program) -> None:
     done = subprocess.run(
         [shutil.which("sh") or "/bin/sh", "-c", f"ulimit -f 32; exec {shlex.join(words)}"],
         cwd=program.folder,
-        env=program.env,
+        env=program.env | {"PYTHONDONTWRITEBYTECODE": "1"},  # it would be half a file
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,

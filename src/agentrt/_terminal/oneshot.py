@@ -218,7 +218,7 @@ class _OneShot:
                 limits = structs.replace(limits, drain=min(limits.drain, limits.hard))
             limits = self._bound.applied(limits)
             policy = setup.policy(wanted, attended=terminal is not None)
-            async with open_own(setup.store) as own:
+            async with open_own(setup.config.terminal.store) as own:
                 with self._bound.over("the start of the agent") as start:
                     opening = setup.open(policy, limits=limits, replay=False, own=own)
                     async with opening as session:

@@ -25,7 +25,7 @@ from .._session.session import Session
 from .kept import Kept
 from .setup import UsageError
 from .state import state_folder
-from .stores import OFF, SHORT
+from .stores import SHORT, named_file
 from .text import plain
 
 TERMINALS: Final = 32
@@ -98,7 +98,7 @@ async def open_own(said: str | None) -> AsyncIterator[OwnStore | None]:
     """The store of this process, or the file that `--store` names; None without one. Raises
     `StoreError` for a file that was named; where it is only that nothing can be kept, this is
     said."""
-    if said == OFF:
+    if said is not None and named_file(said) is None:
         yield None
         return
     done = False
@@ -121,7 +121,7 @@ async def open_own(said: str | None) -> AsyncIterator[OwnStore | None]:
 
 async def _opened(stack: AsyncExitStack, said: str | None) -> Store | None:
     if said is not None:
-        return await stack.enter_async_context(open_store(said))
+        return await stack.enter_async_context(open_store(named_file(said) or said))
     for number in range(1, TERMINALS + 1):
         try:
             file = state_folder() / f"terminal-{number}.db"

@@ -32,7 +32,9 @@ SHOWN: Final = 20
 async def past_sessions(repl: Conversation) -> list[Past]:
     """The earlier sessions of this folder, the newest first, without the one that is open."""
     session, setup = repl.session, repl.setup
-    found, _ = await trio.to_thread.run_sync(_stored_here, setup)
+    found: list[Kept] = []
+    if repl.own is not None:
+        found, _ = await trio.to_thread.run_sync(_stored_here, setup)
     stored = [_past(kept) for kept in found if session is None or kept.entry.session != session.id]
     own = {(each.entry.agent, each.entry.agent_session) for each in found}
     others = [
@@ -44,7 +46,9 @@ async def past_sessions(repl: Conversation) -> list[Past]:
 
 
 def _stored_here(setup: Setup) -> tuple[list[Kept], list[StoreError]]:
-    return kept_sessions(store_files(setup.store), cwd=os.path.abspath(setup.cwd), limit=SHOWN + 1)
+    return kept_sessions(
+        store_files(setup.store, setup.config), cwd=os.path.abspath(setup.cwd), limit=SHOWN + 1
+    )
 
 
 def _past(kept: Kept) -> Past:
@@ -115,7 +119,7 @@ async def resume(repl: Conversation, argument: str) -> None:
     else:
         known = repl.offered or await past_sessions(repl)
         matches = [each for each in known if each.id == argument]
-        if not matches:
+        if not matches and repl.own is not None:
             matches = await trio.to_thread.run_sync(_named, repl.setup, argument)
         stored = matches[0] if matches else Past(agent=repl.setup.agent.name, id=argument)
     if repl.busy:
@@ -136,7 +140,7 @@ async def resume(repl: Conversation, argument: str) -> None:
 def _named(setup: Setup, prefix: str) -> list[Past]:
     """The stored session whose id begins so, wherever it was."""
     try:
-        return [_past(find(store_files(setup.store), prefix))]
+        return [_past(find(store_files(setup.store, setup.config), prefix))]
     except SessionNotFound:
         return []
 

@@ -45,7 +45,7 @@ async def converse(setup: Setup) -> int:
     libraries for it, the prompt stays at the bottom (`screen/`)."""
     terminal = setup.config.terminal
     try:
-        async with open_own(setup.store) as own:
+        async with open_own(setup.config.terminal.store) as own:
             if not terminal.plain and _has_screen():
                 from .screen.repl import converse as converse_on_screen
 

@@ -22,7 +22,7 @@ from .._web.security import Security
 from .._web.server import serve
 from .._web.site import Site
 from .setup import Setup, UsageError, exit_code
-from .stores import OFF, server_file
+from .stores import named_file
 from .text import plain
 
 SECRETS = ("AGENTRT_SERVE_TOKEN", "AGENTRT_SERVE_VIEWER_TOKEN")
@@ -102,12 +102,7 @@ async def _open_store(config: Config) -> AsyncIterator[Store | None]:
 
 def store_path(said: str | None) -> Path | None:
     """The file in which a server keeps its sessions, if it does. Raises `UsageError`."""
-    if said in (OFF, "memory"):
-        return None
-    path = server_file() if said in (None, "sqlite") else Path((said or "").removeprefix("sqlite:"))
-    if not path.name:
-        raise UsageError(f"--store takes a file or `off`, not {said!r}")
-    return path
+    return named_file(said or "sqlite")
 
 
 async def _print_links(site: Site, viewers: bool) -> None:

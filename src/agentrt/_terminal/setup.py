@@ -145,13 +145,18 @@ class Setup(Struct, frozen=True, kw_only=True):
     ) -> AbstractAsyncContextManager[Session]:
         """Open the session, to be kept in `own`. `replay`: have a resumed agent repeat the
         conversation. `on_stderr` sees what the agent writes to its standard error."""
-        if self.kept is not None and own is not None:
-            return self._reopen(own, self.kept, policy, limits, on_stderr)
+        resume = self.resume
+        if self.kept is not None:
+            if own is not None:
+                return self._reopen(own, self.kept, policy, limits, on_stderr)
+            resume = self.kept.entry.agent_session  # all that can be done without a store
+            if resume is None:
+                raise SessionNotFound(f"{self.agent.name} itself keeps nothing of that session")
         return open_session(
             self.agent,
             cwd=self.cwd,
             permissions=policy,
-            resume=self.resume,
+            resume=resume,
             model=self.model,
             mode=self.mode,
             options=self.options if replay else {**self.options, "replay": False},

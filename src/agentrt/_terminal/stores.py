@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, TypeVar
 
+from .._config import Config
 from .._errors import SessionNotFound, StoreError
 from .._journal.base import Query
 from .._journal.base import Stored as Loaded
@@ -41,15 +42,24 @@ def server_file() -> Path:
     return state_folder() / "journal.db"
 
 
-def store_files(said: str | None) -> list[Path]:
+def store_files(said: str | None, config: Config) -> list[Path]:
     """The files that there are; `said`: the one that `--store` names, or `off`."""
     if said is not None:
-        return [] if said == OFF else [Path(said)]
-    return [
-        path
-        for path in (server_file(), *sorted(state_folder().glob("terminal*.db")))
-        if path.is_file()
-    ]
+        path = named_file(said)
+        return [] if path is None else [path]
+    files = [named_file(config.serve.store or "sqlite"), named_file(config.terminal.store or OFF)]
+    files += sorted(state_folder().glob("terminal*.db"))
+    return [path for path in dict.fromkeys(files) if path is not None and path.is_file()]
+
+
+def named_file(said: str) -> Path | None:
+    """The file that `--store` names. Raises `UsageError`."""
+    if said in (OFF, "memory"):
+        return None
+    path = server_file() if said == "sqlite" else Path(said.removeprefix("sqlite:"))
+    if not path.name:
+        raise UsageError(f"--store takes a file or `off`, not {said!r}")
+    return path
 
 
 def read(file: Path, look: Callable[[SqliteReader], T]) -> T:
