@@ -169,6 +169,10 @@ class Backend(Protocol):
         """Take over a session from another file, unless a later state of it is here."""
         ...
 
+    def name_chat(self, chat: str, session: str) -> None:
+        """Remember what a client calls a session."""
+        ...
+
     def tidy(self, older: float) -> None:
         """Drop the frames that a head stands for and that are older than so many seconds."""
         ...
@@ -195,6 +199,10 @@ class Reader(Protocol):
 
     def search(self, words: str, limit: int) -> list[StoreHit]:
         """The sessions in which all of these words are, the latest first."""
+        ...
+
+    def chats(self) -> dict[str, str]:
+        """The sessions that clients have names for, by those names."""
         ...
 
     def answers(self) -> list[Answer]:

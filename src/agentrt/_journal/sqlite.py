@@ -77,6 +77,9 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         client TEXT NOT NULL, id TEXT NOT NULL, digest BLOB NOT NULL, body BLOB NOT NULL,
         at REAL NOT NULL, PRIMARY KEY(client, id)) WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE chat(name TEXT PRIMARY KEY, session TEXT NOT NULL) WITHOUT ROWID;
+    """,
 )
 """Each takes the schema from the version of its place here to the next one."""
 
@@ -477,6 +480,7 @@ class SqliteBackend:
             x("DELETE FROM frame WHERE session=?", found[0])
             x("DELETE FROM record WHERE session=?", found[0])
             x("DELETE FROM session WHERE num=?", found[0])
+            x("DELETE FROM chat WHERE session=?", (session,))
         return bool(found)
 
     def sessions(self) -> list[str]:
@@ -530,6 +534,9 @@ class SqliteBackend:
         x("INSERT INTO said(said) VALUES('optimize')")
         x("VACUUM")
         x("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def name_chat(self, chat: str, session: str) -> None:
+        self.database.change("INSERT OR REPLACE INTO chat VALUES(?, ?)", (chat, session))
 
     def tidy(self, older: float) -> None:
         self.database.change("DELETE FROM answer WHERE at<?", (time.time() - _ANSWERS,))
@@ -712,6 +719,10 @@ class SqliteReader:
             records=[decode_record(body) for (body,) in bodies],
             events=events,
         )
+
+    def chats(self) -> dict[str, str]:
+        with self._reading():
+            return dict(self._execute("SELECT name, session FROM chat"))
 
     def answers(self) -> list[Answer]:
         with self._reading():

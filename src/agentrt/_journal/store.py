@@ -114,6 +114,15 @@ class Store:
         if not await self._call(lambda backend: backend.delete(session)):
             raise SessionNotFound(f"no session {session!r} is stored")
 
+    async def chats(self) -> dict[str, str]:
+        """The sessions that clients have names of their own for, by those names."""
+        return await self._read(self._reader.chats)
+
+    def name_chat(self, chat: str, session: str) -> None:
+        """Remember what a client calls a session, ahead of what comes of its next prompt. Never
+        waits; where it cannot be stored, it is forgotten with the process."""
+        self.write(Call(lambda backend: backend.name_chat(chat, session), lambda *over: None))
+
     async def answers(self) -> list[Answer]:
         """What clients were answered, for those that send a command again; the oldest first."""
         return await self._read(self._reader.answers)

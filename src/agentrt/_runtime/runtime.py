@@ -96,12 +96,16 @@ class Runtime:
         store: Store | None = None,
         stored: Iterable[StoreEntry] = (),
         answers: Iterable[Answer] = (),
+        chats: Mapping[str, str] | None = None,
     ) -> None:
-        """`stored` and `answers`: what the store has of sessions, and of answers to clients."""
+        """`stored`, `answers`, `chats`: what the store has of sessions, of answers to clients, and
+        of their names for sessions."""
         self.limits = limits
         """Those of the runtime itself and, if they were given, of each session."""
         self.store = store
         """Where its sessions are kept, if they are."""
+        self.chats = dict(chats or {})
+        """The sessions that clients of an earlier process have names for."""
         self.answers: dict[str, list[Answer]] = {}
         """What an earlier process has answered, by client."""
         for answer in answers:
@@ -563,8 +567,9 @@ async def serve_runtime(
     stored = [] if store is None else await store.sessions()
     stored.reverse()
     answers = [] if store is None else await store.answers()
+    chats = {} if store is None else await store.chats()
     async with bare_errors(), trio.open_nursery() as nursery:
-        runtime = Runtime(nursery, source, limits, store, stored, answers)
+        runtime = Runtime(nursery, source, limits, store, stored, answers, chats)
         try:
             yield runtime
         finally:

@@ -250,7 +250,7 @@ class AiViewer(ForeignViewer):
         first = chats[request.id] = [(opened, failed)]
 
         def all_opened(fields: Fields) -> None:
-            chats[request.id] = fields["session"]
+            self._hub.name_chat(request.id, fields["session"])
             for done, fail in first:
                 try:
                     done(fields)
@@ -401,7 +401,8 @@ class AiViewer(ForeignViewer):
 
     def _messages(self, stream: _Stream) -> Iterator[bytes]:
         request = stream.request
-        if isinstance(stream.turn, Turn) and not stream.turn.id:
+        turns = stream.feed.log.state.turns  # shown yet: a stored turn begins before it is
+        if isinstance(stream.turn, Turn) and stream.turn.id not in turns:
             if stream.turn.failure is not None:
                 del self._streams[request]
                 yield pack(type="error", requestId=request, errorText=str(stream.turn.failure))

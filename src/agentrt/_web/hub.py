@@ -78,7 +78,7 @@ class Hub:
         """All, with the client that each is, once that is known."""
         self.feeds: dict[str, Feed] = {}
         self._resting: set[str] = set()  # of those: the sessions that are only stored
-        self.chats: dict[str, str | list[tuple[Done, Fail]]] = {}
+        self.chats: dict[str, str | list[tuple[Done, Fail]]] = {**runtime.chats}
         """Names that clients of the AI SDK have for their sessions; while one is opened, who waits
         for it."""
         self._agent = agent
@@ -181,6 +181,12 @@ class Hub:
         if self._list is None:
             self._list = pack(type="sessions", sessions=self.sessions())
         return self._list
+
+    def name_chat(self, chat: str, session: str) -> None:
+        """A session is what a client calls so, also for the next server."""
+        self.chats[chat] = session
+        if self.runtime.store is not None:
+            self.runtime.store.name_chat(chat, session)
 
     def page(self, before: str | None, limit: int) -> Fields:
         """What `ListSessions` asks for. Raises `Refused`."""

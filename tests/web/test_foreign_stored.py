@@ -1,0 +1,112 @@
+"""Stored sessions as clients of ACP and of the AI SDK see them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from hub_kit import Stage
+from test_native_stored import left, stored_stage
+
+from agentrt._web.acp import ACP
+from agentrt._web.aisdk import AI_SDK
+from agentrt._web.hub import Dialect
+from runtime.fakes import echo
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "sessions.db"
+
+
+class Talk:
+    """One connection, and what came over it."""
+
+    def __init__(self, stage: Stage, dialect: Dialect) -> None:
+        self._viewer = stage.hub.attach_viewer(dialect)
+        self.heard: list[dict[str, Any]] = []
+
+    def say(self, **message: Any) -> None:
+        self._viewer.receive(json.dumps(message))
+
+    async def until(self, check: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        with trio.fail_after(30):
+            while True:
+                message = json.loads(await self._viewer.next_frame())
+                self.heard.append(message)
+                if check(message):
+                    return message
+
+
+def call(id: int, method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+async def test_an_acp_client_lists_loads_and_prompts_a_stored_session(path: Path) -> None:
+    id = await left(path, "hello")
+    async with stored_stage(path, echo) as stage:
+        talk = Talk(stage, ACP)
+        talk.say(**call(1, "initialize", protocolVersion=1))
+        talk.say(**call(2, "session/list"))
+        listed = await talk.until(lambda message: message.get("id") == 2)
+        assert [each["sessionId"] for each in listed["result"]["sessions"]] == [id]
+        talk.say(**call(3, "session/load", sessionId=id, cwd="/", mcpServers=[]))
+        await talk.until(lambda message: message.get("id") == 3)
+        assert said(talk) == ["hello"]
+        assert stage.agents.processes == []
+        content = [{"type": "text", "text": "again"}]
+        talk.say(**call(4, "session/prompt", sessionId=id, prompt=content))
+        ended = await talk.until(lambda message: message.get("id") == 4)
+        assert ended["result"]["stopReason"] == "end_turn"
+        assert said(talk) == ["hello", "again"]
+        assert len(stage.agents.processes) == 1
+
+
+async def test_an_acp_client_prompts_a_stored_session_that_it_never_loaded(path: Path) -> None:
+    id = await left(path, "hello")
+    async with stored_stage(path, echo) as stage:
+        talk = Talk(stage, ACP)
+        talk.say(**call(1, "initialize", protocolVersion=1))
+        content = [{"type": "text", "text": "again"}]
+        talk.say(**call(2, "session/prompt", sessionId=id, prompt=content))
+        await talk.until(lambda message: message.get("id") == 2)
+        assert said(talk) == ["again"]
+
+
+def said(talk: Talk) -> list[str]:
+    updates = [each["params"]["update"] for each in talk.heard if "params" in each]
+    return [u["content"]["text"] for u in updates if u["sessionUpdate"] == "agent_message_chunk"]
+
+
+async def test_a_chat_of_the_ai_sdk_goes_on_with_a_stored_session(path: Path) -> None:
+    id = await left(path, "hello")
+    async with stored_stage(path, echo) as stage:
+        talk = Talk(stage, AI_SDK)
+        talk.say(**about("r1", id, type="resume"))
+        await talk.until(lambda message: message["type"] == "end")
+        assert stage.agents.processes == []
+        message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "again"}]}
+        talk.say(**about("r2", id, type="send", messages=[message], trigger="submit-message"))
+        await talk.until(lambda message: message["type"] == "end")
+        deltas = [m["chunk"]["delta"] for m in talk.heard if "delta" in m.get("chunk", {})]
+        assert deltas == ["hello", "again"]
+        assert len(stage.agents.processes) == 1
+
+
+def about(request: str, chat: str, **fields: Any) -> dict[str, Any]:
+    return {"requestId": request, "id": chat, **fields}
+
+
+async def test_a_chat_is_known_to_the_next_server_by_the_clients_own_name(path: Path) -> None:
+    for count, text in enumerate(("hello", "again"), 1):
+        async with stored_stage(path, echo) as stage:
+            talk = Talk(stage, AI_SDK)
+            message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": text}]}
+            talk.say(**about("r1", "mine", type="send", messages=[message]))
+            await talk.until(lambda message: message["type"] == "end")
+            [info] = stage.runtime.list()
+            assert len(stage.hub.feed(info.session).log.state.turns) == count
