@@ -50,6 +50,7 @@ async def test_a_word_is_found_by_its_beginning_and_a_name_by_its_parts(
     path: Path, library: Any
 ) -> None:
     await fill(path, library, "why does parse_lines() fail", "in C++ and C")
+    assert found(path, library, "p") == []
     assert found(path, library, "pars") == ["why does parse_lines() fail"]
     assert found(path, library, "parse_lines()") == ["why does parse_lines() fail"]
     assert found(path, library, "lines_parse") == []

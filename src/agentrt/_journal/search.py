@@ -54,7 +54,8 @@ def _word(text: str) -> Word:
     match = None
     if any(map(str.isalnum, text)) and not _UNSPACED.search(text):
         quoted = text.replace('"', '""')
-        match = f'"{quoted}"' + "*" * text[-1].isalnum()
+        # What begins with one letter is a large part of all words, and takes seconds to find.
+        match = f'"{quoted}"' + "*" * (text[-1].isalnum() and len(text) > 1)
     return Word(text, match, "%" + re.sub(r"([%_\\])", r"\\\1", text) + "%")
 
 
