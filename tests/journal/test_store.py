@@ -15,6 +15,7 @@ import trio
 import agentrt
 from agentrt import StoreError, StoreInUse, open_store
 from agentrt._journal import sqlite
+from agentrt._runtime.open import new_id
 from runtime.fakes import Incarnations, asking, echo, every, kinds, obedient
 
 from .kit import again, checked, kept, whole
@@ -80,6 +81,12 @@ async def test_a_session_is_found_by_the_beginning_of_its_id(path: Path, library
         assert [each.session for each in await store.find("ab_")] == ["ab_c"]
         assert [each.session for each in await store.find("ab")] == ["abXc", "ab_c"]
         assert await store.find("c") == []
+
+
+def test_no_id_looks_like_an_option_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter(["-like-an-option", "like-an-id"])
+    monkeypatch.setattr("secrets.token_urlsafe", lambda: next(drawn))
+    assert new_id() == "like-an-id"
 
 
 async def test_the_turns_of_a_session_are_read_from_the_end(path: Path, library: Any) -> None:

@@ -179,6 +179,13 @@ async def reopen_session(
         yield session
 
 
+def new_id() -> str:
+    """An id that nobody guesses, and that no command line takes for an option."""
+    while (id := secrets.token_urlsafe()).startswith("-"):
+        pass
+    return id
+
+
 @asynccontextmanager
 async def serve_session(
     agent: Agent,
@@ -186,7 +193,7 @@ async def serve_session(
     permissions: Policy | None,
     limits: Limits,
     *,
-    ids: Callable[[], str] = secrets.token_urlsafe,
+    ids: Callable[[], str] = new_id,
     now: Callable[[], float] = time.time,
     store: Store | None = None,
     again: Again | None = None,
