@@ -200,6 +200,20 @@ async def test_words_find_the_sessions_in_which_they_were_said(path: Path) -> No
         assert "door" in found["snippet"]
 
 
+async def test_an_old_session_is_in_the_list_while_somebody_reads_it(
+    path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("agentrt._web.hub.STORED", 1)
+    ids = [await left(path, f"number {number}") for number in range(3)]
+    async with stored_stage(path, echo) as stage:
+        tab = stage.connect()
+        await tab.answer(tab.wire.hello_id)
+        assert [info["session"] for info in tab.client.sessions] == ids[2:]
+        await tab.answer(tab.wire.attach(ids[0]))
+        while [info["session"] for info in tab.client.sessions] != [ids[0], ids[2]]:
+            await tab.news()
+
+
 async def test_a_long_list_is_given_page_by_page(path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("agentrt._web.hub.STORED", 2)
     ids = [await left(path, f"number {number}") for number in range(5)]

@@ -140,6 +140,7 @@ class Hub:
                     self._drop(unseen)
                 self._resting.add(id)
                 self._add(log)
+                self._list_changed()  # which has all that somebody reads
         return {"session": id}
 
     def when_open(
