@@ -17,6 +17,7 @@ from browser.kit import (
     AGENT,
     Host,
     Server,
+    answer,
     ask,
     card,
     free_port,
@@ -140,6 +141,15 @@ def _(sight: Sight) -> None:
     sight.come_in_again()
 
 
+@way(
+    "a server that stores nothing is killed and started again, and its new link is opened in"
+    " another tab"
+)
+def _(sight: Sight) -> None:
+    sight.start_again()
+    sight.come_in_again()
+
+
 @way("the server is killed and started again, and knows this browser no more")
 def _(sight: Sight) -> None:
     sight.start_again()
@@ -236,7 +246,7 @@ def test_what_has_left_the_sight_is_not_shown_as_work(
     arguments = [str(network.target), f"127.0.0.1:{network.port}", sys.executable, str(AGENT)]
     if not host:
         hosts = ("--port", str(network.target), "--allow-host", f"127.0.0.1:{network.port}")
-        arguments = [*scripted(), *hosts]
+        arguments = [*scripted(), *hosts, *(("--store", "off") * ("stores nothing" in what))]
     with serving(tmp_path, *arguments, kind=Host if host else Server) as server:
         page = new_page(network.through(server.link()), clock=True)
         phase(page, "ready")
@@ -254,6 +264,8 @@ def test_what_has_left_the_sight_is_not_shown_as_work(
         if left:
             found = page.locator(".transcript .ending, .transcript .tool .status")
             expect(found.filter(has_text=left).first).to_be_visible()
+        if "asked again" in under_way:
+            answer(page, "Dismiss")
         if standing == "as it is":
             agree(page, known.session)
         else:

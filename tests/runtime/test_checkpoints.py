@@ -25,6 +25,7 @@ from trio.testing import assert_checkpoints
 import agentrt
 from agentrt._agents import BUILT_IN
 from agentrt._journal.base import About
+from agentrt._journal.sqlite import SqliteBackend
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
 
 Call: TypeAlias = Callable[[Path], Awaitable[None]]
@@ -189,6 +190,11 @@ async def opening_a_store(tmp_path: Path) -> None:
 @calls("Store.claim")
 @calls("Store.snapshot")
 @calls("Store.events")
+@calls("Store.find")
+@calls("Store.search")
+@calls("Store.records")
+@calls("Store.chats")
+@calls("Store.answers")
 @calls("Store.delete")
 async def a_stored_session(tmp_path: Path) -> None:
     async with agentrt.open_store(tmp_path / "sessions.db") as store:
@@ -205,7 +211,54 @@ async def a_stored_session(tmp_path: Path) -> None:
         with assert_checkpoints():
             await store.events("s")
         with assert_checkpoints():
+            await store.find("s")
+        with assert_checkpoints():
+            await store.search("word")
+        with assert_checkpoints():
+            await store.records("s", count=1)
+        with assert_checkpoints():
+            await store.chats()
+        with assert_checkpoints():
+            await store.answers()
+        with assert_checkpoints():
             await store.delete("s")
+
+
+@calls("Store.put")
+async def taking_a_session_over(tmp_path: Path) -> None:
+    backend = SqliteBackend(tmp_path / "old.db")
+    backend.open()
+    backend.create("s", "e", About(agent="demo", protocol="acp", cwd="/"))
+    packed = backend.pack("s")
+    backend.close()
+    assert packed is not None
+    async with agentrt.open_store(tmp_path / "sessions.db") as store:
+        with assert_checkpoints():
+            await store.put(packed)
+
+
+@calls("Runtime.reopen")
+@calls("Runtime.read")
+@calls("Runtime.delete")
+async def a_stored_session_of_a_runtime(tmp_path: Path) -> None:
+    async with (
+        agentrt.open_store(tmp_path / "sessions.db") as store,
+        open_fake_runtime({"fake": Incarnations(echo).start}, store=store) as runtime,
+    ):
+        session = await runtime.create("fake")
+        await session.run("hello")
+        with assert_checkpoints():
+            await runtime.read(session.id)
+        with assert_checkpoints():
+            assert await runtime.reopen(session.id) is session
+        await runtime.close(session.id)
+        with assert_checkpoints():
+            await runtime.read(session.id)
+        with assert_checkpoints():
+            await runtime.reopen(session.id)
+        await runtime.close(session.id)
+        with assert_checkpoints():
+            await runtime.delete(session.id)
 
 
 @calls("Store.keeping")
