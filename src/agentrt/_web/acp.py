@@ -207,10 +207,9 @@ class AcpViewer(ForeignViewer):
         self._answer(id, sessions=sessions)
 
     def _prompt(self, id: rpc.Id, params: Prompt) -> None:
-        if not params.prompt:
-            raise Refused("bad_request", "the prompt is empty")
-
         def prompt(session: Session) -> None:
+            if not params.prompt:
+                raise Refused("bad_request", "the prompt is empty")
             attached = self._attached(params.session_id)
             if id in attached.prompts:
                 raise Refused("bad_request", "two requests have the same id")
