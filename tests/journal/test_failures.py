@@ -37,6 +37,17 @@ async def lengthy(agent: Any) -> None:
         prompt.end()
 
 
+def enlarge(disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,size=40m", str(disk)], check=True)
+
+
+def damage(path: Path) -> None:
+    """All of a file but its head."""
+    with open(path, "r+b") as file:
+        file.seek(4096)
+        file.write(os.urandom(path.stat().st_size - 4096))
+
+
 async def until_trouble(store: Store) -> None:
     while store.trouble is None:
         await store._changed.wait()
@@ -215,7 +226,7 @@ async def test_a_full_disk_takes_more_once_there_is_room(small_disk: Path, libra
     async with open_store(path, library=library, limits=Limits(store_wait=0.2)) as store:
         async with kept(store, Incarnations(lengthy)) as session:
             await fill(session)
-            subprocess.run(["mount", "-o", "remount,size=40m", str(small_disk)], check=True)
+            enlarge(small_disk)
             await until_well(store)
             assert (await session.run("again")).outcome == "completed"
             shown = session.snapshot()
@@ -234,7 +245,7 @@ async def test_what_cannot_be_deleted_from_a_full_disk_can_be_once_there_is_room
             await fill(session)
             with pytest.raises(StoreUnavailable):
                 await store.delete("old")
-            subprocess.run(["mount", "-o", "remount,size=40m", str(small_disk)], check=True)
+            enlarge(small_disk)
             await until_well(store)
             await store.delete("old")
             assert [entry.session for entry in await store.sessions()] == ["one"]
@@ -265,9 +276,7 @@ async def test_a_damaged_file_is_not_opened(path: Path, library: Any) -> None:
     async with open_store(path, library=library) as store:
         async with kept(store, Incarnations(lengthy)) as session:
             await session.run("hello")
-    with open(path, "r+b") as file:
-        file.seek(4096)
-        file.write(os.urandom(path.stat().st_size - 4096))
+    damage(path)
     damaged = path.read_bytes()
     with pytest.raises(StoreDamaged, match="agentrt sessions repair"):
         async with open_store(path, library=library):
@@ -285,9 +294,7 @@ async def test_a_file_damaged_under_the_store_is_not_written_any_more(
                 other = sqlite3.connect(path)
                 other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 other.close()
-                with open(path, "r+b") as file:
-                    file.seek(4096)
-                    file.write(os.urandom(path.stat().st_size - 4096))
+                damage(path)
                 await fill(session)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -145,7 +144,7 @@ async def test_a_subscription_ends_behind_the_last_event(path: Path, library: An
 
     async with open_store(path, library=library) as store, trio.open_nursery() as nursery:
         async with kept(store, Incarnations(echo)) as session:
-            nursery.start_soon(follow, session)
+            nursery.start_soon(follow, session)  # noqa: ASYNC111 - it ends with the session
             await session.run("hello")
     assert len(got) == session.log.seq
     assert got[-1] == agentrt.StateChanged(session.state)
@@ -234,11 +233,9 @@ async def test_a_second_writer_is_refused_with_the_pid_of_the_first(
         with pytest.raises(StoreInUse) as refused:
             async with open_store(path, library=library):
                 pass
-        done = subprocess.run(
-            [sys.executable, "-c", other, path], capture_output=True, text=True, check=True
-        )
+        done = await trio.run_process([sys.executable, "-c", other, path], capture_stdout=True)
     assert refused.value.pid == os.getpid()
-    assert done.stdout.startswith(f"{os.getpid()} {path} is being written by process")
+    assert done.stdout.decode().startswith(f"{os.getpid()} {path} is being written by process")
     async with open_store(path, library=library):
         pass  # the lock ends with its holder
 

@@ -405,7 +405,7 @@ class Checker:
         if question is None:
             self.fail("W3", f"{event.request} was closed, but is not open")
             return
-        if event.by != "turn" and question.turn is not None:
+        if event.by != "turn":
             self.last_answer = trio.current_time()
         elif event.by == "turn" and self.turn is not None:
             self.turn.asked_then = True

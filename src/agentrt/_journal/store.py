@@ -291,7 +291,8 @@ async def _writing(backend: Backend, store: Store, limits: Limits) -> AsyncItera
     writer = Writer(backend, token, store, keep=limits.store_events)
     store.write = writer.put
     async with bare_errors(), trio.open_nursery() as nursery:
-        nursery.start_soon(partial(_in_thread, writer.run))
+        # What is put before the thread runs waits for it.
+        nursery.start_soon(partial(_in_thread, writer.run))  # noqa: ASYNC113
         nursery.start_soon(store._watch)
         try:
             yield
