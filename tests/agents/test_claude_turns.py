@@ -68,7 +68,8 @@ async def test_a_denial_can_end_the_turn(lab: Lab) -> None:
             result = await session.run("Please [[shell]]")
             again = await session.run("Please [[again]]")
     assert (result.outcome, result.by) == ("cancelled", "caller")
-    assert result.stop_reason == "aborted_tools"
+    # The second one where the message that asks is not over yet when the answer is there.
+    assert result.stop_reason in ("aborted_tools", "aborted_streaming")
     assert result.text == "I will run a command."
     assert [status for _, status in story.tools()] == ["denied"]
     assert again.text == "Another answer."

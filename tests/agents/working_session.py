@@ -21,6 +21,7 @@ FENCE = re.compile(
     r"(?<=<!-- screen: )([\w-]+)( -->\n```\{code-block\} text\n)(.*?)(?=```\n)", re.DOTALL
 )
 READY = "● ready"
+ASLEEP = "● asleep"  # no agent runs until the next prompt
 STARTS = {
     "answer": "❯ Why",
     "question": "❯ Repair",
@@ -95,7 +96,7 @@ def _come_back(it: Tmux, screens: dict[str, str]) -> None:
     it.enter("/resume")
     screens["resume"] = it.until(r"^❯ /resume 1$", r"^  1  .* · claude · ")
     it.key("Enter")
-    it.until("^Another answer.$", READY)
+    it.until("^Another answer.$", ASLEEP)
     it.enter("One more: [[text]]")
     screens["resumed"] = it.until("^Hello from the scripted model.$", READY)
     it.key("C-d")
