@@ -92,7 +92,7 @@ _LOOK = 1.0  # seconds between two looks whether the file is still there
 _WAIT = 0.05  # seconds between two attempts at a lock
 _BUSY = 200  # milliseconds that SQLite itself waits for somebody else's lock
 
-_FEW = 10  # sessions that begin with the same letters: more need not be told apart
+_FEW = 10  # sessions that begin with the same letters: more need no list
 _ALL = 2**62  # more than there are
 
 _ENTRIES = "SELECT id, agent, cwd, title, prompt, turns, created, updated, about, num FROM session"
@@ -415,7 +415,7 @@ class SqliteBackend:
                 return  # it was deleted
             if found[0] != (owner, last + 1):
                 raise Unusable(f"a session of {self.path} was written by somebody else")
-            return  # its commit failed only as far as we were told
+            return  # its commit failed only as far as we know
         database.execute(
             "INSERT INTO frame(session, first, last, owner, at, body) VALUES(?,?,?,?,?,?)",
             (num, part.first, last, owner, now, encode_events(part.events)),
@@ -781,7 +781,7 @@ def _entry(row: Sequence[Any]) -> StoreEntry:
 
 
 def _boot() -> str:
-    """Another one after each start of the machine; empty where it is not told."""
+    """Another one after each start of the machine; empty where the system does not say."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

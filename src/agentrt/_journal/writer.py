@@ -67,7 +67,7 @@ class Call(Struct):
 
 
 class Observer(Protocol):
-    """Is told how the store does, in Trio's thread."""
+    """Learns how the store does, in Trio's thread."""
 
     def failing(self, error: Exception, *, final: bool) -> None:
         """A commit has failed, and is tried again; or `final`."""

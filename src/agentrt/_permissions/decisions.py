@@ -49,7 +49,7 @@ def rejection(request: PermissionOpened) -> Answer:
 
 
 def decided_words(request: PermissionOpened, answer: Answer, *, denied: bool) -> str:
-    """What an agent is told of a question whose answer found it gone."""
+    """What is said to an agent of a question whose answer found it gone."""
     if answer.content is not None:
         content = msgspec.json.encode(answer.content).decode()
         decided = f"The user has now answered: {content}"

@@ -213,7 +213,7 @@ class Hub:
         return {"found": [{"session": info, "snippet": text} for info, text in found if info]}
 
     def sessions(self) -> list[SessionInfo]:
-        """What everybody is told of: the newest of those that are stored, all that somebody reads,
+        """What everybody is sent: the newest of those that are stored, all that somebody reads,
         and then those that are open."""
         stored, now = self.runtime.list_stored(), self.runtime.list_open()
         read = [info for info in stored[:-STORED] if info.session in self._resting]
