@@ -99,6 +99,7 @@ def _(sight: Sight) -> None:
     expect(sight.page.get_by_role("heading", name="Start a session")).to_be_visible()
 
 
+@way("it is closed in another window, by a server that stores nothing")
 @way("it is closed in another window")
 def _(sight: Sight) -> None:
     sight.close_elsewhere()
