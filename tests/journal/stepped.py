@@ -16,7 +16,8 @@ import trio.lowlevel
 
 import agentrt
 from agentrt import Agent, Limits, Store
-from agentrt._journal.sqlite import SqliteBackend, SqliteReader
+from agentrt._journal.reader import SqliteReader
+from agentrt._journal.sqlite import SqliteBackend
 from agentrt._journal.writer import Batch, Call, gathered
 from agentrt._model.driver import Opening
 from agentrt._permissions.policies import Policy

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from agentrt import StoreDamaged, StoreError, StoreInUse, open_store
+from agentrt._journal.reader import SqliteReader
 from agentrt._journal.repair import repair
-from agentrt._journal.sqlite import SqliteReader
 from runtime.fakes import Incarnations, echo
 
 from .kit import again, checked, kept

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt import StoreError, open_store
-from agentrt._journal import sqlite
+from agentrt._journal import schema, sqlite
+from agentrt._journal.reader import SqliteReader
 from agentrt._journal.search import excerpt, words_of
-from agentrt._journal.sqlite import SqliteBackend, SqliteReader
+from agentrt._journal.sqlite import SqliteBackend
 from runtime.fakes import Incarnations, echo
 
 from .kit import kept
@@ -121,7 +122,7 @@ async def test_sessions_of_a_file_that_had_no_index_are_found(
     path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(sqlite, "MIGRATIONS", sqlite.MIGRATIONS[:1])
+        patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
         patch.setattr(SqliteBackend, "index", lambda *args: None)
         await fill(path, library, "mend the door")
     async with open_store(path, library=library) as store:

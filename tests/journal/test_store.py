@@ -13,7 +13,7 @@ import trio
 
 import agentrt
 from agentrt import StoreError, StoreInUse, open_store
-from agentrt._journal import sqlite
+from agentrt._journal import schema
 from agentrt._runtime.open import new_id
 from runtime.fakes import Incarnations, asking, echo, every, kinds, obedient
 
@@ -272,9 +272,9 @@ async def test_another_programs_database_is_left_alone(path: Path, library: Any)
 async def test_a_store_of_a_newer_version_is_refused(
     path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    newer = (*sqlite.MIGRATIONS, "ALTER TABLE session ADD COLUMN colour TEXT")
+    newer = (*schema.MIGRATIONS, "ALTER TABLE session ADD COLUMN colour TEXT")
     with monkeypatch.context() as patch:
-        patch.setattr(sqlite, "MIGRATIONS", newer)
+        patch.setattr(schema, "MIGRATIONS", newer)
         async with open_store(path, library=library):
             pass
     with pytest.raises(StoreError, match="newer agentrt"):
@@ -289,9 +289,9 @@ async def test_a_store_of_an_older_version_is_copied_and_brought_up_to_date(
         async with kept(store, Incarnations(echo)) as session:
             await session.run("hello")
     newer = "ALTER TABLE session ADD COLUMN colour TEXT; UPDATE session SET colour='red'"
-    monkeypatch.setattr(sqlite, "MIGRATIONS", (*sqlite.MIGRATIONS, newer))
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, newer))
     async with open_store(path, library=library) as store:
         assert [each.session for each in await store.sessions()] == ["one"]
-    copy = path.with_name(f"{path.name}.bak-{len(sqlite.MIGRATIONS) - 1}")
+    copy = path.with_name(f"{path.name}.bak-{len(schema.MIGRATIONS) - 1}")
     assert checked(copy) == checked(path)
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600

@@ -19,15 +19,9 @@ from msgspec import Struct, structs
 
 from .._errors import AgentrtError, StoreError
 from .base import decode_about, decode_events, decode_head, decode_record, encode, encode_record
-from .sqlite import (
-    APPLICATION,
-    Database,
-    Library,
-    SqliteBackend,
-    connect,
-    is_damage,
-    store_errors,
-)
+from .libraries import Database, Library, connect, is_damage, store_errors
+from .schema import APPLICATION
+from .sqlite import SqliteBackend
 
 PATIENCE: Final = 20_000
 """Ranges of a table that may fail: behind a damaged root nothing can be read at all."""

@@ -1,4 +1,4 @@
-"""A store in one SQLite file: one process writes it, and any may read it.
+"""What writes a store's file: one process at a time, while any may read it.
 
 The file is its owner's alone, and one process writes it at a time: a lock beside it says which. All
 other connections only read: two that write or checkpoint at the same moment could damage the file,
@@ -9,79 +9,38 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import importlib
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeAlias
 
-from msgspec import Struct
-
-from .._errors import StoreDamaged, StoreError, StoreInUse
+from .._errors import StoreError, StoreInUse
 from .._model.checkpoint import Record
-from .._model.events import Event
+from . import schema
 from .base import (
     About,
-    Answer,
     Flush,
     Packed,
     Part,
     Place,
-    Query,
-    Stored,
-    StoreEntry,
-    StoreHit,
     Unusable,
-    decode_about,
-    decode_events,
-    decode_head,
     decode_record,
     encode,
     encode_events,
     encode_record,
 )
-from .search import SHIFT, Word, clean, excerpt, text_of, words_of
-
-Library: TypeAlias = Literal["apsw", "sqlite3"]
-
-APPLICATION: Final = 0x61677274
-"""What `file` calls it: "agrt"."""
-
-MIGRATIONS: Final[tuple[str, ...]] = (
-    """
-    CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-    CREATE TABLE session(
-        num INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, epoch TEXT NOT NULL,
-        generation INTEGER NOT NULL, owner INTEGER NOT NULL, next INTEGER NOT NULL,
-        agent TEXT NOT NULL, cwd TEXT NOT NULL, title TEXT, prompt TEXT NOT NULL DEFAULT '',
-        phase TEXT NOT NULL, turns INTEGER NOT NULL DEFAULT 0, tenant TEXT NOT NULL DEFAULT '',
-        created REAL NOT NULL, updated REAL NOT NULL,
-        about BLOB NOT NULL, head BLOB NOT NULL, head_seq INTEGER NOT NULL DEFAULT 0);
-    CREATE INDEX session_by ON session(tenant, updated);
-    CREATE TABLE frame(
-        id INTEGER PRIMARY KEY, session INTEGER NOT NULL, first INTEGER NOT NULL,
-        last INTEGER NOT NULL, owner INTEGER NOT NULL, at REAL NOT NULL, body BLOB NOT NULL);
-    CREATE UNIQUE INDEX frame_at ON frame(session, first);
-    CREATE TABLE record(
-        session INTEGER NOT NULL, number INTEGER NOT NULL, last INTEGER NOT NULL,
-        body BLOB NOT NULL, PRIMARY KEY(session, number));
-    """,
-    """
-    CREATE INDEX session_of ON session(tenant, cwd, updated);
-    CREATE VIRTUAL TABLE said USING fts5(text, tokenize="unicode61 remove_diacritics 2");
-    """,
-    """
-    CREATE TABLE answer(
-        client TEXT NOT NULL, id TEXT NOT NULL, digest BLOB NOT NULL, body BLOB NOT NULL,
-        at REAL NOT NULL, PRIMARY KEY(client, id)) WITHOUT ROWID;
-    """,
-    """
-    CREATE TABLE chat(name TEXT PRIMARY KEY, session TEXT NOT NULL) WITHOUT ROWID;
-    """,
+from .libraries import (
+    Database,
+    Library,
+    as_store_error,
+    code_of,
+    connect,
+    installed,
+    is_damage,
+    store_errors,
 )
-"""Each takes the schema from the version of its place here to the next one."""
+from .search import SHIFT, text_of
 
 _SEARCH = "fts5"  # a module that SQLite can be built without
 _INDEXED = 2  # the first version whose records are in the index `said`
@@ -90,12 +49,6 @@ _ANSWERS = 24 * 3600.0  # seconds for which a client may send a command again
 _PAGES = 1000  # of the write-ahead log, after which its writer puts them into the file
 _LOOK = 1.0  # seconds between two looks whether the file is still there
 _WAIT = 0.05  # seconds between two attempts at a lock
-_BUSY = 200  # milliseconds that SQLite itself waits for somebody else's lock
-
-_FEW = 10  # sessions that begin with the same letters: more need no list
-_ALL = 2**62  # more than there are
-
-_ENTRIES = "SELECT id, agent, cwd, title, prompt, turns, created, updated, about, num FROM session"
 
 _CARRIED = (
     "owner, next, agent, cwd, title, prompt, phase, turns, tenant, created, updated, about, head,"
@@ -103,118 +56,10 @@ _CARRIED = (
 )
 _FRAME = "first, last, owner, at, body"
 
-_CORRUPT, _NOTADB, _MOVED = 11, 26, 1032
-
-
-class Database(Protocol):
-    """What both libraries can do."""
-
-    def execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]: ...
-
-    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None: ...
-
-    def change(self, sql: str, args: Sequence[Any]) -> int:
-        """Execute, and return how many rows it changed."""
-        ...
-
-    @property
-    def in_transaction(self) -> bool: ...
-
-    def close(self) -> None: ...
-
-
-class _Sqlite3:
-    def __init__(self, uri: str) -> None:
-        import sqlite3
-
-        self._connection = sqlite3.connect(
-            uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY / 1000
-        )
-        self._execute = self._connection.execute
-
-    def execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]:
-        return self._execute(sql, args).fetchall()
-
-    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        self._connection.executemany(sql, rows)
-
-    def change(self, sql: str, args: Sequence[Any]) -> int:
-        return self._execute(sql, args).rowcount
-
-    @property
-    def in_transaction(self) -> bool:
-        return self._connection.in_transaction
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-class _Apsw:
-    def __init__(self, uri: str) -> None:
-        apsw = importlib.import_module("apsw")
-        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
-        self._connection: Any = apsw.Connection(uri, flags=flags)
-        self._connection.set_busy_timeout(_BUSY)
-        self._execute = self._connection.execute
-
-    def execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]:
-        return list(self._execute(sql, args))
-
-    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        self._connection.executemany(sql, rows)
-
-    def change(self, sql: str, args: Sequence[Any]) -> int:
-        self._execute(sql, args)
-        changed: int = self._connection.changes()
-        return changed
-
-    @property
-    def in_transaction(self) -> bool:
-        inside: bool = self._connection.in_transaction
-        return inside
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-def installed() -> Library:
-    """The library to use: `apsw` brings a newer SQLite than most systems, and costs less."""
-    try:
-        importlib.import_module("apsw")
-    except ImportError:
-        return "sqlite3"
-    return "apsw"
-
-
-def connect(path: Path, library: Library, *, mode: Literal["ro", "rw"]) -> Database:
-    uri = f"{path.as_uri()}?mode={mode}"
-    return _Apsw(uri) if library == "apsw" else _Sqlite3(uri)
-
-
-def code_of(error: Exception) -> int | None:
-    """SQLite's own (extended) code of an error of either library; None: it is none of theirs."""
-    for name in ("sqlite_errorcode", "extendedresult"):
-        code = getattr(error, name, None)
-        if isinstance(code, int):
-            return code
-    return None
-
-
-class FileReport(Struct, frozen=True, kw_only=True):
-    """What there is to say of a file. `version`: of SQLite; `mode`: of its journal; `size` in
-    bytes."""
-
-    path: str
-    library: Library
-    version: str
-    mode: str
-    size: int
-    sessions: int
+_MOVED = 1032
 
 
 class SqliteBackend:
-    """The one that writes."""
-
     def __init__(self, path: str | os.PathLike[str], library: Library | None = None) -> None:
         self.path = Path(os.path.abspath(path))
         self.library: Library = library or installed()
@@ -285,14 +130,14 @@ class SqliteBackend:
         x = self.database.execute
         if new:
             x("PRAGMA auto_vacuum=INCREMENTAL")
-            x(f"PRAGMA application_id={APPLICATION}")
-        elif x("PRAGMA application_id")[0][0] != APPLICATION:
+            x(f"PRAGMA application_id={schema.APPLICATION}")
+        elif x("PRAGMA application_id")[0][0] != schema.APPLICATION:
             raise StoreError(f"{self.path} is not a store of agentrt")
         [[version]] = x("PRAGMA user_version")
-        if version > len(MIGRATIONS):
+        if version > len(schema.MIGRATIONS):
             raise StoreError(
                 f"{self.path} was written by a newer agentrt (its schema is {version}, and"
-                f" {len(MIGRATIONS)} the newest that is known here)"
+                f" {len(schema.MIGRATIONS)} the newest that is known here)"
             )
         if not x("SELECT 1 FROM pragma_module_list WHERE name=?", (_SEARCH,)):
             raise StoreError(
@@ -301,20 +146,20 @@ class SqliteBackend:
             )
         x("PRAGMA journal_mode=WAL")
         x(f"PRAGMA wal_autocheckpoint={_PAGES}")
-        if version and version < len(MIGRATIONS):
+        if version and version < len(schema.MIGRATIONS):
             copy = f"{self.path}.bak-{version}"
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(copy)  # of an attempt that failed
             os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             x("VACUUM INTO ?", (copy,))
         with self.transaction():
-            for migration in MIGRATIONS[version:]:
+            for migration in schema.MIGRATIONS[version:]:
                 for statement in migration.split(";"):
                     if statement.strip():
                         x(statement)
             if 0 < version < _INDEXED:
                 self._index_all()
-            x(f"PRAGMA user_version={len(MIGRATIONS)}")
+            x(f"PRAGMA user_version={len(schema.MIGRATIONS)}")
             self._begin_generation()
             # Whoever opened them has never had a turn.
             x("DELETE FROM frame WHERE session IN (SELECT num FROM session WHERE turns=0)")
@@ -568,250 +413,9 @@ def writing(path: str | os.PathLike[str], *, patience: float = 0) -> Iterator[Sq
         backend.close()
 
 
-class Outdated(StoreError):
-    """A file of an older version: who opens it to write brings it up to date."""
-
-
-class SqliteReader:
-    """Reads, beside the one that writes; also where none does."""
-
-    def __init__(self, path: str | os.PathLike[str], library: Library | None = None) -> None:
-        self._path = Path(os.path.abspath(path))
-        self._library: Library = library or installed()
-        if not self._path.exists():
-            raise StoreError(f"there is no store {self._path}")
-        with store_errors(self._path):
-            self._database = connect(self._path, self._library, mode="ro")
-            try:
-                [[application]] = self._execute("PRAGMA application_id")
-                [[version]] = self._execute("PRAGMA user_version")
-            except Exception:
-                self.close()
-                raise
-        if application != APPLICATION or version != len(MIGRATIONS):
-            self.close()
-            if application == APPLICATION and 0 < version < len(MIGRATIONS):
-                raise Outdated(f"{self._path} is of an older agentrt, and not brought up to date")
-            raise StoreError(f"{self._path} is not a store that this agentrt can read")
-
-    def _execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]:
-        return self._database.execute(sql, args)
-
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[None]:
-        """What is read in the block is of one moment."""
-        with store_errors(self._path):
-            self._execute("BEGIN")
-            try:
-                yield
-            finally:
-                self._execute("ROLLBACK")
-
-    def sessions(self, query: Query) -> list[StoreEntry]:
-        where, args = "tenant='' AND turns>0", list[Any]()
-        if query.before is not None:
-            where += " AND (updated, id) < (?, ?)"
-            args += query.before
-        if query.cwd is not None:
-            where += " AND cwd=?"
-            args.append(query.cwd)
-        if query.agent is not None:
-            where += " AND agent=?"
-            args.append(query.agent)
-        with self._reading():
-            rows = self._execute(
-                f"{_ENTRIES} WHERE {where} ORDER BY updated DESC, id DESC LIMIT ?",
-                (*args, -1 if query.limit is None else query.limit),
-            )
-        return [_entry(row) for row in rows]
-
-    def find(self, prefix: str) -> list[StoreEntry]:
-        prefix = clean(prefix)
-        with self._reading():
-            rows = self._execute(
-                f"{_ENTRIES} WHERE id>=? AND id<? ORDER BY id LIMIT {_FEW}",
-                (prefix, prefix + "\U0010ffff"),
-            )
-            if not rows and prefix:
-                rows = self._execute(
-                    f"{_ENTRIES} WHERE instr(about, ?) ORDER BY updated DESC LIMIT {_FEW}",
-                    (b'"agent_session":' + encode(prefix)[:-1],),
-                )
-        return [_entry(row) for row in rows]
-
-    def report(self) -> FileReport:
-        with self._reading():
-            [[sessions]] = self._execute("SELECT count(*) FROM session WHERE turns>0")
-            [[mode]] = self._execute("PRAGMA journal_mode")
-            [[version]] = self._execute("SELECT sqlite_version()")
-        size = sum(
-            os.path.getsize(file)
-            for end in ("", "-wal")
-            if os.path.exists(file := f"{self._path}{end}")
-        )
-        return FileReport(
-            path=str(self._path),
-            library=self._library,
-            version=version,
-            mode=mode,
-            size=size,
-            sessions=sessions,
-        )
-
-    def search(self, words: str, limit: int) -> list[StoreHit]:
-        wanted = words_of(words)
-        if not wanted:
-            return []
-        where, args = "tenant='' AND turns>0", list[Any]()
-        for word in wanted:
-            condition, value = _condition(word)
-            where += (
-                f" AND (num IN (SELECT rowid>>{SHIFT} FROM said WHERE {condition})"
-                r" OR title LIKE ? ESCAPE '\')"
-            )
-            args += (value, word.like)
-        with self._reading():
-            rows = self._execute(
-                f"{_ENTRIES} WHERE {where} ORDER BY updated DESC, id DESC LIMIT ?", (*args, limit)
-            )
-            return [StoreHit(entry=_entry(row), snippet=self._snippet(row, wanted)) for row in rows]
-
-    def _snippet(self, row: Sequence[Any], words: list[Word]) -> str:
-        """Of the record of a session that has the most of the words, more or less."""
-        num = row[-1]
-        known = [word.match for word in words if word.match is not None]
-        within = f"rowid>={num << SHIFT} AND rowid<{num + 1 << SHIFT}"
-        found = []
-        if known:
-            found = self._execute(
-                f"SELECT text FROM said WHERE said MATCH ? AND {within} ORDER BY rank LIMIT 1",
-                (" OR ".join(known),),
-            )
-        for word in words:
-            if not found and word.match is None:
-                condition, value = _condition(word)
-                found = self._execute(
-                    f"SELECT text FROM said WHERE {within} AND {condition} LIMIT 1", (value,)
-                )
-        return excerpt(found[0][0], words) if found else ""
-
-    def load(self, session: str) -> Stored | None:
-        with self._reading():
-            found = self._execute(
-                "SELECT num, epoch, generation, next, created, about, head FROM session WHERE id=?",
-                (session,),
-            )
-            if not found:
-                return None
-            [[num, epoch, born, next, created, about, head]] = found
-            bodies = self._execute(
-                "SELECT body FROM record WHERE session=? ORDER BY number", (num,)
-            )
-            behind = decode_head(head)
-            events = [event for _, event in self._events(num, behind.seq)]
-            generation = dict(self._execute("SELECT key, value FROM meta"))["generation"]
-        return Stored(
-            about=decode_about(about),
-            epoch=epoch if generation == born else f"{epoch}.{generation}",
-            created=created,
-            next=next,
-            head=behind,
-            records=[decode_record(body) for (body,) in bodies],
-            events=events,
-        )
-
-    def chats(self) -> dict[str, str]:
-        with self._reading():
-            return dict(self._execute("SELECT name, session FROM chat"))
-
-    def answers(self) -> list[Answer]:
-        with self._reading():
-            rows = self._execute("SELECT client, id, digest, body FROM answer ORDER BY at")
-        return [Answer(*row) for row in rows]
-
-    def events(self, session: str, after: int) -> list[tuple[int, Event]] | None:
-        with self._reading():
-            found = self._execute("SELECT num FROM session WHERE id=?", (session,))
-            return self._events(found[0][0], after) if found else None
-
-    def records(self, session: str, before: int | None, count: int) -> list[Record] | None:
-        with self._reading():
-            found = self._execute("SELECT num FROM session WHERE id=?", (session,))
-            if not found:
-                return None
-            rows = self._execute(
-                "SELECT body FROM record WHERE session=? AND number<? ORDER BY number DESC LIMIT ?",
-                (found[0][0], _ALL if before is None else before, count),
-            )
-        return [decode_record(body) for (body,) in reversed(rows)]
-
-    def _events(self, num: int, after: int) -> list[tuple[int, Event]]:
-        """Those behind number `after` that are kept, with their numbers."""
-        rows = self._execute(
-            "SELECT first, body FROM frame WHERE session=? AND last>? ORDER BY first", (num, after)
-        )
-        numbered = (each for first, body in rows for each in enumerate(decode_events(body), first))
-        return [each for each in numbered if each[0] > after]
-
-    def close(self) -> None:
-        self._database.close()
-
-
-def _condition(word: Word) -> tuple[str, str]:
-    """For the rows of `said` that have a word."""
-    if word.match is not None:
-        return "said MATCH ?", word.match
-    return r"text LIKE ? ESCAPE '\'", word.like
-
-
-def _entry(row: Sequence[Any]) -> StoreEntry:
-    """Of a row of `_ENTRIES`."""
-    id, agent, cwd, title, prompt, turns, created, updated, about, _ = row
-    return StoreEntry(
-        session=id,
-        agent=agent,
-        cwd=cwd,
-        title=title,
-        prompt=prompt,
-        turns=turns,
-        created=created,
-        updated=updated,
-        agent_session=decode_about(about).agent_session,
-    )
-
-
 def _boot() -> str:
     """Another one after each start of the machine; empty where the system does not say."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
-
-
-def is_damage(error: Exception) -> bool:
-    """Whether SQLite says that a file is corrupt, or no database at all."""
-    code = code_of(error)
-    return code is not None and code & 0xFF in (_CORRUPT, _NOTADB)
-
-
-@contextlib.contextmanager
-def store_errors(path: Path) -> Iterator[None]:
-    """Raise what SQLite and the system say in the block as `StoreError`."""
-    try:
-        yield
-    except Exception as error:
-        known = as_store_error(path, error)
-        if known is error:
-            raise
-        raise known from error
-
-
-def as_store_error(path: Path, error: Exception) -> Exception:
-    """What went wrong with a file, as a `StoreError`; an error that is none of SQLite's or of the
-    system's stays what it is."""
-    if is_damage(error):
-        repair = "`agentrt sessions repair` saves what can be read"
-        return StoreDamaged(f"{path} is damaged: {error} ({repair})")
-    if isinstance(error, OSError) or code_of(error) is not None:
-        return StoreError(f"{path} cannot be used: {error}")
-    return error

@@ -32,7 +32,9 @@ from .base import (
     StoreHit,
 )
 from .keeper import StoreKeeper
-from .sqlite import Library, SqliteBackend, SqliteReader
+from .libraries import Library
+from .reader import SqliteReader
+from .sqlite import SqliteBackend
 from .writer import Batch, Call, Writer
 
 T = TypeVar("T")

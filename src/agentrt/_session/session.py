@@ -222,7 +222,7 @@ class Session:
         """
         words = retold(self._known, most)
         if not words:
-            raise LocalProtocolError("nothing was said yet that could be told again")
+            raise LocalProtocolError("there is nothing yet that could be repeated")
         return Turn(self._host, self._core.tell(words), check=False)
 
     def set_tools(self, tools: Iterable[OfferedTool]) -> None:

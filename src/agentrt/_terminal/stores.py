@@ -14,7 +14,8 @@ from .._config import Config
 from .._errors import SessionNotFound, StoreError
 from .._journal.base import Query
 from .._journal.base import Stored as Loaded
-from .._journal.sqlite import Outdated, SqliteReader, writing
+from .._journal.reader import Outdated, SqliteReader
+from .._journal.sqlite import writing
 from .kept import Kept
 from .sessions import Stored
 from .setup import UsageError

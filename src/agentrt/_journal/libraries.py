@@ -1,0 +1,140 @@
+"""The two libraries that bring SQLite, as one; and what they say when something fails."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+from .._errors import StoreDamaged, StoreError
+
+Library: TypeAlias = Literal["apsw", "sqlite3"]
+
+_BUSY = 200  # milliseconds that SQLite itself waits for somebody else's lock
+
+_CORRUPT, _NOTADB = 11, 26
+
+
+class Database(Protocol):
+    """What both libraries can do."""
+
+    def execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]: ...
+
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None: ...
+
+    def change(self, sql: str, args: Sequence[Any]) -> int:
+        """Execute, and return how many rows it changed."""
+        ...
+
+    @property
+    def in_transaction(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class _Sqlite3:
+    def __init__(self, uri: str) -> None:
+        import sqlite3
+
+        self._connection = sqlite3.connect(
+            uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY / 1000
+        )
+        self._execute = self._connection.execute
+
+    def execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]:
+        return self._execute(sql, args).fetchall()
+
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        self._connection.executemany(sql, rows)
+
+    def change(self, sql: str, args: Sequence[Any]) -> int:
+        return self._execute(sql, args).rowcount
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class _Apsw:
+    def __init__(self, uri: str) -> None:
+        apsw = importlib.import_module("apsw")
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
+        self._connection: Any = apsw.Connection(uri, flags=flags)
+        self._connection.set_busy_timeout(_BUSY)
+        self._execute = self._connection.execute
+
+    def execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]:
+        return list(self._execute(sql, args))
+
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        self._connection.executemany(sql, rows)
+
+    def change(self, sql: str, args: Sequence[Any]) -> int:
+        self._execute(sql, args)
+        changed: int = self._connection.changes()
+        return changed
+
+    @property
+    def in_transaction(self) -> bool:
+        inside: bool = self._connection.in_transaction
+        return inside
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def installed() -> Library:
+    """The library to use: `apsw` brings a newer SQLite than most systems, and costs less."""
+    try:
+        importlib.import_module("apsw")
+    except ImportError:
+        return "sqlite3"
+    return "apsw"
+
+
+def connect(path: Path, library: Library, *, mode: Literal["ro", "rw"]) -> Database:
+    uri = f"{path.as_uri()}?mode={mode}"
+    return _Apsw(uri) if library == "apsw" else _Sqlite3(uri)
+
+
+def code_of(error: Exception) -> int | None:
+    """SQLite's own (extended) code of an error of either library; None: it is none of theirs."""
+    for name in ("sqlite_errorcode", "extendedresult"):
+        code = getattr(error, name, None)
+        if isinstance(code, int):
+            return code
+    return None
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether SQLite says that a file is corrupt, or no database at all."""
+    code = code_of(error)
+    return code is not None and code & 0xFF in (_CORRUPT, _NOTADB)
+
+
+@contextlib.contextmanager
+def store_errors(path: Path) -> Iterator[None]:
+    """Raise what SQLite and the system say in the block as `StoreError`."""
+    try:
+        yield
+    except Exception as error:
+        known = as_store_error(path, error)
+        if known is error:
+            raise
+        raise known from error
+
+
+def as_store_error(path: Path, error: Exception) -> Exception:
+    """What went wrong with a file, as a `StoreError`; an error that is none of SQLite's or of the
+    system's stays what it is."""
+    if is_damage(error):
+        repair = "`agentrt sessions repair` saves what can be read"
+        return StoreDamaged(f"{path} is damaged: {error} ({repair})")
+    if isinstance(error, OSError) or code_of(error) is not None:
+        return StoreError(f"{path} cannot be used: {error}")
+    return error

@@ -1,0 +1,257 @@
+"""What reads a store's file: beside the one that writes it, and where none does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from .._errors import StoreError
+from .._model.checkpoint import Record
+from .._model.events import Event
+from . import schema
+from .base import (
+    Answer,
+    Query,
+    Stored,
+    StoreEntry,
+    StoreHit,
+    decode_about,
+    decode_events,
+    decode_head,
+    decode_record,
+    encode,
+)
+from .libraries import Library, connect, installed, store_errors
+from .search import SHIFT, Word, clean, excerpt, words_of
+
+_FEW = 10  # sessions that begin with the same letters: more need no list
+_ALL = 2**62  # more than there are
+
+_ENTRIES = "SELECT id, agent, cwd, title, prompt, turns, created, updated, about, num FROM session"
+
+
+class FileReport(Struct, frozen=True, kw_only=True):
+    """What there is to say of a file. `version`: of SQLite; `mode`: of its journal; `size` in
+    bytes."""
+
+    path: str
+    library: Library
+    version: str
+    mode: str
+    size: int
+    sessions: int
+
+
+class Outdated(StoreError):
+    """A file of an older version: who opens it to write brings it up to date."""
+
+
+class SqliteReader:
+    def __init__(self, path: str | os.PathLike[str], library: Library | None = None) -> None:
+        self._path = Path(os.path.abspath(path))
+        self._library: Library = library or installed()
+        if not self._path.exists():
+            raise StoreError(f"there is no store {self._path}")
+        with store_errors(self._path):
+            self._database = connect(self._path, self._library, mode="ro")
+            try:
+                [[application]] = self._execute("PRAGMA application_id")
+                [[version]] = self._execute("PRAGMA user_version")
+            except Exception:
+                self.close()
+                raise
+        if application != schema.APPLICATION or version != len(schema.MIGRATIONS):
+            self.close()
+            if application == schema.APPLICATION and 0 < version < len(schema.MIGRATIONS):
+                raise Outdated(f"{self._path} is of an older agentrt, and not brought up to date")
+            raise StoreError(f"{self._path} is not a store that this agentrt can read")
+
+    def _execute(self, sql: str, args: Sequence[Any] = ()) -> list[Any]:
+        return self._database.execute(sql, args)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """What is read in the block is of one moment."""
+        with store_errors(self._path):
+            self._execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._execute("ROLLBACK")
+
+    def sessions(self, query: Query) -> list[StoreEntry]:
+        where, args = "tenant='' AND turns>0", list[Any]()
+        if query.before is not None:
+            where += " AND (updated, id) < (?, ?)"
+            args += query.before
+        if query.cwd is not None:
+            where += " AND cwd=?"
+            args.append(query.cwd)
+        if query.agent is not None:
+            where += " AND agent=?"
+            args.append(query.agent)
+        with self._reading():
+            rows = self._execute(
+                f"{_ENTRIES} WHERE {where} ORDER BY updated DESC, id DESC LIMIT ?",
+                (*args, -1 if query.limit is None else query.limit),
+            )
+        return [_entry(row) for row in rows]
+
+    def find(self, prefix: str) -> list[StoreEntry]:
+        prefix = clean(prefix)
+        with self._reading():
+            rows = self._execute(
+                f"{_ENTRIES} WHERE id>=? AND id<? ORDER BY id LIMIT {_FEW}",
+                (prefix, prefix + "\U0010ffff"),
+            )
+            if not rows and prefix:
+                rows = self._execute(
+                    f"{_ENTRIES} WHERE instr(about, ?) ORDER BY updated DESC LIMIT {_FEW}",
+                    (b'"agent_session":' + encode(prefix)[:-1],),
+                )
+        return [_entry(row) for row in rows]
+
+    def report(self) -> FileReport:
+        with self._reading():
+            [[sessions]] = self._execute("SELECT count(*) FROM session WHERE turns>0")
+            [[mode]] = self._execute("PRAGMA journal_mode")
+            [[version]] = self._execute("SELECT sqlite_version()")
+        size = sum(
+            os.path.getsize(file)
+            for end in ("", "-wal")
+            if os.path.exists(file := f"{self._path}{end}")
+        )
+        return FileReport(
+            path=str(self._path),
+            library=self._library,
+            version=version,
+            mode=mode,
+            size=size,
+            sessions=sessions,
+        )
+
+    def search(self, words: str, limit: int) -> list[StoreHit]:
+        wanted = words_of(words)
+        if not wanted:
+            return []
+        where, args = "tenant='' AND turns>0", list[Any]()
+        for word in wanted:
+            condition, value = _condition(word)
+            where += (
+                f" AND (num IN (SELECT rowid>>{SHIFT} FROM said WHERE {condition})"
+                r" OR title LIKE ? ESCAPE '\')"
+            )
+            args += (value, word.like)
+        with self._reading():
+            rows = self._execute(
+                f"{_ENTRIES} WHERE {where} ORDER BY updated DESC, id DESC LIMIT ?", (*args, limit)
+            )
+            return [StoreHit(entry=_entry(row), snippet=self._snippet(row, wanted)) for row in rows]
+
+    def _snippet(self, row: Sequence[Any], words: list[Word]) -> str:
+        """Of the record of a session that has the most of the words, more or less."""
+        num = row[-1]
+        known = [word.match for word in words if word.match is not None]
+        within = f"rowid>={num << SHIFT} AND rowid<{num + 1 << SHIFT}"
+        found = []
+        if known:
+            found = self._execute(
+                f"SELECT text FROM said WHERE said MATCH ? AND {within} ORDER BY rank LIMIT 1",
+                (" OR ".join(known),),
+            )
+        for word in words:
+            if not found and word.match is None:
+                condition, value = _condition(word)
+                found = self._execute(
+                    f"SELECT text FROM said WHERE {within} AND {condition} LIMIT 1", (value,)
+                )
+        return excerpt(found[0][0], words) if found else ""
+
+    def load(self, session: str) -> Stored | None:
+        with self._reading():
+            found = self._execute(
+                "SELECT num, epoch, generation, next, created, about, head FROM session WHERE id=?",
+                (session,),
+            )
+            if not found:
+                return None
+            [[num, epoch, born, next, created, about, head]] = found
+            bodies = self._execute(
+                "SELECT body FROM record WHERE session=? ORDER BY number", (num,)
+            )
+            behind = decode_head(head)
+            events = [event for _, event in self._events(num, behind.seq)]
+            generation = dict(self._execute("SELECT key, value FROM meta"))["generation"]
+        return Stored(
+            about=decode_about(about),
+            epoch=epoch if generation == born else f"{epoch}.{generation}",
+            created=created,
+            next=next,
+            head=behind,
+            records=[decode_record(body) for (body,) in bodies],
+            events=events,
+        )
+
+    def chats(self) -> dict[str, str]:
+        with self._reading():
+            return dict(self._execute("SELECT name, session FROM chat"))
+
+    def answers(self) -> list[Answer]:
+        with self._reading():
+            rows = self._execute("SELECT client, id, digest, body FROM answer ORDER BY at")
+        return [Answer(*row) for row in rows]
+
+    def events(self, session: str, after: int) -> list[tuple[int, Event]] | None:
+        with self._reading():
+            found = self._execute("SELECT num FROM session WHERE id=?", (session,))
+            return self._events(found[0][0], after) if found else None
+
+    def records(self, session: str, before: int | None, count: int) -> list[Record] | None:
+        with self._reading():
+            found = self._execute("SELECT num FROM session WHERE id=?", (session,))
+            if not found:
+                return None
+            rows = self._execute(
+                "SELECT body FROM record WHERE session=? AND number<? ORDER BY number DESC LIMIT ?",
+                (found[0][0], _ALL if before is None else before, count),
+            )
+        return [decode_record(body) for (body,) in reversed(rows)]
+
+    def _events(self, num: int, after: int) -> list[tuple[int, Event]]:
+        """Those behind number `after` that are kept, with their numbers."""
+        rows = self._execute(
+            "SELECT first, body FROM frame WHERE session=? AND last>? ORDER BY first", (num, after)
+        )
+        numbered = (each for first, body in rows for each in enumerate(decode_events(body), first))
+        return [each for each in numbered if each[0] > after]
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def _condition(word: Word) -> tuple[str, str]:
+    """For the rows of `said` that have a word."""
+    if word.match is not None:
+        return "said MATCH ?", word.match
+    return r"text LIKE ? ESCAPE '\'", word.like
+
+
+def _entry(row: Sequence[Any]) -> StoreEntry:
+    """Of a row of `_ENTRIES`."""
+    id, agent, cwd, title, prompt, turns, created, updated, about, _ = row
+    return StoreEntry(
+        session=id,
+        agent=agent,
+        cwd=cwd,
+        title=title,
+        prompt=prompt,
+        turns=turns,
+        created=created,
+        updated=updated,
+        agent_session=decode_about(about).agent_session,
+    )
