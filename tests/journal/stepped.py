@@ -149,8 +149,23 @@ class Puppet:
         if self.protocol == "acp":
             outcomes = [m["result"]["outcome"] for m in self.received if m.get("id") == "ask"]
             return ["allow" if o.get("optionId") == "yes" else "deny" for o in outcomes]
-        responses = [m["response"] for m in self.received if m.get("type") == "control_response"]
-        return [each["response"]["behavior"] for each in responses]
+        return [each["response"]["behavior"] for each in self._responses("ask")]
+
+    @property
+    def forms(self) -> list[str]:
+        """The answers to its forms: `accept` or `decline`."""
+        if self.protocol == "acp":
+            return [m["result"]["action"] for m in self.received if m.get("id") == "form"]
+        return [each["response"]["action"] for each in self._responses("form")]
+
+    @property
+    def hook_answers(self) -> list[Any]:
+        """What its hooks answered; None for an error."""
+        return [each.get("response") for each in self._responses("hook")]
+
+    def _responses(self, id: str) -> list[dict[str, Any]]:
+        found = [m["response"] for m in self.received if m.get("type") == "control_response"]
+        return [each for each in found if each["request_id"] == id]
 
     # --- what it does
 
@@ -171,6 +186,31 @@ class Puppet:
                 "tool_use_id": "c1",
             }
             self._send(type="control_request", request_id="ask", request=request)
+
+    def ask_form(self) -> None:
+        schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+        if self.protocol == "acp":
+            params = {
+                "mode": "form",
+                "message": "Who?",
+                "requestedSchema": schema,
+                "sessionId": "s",
+            }
+            self._send(jsonrpc="2.0", id="form", method="elicitation/create", params=params)
+        else:
+            request = {
+                "subtype": "elicitation",
+                "mcp_server_name": "elsewhere",
+                "message": "Who?",
+                "mode": "form",
+                "requested_schema": schema,
+            }
+            self._send(type="control_request", request_id="form", request=request)
+
+    def ask_hook(self) -> None:
+        """Ask the session's first hook. In Claude's protocol."""
+        request = {"subtype": "hook_callback", "callback_id": "hook1", "input": {}}
+        self._send(type="control_request", request_id="hook", request=request)
 
     def say(self, text: str) -> None:
         """In ACP."""
@@ -203,11 +243,12 @@ async def kept(
     permissions: Policy | None = None,
     limits: Limits | None = None,
     again: Again | None = None,
+    hooks: tuple[agentrt.Hook, ...] = (),
 ) -> AsyncIterator[agentrt.Session]:
     """A session on a puppet, which the store keeps."""
     limits = limits or Limits(cancel_grace=5)
     agent = Agent(name="puppet", protocol=puppet.protocol, command=("puppet",))
-    offer = Offer(limits=limits, connect=lambda opening: puppet.start().connect())
+    offer = Offer(limits=limits, hooks=hooks, connect=lambda opening: puppet.start().connect())
     opening = Opening(cwd="/") if again is None else again.opening
     ids = count(1)
     async with serve_session(

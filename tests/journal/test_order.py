@@ -290,6 +290,126 @@ async def test_an_allow_is_not_sent_behind_the_end_of_its_turn(
         assert puppet.answers == ["deny"]
 
 
+async def test_a_filled_form_reaches_the_agent_when_it_is_stored(
+    store: SteppedStore, puppet: Puppet
+) -> None:
+    async with kept(store, puppet, permissions=leave_open) as session:
+        session.submit("hello")
+        await wait_all_tasks_blocked()
+        puppet.ask_form()
+        await wait_all_tasks_blocked()
+        [request] = session.permissions
+        store.stalled = True
+        session.fill(request, {"name": "Ada"})
+        await wait_all_tasks_blocked()
+        assert puppet.forms == []
+        store.go_on()
+        await wait_all_tasks_blocked()
+        assert puppet.forms == ["accept"]
+        puppet.end()
+
+
+# --- hooks
+
+ALLOW = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}
+OTHER_INPUT = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": {}}}
+REQUEST = "PermissionRequest"
+LET = {"hookSpecificOutput": {"hookEventName": REQUEST, "decision": {"behavior": "allow"}}}
+GO_ON = {"decision": "block", "reason": "the tests have not run"}
+
+
+def hook(event: str, answer: dict[str, Any] | None) -> agentrt.Hook:
+    @agentrt.hook(event)
+    async def always(input: dict[str, Any]) -> dict[str, Any] | None:
+        return answer
+
+    return always
+
+
+async def unstored_hook(
+    session: agentrt.Session, store: SteppedStore, puppet: Puppet
+) -> agentrt.Turn:
+    """Prompt, and have the agent ask the hook about something that is not stored yet."""
+    turn = session.submit("hello")
+    await wait_all_tasks_blocked()
+    store.stalled = True
+    session.rename("another title")
+    puppet.ask_hook()
+    await wait_all_tasks_blocked()
+    return turn
+
+
+@pytest.mark.parametrize(
+    ("event", "answer"),
+    [("PreToolUse", ALLOW), ("PreToolUse", OTHER_INPUT), (REQUEST, LET), ("Stop", GO_ON)],
+)
+async def test_what_a_hook_allows_reaches_the_agent_when_all_before_it_is_stored(
+    store: SteppedStore, event: str, answer: dict[str, Any]
+) -> None:
+    puppet = Puppet("claude")
+    async with kept(store, puppet, hooks=(hook(event, answer),)) as session:
+        await unstored_hook(session, store, puppet)
+        assert puppet.hook_answers == []
+        store.go_on()
+        await wait_all_tasks_blocked()
+        assert puppet.hook_answers == [answer]
+        puppet.end()
+
+
+@pytest.mark.parametrize(
+    ("event", "answer"),
+    [
+        ("PreToolUse", None),
+        ("PreToolUse", {"decision": "block", "reason": "not here"}),
+        ("PreToolUse", {"hookSpecificOutput": {"permissionDecision": "deny"}}),
+        ("PreToolUse", {"hookSpecificOutput": {"permissionDecision": "ask"}}),
+        (REQUEST, {"hookSpecificOutput": {"decision": {"behavior": "deny"}}}),
+        ("Stop", {"continue": False}),
+    ],
+)
+async def test_a_hook_that_allows_nothing_waits_for_nothing(
+    store: SteppedStore, event: str, answer: dict[str, Any] | None
+) -> None:
+    puppet = Puppet("claude")
+    async with kept(store, puppet, hooks=(hook(event, answer),)) as session:
+        await unstored_hook(session, store, puppet)
+        assert puppet.hook_answers == [answer or {}]
+        puppet.end()
+        store.go_on()
+
+
+async def test_what_a_hook_allows_is_not_sent_behind_a_cancel(store: SteppedStore) -> None:
+    puppet = Puppet("claude")
+    async with kept(store, puppet, hooks=(hook("PreToolUse", ALLOW),)) as session:
+        await unstored_hook(session, store, puppet)
+        session.cancel()
+        await wait_all_tasks_blocked()
+        assert puppet.hook_answers == [None]
+        puppet.end(cancelled=True)
+        store.go_on()
+        await wait_all_tasks_blocked()
+        assert puppet.hook_answers == [None]
+
+
+async def test_what_a_hook_allows_is_not_sent_if_the_store_fails_for_too_long(
+    store: SteppedStore, autojump_clock: trio.abc.Clock
+) -> None:
+    puppet = Puppet("claude")
+    async with (
+        kept(store, puppet, hooks=(hook("PreToolUse", ALLOW),)) as session,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(store._watch)
+        await unstored_hook(session, store, puppet)
+        fail(store)
+        await trio.sleep(Limits().store_wait + 1)
+        assert puppet.hook_answers == [None]
+        puppet.end(cancelled=True)
+        store.well()
+        store.go_on()
+        nursery.cancel_scope.cancel()
+
+
 # --- a store that fails
 
 

@@ -75,7 +75,9 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
             connection = server.connect(partial(_notify, host, server.name))
             host.services["mcp"] = partial(_serve_mcp, host, connection)
         if offer.hooks:
-            host.hooks = lambda asked, turn: hooks.serve(asked, Turn.of(host, turn))
+            host.hooks = lambda asked, turn: hooks.serve(
+                asked, Turn.of(host, turn), host.wait_until_stored
+            )
         given = effective(options, opening)
         env = {**environment(agent, offer.env, frozenset()), **given.env}
         for effect in await stored_history(opening, given, env):

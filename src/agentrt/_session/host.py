@@ -295,6 +295,16 @@ class SessionHost:
             self.log.arrived(len(text))
             self.core.conversation.items.append_output(terminal, text)
 
+    async def wait_until_stored(self) -> None:
+        """Until all that has happened so far is stored. Raises `StoreUnavailable` if nobody waits
+        for that any more."""
+        keeper, log = self.keeper, self.log
+        if keeper is not None:
+            seq = log.seq
+            await keeper.wait_until_shown(seq)
+            if log.shown.seq < seq:
+                keeper.check()
+
     async def wait_read(self) -> None:
         """Until the agent takes a large answer."""
         if self.link is not None:

@@ -12,6 +12,9 @@ from .._model.content import JsonObject
 from .._model.driver import Requested
 from .._session.turn import Turn
 
+_GOES_ON = frozenset({"Stop", "SubagentStop"})
+"""Where "block" means that the agent must not rest yet."""
+
 HookFunction = Callable[..., Awaitable[JsonObject | None]]
 
 
@@ -96,11 +99,33 @@ class HookTable:
             found[each.event] = (*found.get(each.event, ()), matcher)
         return found
 
-    async def serve(self, request: Requested, turn: Turn | None) -> Any:
-        """Ask the hook that the agent means. What it raises becomes an error answer."""
+    async def serve(
+        self, request: Requested, turn: Turn | None, stored: Callable[[], Awaitable[None]]
+    ) -> Any:
+        """Ask the hook that the agent means. What it raises becomes an error answer. `stored` is
+        awaited before an answer that may allow something: it writes no event of its own, but what
+        it was asked about is one."""
         params = request.params
         each = self._hooks[params["callback_id"]]
         if not each.takes_context:
-            return await each.function(params["input"]) or {}
-        context = HookContext(each.event, params.get("tool_use_id"), turn)
-        return await each.function(params["input"], context) or {}
+            answer = await each.function(params["input"]) or {}
+        else:
+            context = HookContext(each.event, params.get("tool_use_id"), turn)
+            answer = await each.function(params["input"], context) or {}
+        if not allows_nothing(each.event, answer):
+            await stored()
+        return answer
+
+
+def allows_nothing(event: str, answer: object) -> bool:
+    """Whether a hook's answer has no opinion, or only holds the agent up."""
+    match answer:
+        case {"continue": False}:
+            return True
+        case {"decision": "block"}:
+            return event not in _GOES_ON
+        case {"hookSpecificOutput": {"permissionDecision": "deny" | "ask"}}:
+            return True
+        case {"hookSpecificOutput": {"decision": {"behavior": "deny"}}}:
+            return True
+    return answer == {}
