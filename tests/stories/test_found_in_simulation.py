@@ -324,3 +324,27 @@ async def test_a_closed_session_names_no_process_that_was_given_up_on_before_it_
     assert session.state.phase == "closed"
     assert not session.agent.alive
     assert session.agent.pid is None
+
+
+async def test_an_agent_that_was_given_up_on_is_gone_as_soon_as_it_has_left_and_not_what_it_started(
+    autojump_clock: Clock,
+) -> None:
+    class LeavesSomethingBehind(MemoryAgent):
+        async def wait_tree(self) -> None:
+            await trio.sleep_forever()
+
+    async def script(process: MemoryAgent) -> None:
+        async with FakeAcpAgent.serving(process) as agent:
+            async for prompt in agent.prompts:
+                prompt.end()
+
+    limits = Limits(stdin_close=2, terminate=2, kill=2)
+    async with open_fake_session(lambda: LeavesSomethingBehind(script), limits=limits) as session:
+        await session.run("go")
+        assert session._host.core.retire()  # as a session that rests for long
+        await trio.sleep(1)
+        assert not session.state.agent.alive
+        assert session.state.agent.pid is None
+        assert session.state.phase == "idle"  # the next prompt waits until nothing is left
+        await trio.sleep(9)
+        assert session.state.phase == "dead"

@@ -233,6 +233,13 @@ class SessionCore:
         self.active_at = self._clock()
         self.receive(self.driver.start(self.opening))
 
+    def exited(self, pid: int | None) -> None:
+        """A process is gone that is being replaced; what it has started may not be."""
+        conversation = self.conversation
+        if conversation.agent.pid == pid:
+            with self:
+                conversation.agent = structs.replace(conversation.agent, pid=None, alive=False)
+
     def process_ended(self, how: str, data: Any = None, *, wanted: bool = False) -> None:
         """The process is gone, or did not come about. `how`, in words; `wanted`: it was ended
         because it is not needed any more, which is no error."""

@@ -387,6 +387,7 @@ class SessionHost:
 
     def gone(self, link: Link) -> None:
         if link.driver is not self.core.driver:
+            self.core.exited(link.pid)  # it was given up on, and what it started may live
             return
         how = link.unreachable or f"the agent's process ended ({exit_words(link.returncode)})"
         data = {"returncode": link.returncode, "stderr": link.stderr[-4096:]}
