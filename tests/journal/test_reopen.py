@@ -91,7 +91,9 @@ async def test_an_agent_that_does_not_remember_can_be_told_what_was_said(
     agents = Incarnations(echo)
     async with open_store(path, library=library) as store:
         async with kept(store, Incarnations(echo)) as session:
-            with pytest.raises(agentrt.LocalProtocolError, match="nothing was said"):
+            with pytest.raises(
+                agentrt.LocalProtocolError, match="nothing yet that could be repeated"
+            ):
                 session.retell()
             await session.run("the first word")
             await session.run("the second word")

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from agentrt._model.checkpoint import Checkpoints, restored
+from agentrt._model.checkpoint import Checkpoints, Record, put_ahead, restored
 from agentrt._model.content import Text
 from agentrt._model.driver import Said, Spoke, TaskSet, ToolCalled
 from agentrt._model.events import Task
-from agentrt._model.state import History, Snapshot
+from agentrt._model.state import Ahead, History, Snapshot
 
 from .talk import Talk
 
@@ -164,6 +164,36 @@ def test_a_state_that_was_restored_has_the_same_pages() -> None:
     assert again == recent(talk, 1, 1)
     assert again.earlier is not None
     assert state.history(again.earlier, 2, ALL) == talk.state.history(again.earlier, 2, ALL)
+
+
+@pytest.mark.parametrize("last", [1, 2, 4, 6])
+def test_of_its_last_records_and_then_those_ahead_of_them_it_has_the_same_pages(last: int) -> None:
+    talk, records = Talk(), list[Record]()
+    checkpoints = Checkpoints(talk.state)
+    for name in "abcdef":
+        run(talk, name)
+        talk.tell(Said(content=[Text(f"behind {name}")]))
+        talk.step()
+        head, record = checkpoints.take(talk.log.seq, {}, named=False)
+        assert record is not None
+        records.append(record)
+    left = len(records) - last
+    ahead = Ahead(left, left, "a") if left else None
+    part = restored(head, records[left:], ahead)
+    assert part.turn_count == 6
+    page: Snapshot | History = part.snapshot("s1", "e1", talk.log.seq, turns=2, items=ALL)
+    shown = [*page.items]
+    while page.earlier is not None:
+        while part.lacks(page.earlier, 2, ALL):
+            assert part.ahead is not None
+            number = part.ahead.records
+            put_ahead(part, records[max(0, number - 2) : number])
+            assert part.turn_count == 6
+        page = part.history(page.earlier, 2, ALL)
+        shown[:0] = page.items
+    assert shown == talk.log.snapshot().items
+    assert list(part.turns.values()) == talk.log.snapshot().turns
+    assert part.snapshot("s1", "e1", talk.log.seq) == talk.log.snapshot()
 
 
 def lines_run(call: Any) -> int:

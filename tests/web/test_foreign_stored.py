@@ -12,6 +12,7 @@ import trio
 from hub_kit import Stage
 from test_native_stored import left, stored_stage
 
+from agentrt import Limits
 from agentrt._web.acp import ACP
 from agentrt._web.aisdk import AI_SDK
 from agentrt._web.hub import Dialect
@@ -64,6 +65,17 @@ async def test_an_acp_client_lists_loads_and_prompts_a_stored_session(path: Path
         assert ended["result"]["stopReason"] == "end_turn"
         assert said(talk) == ["hello", "again"]
         assert len(stage.agents.processes) == 1
+
+
+async def test_an_acp_client_that_loads_a_long_session_is_sent_all_of_it(path: Path) -> None:
+    prompts = [f"n{number}" for number in range(6)]
+    id = await left(path, *prompts)
+    async with stored_stage(path, echo, limits=Limits(snapshot_turns=1)) as stage:
+        talk = Talk(stage, ACP)
+        talk.say(**call(1, "initialize", protocolVersion=1))
+        talk.say(**call(2, "session/load", sessionId=id, cwd="/", mcpServers=[]))
+        await talk.until(lambda message: message.get("id") == 2)
+        assert said(talk) == prompts
 
 
 async def test_an_acp_client_prompts_a_stored_session_that_it_never_loaded(path: Path) -> None:

@@ -91,6 +91,46 @@ async def test_the_turns_before_those_of_the_snapshot_are_read_without_an_agent(
         assert tab.view(id).texts() == ["one", "two", "three", "four", "five"]
 
 
+async def test_of_a_long_session_that_was_killed_only_the_last_turns_are_read(
+    path: Path, tmp_path: Path
+) -> None:
+    copy, few = tmp_path / "copy.db", Limits(snapshot_turns=2)
+    async with stored_stage(path, echo) as stage:
+        session = await stage.runtime.create("fake")
+        for number in range(8):
+            await session.run(f"n{number}")
+        abandoned(path, copy)
+    async with stored_stage(copy, echo, limits=few) as stage:
+        state = (await stage.runtime.read(session.id, whole=False)).state
+        assert list(state.turns) == ["t6", "t7", "t8"]
+        assert len((await stage.runtime.read(session.id)).state.turns) == 8
+    async with open_store(copy) as store:
+        [entry] = await store.sessions()
+        assert (entry.prompt, entry.turns) == ("n0", 8)
+        reopened = await store.load(session.id)
+        assert [turn.id for record in reopened.records for turn in record.turns] == [
+            f"t{number}" for number in range(1, 9)
+        ]
+
+
+async def test_whoever_asks_for_the_same_earlier_turns_at_once_gets_them_once(path: Path) -> None:
+    id = await left(path, *(f"n{number}" for number in range(6)))
+    async with stored_stage(path, echo, limits=Limits(snapshot_turns=1)) as stage:
+        tabs = [stage.connect(id), stage.connect(id)]
+        for tab in tabs:
+            await tab.answer(tab.wire.hello_id)
+            while tab.view(id).epoch is None:
+                await tab.news()
+        while any(tab.view(id).earlier for tab in tabs):
+            sent = [
+                tab.wire.send("history", session=id, before=tab.view(id).earlier) for tab in tabs
+            ]
+            for tab, command in zip(tabs, sent, strict=True):
+                assert (await tab.answer(command))["ok"]
+        for tab in tabs:
+            assert tab.view(id).texts() == [f"n{number}" for number in range(6)]
+
+
 async def test_history_of_a_session_that_nobody_looks_at_reads_it(path: Path) -> None:
     id = await left(path, "one", "two")
     async with stored_stage(path, echo) as stage:

@@ -15,9 +15,10 @@ import msgspec
 from msgspec import Struct
 
 from .._errors import RemoteProtocolError
-from .._model.checkpoint import Head, Record
+from .._model.checkpoint import Head, Record, restored
 from .._model.content import JsonObject
 from .._model.events import Event, Notice, Phase
+from .._model.state import Ahead, SessionState
 from .._wire.json import without_surrogates
 
 T = TypeVar("T")
@@ -83,7 +84,8 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 class Stored(Struct, kw_only=True):
-    """A session as its store has it: `events` are those behind the head."""
+    """A session as its store has it: `events` are those behind the head. `ahead`: what is ahead of
+    the first record, if not all of them were asked for."""
 
     about: About
     epoch: str
@@ -91,7 +93,12 @@ class Stored(Struct, kw_only=True):
     next: int
     head: Head
     records: list[Record]
+    ahead: Ahead | None
     events: list[Event]
+
+    def state(self) -> SessionState:
+        """As it is at the head."""
+        return restored(self.head, self.records, self.ahead)
 
 
 class Packed(Struct, frozen=True):
@@ -195,7 +202,9 @@ class Reader(Protocol):
         """Those whose id begins with this, or else the agent's own of it: a few of them."""
         ...
 
-    def load(self, session: str) -> Stored | None: ...
+    def load(self, session: str, last: int | None = None) -> Stored | None:
+        """`last`: no more records than that."""
+        ...
 
     def search(self, words: str, limit: int) -> list[StoreHit]:
         """The sessions in which all of these words are, the latest first."""

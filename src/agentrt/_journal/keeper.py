@@ -25,6 +25,8 @@ PROMPT = 200
 
 def first_prompt(state: SessionState) -> str:
     """The beginning of a session's first prompt, as lists show it."""
+    if state.ahead is not None:
+        return state.ahead.prompt
     for item in state.items.values():
         if item.type == "user":
             return " ".join(plain_text(item.content).split())[:PROMPT]
@@ -105,7 +107,7 @@ class StoreKeeper:
                 title=state.title,
                 prompt=self._first_prompt(),
                 phase=state.state.phase,
-                turns=len(state.turns),
+                turns=state.turn_count,
                 about=about,
             )
             if turn is None:

@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from .._errors import StoreError
 from .._model.checkpoint import Record
-from .._model.events import Event
+from .._model.events import Event, TurnStarted
+from .._model.state import Ahead
 from . import schema
 from .base import (
     Answer,
@@ -172,28 +173,33 @@ class SqliteReader:
                 )
         return excerpt(found[0][0], words) if found else ""
 
-    def load(self, session: str) -> Stored | None:
+    def load(self, session: str, last: int | None = None) -> Stored | None:
         with self._reading():
             found = self._execute(
-                "SELECT num, epoch, generation, next, created, about, head FROM session WHERE id=?",
+                "SELECT num, epoch, generation, next, created, about, head, prompt, turns"
+                " FROM session WHERE id=?",
                 (session,),
             )
             if not found:
                 return None
-            [[num, epoch, born, next, created, about, head]] = found
-            bodies = self._execute(
-                "SELECT body FROM record WHERE session=? ORDER BY number", (num,)
-            )
+            [[num, epoch, born, next, created, about, head, prompt, turns]] = found
+            records = self._records(num, None, last)
             behind = decode_head(head)
             events = [event for _, event in self._events(num, behind.seq)]
             generation = dict(self._execute("SELECT key, value FROM meta"))["generation"]
+        ahead = None
+        if last is not None and records and (left := records[0].number):
+            turns -= sum(len(record.turns) for record in records)
+            turns -= sum(isinstance(event, TurnStarted) for event in events)
+            ahead = Ahead(left, turns, prompt)
         return Stored(
             about=decode_about(about),
             epoch=epoch if generation == born else f"{epoch}.{generation}",
             created=created,
             next=next,
             head=behind,
-            records=[decode_record(body) for (body,) in bodies],
+            records=records,
+            ahead=ahead,
             events=events,
         )
 
@@ -214,12 +220,14 @@ class SqliteReader:
     def records(self, session: str, before: int | None, count: int) -> list[Record] | None:
         with self._reading():
             found = self._execute("SELECT num FROM session WHERE id=?", (session,))
-            if not found:
-                return None
-            rows = self._execute(
-                "SELECT body FROM record WHERE session=? AND number<? ORDER BY number DESC LIMIT ?",
-                (found[0][0], _ALL if before is None else before, count),
-            )
+            return self._records(found[0][0], before, count) if found else None
+
+    def _records(self, num: int, before: int | None, last: int | None) -> list[Record]:
+        """The last ones, or those ahead of number `before`."""
+        rows = self._execute(
+            "SELECT body FROM record WHERE session=? AND number<? ORDER BY number DESC LIMIT ?",
+            (num, _ALL if before is None else before, -1 if last is None else last),
+        )
         return [decode_record(body) for (body,) in reversed(rows)]
 
     def _events(self, num: int, after: int) -> list[tuple[int, Event]]:

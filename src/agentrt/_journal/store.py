@@ -12,7 +12,7 @@ import trio
 
 from .._errors import LocalProtocolError, SessionNotFound, StoreError, StoreUnavailable
 from .._limits import Limits
-from .._model.checkpoint import Checkpoints, Record, restored
+from .._model.checkpoint import Checkpoints, Record
 from .._model.conversation import Conversation
 from .._model.events import Event
 from .._model.log import Log
@@ -133,9 +133,10 @@ class Store:
         """Take over a session from another file. Raises `StoreError`."""
         await self._call(lambda backend: backend.put(packed))
 
-    async def load(self, session: str) -> Stored:
-        """All that is stored of a session. Raises `SessionNotFound`."""
-        found = await self._read(partial(self._reader.load, session))
+    async def load(self, session: str, *, last: int | None = None) -> Stored:
+        """What is stored of a session: all of it, or of its records the `last` ones. Raises
+        `SessionNotFound`."""
+        found = await self._read(partial(self._reader.load, session, last))
         if found is None:
             raise SessionNotFound(f"no session {session!r} is stored")
         return found
@@ -149,15 +150,15 @@ class Store:
         """A place for a session. Raises `StoreError`."""
         return await self._call(lambda backend: backend.create(session, epoch, about))
 
-    async def claim(self, session: str) -> tuple[Place, Stored]:
-        """Become the owner of a session, to go on with it. Raises `SessionNotFound`, or
+    async def claim(self, session: str, *, last: int | None = None) -> tuple[Place, Stored]:
+        """Become the owner of a session, to go on with it; as `load`. Raises `SessionNotFound`, or
         `LocalProtocolError` if it is open here."""
         if session in self._open:
             raise LocalProtocolError(f"the session {session!r} is open")
         place = await self._call(lambda backend: backend.claim(session))
         if place is None:
             raise SessionNotFound(f"no session {session!r} is stored")
-        return place, await self.load(session)
+        return place, await self.load(session, last=last)
 
     @asynccontextmanager
     async def keeping(
@@ -242,7 +243,7 @@ class Store:
 
 def snapshot_of(session: str, stored: Stored) -> Snapshot:
     """What a viewer shows of a session that was loaded."""
-    state = restored(stored.head, stored.records)
+    state = stored.state()
     for event in stored.events:
         state.apply(event)
     return state.snapshot(session, stored.epoch, stored.next - 1)

@@ -26,7 +26,7 @@ from .events import (
     TaskChanged,
     Usage,
 )
-from .state import SessionState, TurnRecord
+from .state import Ahead, SessionState, TurnRecord
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class Checkpoints:
         """`records`: those that `state` was made of. To be called before anything is added."""
         final = [record for record in records if _is_final(record)]
         self._state = state
-        self._records = len(final)
+        self._records = final[-1].number + 1 if final else 0
         self._turns = sum(len(record.turns) for record in final)
         self._items = sum(len(record.items) for record in final)
 
@@ -122,9 +122,10 @@ def _last(values: dict[str, T], count: int) -> list[T]:
     return last
 
 
-def restored(head: Head, records: Iterable[Record]) -> SessionState:
-    """The state at event `head.seq`."""
+def restored(head: Head, records: Iterable[Record], ahead: Ahead | None = None) -> SessionState:
+    """The state at event `head.seq`, of all records or of those behind `ahead`."""
     state = SessionState()
+    state.ahead = ahead
     if head.state is not None:
         state.state = head.state
     for record in records:
@@ -141,3 +142,15 @@ def restored(head: Head, records: Iterable[Record]) -> SessionState:
     state.commands = head.commands
     state.title = head.title
     return state
+
+
+def put_ahead(state: SessionState, records: Sequence[Record]) -> None:
+    """Take the records that come ahead of a state which was made of later ones."""
+    left = state.ahead
+    turns = [turn for record in records for turn in record.turns]
+    items = [item for record in records for item in record.items]
+    if left is not None and records and records[0].number > 0:
+        left = Ahead(records[0].number, left.turns - len(turns), left.prompt)
+    else:
+        left = None
+    state.put_ahead(turns, items, left)

@@ -175,10 +175,15 @@ class Log:
 
     def history(self, before: str, turns: int | None = None) -> History:
         """The turns ahead of an item, so many or as a snapshot has. Raises `KeyError`."""
-        limits = self._limits
-        most = limits.snapshot_turns
-        turns = most if turns is None else min(turns, most)
-        return self.state.history(before, turns, limits.snapshot_items)
+        return self.state.history(before, self._most(turns), self._limits.snapshot_items)
+
+    def lacks(self, before: str | None, turns: int | None = None) -> bool:
+        """Whether something of that is left in a store; None: of all."""
+        return self.state.lacks(before, self._most(turns), self._limits.snapshot_items)
+
+    def _most(self, turns: int | None) -> int:
+        most = self._limits.snapshot_turns
+        return most if turns is None else min(turns, most)
 
     def since(self, seq: int) -> list[Event]:
         """The events after `seq`, which may be merged by the caller. Raises `Overrun`."""

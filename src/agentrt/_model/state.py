@@ -70,6 +70,15 @@ class TurnRecord(Struct, omit_defaults=True, kw_only=True):
     structured_output: Any = None
 
 
+class Ahead(Struct, frozen=True):
+    """What was shown ahead of the first item of a state, and is left in a store: the turns of so
+    many records, and the beginning of the first prompt."""
+
+    records: int
+    turns: int
+    prompt: str
+
+
 class History(Struct, kw_only=True):
     """What was shown before something else, in its order, and the turns that it was shown in.
 
@@ -116,6 +125,7 @@ class SessionState:
     def __init__(self, agent: AgentState | None = None) -> None:
         agent = AgentState("", "acp") if agent is None else msgspec.structs.replace(agent)
         self.state = State("starting", None, agent)  # a copy: only events change it
+        self.ahead: Ahead | None = None
         self.turns: dict[str, TurnRecord] = {}
         self._items: dict[str, Item] = {}
         self._loose: list[str] = []  # closed items whose text is still in its pieces
@@ -193,6 +203,29 @@ class SessionState:
             if item.status not in TERMINAL:
                 self._open[item.id] = None
 
+    def put_ahead(
+        self, turns: Iterable[TurnRecord], items: Iterable[Item], left: Ahead | None
+    ) -> None:
+        """Take turns and items, all closed, ahead of those that there are; `left`: what is ahead of
+        them."""
+        self.turns = {turn.id: turn for turn in turns} | self.turns
+        self._items = {item.id: item for item in items} | self._items
+        self.ahead = left
+
+    def lacks(self, before: str | None, turns: int, items: int) -> bool:
+        """Whether something is not here of what `history` is asked for, or of all (None)."""
+        if self.ahead is None:
+            return False
+        if before is None or before not in self._items:
+            return True
+        page = self.history(before, turns, items)
+        return not page.items or page.items[0].id == next(iter(self._items))
+
+    @property
+    def turn_count(self) -> int:
+        """All there have been."""
+        return len(self.turns) + (self.ahead.turns if self.ahead is not None else 0)
+
     def snapshot(
         self, session: str, epoch: str, seq: int, *, turns: int | None = None, items: int = 0
     ) -> Snapshot:
@@ -203,7 +236,7 @@ class SessionState:
             page = History(
                 turns=self._turns(None, None),
                 items=list(map(self._complete, self._items.values())),
-                earlier=None,
+                earlier=next(iter(self._items), None) if self.ahead is not None else None,
             )
         else:
             page = self._page(reversed(self._items), turns, items, None)
@@ -266,6 +299,8 @@ class SessionState:
                     break
                 last, whole = item, len(found) + 1
             found.append(item)
+        else:
+            more = self.ahead is not None and bool(whole)
         if more:
             del found[whole:]
         found.reverse()

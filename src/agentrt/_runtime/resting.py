@@ -11,24 +11,26 @@ import trio
 from .._agents import Agent, ProtocolName
 from .._journal.store import Store
 from .._limits import Limits
-from .._model.checkpoint import restored
+from .._model.checkpoint import put_ahead
 from .._model.log import Log
 from .stored import Again, conversation_with
 
 
 async def resting_log(store: Store, id: str, limits: Limits) -> Log:
     """The log of a stored session that is not open. What its last process left open is closed
-    first, and that is stored: whoever reads it once more, or opens the session, finds it so.
+    first, and that is stored: whoever reads it once more, or opens the session, finds it so. It has
+    the last turns; `look_back` gets the others.
 
     Needs neither the agent nor the folder. Raises `SessionNotFound` or `StoreError`.
     """
-    stored = await store.load(id)
+    last = limits.snapshot_turns + 1
+    stored = await store.load(id, last=last)
     head = stored.head
-    log = Log(id, stored.epoch, limits, restored(head, stored.records), seq=head.seq)
+    log = Log(id, stored.epoch, limits, stored.state(), seq=head.seq)
     log.extend(stored.events, 0)
     if log.state.state.phase == "dead":  # as it is left by what follows
         return log
-    again = Again(id, *await store.claim(id))
+    again = Again(id, *await store.claim(id, last=last))
     about = again.stored.about
     agent = Agent(name=about.agent, protocol=cast("ProtocolName", about.protocol), command=())
     async with conversation_with(
@@ -46,3 +48,17 @@ async def resting_log(store: Store, id: str, limits: Limits) -> Log:
         conversation.orphan(resumes=resumes)
         conversation.log.publish()
     return conversation.log.shown
+
+
+async def look_back(
+    store: Store, log: Log, before: str | None, turns: int | None, limits: Limits
+) -> None:
+    """See to it that such a log has what its `history` is to give; `before` None: all there is.
+    Raises `SessionNotFound` or `StoreError`."""
+    while log.lacks(before, turns):
+        ahead = log.state.ahead
+        assert ahead is not None
+        count = ahead.records if before is None else limits.snapshot_turns
+        records = await store.records(log.session, before=ahead.records, count=count)
+        if log.state.ahead is ahead:  # else somebody else has done so meanwhile
+            put_ahead(log.state, records)

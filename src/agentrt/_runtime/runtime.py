@@ -248,9 +248,12 @@ class Runtime:
             host = _Host(self, entry.agent, entry.cwd, created=entry.created)
             return await self._start(host, self._source.reopen(entry, tools))
 
-    async def read(self, id: str) -> Log:
+    async def read(self, id: str, *, whole: bool = True) -> Log:
         """What there is to see of a session, also of one that is only stored, which is not opened
         by that. What was open in it when its process ended is closed.
+
+        `whole=False`: of one that is only stored, no more than its last turns (`limits.
+        snapshot_turns`), which is as fast however long it is.
 
         Raises `SessionNotFound` or `StoreError`.
         """
@@ -260,9 +263,12 @@ class Runtime:
                 return host.session.log
             if self.store is None or id not in self._stored:
                 raise SessionNotFound(f"no session {id!r} is open or stored")
-            from .resting import resting_log
+            from .resting import look_back, resting_log
 
-            return await resting_log(self.store, id, self.limits)
+            log = await resting_log(self.store, id, self.limits)
+            if whole:
+                await look_back(self.store, log, None, None, self.limits)
+            return log
 
     async def delete(self, id: str) -> None:
         """Forget a session of the store; one that is open is closed. Raises `SessionNotFound` or
@@ -402,7 +408,7 @@ class _Host:
             cwd=self.cwd,
             title=state.title,
             prompt=first_prompt(state),
-            turns=len(state.turns),
+            turns=state.turn_count,
             created=self._created or 0.0,
             updated=host_of(session).wall_time(),
             agent_session=session.agent_session,

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import trio
 from msgspec import structs
 
 from .._agents import Agent
@@ -13,7 +14,7 @@ from .._journal.base import About, Place, Stored, plain
 from .._journal.keeper import StoreKeeper
 from .._journal.store import Store
 from .._limits import Limits
-from .._model.checkpoint import Checkpoints, restored
+from .._model.checkpoint import Checkpoints
 from .._model.conversation import Conversation
 from .._model.driver import Opening
 from .._model.events import AgentState
@@ -112,10 +113,10 @@ async def conversation_with(
     else:
         id, place, stored = again.session, again.place, again.stored
         head = stored.head
-        log, shown = (
-            Log(id, stored.epoch, limits, restored(head, stored.records), seq=head.seq)
+        log, shown = [
+            Log(id, stored.epoch, limits, await trio.to_thread.run_sync(stored.state), seq=head.seq)
             for _ in range(2)
-        )
+        ]
         if head.state is not None:
             state = structs.replace(state, version=head.state.agent.version)
         checkpoints = Checkpoints(log.state, stored.records)

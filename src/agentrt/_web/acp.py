@@ -175,14 +175,14 @@ class AcpViewer(ForeignViewer):
         def load(feed: Feed) -> None:
             self._attach(feed).loads.append(id)
 
-        self._hub.when_read(self._client, params.session_id, load, partial(self._fail, id))
+        self._hub.when_known(self._client, params.session_id, None, load, partial(self._fail, id))
 
     def _resume(self, id: rpc.Id, params: ForSession) -> None:
         def resume(feed: Feed) -> None:
             self._attach(feed, knows=True)
             self._answer(id, **_settings(feed), _meta=_phase(feed))
 
-        self._hub.when_read(self._client, params.session_id, resume, partial(self._fail, id))
+        self._hub.when_known(self._client, params.session_id, None, resume, partial(self._fail, id))
 
     def _attach(self, feed: Feed, *, knows: bool = False) -> _Attached:
         """See a session, from its beginning or, if the client `knows` what there is, from now on.

@@ -334,7 +334,7 @@ class AiViewer(ForeignViewer):
             self.reply(pack(type="no-active", requestId=id))
         else:
             follow = partial(self._resume_in, request)
-            self._hub.when_read(self._client, session, follow, partial(self._fail, id))
+            self._hub.when_known(self._client, session, None, follow, partial(self._fail, id))
 
     def _resume_in(self, request: Resume, feed: Feed) -> None:
         state = feed.log.state

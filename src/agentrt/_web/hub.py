@@ -16,6 +16,7 @@ import trio
 from msgspec import Struct
 
 from .._model.log import Log
+from .._runtime.resting import look_back
 from .._runtime.runtime import AgentInfo, Runtime, SessionInfo
 from .._session.session import Session
 from .answers import Fields, Refused, pack
@@ -134,7 +135,7 @@ class Hub:
     async def read(self, id: str) -> Fields:
         """See to it that a session has a feed. Raises `SessionNotFound` or `StoreError`."""
         if id not in self.feeds:
-            log = await self.runtime.read(id)
+            log = await self.runtime.read(id, whole=False)
             if id not in self.feeds:  # it may have been opened, or read by somebody else, meanwhile
                 for unseen in [each for each in self._resting if not self.feeds[each].viewers]:
                     self._drop(unseen)
@@ -142,6 +143,33 @@ class Hub:
                 self._add(log)
                 self._list_changed()  # which has all that somebody reads
         return {"session": id}
+
+    def when_known(
+        self,
+        client: Client,
+        id: str,
+        before: str | None,
+        then: Callable[[Feed], None],
+        fail: Fail,
+        *,
+        turns: int | None = None,
+    ) -> None:
+        """As `when_read`, when there is also what the log's `history` is asked for; None: all."""
+        unread = id not in self.feeds and self.runtime.stored(id) is not None
+        if unread or self.feed(id).log.lacks(before, turns):
+            job = partial(self._look_back, id, before, turns)
+            client.start(job, lambda _: then(self.feed(id)), fail)
+        else:
+            then(self.feed(id))
+
+    async def _look_back(self, id: str, before: str | None, turns: int | None) -> Fields:
+        while True:
+            await self.read(id)
+            log = self.feed(id).log
+            if not log.lacks(before, turns):  # in the same step as what is done with it
+                return {"session": id}
+            assert self.runtime.store is not None
+            await look_back(self.runtime.store, log, before, turns, self.limits)
 
     def when_open(
         self, client: Client, id: str, then: Callable[[Session], None], fail: Fail

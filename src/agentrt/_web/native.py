@@ -145,8 +145,9 @@ class NativeViewer(Viewer):
             case c.Detach(session=session):
                 self.unfollow(self._hub.feed(session))
                 self.reply(ack(id, {"session": session}))
-            case c.LookBack(session=session):
-                self._hub.when_read(client, session, partial(self._look_back, command), refused)
+            case c.LookBack(session=session, before=item, count=count):
+                then = partial(self._look_back, command)
+                self._hub.when_known(client, session, item, then, refused, turns=count)
             case c.ListSessions(query=query, before=before, limit=limit):
                 if query:
                     find = partial(self._hub.search, query, limit)
