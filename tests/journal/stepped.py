@@ -244,13 +244,14 @@ async def kept(
     limits: Limits | None = None,
     again: Again | None = None,
     hooks: tuple[agentrt.Hook, ...] = (),
+    first: int = 1,
 ) -> AsyncIterator[agentrt.Session]:
-    """A session on a puppet, which the store keeps."""
+    """A session on a puppet, which the store keeps. `first`: the number of its id."""
     limits = limits or Limits(cancel_grace=5)
     agent = Agent(name="puppet", protocol=puppet.protocol, command=("puppet",))
     offer = Offer(limits=limits, hooks=hooks, connect=lambda opening: puppet.start().connect())
     opening = Opening(cwd="/") if again is None else again.opening
-    ids = count(1)
+    ids = count(first)
     async with serve_session(
         agent,
         assemble(agent, opening, offer),

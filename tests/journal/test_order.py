@@ -138,6 +138,33 @@ async def test_an_agent_that_is_not_read_because_too_much_waits_is_not_silent(
             assert len(turn.result.text) == 100_000
 
 
+async def test_an_agent_that_is_not_read_because_of_another_session_is_read_when_that_is_stored(
+    path: Path,
+) -> None:
+    limits, first, second = Limits(store_backlog=5000), Puppet("acp"), Puppet("acp")
+    with stepped(path, limits) as store:
+        async with (
+            kept(store, first, limits=limits) as one,
+            kept(store, second, limits=limits, first=11) as two,
+        ):
+            one.submit("hello")
+            await wait_all_tasks_blocked()
+            store.stalled = True
+            first.say("word " * 2000)
+            await wait_all_tasks_blocked()
+            second.say("and")
+            await wait_all_tasks_blocked()
+            second.say("I")
+            await wait_all_tasks_blocked()
+            assert not two.snapshot().items
+            store.go_on()
+            await wait_all_tasks_blocked()
+            assert [item.text for item in two.snapshot().items] == ["andI"]
+            first.end()
+            await wait_all_tasks_blocked()
+            await two.aclose()
+
+
 async def test_the_hard_limit_ends_a_turn_whose_prompt_is_not_stored(
     store: SteppedStore, puppet: Puppet, autojump_clock: trio.abc.Clock
 ) -> None:

@@ -267,7 +267,7 @@ class Checker:
     def silent_since(self) -> float:
         """When something was last heard of the agent, or said to it, or done for it."""
         handlers, store = self.world.handlers, self.world.store
-        if handlers.running or (store is not None and (store.withholds or not store.room)):
+        if handlers.running or (store is not None and (store.withholds or store.unread)):
             return trio.current_time()
         began = self.turn.began if self.turn is not None else 0.0
         read_at = self.world.processes[-1].read_at

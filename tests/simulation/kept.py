@@ -102,9 +102,9 @@ class SimulatedStore(SteppedStore):
         return hasattr(world, "session") and bool(world.session._host.core._withheld)
 
     @property
-    def room(self) -> bool:
-        """Whether the agent is read on."""
-        return self.keeper is None or self.keeper.room
+    def unread(self) -> bool:
+        """Whether the agent is not read on."""
+        return self.keeper is not None and self.keeper.unread
 
     def well(self) -> None:
         self.lost = self.lost or self.waited
@@ -160,7 +160,7 @@ class SimulatedStore(SteppedStore):
             self.well()
         last = batches[-1].first + len(batches[-1].events) - 1
         self.world.note("stored", str(last))
-        if self.withholds or not self.room:
+        if self.withholds or self.unread:
             self.sent_at = trio.current_time()
         batches[-1].source.kept(last)
 

@@ -21,8 +21,8 @@ def check(world: World) -> None:
     """Every task waits for something that has not happened."""
     if world.over or world.violation is not None or not world.processes:
         return
-    room = world.store is None or world.store.room
-    if room:  # else an exit is behind what it has written, which is not read
+    read = world.store is None or not world.store.unread
+    if read:  # else an exit is behind what it has written, which is not read
         _after_an_exit(world)
     _actors(world)
     _stopped_handlers(world)
@@ -37,7 +37,7 @@ def check(world: World) -> None:
         process.nothing_waits()
     if process.returncode is not None or link._closing or process.signals:
         return
-    if process.unread and room:
+    if process.unread and read:
         world.fail("P2", f"{process.unread} bytes of the agent are not read")
     if process.closed_stdout_at is not None or not process.reading:
         return

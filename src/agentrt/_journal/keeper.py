@@ -46,6 +46,10 @@ class Home(Protocol):
     @property
     def write(self) -> Callable[[Batch], None]: ...
 
+    def wake(self) -> None:
+        """Wake whoever waits for something of any of its keepers."""
+        ...
+
 
 class StoreKeeper:
     """What the log of one session hands its batches to. Its methods never wait, but those that say
@@ -71,6 +75,10 @@ class StoreKeeper:
         of."""
         self.stored: Callable[[int], None] = lambda last: None
         """Called when all up to an event is stored and shown."""
+        self.unread = False
+        """Whether the agent is not read, because there is no room."""
+        self.read_on: Callable[[], None] = lambda: None
+        """Called when it is read again."""
         self._home = home
         self._conversation = conversation
         self._log = conversation.log
@@ -135,13 +143,17 @@ class StoreKeeper:
 
     def kept(self, last: int) -> None:
         shown, waiting = self._log.shown, self._waiting
+        full = self._home.backlog >= self._limits.store_backlog
         while waiting and waiting[0][0] <= last:
             _, events, size = waiting.popleft()
             weight = size + EVENT * len(events)
             self._bytes -= weight
             self._home.backlog -= weight
             shown.extend(events, size)
-        self.wake()
+        if full:
+            self._home.wake()  # the others may have nothing of their own that is to be stored
+        else:
+            self.wake()
         self.stored(last)
 
     def wake(self) -> None:
@@ -164,8 +176,15 @@ class StoreKeeper:
 
     async def wait_for_room(self) -> None:
         """Until more may be read from the agent. No checkpoint if it may be now."""
-        while not self.room:
-            await self._moved.wait()
+        if self.room:
+            return
+        self.unread = True
+        try:
+            while not self.room:
+                await self._moved.wait()
+        finally:
+            self.unread = False
+        self.read_on()
 
     async def wait_until_shown(self, seq: int) -> None:
         """Until event `seq` is stored, or nobody waits for it any more."""

@@ -221,6 +221,9 @@ class Store:
     def _tell(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
+        self.wake()
+
+    def wake(self) -> None:
         for keeper in self._open.values():
             keeper.wake()
 

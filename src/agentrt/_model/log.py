@@ -57,8 +57,8 @@ class Keeper(Protocol):
         ...
 
     @property
-    def room(self) -> bool:
-        """Whether more may be read from the agent."""
+    def unread(self) -> bool:
+        """Whether the agent is not read, because there is no room for what it says."""
         ...
 
     @property

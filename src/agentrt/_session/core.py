@@ -101,8 +101,6 @@ class SessionCore:
         """How many steps are under way, one inside the other."""
         self._moved = False
         """Whether something has moved that the next deadline, or the host, depends on."""
-        self._unread = False
-        """Whether the agent was not read when the next deadline was looked for."""
         self._steered: set[str] = set()
         """Prompts sent into a running turn that no turn's end has accounted for."""
         self._withheld = Withheld(self.log)
@@ -398,9 +396,6 @@ class SessionCore:
             with self:
                 self.touch()
                 self._withheld.release(seq)
-        elif self._unread:
-            self._unread = False
-            self.touch()
         elif self.queue.waiting:
             self._host.look()
 
@@ -619,8 +614,7 @@ class SessionCore:
     def _waits_for_store(self) -> bool:
         """Whether the agent may be silent because it was not sent something, or is not read."""
         keeper = self.log.keeper
-        self._unread = keeper is not None and not keeper.room
-        return self._unread or bool(self._withheld)
+        return keeper is not None and (keeper.unread or bool(self._withheld))
 
     def ring(self) -> None:
         """A clock is due: do what it asks for."""

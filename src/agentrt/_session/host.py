@@ -92,6 +92,7 @@ class SessionHost:
             keeper.lost = self._store_lost
             keeper.unseen = self.readers.wake
             keeper.stored = self.core.stored
+            keeper.read_on = self.core.touch
         self.handlers = Handlers(self._handler_ended)
         self._rest = Readers()  # who waits for the agent's rest: it may come without an event
         self._make_driver = make_driver
