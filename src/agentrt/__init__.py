@@ -25,7 +25,7 @@ _PUBLIC = {
         "ProtocolError RemoteProtocolError RequestError SessionClosed SessionNotFound StoreError "
         "StoreDamaged StoreInUse StoreUnavailable"
     ),
-    "_journal.base": "StoreEntry StoreHit",
+    "_journal.base": "StoreEntry StoreHit StoreStatus",
     "_journal.store": "Store open_store",
     "_limits": "Limits",
     "_model.content": "Audio Diff Image Resource ResourceLink Text",

@@ -27,6 +27,7 @@ from ._errors import StoreInUse as StoreInUse
 from ._errors import StoreUnavailable as StoreUnavailable
 from ._journal.base import StoreEntry as StoreEntry
 from ._journal.base import StoreHit as StoreHit
+from ._journal.base import StoreStatus as StoreStatus
 from ._journal.store import Store as Store
 from ._journal.store import open_store as open_store
 from ._limits import Limits as Limits

@@ -190,6 +190,7 @@ class WireClient:
         self.ready: dict[str, Any] | None = None
         self.sessions: list[dict[str, Any]] = []
         self.beats: list[dict[str, Any]] = []
+        self.store: dict[str, Any] | None = None  # if it does not do well
         self._hello = hello
         self._ids = count(1)
 
@@ -255,6 +256,7 @@ class Wire:
             case "ready":
                 assert message["protocol"] == "agentrt.v1"
                 client.ready, client.sessions = message, message["sessions"]
+                client.store = None
             case "snapshot":
                 client.views[message["session"]].take_snapshot(message)
             case "event":
@@ -270,6 +272,8 @@ class Wire:
                     view.take_history(message)
             case "sessions":
                 client.sessions = message["sessions"]
+            case "store":
+                client.store = message if message["state"] != "ok" else None
             case "beat":
                 client.beats.append(message)
                 for session, told in message["sessions"].items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -72,6 +72,19 @@ class StoreHit(Struct, frozen=True, kw_only=True):
 
     entry: StoreEntry
     snippet: str
+
+
+class StoreStatus(Struct, frozen=True, kw_only=True):
+    """How a store does, and `since` when, in seconds since the Unix epoch.
+
+    - `ok`: what happens is stored at once.
+    - `slow`: it has taken longer than a second, and no error came. What is new waits.
+    - `failing`: it cannot be stored, and `message` says why. New prompts are refused.
+    """
+
+    state: Literal["ok", "slow", "failing"] = "ok"
+    since: float
+    message: str | None = None
 
 
 class Query(Struct, frozen=True, kw_only=True):

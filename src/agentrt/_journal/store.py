@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import trio
 
@@ -30,6 +31,7 @@ from .base import (
     Stored,
     StoreEntry,
     StoreHit,
+    StoreStatus,
 )
 from .keeper import StoreKeeper
 from .libraries import Library
@@ -38,6 +40,9 @@ from .sqlite import SqliteBackend
 from .writer import Batch, Call, Writer
 
 T = TypeVar("T")
+
+SLOW: Final = 1.0
+"""Seconds from giving the writer something to its commit, beyond which a store is slow."""
 
 
 class Store:
@@ -60,6 +65,9 @@ class Store:
         """Gives it to the writer."""
         self._open: dict[str, StoreKeeper] = {}
         self._changed = trio.Event()
+        self._status = StoreStatus(since=time.time())
+        self._slow_since: float | None = None
+        self._listeners: set[Callable[[], None]] = set()
 
     # --- reading
 
@@ -208,6 +216,17 @@ class Store:
 
     # --- how it does
 
+    @property
+    def status(self) -> StoreStatus:
+        """Whether what happens is stored, and at once."""
+        return self._status
+
+    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Have `changed` called when `status` is another one; returns the function that ends it.
+        `changed` must not block or raise."""
+        self._listeners.add(changed)
+        return lambda: self._listeners.discard(changed)
+
     def failing(self, error: Exception, *, final: bool) -> None:
         self.trouble = StoreUnavailable(f"the store cannot be written: {error}")
         self.waited = self.waited or final
@@ -216,16 +235,64 @@ class Store:
     def well(self) -> None:
         self.trouble = None
         self.waited = False
+        self._slow_since = None
         self._tell()
 
     def _tell(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
         self.wake()
+        self._judge()
 
     def wake(self) -> None:
         for keeper in self._open.values():
             keeper.wake()
+
+    def _judge(self) -> None:
+        """Notify the listeners if the status is another one."""
+        if self.trouble is not None:
+            status = StoreStatus(state="failing", since=time.time(), message=str(self.trouble))
+        elif self._slow_since is not None:
+            status = StoreStatus(state="slow", since=self._slow_since)
+        else:
+            status = StoreStatus(since=time.time())
+        before = self._status
+        if (status.state, status.message) != (before.state, before.message):
+            self._status = status
+            for changed in tuple(self._listeners):
+                changed()
+
+    async def _measure(self, put: Callable[[Batch | Call], None]) -> None:
+        """See how long it takes until what is given to the writer is committed; `put` gives it.
+        Costs what is written nothing, and nothing at all where nothing is."""
+        while True:
+            begun = trio.Event()
+
+            def begin(item: Batch | Call, begun: trio.Event = begun) -> None:
+                self.write = put
+                begun.set()
+                put(item)
+
+            self.write = begin
+            await begun.wait()
+            while True:
+                await self._measure_once(put)
+                await trio.sleep(SLOW / 2)
+                if not self.backlog:
+                    break
+
+    async def _measure_once(self, put: Callable[[Batch | Call], None]) -> None:
+        """Send something through the writer's queue, which is committed in its order."""
+        since, through = time.time(), trio.Event()
+        put(Call(lambda backend: None, lambda *over: through.set()))
+        with trio.move_on_after(SLOW):
+            await through.wait()
+        if not through.is_set():
+            self._slow_since = since
+            self._judge()
+            await through.wait()
+        self._slow_since = None
+        self._judge()
 
     async def _watch(self) -> None:
         """See to it that nobody waits for ever for a store that fails."""
@@ -300,6 +367,7 @@ async def _writing(backend: Backend, store: Store, limits: Limits) -> AsyncItera
         # What is put before the thread runs waits for it.
         nursery.start_soon(partial(_in_thread, writer.run))  # noqa: ASYNC113
         nursery.start_soon(store._watch)
+        nursery.start_soon(store._measure, writer.put)
         try:
             yield
         finally:

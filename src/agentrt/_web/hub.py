@@ -15,6 +15,7 @@ from typing import Final
 import trio
 from msgspec import Struct
 
+from .._journal.base import StoreStatus
 from .._model.log import Log
 from .._runtime.resting import look_back
 from .._runtime.runtime import AgentInfo, Runtime, SessionInfo
@@ -84,7 +85,7 @@ class Hub:
         for it."""
         self._agent = agent
         self._clients: OrderedDict[tuple[Role, str], Client] = OrderedDict()
-        self._listening = {"": runtime.listen(self._sessions_changed)}  # and by session
+        self._listening: dict[str, Callable[[], None]] = {}  # by session
         self._list: bytes | None = None
         self._list_due = 0.0
         self._jobs: dict[Callable[[float], None], float] = {}
@@ -93,6 +94,9 @@ class Hub:
         self._scope = trio.CancelScope()
         runtime.start_soon(self._keep_time)
         self._agents: tuple[float, list[AgentInfo]] = (-AGENTS, [])
+        self._stop_listening = [runtime.listen(self._sessions_changed)]
+        if runtime.store is not None:
+            self._stop_listening.append(runtime.store.listen(self._store_changed))
         self._sessions_changed()
 
     def attach_viewer(self, dialect: Dialect, *, role: Role = "controller") -> Viewer:
@@ -105,7 +109,7 @@ class Hub:
         """Send every viewer away and listen to the runtime no more."""
         for viewer in list(self.viewers):
             viewer.end(Code.SHUTDOWN, reason)
-        for stop in self._listening.values():
+        for stop in (*self._stop_listening, *self._listening.values()):
             stop()
         self._listening.clear()
         self._scope.cancel()
@@ -211,6 +215,11 @@ class Hub:
             self._list = pack(type="sessions", sessions=self.sessions())
         return self._list
 
+    def store_frame(self) -> bytes | None:
+        """How the store does; None if it does well, or there is none."""
+        store = self.runtime.store
+        return None if store is None or store.status.state == "ok" else _store_frame(store.status)
+
     def name_chat(self, chat: str, session: str) -> None:
         """A session is what a client calls so, also for the next server."""
         self.chats[chat] = session
@@ -265,6 +274,12 @@ class Hub:
         for id in now - self.feeds.keys():
             self._add(self.runtime.get(id).log)
         self._list_changed()
+
+    def _store_changed(self) -> None:
+        assert self.runtime.store is not None
+        frame = _store_frame(self.runtime.store.status)
+        for viewer in list(self.viewers):
+            viewer.store_changed(frame)
 
     def _add(self, log: Log) -> None:
         feed = self.feeds[log.session] = Feed(log, self.limits.viewer_outbox, self._schedule)
@@ -354,3 +369,8 @@ class Hub:
         gone = [key for key, client in self._clients.items() if client.viewer is None]
         for key in gone[: max(0, len(gone) - CLIENTS)]:
             del self._clients[key]
+
+
+def _store_frame(status: StoreStatus) -> bytes:
+    about = {} if status.message is None else {"message": status.message}
+    return pack(type="store", state=status.state, since=status.since, **about)

@@ -77,6 +77,8 @@ class NativeViewer(Viewer):
         self._client = self._hub.recognise(self, hello.client)
         self._client.offer(hello.tools)
         self.reply(self._ready())
+        if (frame := self._hub.store_frame()) is not None:
+            self.reply(frame)
         given: dict[str, str] = {}
         unread: list[c.Known] = []
         for known in hello.sessions:
@@ -231,6 +233,10 @@ class NativeViewer(Viewer):
         if self._client is not None:
             self._list_changed = True
             self._push()
+
+    def store_changed(self, frame: bytes) -> None:
+        if self._client is not None:
+            self.reply(frame)
 
     def _push_events(self, feed: Feed) -> bool:
         """What `_push` does in the commonest case: many viewers that know the same get the same."""

@@ -56,6 +56,9 @@ class Viewer(ABC):
     def list_changed(self) -> None:  # noqa: B027 - most protocols do not send it
         """The list of sessions is another one."""
 
+    def store_changed(self, frame: bytes) -> None:  # noqa: B027 - most protocols do not send it
+        """The store does better or worse; `frame` says it in `agentrt.v1`."""
+
     async def next_frame(self) -> bytes:
         """What waits, as one frame. Raises `Refusal` behind the last one, and
         `trio.ClosedResourceError` after `close`. Cancelling it loses nothing."""

@@ -23,6 +23,21 @@ export function Banner({ seat }) {
       <button onClick=${() => connection.probe()}>Try now</button>
     </div>`;
   }
+  return [model().store && html`<${Behind} ...${model().store} />`, Session(seat)];
+}
+
+/** The server cannot store at once what happens, and shows nothing before. @param {{ state: string, message?: string }} props */
+const Behind = ({ state, message }) => state === "slow"
+  ? html`<div class="banner"><p>
+      <strong>The server's disk is slow.</strong> What you see may be behind, and new messages wait. Stop works.
+    </p></div>`
+  : html`<div class="banner bad"><p>
+      <strong>The server cannot store what happens.</strong> What you see may be behind, and new messages are refused
+      until it can. Stop works. <small>${oneLine(message, 600)}</small>
+    </p></div>`;
+
+/** @type {(seat: Seat | undefined) => Shown} how the session stands, where that is not the usual */
+function Session(seat) {
   const state = seat?.view.state;
   if (state?.error?.code === UNSEEN) {
     return html`<div class="banner"><p>

@@ -14,6 +14,7 @@ export const EMPTY = {
   agents: [],
   sessions: [],
   seats: new Map(),
+  store: null,
   unread: new Set(),
   notes: [],
   noted: 0,
@@ -57,7 +58,9 @@ export function take(model, frames, now) {
 function takeOther(model, frame) {
   switch (frame.type) {
     case "ready":
-      return listed({ ...model, server: frame, agents: frame.agents }, frame.sessions, true);
+      return listed({ ...model, server: frame, agents: frame.agents, store: null }, frame.sessions, true);
+    case "store":
+      return { ...model, store: frame.state === "ok" ? null : frame };
     case "sessions":
       return listed(model, frame.sessions);
     case "snapshot": {

@@ -11,6 +11,8 @@ let told = "";
 /** Items that are shown, the newest. */
 const SHOWN = 200;
 
+const STORE = { ok: "", slow: "The server's disk is slow: this may be behind.", failing: "The server cannot store what happens: this may be behind." };
+
 const connection = new Connection({
   hello: () => ({ sessions: session ? [{ session }] : [] }),
   onFrames(frames) {
@@ -82,7 +84,7 @@ const field = element("textarea", { rows: 3, ariaLabel: "message" });
 
 function draw() {
   const view = model.seats.get(session)?.view;
-  status.textContent = plain(told || view?.state.phase || "");
+  status.textContent = plain(told || (model.store ? STORE[model.store.state] : view?.state.phase) || "");
   const all = [...(view?.items.values() ?? [])];
   items.replaceChildren(...all.slice(-SHOWN).map(line));
   if (view?.earlier || all.length > SHOWN) items.prepend(element("p", { className: "hint" }, "What was before is not shown."));

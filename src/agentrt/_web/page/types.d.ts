@@ -41,6 +41,8 @@ interface Model {
   agents: readonly w.AgentInfo[];
   sessions: readonly w.Summary[];
   seats: ReadonlyMap<string, Seat>;
+  /** How the server's store does, if it is slow or fails. */
+  store: Extract<w.Frame, { type: "store" }> | null;
   /** Sessions that have finished something unseen. */
   unread: ReadonlySet<string>;
   /** The newest last. */

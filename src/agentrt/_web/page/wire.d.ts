@@ -145,5 +145,6 @@ export type Frame =
   | Ack
   | (Ack & History)
   | { type: "sessions"; sessions: Summary[] }
+  | { type: "store"; state: "ok" | "slow" | "failing"; since: number; message?: string }
   | { type: "beat"; sessions: Record<string, { epoch: string; seq: number; phase: Phase }> }
   | { type: "closing"; reason: string };

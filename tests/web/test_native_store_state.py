@@ -1,0 +1,132 @@
+"""What clients of `agentrt.v1` are told while the server cannot store what happens."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from hub_kit import Tab
+from test_native_stored import stored_stage
+
+from agentrt._journal.sqlite import SqliteBackend
+from journal.test_failures import Lock
+from runtime.fakes import asking, echo
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "sessions.db"
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Commits wait in the writer's thread while this is not set."""
+    free = threading.Event()
+    free.set()
+    commit = SqliteBackend.commit
+
+    def wait(self: SqliteBackend, flush: Any) -> None:
+        assert free.wait(60)
+        commit(self, flush)
+
+    monkeypatch.setattr(SqliteBackend, "commit", wait)
+    yield free
+    free.set()
+
+
+@pytest.fixture
+def locked(path: Path) -> Iterator[Callable[[], Lock]]:
+    locks: list[Lock] = []
+
+    def lock() -> Lock:
+        locks.append(Lock(path))
+        locks[-1].take()
+        return locks[-1]
+
+    yield lock
+    for each in locks:
+        each.release()
+
+
+async def store_says(tab: Tab, state: str) -> dict[str, Any]:
+    """Wait until it is the last thing that was said of the store."""
+    while not (said := tab.messages("store")) or said[-1]["state"] != state:
+        await tab.news()
+    return said[-1]
+
+
+async def test_all_are_told_that_the_disk_is_slow_and_when_that_is_over(
+    path: Path, disk: threading.Event
+) -> None:
+    async with stored_stage(path, asking) as stage:
+        id = await stage.session()
+        tabs = [stage.connect(id), stage.connect(role="viewer")]
+        for tab in tabs:
+            await tab.answer(tab.wire.hello_id)
+        disk.clear()
+        stage.runtime.rename(id, "something to store")
+        slow = [await store_says(tab, "slow") for tab in tabs]
+        assert slow[0] == slow[1]
+        assert slow[0].keys() == {"type", "state", "since"}
+        disk.set()
+        for tab in tabs:
+            await store_says(tab, "ok")
+            assert [said["state"] for said in tab.messages("store")][-2:] == ["slow", "ok"]
+
+
+async def test_who_connects_meanwhile_is_told_behind_ready(
+    path: Path, disk: threading.Event
+) -> None:
+    async with stored_stage(path, echo) as stage:
+        first = stage.connect()
+        await first.answer(first.wire.hello_id)
+        id = await stage.session()
+        disk.clear()
+        stage.runtime.rename(id, "something to store")
+        await store_says(first, "slow")
+        second = stage.connect()
+        await second.answer(second.wire.hello_id)
+        said = [message["type"] for frame in second.frames for message in frame]
+        assert said[:2] == ["ready", "store"]
+        assert second.messages("store")[0] == first.messages("store")[-1]
+        disk.set()
+
+
+async def test_a_stop_reaches_the_agent_while_the_disk_is_slow(
+    path: Path, disk: threading.Event
+) -> None:
+    async with stored_stage(path, asking) as stage:
+        id = await stage.session()
+        tab = stage.connect(id)
+        await tab.prompt(id, "hello")
+        while tab.view(id).phase != "waiting":
+            await tab.news()
+        disk.clear()
+        tab.wire.send("cancel", session=id)
+        await store_says(tab, "slow")
+        assert stage.agents.sent("session/cancel")
+        disk.set()
+        while tab.view(id).busy:
+            await tab.news()
+
+
+async def test_an_error_is_said_in_words_until_the_store_works_again(
+    path: Path, locked: Callable[[], Lock]
+) -> None:
+    async with stored_stage(path, echo) as stage:
+        id = await stage.session()
+        tab = stage.connect(id)
+        await tab.answer(tab.wire.hello_id)
+        lock = await trio.to_thread.run_sync(locked)
+        stage.runtime.rename(id, "something to store")
+        failing = await store_says(tab, "failing")
+        assert "locked" in failing["message"]
+        content = [{"type": "text", "text": "hello"}]
+        assert not (await tab.ask("prompt", session=id, content=content))["ok"]
+        await trio.to_thread.run_sync(lock.release)
+        assert "message" not in await store_says(tab, "ok")
+        await tab.prompt(id, "hello")
