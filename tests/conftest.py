@@ -19,8 +19,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # A busy machine is no defect: how long an example takes is nothing that a test says.
-settings.register_profile("agentrt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("agentrt")
+for name, examples in (("quick", 40), ("long", 100)):
+    settings.register_profile(
+        name, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples
+    )
 
 RUN = "AGENTRT_TEST_RUN"
 """In the environment of every process that a test starts, unless the test gives it another one:
@@ -39,6 +41,10 @@ LEFT_OUT = pytest.StashKey[dict[str, int]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run also what takes long")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("long" if config.option.slow else "quick")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

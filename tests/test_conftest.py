@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from faults.quick import mostly_slow
+
 CONFTEST = Path(__file__).with_name("conftest.py").read_text()
 
 LONG = """
@@ -58,7 +60,7 @@ def run(suite: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("arguments", [(), (".",)])
+@pytest.mark.parametrize("arguments", mostly_slow([(), (".",)], one_in=2))
 def test_what_is_slow_is_left_out_and_the_end_says_how_to_run_it(
     suite: Path, arguments: tuple[str, ...]
 ) -> None:
@@ -67,6 +69,7 @@ def test_what_is_slow_is_left_out_and_the_end_says_how_to_run_it(
     assert "Left out: 1 slow. With them: .venv/bin/python -m pytest --slow" in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "passed"),
     [

@@ -159,7 +159,6 @@ MESSAGES = st.builds(
 ANY = given(st.lists(MESSAGES | JSON, max_size=12), st.booleans())
 
 
-@settings(max_examples=60, deadline=None)
 @ANY
 def test_no_object_whatever_raises(messages: list[Any], legacy: bool) -> None:
     take(messages, legacy)
@@ -234,7 +233,6 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.lists(STEPS, max_size=40))
 def test_every_prompt_ends_at_most_once_and_the_driver_never_raises(
     steps: list[tuple[str, Any]],

@@ -123,7 +123,6 @@ async def test_a_queued_prompt_that_cannot_be_sent_fails_alone(
             await session.run("bad")
 
 
-@settings(max_examples=150)
 @given(prompt=ANYTHING | st.lists(ANYTHING, max_size=3) | st.dictionaries(st.text(), ANYTHING))
 @alone
 async def test_no_prompt_ends_a_session(prompt: Any) -> None:
@@ -139,7 +138,6 @@ async def test_no_prompt_ends_a_session(prompt: Any) -> None:
 # --- decisions
 
 
-@settings(max_examples=150)
 @given(
     value=ANYTHING
     | ANYTHING.map(lambda v: agentrt.Allow(updated_input=v))

@@ -86,7 +86,7 @@ def test_different_seeds_are_different_runs(driver: Driver) -> None:
     assert len(traces) == 20
 
 
-@pytest.mark.parametrize("line", COMMANDS)
+@pytest.mark.parametrize("line", mostly_slow(COMMANDS, one_in=len(COMMANDS)))
 def test_a_command_of_the_documentation_works(line: str) -> None:
     done = command(*line.split())
     assert done.returncode == 0, done.stderr
