@@ -24,6 +24,10 @@ for name, examples in (("quick", 40), ("long", 100)):
         name, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples
     )
 
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    # Hundreds of programs are started: each would compile all of the package for itself.
+    os.environ["PYTHONPYCACHEPREFIX"] = str(Path(__file__).parents[1] / ".pytest_cache/bytecode")
+
 RUN = "AGENTRT_TEST_RUN"
 """In the environment of every process that a test starts, unless the test gives it another one:
 so that a process which left its parent's group and lost its parent is still found."""
