@@ -242,3 +242,49 @@ async def test_nothing_that_was_seen_is_lost_and_no_prompt_is_sent_twice(tmp_pat
                     assert msgspec.to_builtins(stored[seq]) == event
                 seen += len(view.seen)
     print(f"{ROUNDS} rounds: {got.total()} prompts, {seen} events seen")
+
+
+async def test_commands_that_are_sent_again_behind_a_kill_are_answered_and_done_once(
+    tmp_path: Path,
+) -> None:
+    async with server_in(tmp_path) as server, trio.open_nursery() as nursery:
+        tab, other = Tab("tab", server.port), Tab("other", server.port)
+        for each in (tab, other):
+            nursery.start_soon(each.run)
+        answers: dict[str, dict[str, Any]] = {}
+        sent: dict[str, str] = {}
+
+        async def ask(type: str, **fields: Any) -> dict[str, Any]:
+            await tab.until(lambda: tab._out is not None)
+            id = tab.wire.send(type, **fields)
+            sent[id] = tab.client.unanswered[id]
+            await tab.until(lambda: id in tab.client.acks)
+            answers[id] = answer = tab.client.acks[id]
+            assert answer["ok"], answer
+            return answer
+
+        text = [{"type": "text", "text": "hello"}]
+        session = (await ask("session", op="new", agent="recording", title="first"))["session"]
+        tab.watch(session)
+        await ask("prompt", session=session, content=text)
+        await ask("prompt", session=session, content=text)
+        await ask("session", op="rename", session=session, title="second")
+        await ask("cancel", session=session)
+        await ask("queue", session=session, op="edit", entry="q1", content=text)
+        await ask("queue", session=session, op="resume")
+        await ask("stop_all")
+        await other.ask("session", op="rename", session=session, title="third")
+        with trio.fail_after(PATIENCE):
+            await tab.until(lambda: not tab.view(session).busy)
+        # The answers are lost on their way, and the server is killed.
+        tab.client.unanswered |= sent
+        tab.client.acks.clear()
+        await server.end(signal.SIGKILL)
+        await server.start()
+        with trio.fail_after(PATIENCE):
+            await tab.until(lambda: answers.keys() <= tab.client.acks.keys())
+            assert {id: tab.client.acks[id] for id in answers} == answers
+            [listed] = tab.client.sessions
+            assert (listed["session"], listed["title"]) == (session, "third")
+            assert listed["phase"] == "stored"
+        nursery.cancel_scope.cancel()

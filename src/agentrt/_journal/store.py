@@ -45,6 +45,20 @@ SLOW: Final = 1.0
 """Seconds from giving the writer something to its commit, beyond which a store is slow."""
 
 
+class _Answered:
+    """An answer to a client that waits to be stored, where no event of a session goes with it."""
+
+    place = Place(0, 0)
+
+    def __init__(self) -> None:
+        self.stored = False
+        self.moved = trio.Event()
+
+    def kept(self, last: int) -> None:
+        self.stored = True
+        self.moved.set()
+
+
 class Store:
     """Sessions that outlive the process which runs them. Made by `open_store`.
 
@@ -68,6 +82,7 @@ class Store:
         self._status = StoreStatus(since=time.time())
         self._slow_since: float | None = None
         self._listeners: set[Callable[[], None]] = set()
+        self._answering: set[_Answered] = set()
 
     # --- reading
 
@@ -136,6 +151,21 @@ class Store:
     async def answers(self) -> list[Answer]:
         """What clients were answered, for those that send a command again; the oldest first."""
         return await self._read(self._reader.answers)
+
+    async def keep_answer(self, answer: Answer | None) -> None:
+        """Wait until all that was written so far is stored, and with it what a client was
+        answered. Raises `StoreUnavailable` where nobody waits for that any more."""
+        answered = _Answered()
+        self._answering.add(answered)
+        try:
+            self.write(Batch(answered, 1, [], 0, answers=[] if answer is None else [answer]))
+            while not answered.stored:
+                if self.waited and self.trouble is not None:
+                    raise self.trouble
+                await answered.moved.wait()
+                answered.moved = trio.Event()
+        finally:
+            self._answering.discard(answered)
 
     async def put(self, packed: Packed) -> None:
         """Take over a session from another file. Raises `StoreError`."""
@@ -241,6 +271,8 @@ class Store:
     def _tell(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
+        for answered in self._answering:
+            answered.moved.set()
         self.wake()
         self._judge()
 

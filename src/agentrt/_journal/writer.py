@@ -45,7 +45,8 @@ class Source(Protocol):
 
 
 class Batch(Struct):
-    """Events that follow each other, and what is to be said of the session behind them."""
+    """Events that follow each other, and what is to be said of the session behind them. There may
+    be none, where only `answers` are to be kept."""
 
     source: Source
     first: int
@@ -189,6 +190,8 @@ def gathered(batches: Sequence[Batch]) -> Flush:
     for batch in batches:
         firm = firm or batch.firm
         answers += batch.answers
+        if not batch.events:
+            continue
         part = parts.get(batch.source.place)
         if part is None:
             events = batch.events

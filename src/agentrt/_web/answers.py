@@ -12,6 +12,7 @@ from .._errors import (
     LocalProtocolError,
     RequestError,
     SessionNotFound,
+    StoreUnavailable,
 )
 from .._model.bounds import cut
 from .._wire.json import encode_line
@@ -62,6 +63,7 @@ _CODES: Final[tuple[tuple[type[Exception], str], ...]] = (
     (SessionNotFound, "unknown_session"),
     (LocalProtocolError, "bad_request"),
     (ValueError, "bad_request"),
+    (StoreUnavailable, "unavailable"),
     (AgentrtError, "agent_failed"),
 )
 

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from .._journal.base import Answer
 from .._runtime.runtime import Runtime
-from .._session.session import Session, host_of
 from .._tools.client_tools import ClientTools
 from .._tools.tools import Tool
 from .._wire.json import encode_line
@@ -90,13 +89,12 @@ class Client:
             self._reply(known.frame)
         return True
 
-    def keep(self, session: Session, command: Command, fields: Fields) -> None:
-        """Have the answer stored with what comes of the command, so that it is not carried out
-        again by another server; to be called in the step in which that happens."""
-        keeper = host_of(session).keeper
-        if keeper is not None and self._name is not None:
-            answer = Answer(self._name, command.id, _digest(command), ack(command.id, fields))
-            keeper.answers.append(answer)
+    def answer_to(self, command: Command, fields: Fields) -> Answer | None:
+        """What is to be stored of a command that was carried out, so that another server does not
+        do it again. None: nobody could send it again."""
+        if self._name is None:
+            return None
+        return Answer(self._name, command.id, _digest(command), ack(command.id, fields))
 
     def answer(self, id: str, frame: bytes) -> None:
         """The one answer to a command."""
@@ -112,9 +110,14 @@ class Client:
         self._jobs += 1
         self._runtime.start_soon(self._run, job, done, fail)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether more can be started."""
+        return self._jobs < JOBS
+
     def check_room(self) -> None:
         """Raises `Refused` if nothing more can be started."""
-        if self._jobs >= JOBS:
+        if not self.has_room:
             raise Refused("limit", f"{JOBS} commands of yours are under way already")
 
     async def _run(self, job: Job, done: Done, fail: Fail) -> None:

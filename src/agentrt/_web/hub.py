@@ -12,10 +12,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+import msgspec
 import trio
 from msgspec import Struct
 
-from .._journal.base import StoreStatus
+from .._journal.base import Answer, StoreStatus
 from .._model.log import Log
 from .._runtime.resting import look_back
 from .._runtime.runtime import AgentInfo, Runtime, SessionInfo
@@ -347,7 +348,8 @@ class Hub:
         client = None if token is None else self._clients.get((viewer.role, token))
         if client is None:
             kept = self.runtime.answers if viewer.role == "controller" else {}
-            client = Client(self.runtime, name=token, answered=kept.pop(token or "", ()))
+            answered = filter(self._holds, kept.pop(token or "", ()))
+            client = Client(self.runtime, name=token, answered=answered)
         if token is not None:
             self._clients[viewer.role, token] = client
             self._clients.move_to_end((viewer.role, token))
@@ -359,6 +361,12 @@ class Hub:
         self.viewers[viewer] = client
         return client
 
+    def _holds(self, answer: Answer) -> bool:
+        """Whether what an earlier server has answered is still so: a session that was opened and
+        never had a turn has gone with it, and is to be opened again."""
+        opened = _opened.decode(answer.body).session
+        return opened is None or opened in self.feeds or self.runtime.stored(opened) is not None
+
     def forget(self, viewer: Viewer) -> None:
         """A connection is gone."""
         client = self.viewers.pop(viewer, None)
@@ -369,6 +377,15 @@ class Hub:
         gone = [key for key, client in self._clients.items() if client.viewer is None]
         for key in gone[: max(0, len(gone) - CLIENTS)]:
             del self._clients[key]
+
+
+class _Opened(Struct):
+    """What an answer says of the session that was opened, if one was."""
+
+    session: str | None = None
+
+
+_opened: Final = msgspec.json.Decoder(_Opened)
 
 
 def _store_frame(status: StoreStatus) -> bytes:

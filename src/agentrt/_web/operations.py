@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import Final
 
 import trio
 
-from .._errors import LocalProtocolError
+from .._errors import LocalProtocolError, StoreUnavailable
+from .._journal.store import Store
 from .._model.content import JsonObject
 from .._session.session import Session, host_of
 from .._session.turn import Turn
@@ -21,15 +23,24 @@ from .answers import Fields, Refused, as_refusal
 from .client import Client, Done, Fail, Job
 from .hub import Hub
 
+ENDS: Final = (c.Cancel, c.Permission, c.StopAll, c.StopTask, c.CloseSession)
+"""Commands that may end what runs: they are carried out and answered whatever the store does."""
+
+UNOPENED: Final = (c.Cancel, c.CloseSession, c.DeleteSession)
+"""Commands to a session that is only stored for which it is not opened."""
+
 
 def carry_out(hub: Hub, client: Client, command: c.Command, done: Done, fail: Fail) -> None:
     """Have a command done, and what came of it said, at once or when its job is over: `done`, or
     `fail` with what went wrong, also in `done`."""
+    store = hub.runtime.store
     try:
-        if isinstance(command, c.ForSession) and hub.runtime.stored(command.session) is not None:
-            outcome = _in_stored(hub, client, command)
-        else:
+        crowded = isinstance(command, ENDS) and not client.has_room
+        if store is None or crowded or isinstance(command, c.FindFiles):
             outcome = _act(hub, client, command)
+        else:
+            client.check_room()
+            outcome = _kept(hub, store, client, command)
         if isinstance(outcome, dict):
             done(outcome)
         else:
@@ -42,6 +53,8 @@ def _act(hub: Hub, client: Client, command: c.Command) -> Fields | Job:
     """What came of a command, or what is still to be waited for. Raises whatever went wrong."""
     match command:
         case c.ForSession(session=id):
+            if hub.runtime.stored(id) is not None:
+                return _in_stored(hub, client, command)
             return _in_session(hub, client, hub.session(id), command)
         case c.NewSession():
             return new_session(hub, client, command)
@@ -50,6 +63,61 @@ def _act(hub: Hub, client: Client, command: c.Command) -> Fields | Job:
         case c.StopAll():
             return {"cancelled": hub.runtime.cancel_all()}
     raise TypeError(f"{command} is not for here")
+
+
+def _kept(hub: Hub, store: Store, client: Client, command: c.Command) -> Job:
+    """As `_act`. The answer is stored in one flush with the events that come of the command at
+    once, or behind those that take time, and given when it is: so no other server carries the
+    command out again, and what was answered stays true."""
+    if isinstance(command, c.ForSession):
+        if hub.runtime.stored(command.session) is None:
+            return _kept_with_events(hub, store, client, command)
+        if not isinstance(command, UNOPENED):
+
+            async def job() -> Fields:
+                await hub.reopen(client, command.session)
+                return await _kept_with_events(hub, store, client, command)()
+
+            return job
+    return partial(_kept_behind, store, client, command, _act(hub, client, command))
+
+
+def _kept_with_events(hub: Hub, store: Store, client: Client, command: c.ForSession) -> Job:
+    session = hub.session(command.session)
+    host = host_of(session)
+    keeper = host.keeper
+    assert keeper is not None  # the runtime has a store
+    with host.core:
+        outcome = _act(hub, client, command)
+        if isinstance(outcome, dict):
+            if "seq" in outcome:
+                outcome["seq"] = host.log.seq
+            if (answer := client.answer_to(command, outcome)) is not None:
+                keeper.answers.append(answer)
+    if not isinstance(outcome, dict) or keeper.answers:
+        keeper.answers.clear()  # no event came of it that it could go with
+        return partial(_kept_behind, store, client, command, outcome)
+    fields, seq = outcome, host.log.seq
+
+    async def job() -> Fields:
+        await keeper.wait_until_shown(seq)
+        if session.log.seq < seq and not isinstance(command, ENDS):
+            keeper.check()  # says why
+        return fields
+
+    return job
+
+
+async def _kept_behind(
+    store: Store, client: Client, command: c.Command, outcome: Fields | Job
+) -> Fields:
+    fields = outcome if isinstance(outcome, dict) else await outcome()
+    try:
+        await store.keep_answer(client.answer_to(command, fields))
+    except StoreUnavailable:
+        if not isinstance(command, ENDS):
+            raise
+    return fields
 
 
 def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> Fields | Job:
@@ -74,7 +142,7 @@ def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSessio
     call = partial(_call, hub.limits.call)
     match command:
         case c.Prompt():
-            return _prompt(client, session, command)
+            return _place(session, command)
         case c.Cancel():
             return _cancel(session, command)
         case c.Permission():
@@ -108,28 +176,6 @@ def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSessio
 
 
 # --- turns
-
-
-def _prompt(client: Client, session: Session, command: c.Prompt) -> Fields | Job:
-    """Where the session is kept, the answer is stored together with what it tells of, and given
-    when that is stored."""
-    host = host_of(session)
-    keeper = host.keeper
-    if keeper is None:
-        return _place(session, command)
-    client.check_room()
-    with host.core:
-        fields = _place(session, command)
-        seq = fields["seq"] = host.log.seq
-        client.keep(session, command, fields)
-
-    async def job() -> Fields:
-        await keeper.wait_until_shown(seq)
-        if session.log.seq < seq:
-            keeper.check()  # says why
-        return fields
-
-    return job
 
 
 def _place(session: Session, command: c.Prompt) -> Fields:

@@ -1,0 +1,208 @@
+"""Commands that a client sends again to the next server, because it got no answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hub_kit import Tab
+from test_native_stored import stored_stage
+from wire_client import WireClient
+
+from agentrt import Limits
+from journal.test_reopen import abandoned
+from runtime.fakes import SETTABLE, asking, echo, obedient, settable
+
+TEXT = [{"type": "text", "text": "again"}]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "sessions.db"
+
+
+class Sender:
+    """A client that gets no answer to what it sends, but for the last part of each test."""
+
+    def __init__(self) -> None:
+        self.client = WireClient("the-same")
+        self.answers: dict[str, dict[str, Any]] = {}
+        self._sent: dict[str, str] = {}
+
+    async def ok(self, tab: Tab, type: str, **fields: Any) -> dict[str, Any]:
+        """Send a command that is answered, to be sent again."""
+        id = tab.wire.send(type, **fields)
+        self._sent[id] = self.client.unanswered[id]
+        answer = self.answers[id] = await tab.answer(id)
+        assert answer["ok"], answer
+        return answer
+
+    def forget(self) -> None:
+        """The answers were lost on their way: the next connection sends all once more."""
+        self.client.unanswered |= self._sent
+        for id in self._sent:
+            del self.client.acks[id]
+
+
+@pytest.mark.parametrize(
+    ("type", "fields"),
+    [
+        ("permission", {"request": "r1", "option": "allow_once"}),
+        ("permission", {"request": "r1", "cancel": True}),
+        ("cancel", {}),
+        ("queue", {"op": "remove", "entry": "q1"}),
+        ("queue", {"op": "edit", "entry": "q1", "content": TEXT}),
+        ("queue", {"op": "promote", "entry": "q1"}),
+        ("queue", {"op": "resume"}),
+        ("session", {"op": "rename", "title": "mine"}),
+        ("session", {"op": "close"}),
+        ("prompt", {"content": TEXT}),
+        ("stop_all", None),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value or {})),
+)
+async def test_what_was_answered_is_answered_the_same_and_not_done_again(
+    path: Path, tmp_path: Path, type: str, fields: dict[str, Any] | None
+) -> None:
+    """The agent asks, and a prompt waits behind it."""
+    copy, sender = tmp_path / "copy.db", Sender()
+    async with stored_stage(path, asking) as stage:
+        id = await stage.session()
+        tab = stage.connect(id, client=sender.client)
+        await tab.prompt(id, "hello")
+        await tab.prompt(id, "later")
+        while tab.view(id).phase != "waiting":
+            await tab.news()
+        await sender.ok(tab, type, **({} if fields is None else {"session": id, **fields}))
+        abandoned(path, copy)
+        tab.cut()
+    sender.forget()
+    async with stored_stage(copy, echo) as stage:
+        before = (await stage.runtime.read(id)).seq
+        tab = stage.connect(client=sender.client)
+        for sent, answer in sender.answers.items():
+            assert await tab.answer(sent) == answer
+        assert stage.agents.processes == []
+        assert stage.runtime.list_open() == []
+        assert (await stage.runtime.read(id)).seq == before
+
+
+async def test_a_cancel_that_is_sent_again_does_not_end_a_later_turn(
+    path: Path, tmp_path: Path
+) -> None:
+    copy, sender = tmp_path / "copy.db", Sender()
+    async with stored_stage(path, obedient) as stage:
+        id = await stage.session()
+        tab = stage.connect(id, client=sender.client)
+        await tab.prompt(id, "hello")
+        await sender.ok(tab, "cancel", session=id)
+        while tab.view(id).busy:
+            await tab.news()
+        await sender.ok(tab, "cancel", session=id)  # nothing comes of it
+        await sender.ok(tab, "stop_all")
+        abandoned(path, copy)
+        tab.cut()
+    sender.forget()
+    async with stored_stage(copy, obedient) as stage:
+        other = stage.connect(id)
+        await other.answer(other.wire.hello_id)
+        await other.prompt(id, "again")
+        while other.view(id).phase != "running":
+            await other.news()
+        tab = stage.connect(client=sender.client)
+        for sent, answer in sender.answers.items():
+            assert await tab.answer(sent) == answer
+        assert other.view(id).shown["state"]["turn"]["id"] == "t2"
+        assert stage.runtime.get(id).state.phase == "running"
+
+
+async def test_a_setting_that_is_sent_again_does_not_undo_a_later_one(
+    path: Path, tmp_path: Path
+) -> None:
+    copy, sender = tmp_path / "copy.db", Sender()
+    async with stored_stage(path, settable, fake=SETTABLE) as stage:
+        id = await stage.session()
+        tab = stage.connect(id, client=sender.client)
+        await tab.prompt(id, "hello")
+        modes = stage.runtime.get(id).modes
+        assert modes is not None
+        first, second = (mode.id for mode in modes.modes[:2])
+        await sender.ok(tab, "session", op="set_mode", session=id, mode=second)
+        await tab.ok("session", op="set_mode", session=id, mode=first)
+        abandoned(path, copy)
+        tab.cut()
+    sender.forget()
+    async with stored_stage(copy, settable) as stage:
+        tab = stage.connect(client=sender.client)
+        for sent, answer in sender.answers.items():
+            assert await tab.answer(sent) == answer
+        modes = (await stage.runtime.read(id)).state.modes
+        assert modes is not None
+        assert modes.mode == first
+
+
+async def test_a_session_that_was_opened_is_not_opened_again(path: Path, tmp_path: Path) -> None:
+    copy, sender = tmp_path / "copy.db", Sender()
+    async with stored_stage(path, echo) as stage:
+        tab = stage.connect(client=sender.client)
+        opened = (await sender.ok(tab, "session", op="new", agent="fake"))["session"]
+        await tab.prompt(opened, "hello")
+        await sender.ok(tab, "session", op="load", session=opened)
+        abandoned(path, copy)
+        tab.cut()
+    sender.forget()
+    async with stored_stage(copy, echo) as stage:
+        tab = stage.connect(client=sender.client)
+        for sent, answer in sender.answers.items():
+            assert await tab.answer(sent) == answer
+        assert stage.runtime.list_open() == []
+
+
+async def test_one_that_had_no_turn_has_gone_with_its_server_and_is_opened_again(
+    path: Path, tmp_path: Path
+) -> None:
+    copy, sender = tmp_path / "copy.db", Sender()
+    async with stored_stage(path, echo) as stage:
+        tab = stage.connect(client=sender.client)
+        await sender.ok(tab, "session", op="new", agent="fake")
+        abandoned(path, copy)
+        tab.cut()
+    sender.forget()
+    async with stored_stage(copy, echo) as stage:
+        tab = stage.connect(client=sender.client)
+        for sent in sender.answers:
+            again = await tab.answer(sent)
+            assert [info.session for info in stage.runtime.list_open()] == [again["session"]]
+
+
+async def test_an_id_that_is_used_for_another_command_is_refused_by_the_next_server_too(
+    path: Path, tmp_path: Path
+) -> None:
+    copy, client = tmp_path / "copy.db", WireClient("the-same")
+    async with stored_stage(path, echo) as stage:
+        id = await stage.session()
+        tab = stage.connect(id, client=client)
+        await tab.prompt(id, "hello")
+        await tab.ok("session", op="rename", session=id, title="mine")
+        used = f"c{int(client.new_id()[1:]) - 1}"
+        abandoned(path, copy)
+        tab.cut()
+    del client.acks[used]
+    client.unanswered[used] = f'{{"type": "stop_all", "id": "{used}"}}'
+    async with stored_stage(copy, echo) as stage:
+        tab = stage.connect(client=client)
+        assert (await tab.answer(used))["error"]["code"] == "bad_request"
+
+
+async def test_a_stop_is_answered_also_while_as_many_commands_wait_as_may(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentrt._web.client.JOBS", 0)
+    async with stored_stage(path, obedient, limits=Limits()) as stage:
+        id = await stage.session()
+        stage.runtime.get(id).submit("hello")
+        tab = stage.connect(id)
+        assert await tab.refused("session", op="rename", session=id, title="mine") == "limit"
+        assert stage.runtime.get(id).title is None
+        assert (await tab.ok("cancel", session=id))["turn"] == "t1"
