@@ -6,7 +6,7 @@ from pathlib import Path
 
 from browser.kit import Server, ask, phase
 from browser.pages import Page, Shoot, expect
-from journal.test_failures import Lock
+from journal.disks import Lock
 
 SAY = """async frame => {
     const { take } = await import("/page/model.js");

@@ -23,6 +23,7 @@ from agentrt._journal import sqlite
 from agentrt._journal.store import Store
 from runtime.fakes import Incarnations, echo, obedient
 
+from .disks import Lock, locks_of
 from .kit import checked, kept
 
 TESTS = Path(__file__).parents[1]
@@ -75,46 +76,9 @@ async def fill(session: agentrt.Session) -> None:
 # --- a file that somebody else has locked
 
 
-HOLDER = """
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("BEGIN IMMEDIATE")
-print(flush=True)
-sys.stdin.read()
-connection.execute("COMMIT")
-"""
-
-
-class Lock:
-    """The database's own write lock, in another process: within one, the locks of two SQLite
-    libraries do not see each other."""
-
-    def __init__(self, path: Path) -> None:
-        command = [sys.executable, "-c", HOLDER, str(path)]
-        pipe = subprocess.PIPE
-        self._holder = subprocess.Popen(command, stdin=pipe, stdout=pipe)
-
-    def take(self) -> None:
-        assert self._holder.stdout is not None
-        assert self._holder.stdout.readline() == b"\n"
-
-    def release(self) -> None:
-        if self._holder.returncode is None:
-            self._holder.communicate()
-
-
 @pytest.fixture
 def locked(path: Path) -> Iterator[Callable[[], Lock]]:
-    locks: list[Lock] = []
-
-    def lock() -> Lock:
-        locks.append(Lock(path))
-        locks[-1].take()
-        return locks[-1]
-
-    yield lock
-    for each in locks:
-        each.release()
+    yield from locks_of(path)
 
 
 async def test_while_nothing_can_be_stored_a_cancel_reaches_the_agent_and_a_prompt_is_refused(

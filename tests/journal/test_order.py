@@ -14,8 +14,8 @@ from trio.testing import wait_all_tasks_blocked
 
 import agentrt
 from agentrt import Limits, PermissionRequest, StoreUnavailable, open_store
-from agentrt._journal.sqlite import SqliteBackend
 
+from .disks import stalled_commits
 from .stepped import Puppet, SteppedStore, kept, stepped
 
 
@@ -499,18 +499,7 @@ async def test_prompts_that_wait_are_begun_when_the_store_works_again(
 
 @pytest.fixture
 def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Commits wait in the writer's thread while this is not set."""
-    free = threading.Event()
-    free.set()
-    commit = SqliteBackend.commit
-
-    def wait(self: SqliteBackend, flush: Any) -> None:
-        assert free.wait(60)
-        commit(self, flush)
-
-    monkeypatch.setattr(SqliteBackend, "commit", wait)
-    yield free
-    free.set()
+    yield from stalled_commits(monkeypatch)
 
 
 async def until(condition: Callable[[], bool]) -> None:

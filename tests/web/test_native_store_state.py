@@ -12,8 +12,7 @@ import trio
 from hub_kit import Tab
 from test_native_stored import stored_stage
 
-from agentrt._journal.sqlite import SqliteBackend
-from journal.test_failures import Lock
+from journal.disks import Lock, locks_of, stalled_commits
 from runtime.fakes import asking, echo
 
 
@@ -24,32 +23,12 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Commits wait in the writer's thread while this is not set."""
-    free = threading.Event()
-    free.set()
-    commit = SqliteBackend.commit
-
-    def wait(self: SqliteBackend, flush: Any) -> None:
-        assert free.wait(60)
-        commit(self, flush)
-
-    monkeypatch.setattr(SqliteBackend, "commit", wait)
-    yield free
-    free.set()
+    yield from stalled_commits(monkeypatch)
 
 
 @pytest.fixture
 def locked(path: Path) -> Iterator[Callable[[], Lock]]:
-    locks: list[Lock] = []
-
-    def lock() -> Lock:
-        locks.append(Lock(path))
-        locks[-1].take()
-        return locks[-1]
-
-    yield lock
-    for each in locks:
-        each.release()
+    yield from locks_of(path)
 
 
 async def store_says(tab: Tab, state: str) -> dict[str, Any]:
