@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt import StoreError, open_store
-from agentrt._journal import schema, sqlite
+from agentrt._journal import schema, sqlite, writer
 from agentrt._journal.reader import SqliteReader
 from agentrt._journal.search import excerpt, words_of
 from agentrt._journal.sqlite import SqliteBackend
@@ -129,6 +130,41 @@ async def test_sessions_of_a_file_that_had_no_index_are_found(
         assert [hit.snippet for hit in await store.search("door")] == [
             "mend the door mend the door"
         ]
+
+
+async def test_what_a_killed_server_stored_last_is_found(
+    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteBackend, "finish", lambda self: None)
+        await fill(path, library, "mend the door")
+    assert found(path, library, "door") == []
+    await fill(path, library, "mend the window")
+    assert found(path, library, "mend") == ["mend the window", "mend the door"]
+
+
+async def test_another_process_finds_a_turn_when_the_store_has_rested(
+    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "IDLE", 0.001)
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo), id="one") as session:
+            await session.run("mend the door")
+            with trio.fail_after(30):
+                while not found(path, library, "door"):  # noqa: ASYNC110 - a file wakes nobody
+                    await trio.sleep(0.01)
+
+
+async def test_many_turns_without_a_rest_are_found(
+    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "_TOGETHER", 2)
+    monkeypatch.setattr(writer, "IDLE", 1000)
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo), id="one") as session:
+            for _ in range(3):
+                await session.run("mend the door")
+            assert found(path, library, "door") == ["one"]
 
 
 async def test_an_sqlite_without_full_text_search_is_named(

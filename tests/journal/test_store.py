@@ -14,10 +14,21 @@ import trio
 import agentrt
 from agentrt import StoreError, StoreInUse, open_store
 from agentrt._journal import schema
+from agentrt._journal.base import decode_record, encode_record
+from agentrt._model.checkpoint import Record
+from agentrt._model.events import Item
+from agentrt._model.state import TurnRecord
 from agentrt._runtime.open import new_id
 from runtime.fakes import Incarnations, asking, echo, every, kinds, obedient
 
 from .kit import again, checked, kept, whole
+
+
+@pytest.mark.parametrize("size", [1, 10_000, 2_000_000])
+def test_a_record_of_any_size_is_read_as_it_was_written(size: int) -> None:
+    item = Item(id="i1", type="text", text="word " * (size // 5), status="completed")
+    record = Record(3, [TurnRecord(id="t1", origin="user", outcome="completed")], [item])
+    assert decode_record(encode_record(record)) == record
 
 
 async def test_what_a_session_shows_is_read_back_from_the_store(path: Path, library: Any) -> None:

@@ -290,8 +290,9 @@ def _show_at_once(put: Any, self: StoreKeeper, first: int, events: Any, size: in
 
 
 def _send_the_flush_again(write: Any, self: SqliteBackend, part: Any, now: float) -> None:
-    [[following]] = self.database.execute("SELECT next FROM session WHERE num=?", (part.place.num,))
-    write(self, structs.replace(part, first=following), now)
+    place = self._place(part.place.num)
+    assert place is not None
+    write(self, structs.replace(part, first=place[1]), now)
 
 
 def _forget_who_named_it(restore: Any, self: Conversation, events: Any, **more: Any) -> Any:

@@ -19,6 +19,7 @@ import trio
 from msgspec.structs import replace
 from trio.testing import wait_all_tasks_blocked
 
+from agentrt._journal import schema
 from agentrt._journal.base import Flush
 from agentrt._journal.keeper import StoreKeeper
 from agentrt._journal.store import snapshot_of
@@ -166,7 +167,7 @@ class SimulatedStore(SteppedStore):
 
     def _write(self, flush: Flush) -> None:
         self.backend.commit(flush)
-        [[following]] = self._database._execute("SELECT next FROM session")
+        [[following]] = self._database._execute(f"SELECT {schema.NEXT} FROM session")
         self.stored = following - 1
 
 

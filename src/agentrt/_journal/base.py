@@ -53,7 +53,8 @@ class Row(Struct, kw_only=True):
 
 class StoreEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A session in a store. `prompt` is the beginning of its first one; times are seconds since the
-    Unix epoch. `agent_session`: the agent's own id of the conversation."""
+    Unix epoch. `updated`: when something but text came last: a turn began or ended, or somebody was
+    asked. `agent_session`: the agent's own id of the conversation."""
 
     session: str
     agent: str
@@ -193,6 +194,10 @@ class Backend(Protocol):
         """Remember what a client calls a session."""
         ...
 
+    def catch_up(self) -> None:
+        """Do what was put off so that commits cost less: what they had can be searched now."""
+        ...
+
     def tidy(self, older: float) -> None:
         """Drop the frames that a head stands for and that are older than so many seconds."""
         ...
@@ -238,6 +243,10 @@ class Reader(Protocol):
     def close(self) -> None: ...
 
 
+COMPRESSED = (512, 1024 * 1024)
+"""Bytes of the records that are compressed: less does not become smaller, and with more than that
+the sessions wait that are written behind it."""
+
 Job = Callable[[Backend], T]
 
 _encoder = msgspec.json.Encoder()
@@ -271,7 +280,8 @@ def _encode_event(event: Event) -> bytes:
 
 
 def encode_record(record: Record) -> bytes:
-    return zlib.compress(encode(record), 1)
+    plain = encode(record)
+    return zlib.compress(plain, 1) if COMPRESSED[0] <= len(plain) <= COMPRESSED[1] else plain
 
 
 def decode_events(body: bytes) -> list[Event]:
@@ -284,7 +294,7 @@ def decode_head(body: bytes) -> Head:
 
 def decode_record(body: bytes) -> Record:
     try:
-        plain = zlib.decompress(body)
+        plain = body if body.startswith(b"{") else zlib.decompress(body)
     except zlib.error as error:
         raise RemoteProtocolError(f"the store holds what cannot be read: {error}") from error
     return _decode(_records, plain)

@@ -90,7 +90,8 @@ class StoreKeeper:
         self._said: tuple[object, ...] = ()
         self._prompt = ""
         self._hurry = False
-        self._moved = trio.Event()
+        self._moved: trio.Event | None = None
+        """Set when there may be room, if anybody waits for that."""
 
     # --- what the log wants
 
@@ -158,8 +159,14 @@ class StoreKeeper:
 
     def wake(self) -> None:
         """Something is stored, or nothing will be."""
-        self._moved.set()
-        self._moved = trio.Event()
+        if self._moved is not None:
+            self._moved.set()
+            self._moved = None
+
+    async def _move(self) -> None:
+        if self._moved is None:
+            self._moved = trio.Event()
+        await self._moved.wait()
 
     # --- what the session wants
 
@@ -181,7 +188,7 @@ class StoreKeeper:
         self.unread = True
         try:
             while not self.room:
-                await self._moved.wait()
+                await self._move()
         finally:
             self.unread = False
         self.read_on()
@@ -189,9 +196,9 @@ class StoreKeeper:
     async def wait_until_shown(self, seq: int) -> None:
         """Until event `seq` is stored, or nobody waits for it any more."""
         while self._log.shown.seq < seq and not self.over:
-            await self._moved.wait()
+            await self._move()
 
     async def wait_until_stored(self) -> None:
         """Until all is stored, or nobody waits for it any more."""
         while self._waiting and not self.over:
-            await self._moved.wait()
+            await self._move()

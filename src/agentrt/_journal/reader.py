@@ -176,7 +176,7 @@ class SqliteReader:
     def load(self, session: str, last: int | None = None) -> Stored | None:
         with self._reading():
             found = self._execute(
-                "SELECT num, epoch, generation, next, created, about, head, prompt, turns"
+                f"SELECT num, epoch, generation, {schema.NEXT}, created, about, head, prompt, turns"
                 " FROM session WHERE id=?",
                 (session,),
             )

@@ -178,7 +178,7 @@ def _make_sense(backend: SqliteBackend, num: int, generation: int) -> bool | Non
             following = last + 1
         else:  # a head stands for it, or there is a gap before it
             x("DELETE FROM frame WHERE id=?", (id,))
-    whole = kept == then.records and following == next
+    whole = kept == then.records and following >= next
     then.records = kept
     x(
         "UPDATE session SET epoch=?, generation=?, next=?, head=? WHERE num=?",

@@ -38,3 +38,10 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     """,
 )
 """Each takes the schema from the version of its place here to the next one."""
+
+NEXT: Final = (
+    "max(next, coalesce((SELECT last+1 FROM frame WHERE session=num ORDER BY first DESC LIMIT 1),"
+    " 0))"
+)
+"""The number of a session's next event. Its row is written only when something in it is another:
+a frame of text alone touches no page but its own."""

@@ -110,6 +110,8 @@ class Store:
         """The sessions in which all of these words are, the latest first: in prompts and answers of
         turns that are over, or in the title. A word is found by its beginning, in any case; what is
         typed has no syntax."""
+        with trio.move_on_after(self._limits.store_wait), suppress(StoreError):
+            await self._call(lambda backend: backend.catch_up())
         return await self._read(partial(self._reader.search, words, limit))
 
     async def records(self, session: str, *, before: int | None = None, count: int) -> list[Record]:

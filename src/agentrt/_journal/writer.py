@@ -30,6 +30,9 @@ FLUSH: Final = 1024 * 1024
 RETRY: Final = (0.1, 2.0)
 """Seconds from a failed commit to the next attempt: at first, and at most."""
 
+IDLE: Final = 1.0
+"""Seconds without a flush after which it is time for what was put off."""
+
 TIDY: Final = 60.0
 """Seconds between two searches for what need not be kept any longer."""
 
@@ -96,6 +99,8 @@ class Writer:
         self._stopping = threading.Event()
         self._unusable: Exception | None = None
         self._tidied = 0.0
+        self._behind = False
+        """Whether there was a flush since the backend did what it had put off."""
 
     def stop(self) -> None:
         """Let the thread end when it has written what is queued. What cannot be written now is
@@ -106,11 +111,12 @@ class Writer:
     def run(self) -> bool:
         """Until `stop`. True: all that was queued is stored."""
         stored = True
-        while (item := self._held.pop() if self._held else self._queue.get()) is not None:
+        while (item := self._next()) is not None:
             if isinstance(item, Call):
                 self._call(item)
             else:
                 stored = self._flush(self._gather(item)) and stored
+                self._behind = True
                 if not self._held and self._queue.empty():
                     self._tidy()
         if stored and self._unusable is None:
@@ -118,6 +124,17 @@ class Writer:
             self._tidy()
             self._try(lambda backend: backend.finish())
         return stored
+
+    def _next(self) -> Batch | Call | None:
+        if self._held:
+            return self._held.pop()
+        if self._behind:
+            try:
+                return self._queue.get(timeout=IDLE)
+            except queue.Empty:
+                self._behind = False
+                self._try(lambda backend: backend.catch_up())
+        return self._queue.get()
 
     def _gather(self, batch: Batch) -> list[Batch]:
         """What is queued, up to the size of a flush."""

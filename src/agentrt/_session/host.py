@@ -542,7 +542,7 @@ class SessionHost:
     async def wait_for_end(self, turn: TurnMachine) -> None:
         """Until a turn is over, and so are its tasks."""
         while not self.over(turn):
-            await self.readers.wait()
+            await self.readers.wait(partial(self.over, turn))
 
     async def finish(self) -> None:
         """The end: the turn is cancelled, the process ended, the state `closed`. Bounded; a second

@@ -24,25 +24,29 @@ class Readers:
     """
 
     def __init__(self) -> None:
-        self.tasks: set[trio.lowlevel.Task] = set()
+        self.tasks: dict[trio.lowlevel.Task, Callable[[], bool] | None] = {}
 
-    async def wait(self) -> None:
-        """Until `wake`. Cancelling it changes nothing."""
+    async def wait(self, until: Callable[[], bool] | None = None) -> None:
+        """Until `wake`, or a `wake` at which `until` is true: to ask that costs less than to let a
+        task go on in vain. Cancelling it changes nothing."""
         task = trio.lowlevel.current_task()
-        self.tasks.add(task)
+        self.tasks[task] = until
 
         def abort(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
-            self.tasks.discard(task)
+            self.tasks.pop(task, None)
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     def wake(self) -> None:
-        """Let all go on who wait now."""
+        """Let all go on who wait now, unless it is in vain."""
         if self.tasks:
-            tasks, self.tasks = self.tasks, set()
-            for task in tasks:
-                trio.lowlevel.reschedule(task)
+            tasks, self.tasks = self.tasks, {}
+            for task, until in tasks.items():
+                if until is None or until():
+                    trio.lowlevel.reschedule(task)
+                else:
+                    self.tasks[task] = until
 
 
 class Pace:
