@@ -130,6 +130,9 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     suspend: float | None = 900.0
     """How long a session may rest before its process is ended: an agent holds some 200 MB while it
     waits for nothing. The session stays, and the next prompt resumes it."""
+    unload: float | None = 3600.0
+    """How long a session whose process is ended stays in memory while nobody looks at it, where a
+    store has it: then it is closed to its row in the list, and opened again by the next prompt."""
     hang: float | None = 3600.0
     """The longest silence of an agent that says it is at work, in a turn or in the background.
     Nobody waits that long; its process is ended, and the next prompt starts another one."""

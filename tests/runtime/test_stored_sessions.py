@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ import trio
 import agentrt
 from agentrt import Limits, Runtime, open_store
 from agentrt.testing import open_fake_runtime
+from journal.kit import RESUMES
 from journal.test_reopen import abandoned
 from runtime.fakes import Incarnations, asking, echo
 
@@ -172,3 +175,104 @@ async def test_cancelling_an_opening_leaves_the_session_as_it_was(path: Path) ->
             await runtime.reopen(id)
         assert [info.phase for info in runtime.list()] == ["stored"]
         assert (await (await runtime.reopen(id)).run("again")).text == "again"
+
+
+# --- memory
+
+
+RESTING: dict[str, Any] = {"suspend": 0.2, "unload": 0.4}
+"""Limits by which a session that nobody wants is closed to its row at once."""
+
+
+async def until_unloaded(runtime: Runtime) -> None:
+    while runtime.list_open():
+        changed = trio.Event()
+        stop = runtime.listen(changed.set)
+        await changed.wait()
+        stop()
+
+
+async def test_a_session_that_rests_unseen_is_closed_to_its_row_and_goes_on_at_a_prompt(
+    path: Path,
+) -> None:
+    agents = Incarnations(echo, **RESUMES)
+    async with runtime_on(path, agents, limits=Limits(**RESTING)) as runtime:
+        id = await told(runtime, "hello")
+        epoch, seen = runtime.get(id).log.epoch, weakref.ref(runtime.get(id).log)
+        await until_unloaded(runtime)
+        [info] = runtime.list()
+        assert (info.session, info.phase, info.prompt) == (id, "stored", "hello")
+        log = await runtime.read(id)
+        assert (log.epoch, log.state.state.phase) == (epoch, "dead")
+        gc.collect()
+        assert seen() is None
+        session = await runtime.reopen(id)
+        assert (await session.run("again")).text == "again"
+        assert [turn.id for turn in session.snapshot().turns] == ["t1", "t2"]
+        assert len(agents.sent("session/load")) == 1
+
+
+async def test_what_is_unloaded_is_logged_nowhere(path: Path) -> None:
+    agents = Incarnations(echo, **RESUMES)
+    async with runtime_on(path, agents, limits=Limits(**RESTING)) as runtime:
+        id = await told(runtime, "hello")
+        await until_unloaded(runtime)
+        log = await runtime.read(id)
+        assert runtime.store is not None
+        events = [event for _, event in await runtime.store.events(id)]
+        assert isinstance(events[-1], agentrt.StateChanged | agentrt.Notice)
+        assert log.state.state.phase == "dead"
+        assert log.seq == len(events)
+
+
+async def test_who_prompts_a_session_while_it_is_unloaded_gets_it(path: Path) -> None:
+    agents = Incarnations(echo, **RESUMES)
+    async with runtime_on(path, agents, limits=Limits(**RESTING)) as runtime:
+        id = await told(runtime, "hello")
+        gone = trio.Event()
+        runtime.listen(gone.set)
+        await gone.wait()
+        session = await runtime.reopen(id)
+        assert (await session.run("again")).text == "again"
+
+
+async def test_the_list_has_an_unloaded_session_where_something_happened_last(path: Path) -> None:
+    limits = Limits(suspend=0.2, unload=1.0)
+    async with runtime_on(path, Incarnations(echo, **RESUMES), limits=limits) as runtime:
+        first = await told(runtime, "first")
+        await trio.sleep(0.5)
+        second = await told(runtime, "second")
+        await runtime.close(second)
+        await until_unloaded(runtime)
+        assert [info.session for info in runtime.list()] == [first, second]
+
+
+@pytest.mark.parametrize("why", ["never prompted", "a function", "a server", "followed"])
+async def test_a_session_is_not_unloaded_that_would_lose_something_by_it(
+    path: Path, why: str
+) -> None:
+    @agentrt.tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    agents = Incarnations(echo, **RESUMES)
+    async with runtime_on(path, agents, limits=Limits(**RESTING)) as runtime:
+        session = await runtime.create(
+            "fake",
+            tools=[add] if why == "a function" else [],
+            mcp_servers=[{"name": "x", "command": "x"}] if why == "a server" else [],
+        )
+        if why != "never prompted":
+            await session.run("hello")
+        follow = session.subscribe_all() if why == "followed" else None
+        async with trio.open_nursery() as nursery:
+            if follow is not None:
+                nursery.start_soon(read, follow)
+            await trio.sleep(1.5)
+            assert [info.session for info in runtime.list_open()] == [session.id]
+            nursery.cancel_scope.cancel()
+
+
+async def read(follow: Any) -> None:
+    async for _ in follow:
+        pass

@@ -15,6 +15,7 @@ from wire_client import WireClient
 from agentrt import Limits, open_store
 from agentrt._web.hub import Hub
 from agentrt.testing import open_fake_runtime
+from journal.kit import RESUMES
 from journal.test_reopen import abandoned
 from runtime.fakes import Incarnations, Script, asking, echo
 
@@ -268,6 +269,33 @@ async def test_a_long_list_is_given_page_by_page(path: Path, monkeypatch: Any) -
         assert second["more"]
         third = await tab.ok("session", op="list", before=ids[1], limit=2)
         assert ([info["session"] for info in third["sessions"]], third["more"]) == (ids[:1], False)
+
+
+async def test_a_session_that_rests_is_closed_to_its_row_when_nobody_follows_it_any_more(
+    path: Path,
+) -> None:
+    limits = Limits(suspend=0.2, unload=0.4)
+    async with stored_stage(path, echo, limits=limits, fake=RESUMES) as stage:
+        id = await stage.session()
+        client = WireClient("comes-back")
+        tab, other = stage.connect(id, client=client), stage.connect()
+        await tab.prompt(id, "hello")
+        while [listed["phase"] for listed in other.client.sessions] != ["dead"]:
+            await other.news()
+        await trio.sleep(1)
+        assert [info.session for info in stage.runtime.list_open()] == [id]
+        tab.cut()
+        while [listed["phase"] for listed in other.client.sessions] != ["stored"]:
+            await other.news()
+        assert stage.runtime.list_open() == []
+        tab = stage.connect(client=client)
+        answer = await tab.answer(tab.wire.hello_id)
+        assert answer["sessions"] == {id: "replay"}
+        assert stage.runtime.list_open() == []
+        await tab.prompt(id, "again")
+        while tab.view(id).texts() != ["hello", "again"]:
+            await tab.news()
+        assert tab.view(id).snapshots == 1
 
 
 async def test_a_prompt_that_is_sent_again_to_the_next_server_is_not_carried_out_again(

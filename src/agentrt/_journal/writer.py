@@ -119,6 +119,7 @@ class Writer:
                 self._behind = True
                 if not self._held and self._queue.empty():
                     self._tidy()
+            del item  # its session may be gone while nothing else is written
         if stored and self._unusable is None:
             self._tidied = 0.0
             self._tidy()

@@ -9,6 +9,7 @@ back by the next prompt, as after any end of a process.
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -30,6 +31,7 @@ from .._nesting import bare_errors
 from .._permissions.policies import Policy, ask, check_policy
 from .._session.session import Session, host_of
 from .._tools.checked import checked_tools
+from .._tools.client_tools import ClientTool
 from .._tools.tools import Tool
 from .open import open_session, reopen_session
 
@@ -120,6 +122,7 @@ class Runtime:
         self._stored = {entry.session: entry for entry in stored}
         self._busy: dict[str, trio.Event] = {}  # stored ones that are being opened, read or deleted
         self._listeners: set[Callable[[], None]] = set()
+        self._lookers: set[Callable[[str], float]] = set()
         self._closed = False
 
     # --- what there is
@@ -155,6 +158,13 @@ class Runtime:
         it. `changed` must not block or raise."""
         self._listeners.add(changed)
         return lambda: self._listeners.discard(changed)
+
+    def show(self, looked_at: Callable[[str], float]) -> Callable[[], None]:
+        """Sessions are shown somewhere: `looked_at` says when one was looked at last, by Trio's
+        clock (infinity: it is just now). Returns the function that ends it. One that nobody looks
+        at is not kept in memory for ever (`limits.unload`)."""
+        self._lookers.add(looked_at)
+        return lambda: self._lookers.discard(looked_at)
 
     # --- coming and going
 
@@ -245,7 +255,8 @@ class Runtime:
             if entry is None or self._source.reopen is None:
                 raise SessionNotFound(f"no session {id!r} is open or stored")
             self._check_room()
-            host = _Host(self, entry.agent, entry.cwd, created=entry.created)
+            whole = _are_clients(tools)
+            host = _Host(self, entry.agent, entry.cwd, whole=whole, created=entry.created)
             return await self._start(host, self._source.reopen(entry, tools))
 
     async def read(self, id: str, *, whole: bool = True) -> Log:
@@ -306,7 +317,12 @@ class Runtime:
         self._check_room()
         from .._agents import name_of
 
-        host = _Host(self, name_of(agent), settings["cwd"])
+        whole = (
+            isinstance(agent, str)
+            and not settings.get("mcp_servers")
+            and _are_clients(settings["tools"])
+        )
+        host = _Host(self, name_of(agent), settings["cwd"], whole=whole)
         return await self._start(host, self._source.open(agent, **settings))
 
     async def _start(self, host: _Host, opening: AbstractAsyncContextManager[Session]) -> Session:
@@ -354,6 +370,25 @@ class Runtime:
         self._stored.pop(host.session.id, None)
         self._tell()
 
+    def _unload(self, host: _Host) -> None:
+        """Close a session that rests to its row: whoever wants it next waits until that is done,
+        and opens it again."""
+        entry = host.entry()
+        del self._hosts[entry.session]
+        self._busy[entry.session] = trio.Event()
+        later = [each for each in self._stored.values() if each.updated > entry.updated]
+        for each in (entry, *later):  # which are few: it goes to its place among them
+            self._stored.pop(each.session, None)
+            self._stored[each.session] = each
+        self._tell()
+
+    def _unloaded(self, host: _Host) -> None:
+        self._busy.pop(host.session.id).set()
+
+    def _looked_at(self, id: str) -> float:
+        """When somebody looked at a session last, by Trio's clock."""
+        return max((looked_at(id) for looked_at in self._lookers), default=-math.inf)
+
     def _remove(self, host: _Host) -> None:
         if self._hosts.pop(host.session.id, None) is not None:
             if self.store is not None and host.session.log.state.turns:
@@ -376,14 +411,17 @@ class _Host:
         agent: str,
         cwd: str | os.PathLike[str],
         *,
+        whole: bool,
         created: float | None = None,
     ) -> None:
-        """`created`: when the session was, if it is not a new one."""
+        """`whole`: a store has all that it takes to open the session again. `created`: when the
+        session was, if it is not a new one."""
         self.agent = agent
         self.cwd = os.path.abspath(cwd)
         self.scope = trio.CancelScope()
         self.over = trio.Event()
         self._runtime = runtime
+        self._whole = whole
         self._created = created
 
     def info(self) -> SessionInfo:
@@ -402,6 +440,8 @@ class _Host:
         """The session as its store has it now that it is closed."""
         session = self.session
         state = session.log.state
+        host = host_of(session)
+        rested = trio.current_time() - host.core.active_at if host.unloaded else 0.0
         return StoreEntry(
             session=session.id,
             agent=self.agent,
@@ -410,7 +450,7 @@ class _Host:
             prompt=first_prompt(state),
             turns=state.turn_count,
             created=self._created or 0.0,
-            updated=host_of(session).wall_time(),
+            updated=host.wall_time() - rested,
             agent_session=session.agent_session,
         )
 
@@ -437,19 +477,34 @@ class _Host:
                 raise  # for the one who waits for the start
             logger.exception("the session %s broke", self.session.id)
         finally:
-            if opened:
+            if opened and host_of(self.session).unloaded:
+                self._runtime._unloaded(self)
+            elif opened:
                 self._runtime._remove(self)
             self.over.set()
 
     async def _look_after(self) -> None:
         limits = self.session.limits
-        step = min((s for s in (limits.suspend, limits.hang) if s is not None), default=None)
+        unload = limits.unload if self._runtime.store is not None and self._whole else None
+        bounds = (limits.suspend, limits.hang, unload)
+        step = min((bound for bound in bounds if bound is not None), default=None)
         if step is None:
             await trio.sleep_forever()
         while True:
             soonest = trio.current_time() + step / 8  # what is not ended stays as it is for a while
             await trio.sleep_until(max(host_of(self.session).core.active_at + step, soonest))
             self._look()
+            if unload is not None and self._unseen(unload):
+                host_of(self.session).unloaded = True
+                self._runtime._unload(self)
+                return
+
+    def _unseen(self, limit: float) -> bool:
+        """Whether the session rests, and nobody has looked at it for so long."""
+        host, id = host_of(self.session), self.session.id
+        seen = max(host.core.active_at, self._runtime._looked_at(id))
+        alone = host.rests and id not in self._runtime._busy
+        return alone and trio.current_time() - seen >= limit
 
     def _look(self) -> None:
         """Suspend what rests, recycle what hangs."""
@@ -474,6 +529,11 @@ class _Host:
         if core.retire():
             message = f"the agent was silent for {limit:g} s: its process is ended"
             core.say(Notice(level, code, f"{message}, and started again by the next prompt"))
+
+
+def _are_clients(tools: Iterable[Tool]) -> bool:
+    """Whether no tool is a function of this program, which a store does not keep."""
+    return all(isinstance(tool, ClientTool) for tool in tools)
 
 
 def _stored_info(entry: StoreEntry) -> SessionInfo:

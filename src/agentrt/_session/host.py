@@ -22,7 +22,7 @@ from .._model.content import JsonObject
 from .._model.conversation import Conversation
 from .._model.driver import Driver, Effect, Opening, Requested, Write
 from .._model.events import Notice
-from .._model.life import Life
+from .._model.life import Life, LifeInput
 from .._model.turn import TurnMachine, TurnState
 from .._nesting import ServiceNursery
 from .._permissions.policies import Decision, Policy
@@ -95,6 +95,9 @@ class SessionHost:
             keeper.read_on = self.core.touch
         self.handlers = Handlers(self._handler_ended)
         self._rest = Readers()  # who waits for the agent's rest: it may come without an event
+        self.unloaded = False
+        """Whether its end is none of the session's, which is at rest and stored: the log says
+        nothing of it."""
         self._make_driver = make_driver
         self._connect = connect
         self._spare: TurnTasks | None = None  # for the next turn that needs one
@@ -535,6 +538,20 @@ class SessionHost:
         self.readers.wake()
 
     @property
+    def rests(self) -> bool:
+        """Whether the session is as its store has it, with nothing open and nobody who waits."""
+        core, state = self.core, self.log.state
+        return (
+            core.conversation.life is Life.DEAD
+            and core.turn is None
+            and not (core.queue.waiting or state.permissions or self.handlers_open or self._tasks)
+            and not (self._restarted or self.readers.tasks or self._rest.tasks)
+            and bool(state.turns)
+            and self.keeper is not None
+            and not self.log.behind
+        )
+
+    @property
     def complete(self) -> bool:
         """Whether all that happened is shown, or nobody waits for that any more."""
         return self.keeper is None or not self.log.behind or self.keeper.over
@@ -550,7 +567,10 @@ class SessionHost:
         if self.core.conversation.ended:
             await self.closed.wait()
             return
-        self.core.close()
+        if self.unloaded:
+            self.core.conversation.live(LifeInput.CLOSE)
+        else:
+            self.core.close()
         try:
             if self._restarted is not None:
                 self._restart.cancel()
@@ -558,7 +578,8 @@ class SessionHost:
             if self.link is not None:
                 await self.link.close()
         finally:  # whatever went wrong, somebody may wait for the end
-            self.core.closed()
+            if not self.unloaded:
+                self.core.closed()
             self.closed.set()
             self.readers.wake()
             self._rest.wake()

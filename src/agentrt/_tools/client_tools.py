@@ -22,6 +22,10 @@ from .._wire.mcp import ToolOutcome
 from .tools import Tool, ToolContext, ToolError
 
 
+class ClientTool(Tool):
+    """A tool that a client runs. Who opens the session again offers its own."""
+
+
 class ClientTools:
     """The tools of one client, in all sessions, and the calls that wait for its results."""
 
@@ -42,10 +46,10 @@ class ClientTools:
 
     def make(
         self, name: str, description: str, input_schema: JsonObject, *, deadline: float
-    ) -> Tool:
+    ) -> ClientTool:
         """A tool that waits for this client, `deadline` seconds at most. ValueError for a name
         that a tool cannot have."""
-        return Tool(name, description, input_schema, partial(self._run, name, deadline))
+        return ClientTool(name, description, input_schema, partial(self._run, name, deadline))
 
     def finish(self, session: str, item: str, content: list[Block], *, error: bool) -> bool:
         """The client's result of a call. False: no such call waits for this client."""

@@ -75,7 +75,7 @@ class Feed:
         """Those that know all that has been sent, and wait for more."""
         self.overtaken: set[Follower] = set()
         """Those that are far behind, and wait for a pause of the agent."""
-        self.changed_at = -math.inf
+        self.changed_at = self.left_at = -math.inf
         self.over = False
         """True when the session is closed: nothing will come behind what there is."""
         self._keep = keep
@@ -145,8 +145,9 @@ class Feed:
             self._schedule(self._look_for_pause, now + self._pause())
         self.overtaken.add(viewer)
 
-    def drop(self, viewer: Follower) -> None:
+    def drop(self, viewer: Follower, now: float) -> None:
         """A viewer follows no more."""
+        self.left_at = now
         for each in (self.viewers, self.waiting, self.overtaken):
             each.discard(viewer)
 

@@ -95,7 +95,10 @@ class Hub:
         self._scope = trio.CancelScope()
         runtime.start_soon(self._keep_time)
         self._agents: tuple[float, list[AgentInfo]] = (-AGENTS, [])
-        self._stop_listening = [runtime.listen(self._sessions_changed)]
+        self._stop_listening = [
+            runtime.listen(self._sessions_changed),
+            runtime.show(self._looked_at),
+        ]
         if runtime.store is not None:
             self._stop_listening.append(runtime.store.listen(self._store_changed))
         self._sessions_changed()
@@ -256,6 +259,12 @@ class Hub:
         stored, now = self.runtime.list_stored(), self.runtime.list_open()
         read = [info for info in stored[:-STORED] if info.session in self._resting]
         return [*read, *stored[-STORED:], *now]
+
+    def _looked_at(self, id: str) -> float:
+        feed = self.feeds.get(id)
+        if feed is None:
+            return -math.inf
+        return math.inf if feed.viewers else feed.left_at
 
     def _sessions_changed(self) -> None:
         """Sessions have come or gone."""

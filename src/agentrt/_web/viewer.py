@@ -105,7 +105,7 @@ class Viewer(ABC):
     def unfollow(self, feed: Feed) -> None:
         self._places.pop(feed, None)
         self._changed.pop(feed, None)
-        feed.drop(self)
+        feed.drop(self, trio.current_time())
 
     def changed(self, feed: Feed, *, overtaken: bool = False) -> None:
         """There is more of a session. `overtaken`: also for a viewer that is far behind."""
