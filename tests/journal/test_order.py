@@ -14,6 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 
 import agentrt
 from agentrt import Limits, PermissionRequest, StoreUnavailable, open_store
+from agentrt._runtime.runtime import Source, serve_runtime
 
 from .disks import stalled_commits
 from .stepped import Puppet, SteppedStore, kept, stepped
@@ -113,6 +114,22 @@ async def test_the_wait_for_the_store_is_no_silence_of_the_agent(
         store.go_on()
         await trio.sleep(2)
         assert not turn.ended
+        await trio.sleep(10)
+        assert turn.result.outcome == "timed_out"
+
+
+async def test_the_wait_for_the_store_is_no_hang_of_the_agent(
+    store: SteppedStore, puppet: Puppet, autojump_clock: trio.abc.Clock
+) -> None:
+    limits = Limits(hang=3, cancel_grace=1)
+    source = Source(lambda agent, **given: kept(store, puppet, limits=limits), list)
+    async with serve_runtime(source, limits) as runtime:
+        session = await runtime.create("puppet", cwd="/")
+        store.stalled = True
+        turn = session.submit("hello")
+        await trio.sleep(10)
+        assert not turn.ended
+        store.go_on()
         await trio.sleep(10)
         assert turn.result.outcome == "timed_out"
 

@@ -22,6 +22,9 @@ Json = dict[str, Any]
 Act = Callable[[Random], None]
 
 TOKEN = re.compile(r"⟦(p\d+)⟧")
+TAG = re.compile(r"⟦(ask-\d+)⟧")
+AGENTRT = "[agentrt]"
+"""How a prompt begins that is agentrt's own."""
 OWN = "⟦own⟧"
 """What an agent says that no prompt asked for."""
 
@@ -181,9 +184,12 @@ class Agent:
         return self.temper.greets in ("crash", "never")
 
     def take_prompt(self, text: str, id: Any) -> Prompt:
-        found = TOKEN.search(text)
-        assert found is not None, text
-        token = found[1]
+        if text.startswith(AGENTRT):
+            token = self.token_of_own_words(text)
+        else:
+            found = TOKEN.search(text)
+            assert found is not None, text
+            token = found[1]
         if token in self.book.prompts:
             self.world.fail("T7", f"the prompt {token} was sent twice")
         self.world.sent_prompt(token)
@@ -195,6 +201,17 @@ class Agent:
         self.book.prompts[token] = prompt
         self.own_since = False
         return prompt
+
+    def token_of_own_words(self, text: str) -> str:
+        """J7: what was decided while it was gone, which it must not know already."""
+        found, turn = TAG.search(text), self.world.checker.turn
+        if found is not None:
+            if found[1] in self.book.decided:
+                self.world.fail("J7", f"the agent knows already what was decided of {found[1]}")
+            self.book.decided.add(found[1])
+        assert turn is not None
+        assert turn.token is not None
+        return turn.token
 
     def end_prompt(self, *outcomes: str) -> Callable[[], None]:
         """The prompt is over. To be called before the word is sent, which is told what to call
@@ -255,6 +272,7 @@ class Agent:
             self.world.fail("S1", f"{ask.tag} was allowed by nobody: {answer!r}")
         if allows and ask.kind == "permission":
             self.world.sent_allow(ask.tag)
+            self.book.decided.add(ask.tag)
         return ask
 
     @property

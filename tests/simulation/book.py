@@ -60,11 +60,21 @@ class Book:
     asks: dict[str, Ask] = field(default_factory=dict)
     allowed: set[str] = field(default_factory=set)
     """The tags of what somebody has allowed."""
+    decided: set[str] = field(default_factory=set)
+    """The tags of what an agent was allowed, or was told the decision about."""
     steered: set[str] = field(default_factory=set)
     """The tokens that were sent into a running turn."""
+    own_words: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The tokens of agentrt's own prompts, which have none in them, by their turn and text."""
     tokens: int = 0
 
     def token(self) -> str:
         """A word that no other prompt contains."""
         self.tokens += 1
         return f"p{self.tokens}"
+
+    def token_of_own_words(self, turn: str, text: str) -> str:
+        known = self.own_words.get((turn, text))
+        if known is None:
+            known = self.own_words[turn, text] = self.token()
+        return known

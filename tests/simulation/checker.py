@@ -6,7 +6,6 @@ can only be said when nothing moves.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from agentrt import Limits, TurnResult
 from agentrt._model import events as e
 from agentrt._model.log import Cursor
 
-from .agent import TOKEN
+from .agent import AGENTRT, TAG, TOKEN
 from .fold import Fold
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from .world import World
 
 TERMINAL = {"completed", "failed", "denied", "cancelled", "orphaned"}
-TAG = re.compile(r"⟦(ask-\d+)⟧")
 SLACK = 0.001
 """Clocks ring on time: under the simulated clock everything else takes none."""
 
@@ -70,6 +68,7 @@ class Question:
     """None: of no turn."""
     options: dict[str, str]
     tag: str | None
+    orphaned: bool
 
 
 class Checker:
@@ -98,10 +97,17 @@ class Checker:
         self.queued: dict[str, str] = {}
         """The tokens that wait, by entry."""
         self.paused = False
+        self.waited: list[str] = []
+        """The tokens that waited when the last host was lost."""
+        self.restoring = False
+        """The next host has begun, and has not closed yet what the one before left open."""
+        self.named = False
+        """A person has given the title."""
         self.held: set[str] = set()
         """Tokens that a Stop holds back."""
         self.last_answer = 0.0
         self.fold = Fold()
+        self.log: Any = None
         self._cursor: Cursor | Tap
         self._see = {
             e.StateChanged: self._state,
@@ -116,6 +122,7 @@ class Checker:
             e.PermissionOpened: self._asked,
             e.PermissionClosed: self._resolved,
             e.QueueChanged: self._queue,
+            e.TitleChanged: self._titled,
         }
 
     def follow(self, log: Any) -> None:
@@ -137,7 +144,8 @@ class Checker:
             if self._cursor.seq != len(self.events):
                 self.fail("L1", f"event {len(self.events)} came as number {self._cursor.seq}")
                 return
-            self.world.note("event", event)
+            if not self.world.torn_down:
+                self.world.note("event", event)
             if self.world.store is not None:
                 self.world.saw(event)
             see = self._see.get(type(event))
@@ -156,9 +164,11 @@ class Checker:
         if event.turn in self.turns:
             self.fail("T2", f"{event.turn} began twice")
         text = "".join(getattr(block, "text", "") for block in event.prompt or ())
+        world = self.world
         found = TOKEN.search(text)
         token = found[1] if found is not None else None
-        world = self.world
+        if text.startswith(AGENTRT):
+            token = world.book.token_of_own_words(event.turn, text)
         turn = Turn(
             event.turn,
             event.origin,
@@ -176,6 +186,8 @@ class Checker:
                 self.fail("W6", f"{token} began although a Stop holds it back")
             if self.paused and token in self.queued.values():
                 self.fail("W6", f"{token} began while the queue is paused")
+            if self.restoring:
+                self.fail("J6", f"{event.turn} began before what was open was closed")
             self.by_token[token] = turn
             world.turns += 1
         else:
@@ -220,6 +232,9 @@ class Checker:
                 self.fail("T5", f"{turn.id} was cancelled by nobody")
             case "timed_out":
                 self._judge_limit(turn, event)
+            case "agent_died" if event.error is not None and event.error.code == "interrupted":
+                if not self.restoring:
+                    self.fail("T7", f"{turn.id} was interrupted, and the host was not")
             case "agent_died":
                 data = event.error.data if event.error is not None else {}
                 code = process.returncode
@@ -389,7 +404,7 @@ class Checker:
         found = TAG.search(title)
         tag = found[1] if found is not None else None
         options = {option.id: option.kind for option in event.options}
-        self.questions[event.request] = Question(turn and turn.id, options, tag)
+        self.questions[event.request] = Question(turn and turn.id, options, tag, event.orphaned)
         if tag is None:
             self.fail("W5", f"{event.request} is about nothing known: {title}")
             return
@@ -435,16 +450,47 @@ class Checker:
             self.fail("L3", f"the state is running, and {asked} wait for an answer")
         if state.phase == "idle" and turn is not None:
             self.fail("L3", f"the state is idle, and {turn.id} runs")
+        if state.phase == "dead" and self.restoring:
+            self._restored()
 
     def _queue(self, event: e.QueueChanged) -> None:
         known, self.queued = self.queued, {}
-        for entry in event.queue:
-            found = TOKEN.search("".join(getattr(b, "text", "") for b in entry.content))
-            assert found is not None
-            self.queued[entry.id] = found[1]
+        for entry, token in zip(event.queue, self.tokens_in(event), strict=True):
+            if token in self.by_token or token in self.queued.values():
+                self.fail("J8", f"{token} waits, and was prompted already")
+            self.queued[entry.id] = token
         if self.queued.keys() - known.keys():
             self.held.clear()  # a new prompt lets the others go on, too
         self.paused = event.paused
+
+    def tokens_in(self, event: e.QueueChanged) -> list[str]:
+        """Of the prompts that wait; those that are agentrt's own have none in their words."""
+        tokens = []
+        for entry in event.queue:
+            text = "".join(getattr(b, "text", "") for b in entry.content)
+            found = TOKEN.search(text)
+            assert found is not None or text.startswith(AGENTRT)
+            tokens.append(f"of {entry.id}" if found is None else found[1])
+        return tokens
+
+    def _titled(self, event: e.TitleChanged) -> None:
+        if (event.title or "").startswith("named "):
+            self.named = True
+        elif self.named:
+            self.fail("J6", f"a person gave the title, and it became {event.title}")
+
+    def _restored(self) -> None:
+        """J6: what the host before left open is closed, and nothing goes on by itself."""
+        self.restoring = False
+        left = [*self.open, *(key for key, each in self.questions.items() if not each.orphaned)]
+        if self.turn is not None:
+            left.append(self.turn.id)
+        if left:
+            self.fail("J6", f"the next host leaves {left} open")
+        if list(self.queued.values()) != self.waited:
+            self.fail("J6", f"{self.waited} waited, and {list(self.queued.values())} do now")
+        if self.queued and not self.paused:
+            self.fail("J6", f"{self.waited} go on by themselves behind a restart")
 
     # --- after each step
 

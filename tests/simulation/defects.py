@@ -21,7 +21,9 @@ from agentrt._acp.driver import AcpDriver
 from agentrt._acp.messages import SessionRequest
 from agentrt._claude.driver import ClaudeDriver
 from agentrt._journal.keeper import StoreKeeper
+from agentrt._journal.reader import SqliteReader
 from agentrt._journal.sqlite import SqliteBackend
+from agentrt._model import conversation as conversation_module
 from agentrt._model.clocks import Ring
 from agentrt._model.conversation import Conversation
 from agentrt._model.events import ItemClosed
@@ -315,14 +317,94 @@ def _cancel_behind_the_gate(
         cancel()
 
 
-def _send_what_is_not_stored(send: Any, self: Withheld, *what: Any) -> None:
-    what[3]()
+def _send_at_once(*kinds: str) -> Wrong:
+    def send_at_once(send: Any, self: Withheld, kind: Any, *what: Any) -> None:
+        if kind in kinds:
+            what[2]()
+        else:
+            send(self, kind, *what)
+
+    return send_at_once
+
+
+def _refuse_behind_the_gate(
+    close: Any, self: Questions, request: Any, *how: Any, **more: Any
+) -> None:
+    def refuse() -> None:
+        close(self, request, *how, **more)
+
+    log = self._conversation.log
+    if more["denied"] and log.keeper is not None and log.behind:
+        self._withheld.send("steer", "", None, refuse, _nothing)
+    else:
+        refuse()
 
 
 def _send_what_was_stopped(drop: Any, self: Withheld, turn: Any, **more: Any) -> None:
     for each in self._waiting:
         if each.turn is turn and each.kind == "prompt":
             each.drop()
+
+
+def _let_the_queue_go_on(orphan: Any, self: Conversation, **more: Any) -> None:
+    with patch.object(self.queue, "hold", _nothing):
+        orphan(self, **more)
+
+
+def _forget_what_waited(orphan: Any, self: Conversation, **more: Any) -> None:
+    with patch.object(self.queue, "put", _nothing):
+        orphan(self, **more)
+
+
+def _prompt_again(orphan: Any, self: Conversation, **more: Any) -> None:
+    running = [turn.id for turn in self.log.state.turns.values() if turn.outcome is None]
+    asked = [item for item in self.log.state.items.values() if item.turn in running]
+    orphan(self, **more)
+    for item in asked:
+        if item.type == "user":
+            turn = TurnMachine("user", self._limits, item.content)
+            turn.entry = self.new_id("q")
+            self.queue.put(turn)
+            self.show_queue()
+
+
+def _close_nothing(orphan: Any, self: Conversation, **more: Any) -> None:
+    with patch.object(conversation_module, "left_open", lambda state: ()):
+        orphan(self, **more)
+
+
+def _ask_once_more(ask_again: Any, self: Items, request: Any) -> None:
+    ask_again(self, structs.replace(request, orphaned=False))
+
+
+def _answer_and_leave_open(
+    close: Any, self: Questions, request: Any, *how: Any, **more: Any
+) -> None:
+    with ExitStack() as stack:
+        if request.orphaned:
+            stack.enter_context(patch.object(self._conversation, "resolve", _nothing))
+        close(self, request, *how, **more)
+
+
+def _another_epoch(load: Any, self: SqliteReader, *args: Any, **more: Any) -> Any:
+    stored = load(self, *args, **more)
+    return stored and structs.replace(stored, epoch=f"{stored.epoch}'")
+
+
+def _only_the_checkpoint(load: Any, self: SqliteReader, *args: Any, **more: Any) -> Any:
+    stored = load(self, *args, **more)
+    return stored and structs.replace(stored, events=[])
+
+
+def _write_over(claim: Any, self: SqliteBackend, session: str) -> Any:
+    with self.transaction():
+        self.database.execute(
+            "DELETE FROM frame WHERE session=(SELECT num FROM session WHERE id=?)"
+            " AND first>(SELECT head_seq FROM session WHERE id=?)",
+            (session, session),
+        )
+        self.database.execute("UPDATE session SET next=head_seq+1 WHERE id=?", (session,))
+    return claim(self, session)
 
 
 def _acknowledge_what_waits(kept: Any, self: StoreKeeper, last: int) -> None:
@@ -444,8 +526,68 @@ DEFECTS = (
         store=True,
     ),
     _one(
-        "prompts and permissions do not wait for the store",
-        *(Withheld, "send", _send_what_is_not_stored),
+        "a refusal waits for the store",
+        *(Questions, "_close", _refuse_behind_the_gate),
+        store=True,
+    ),
+    _one(
+        "a prompt is sent before it is stored",
+        *(Withheld, "send", _send_at_once("prompt", "steer")),
+        store=True,
+    ),
+    _one(
+        "what is allowed reaches the agent before it is stored",
+        *(Withheld, "send", _send_at_once("allow")),
+        store=True,
+    ),
+    _one(
+        "what waited goes on by itself behind a restart",
+        *(Conversation, "orphan", _let_the_queue_go_on),
+        store=True,
+    ),
+    _one(
+        "what waited is forgotten behind a restart",
+        *(Conversation, "orphan", _forget_what_waited),
+        store=True,
+    ),
+    _one(
+        "the prompt of a turn that was interrupted is sent once more",
+        *(Conversation, "orphan", _prompt_again),
+        store=True,
+    ),
+    _one(
+        "the next host closes nothing that was open",
+        *(Conversation, "orphan", _close_nothing),
+        store=True,
+    ),
+    _one(
+        "each host asks once more what the one before has asked again",
+        *(Items, "ask_again", _ask_once_more),
+        store=True,
+    ),
+    _one(
+        "a question whose asker is gone can be answered twice",
+        *(Questions, "_close", _answer_and_leave_open),
+        store=True,
+    ),
+    _one(
+        "the epoch is another one behind a restart",
+        *(SqliteReader, "load", _another_epoch),
+        store=True,
+    ),
+    _one(
+        "the events behind the last checkpoint are not restored",
+        *(SqliteReader, "load", _only_the_checkpoint),
+        store=True,
+    ),
+    _one(
+        "the next host gives the numbers behind the last checkpoint again",
+        *(SqliteBackend, "claim", _write_over),
+        store=True,
+    ),
+    _one(
+        "the answer to a command is not known to the next server",
+        *(Client, "answer_to", lambda answer_to, self, command, fields: None),
         store=True,
     ),
     _one(

@@ -221,7 +221,7 @@ class Actor:
                     if self.reader == "raises" and seen == 4:
                         world.wish("caller", self.token)
                         raise Boom(self.token)
-                    if self.reader == "stalls" and seen == 3:
+                    if self.reader == "stalls" and seen == 3 and not world.over:
                         self.stalled = trio.Event()
                         await self.stalled.wait()
                     if self.reader == "slow":

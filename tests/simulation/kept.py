@@ -6,8 +6,8 @@ time. J1 to J8 are the names of what it promises.
 
 from __future__ import annotations
 
+import math
 import re
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
-from msgspec.structs import replace
-from trio.testing import wait_all_tasks_blocked
 
 from agentrt._journal import schema
 from agentrt._journal.base import Flush
@@ -25,15 +23,11 @@ from agentrt._journal.keeper import StoreKeeper
 from agentrt._journal.store import snapshot_of
 from agentrt._journal.writer import Batch, Call, gathered
 from agentrt._model import events as e
-from agentrt._model.conversation import Conversation
 from agentrt._model.log import Log
 from agentrt._process.pipes import READ_SIZE
-from agentrt._runtime.stored import Again
-from journal.stepped import Puppet, SteppedStore
-from journal.stepped import kept as kept_on_a_puppet
+from journal.stepped import SteppedStore
 
-from .agent import TOKEN
-from .checker import TERMINAL
+from .agent import AGENTRT, TOKEN
 from .fold import Fold
 
 if TYPE_CHECKING:
@@ -74,6 +68,8 @@ class SimulatedStore(SteppedStore):
         self.engine: Log
         self.keeper: StoreKeeper | None = None
         self.session = ""
+        self.in_doubt: Flush | None = None
+        """What is being written now: nobody knows whether it is on the disk."""
         self._given = trio.Event()
 
     @asynccontextmanager
@@ -81,6 +77,15 @@ class SimulatedStore(SteppedStore):
         async with super().keeping(*args) as keeper:
             self.keeper, self.engine, put = keeper, keeper._log, keeper.put
             self.session = self.engine.session
+            self.world.checker.log, before = self.engine, self.world.checker.log
+            if before is not None and before.epoch != self.engine.epoch:
+                self.world.fail("W4", "another epoch, and nothing was lost that anybody saw")
+            last = self.engine.shown.seq
+
+            def shown() -> None:
+                seq = keeper._log.shown.seq
+                if seq > max(self.stored, last):
+                    self.world.fail("J1", f"event {seq} is shown, and {self.stored} is stored")
 
             def tapped(first: int, events: list[Any], size: int) -> None:
                 self.tap.events += events
@@ -88,13 +93,8 @@ class SimulatedStore(SteppedStore):
                 put(first, events, size)
 
             keeper.put = tapped  # type: ignore[method-assign]
-            self.engine.shown.listen(self._shown)
+            self.engine.shown.listen(shown)
             yield keeper
-
-    def _shown(self) -> None:
-        shown = self.engine.shown.seq
-        if shown > self.stored:
-            self.world.fail("J1", f"event {shown} is shown, and {self.stored} is stored")
 
     @property
     def withholds(self) -> bool:
@@ -138,6 +138,7 @@ class SimulatedStore(SteppedStore):
 
     async def _commit(self, batches: list[Batch]) -> None:
         flush, rng = gathered(batches), self.rng
+        self.in_doubt = flush
         if self.world.over:
             self.mood = "prompt"  # the session's end is not what is waited for any more
         elif rng.random() < 0.1:
@@ -151,12 +152,13 @@ class SimulatedStore(SteppedStore):
             case "failing" | "in doubt":
                 for _ in range(rng.randint(1, 3)):
                     if self.mood == "in doubt" and rng.random() < 0.5:
-                        self._write(flush)  # and nobody is told
+                        self.write_now(flush)  # and nobody is told
                     self.failing(OSError("not now"), final=False)
                     await trio.sleep(rng.choice((0.1, 0.4, 1.0)))
             case _:
                 await trio.lowlevel.checkpoint()
-        self._write(flush)
+        self.write_now(flush)
+        self.in_doubt = None
         if self.trouble is not None:
             self.well()
         last = batches[-1].first + len(batches[-1].events) - 1
@@ -165,8 +167,12 @@ class SimulatedStore(SteppedStore):
             self.sent_at = trio.current_time()
         batches[-1].source.kept(last)
 
-    def _write(self, flush: Flush) -> None:
+    def write_now(self, flush: Flush) -> None:
         self.backend.commit(flush)
+        self.look()
+
+    def look(self) -> None:
+        """See what is on the disk."""
         [[following]] = self._database._execute(f"SELECT {schema.NEXT} FROM session")
         self.stored = following - 1
 
@@ -181,20 +187,34 @@ class Book:
         """Those that show that something is allowed, by its tag."""
         self.named: list[int] = []
         """Those in which a person gave the title."""
+        self.accepted: dict[str, int] = {}
+        """Those that first show a prompt, in the queue or in its turn, by its token."""
+        self.began = math.inf
+        """The one with which the first turn began."""
 
 
 def saw(world: World, event: Any) -> None:
     """An event has happened."""
     book, seq = world.book_of_store, world.checker.seq
     content: Any = ()
+    turn = ""
     if isinstance(event, e.TurnStarted):
-        content = event.prompt or ()
+        content, turn = event.prompt or (), event.turn
+        book.began = min(book.began, seq)
     elif isinstance(event, e.ItemOpened) and event.item.type == "user":
-        content = event.item.content
+        content, turn = event.item.content, event.item.turn or ""
+    elif isinstance(event, e.QueueChanged):
+        for token in world.checker.tokens_in(event):
+            book.accepted.setdefault(token, seq)
     elif isinstance(event, e.TitleChanged) and re.fullmatch(r"named \d", event.title or ""):
         book.named.append(seq)
-    for found in TOKEN.finditer("".join(getattr(block, "text", "") for block in content)):
-        book.prompts.setdefault(found[1], seq)
+    text = "".join(getattr(block, "text", "") for block in content)
+    tokens = [found[1] for found in TOKEN.finditer(text)]
+    if text.startswith(AGENTRT):
+        tokens = [world.book.token_of_own_words(turn, text)]
+    for token in tokens:
+        book.prompts.setdefault(token, seq)
+        book.accepted.setdefault(token, seq)
     if isinstance(event, e.PermissionClosed):
         question = world.checker.questions.get(event.request)
         if question is not None and question.tag is not None and event.outcome == "selected":
@@ -214,11 +234,16 @@ def allowed(world: World, tag: str) -> None:
 def _stored(world: World, seq: int | None, what: str) -> None:
     assert world.store is not None
     if seq is None or seq > world.store.stored:
-        world.fail("J7", f"the agent has {what}, of event {seq}: {world.store.stored} is stored")
+        world.fail("J7", f"somebody has {what}, of event {seq}: {world.store.stored} is stored")
+
+
+def acknowledged(world: World, token: str) -> None:
+    """J1: a client was told that its prompt is taken."""
+    _stored(world, world.book_of_store.accepted.get(token), f"(a client) {token}")
 
 
 def check(world: World) -> None:
-    """When nothing moves: J2, and that whatever is killed now can be gone on with."""
+    """When nothing moves: J2, and that what is stored is what was."""
     store = world.store
     assert store is not None
     turn = world.checker.turn
@@ -259,62 +284,3 @@ def check(world: World) -> None:
 
 def _plain(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
-
-
-def copied(store: str, copy: Path) -> None:
-    for end in ("", "-wal"):
-        shutil.copyfile(f"{store}{end}", f"{copy}{end}")
-
-
-async def kill(world: World, folder: Path) -> None:
-    """J6 and J7: go on with a copy of the file, as another process would after a kill. What the
-    first one does meanwhile is not in it."""
-    store = world.store
-    assert store is not None
-    if not store._database._execute("SELECT turns FROM session WHERE turns>0"):
-        return
-    copy = folder / f"copy-{world.step_number}.db"
-    copied(store.path, copy)
-    limits = replace(world.limits, hard=None, idle=None, queue=100, line=1 << 20)
-    after = SteppedStore(copy, limits)
-    try:
-        await _go_on(world, after, store.session)
-    finally:
-        after.close()
-
-
-async def _go_on(world: World, after: SteppedStore, id: str) -> None:
-    puppet = Puppet(world.driver)
-    again = Again(id, *await after.claim(id))
-    last, named = again.stored.next - 1, again.stored.about.named
-    titled = again.stored.head.title if not again.stored.events else None
-    async with kept_on_a_puppet(after, puppet, limits=after._limits, again=again) as session:
-        shown = session.snapshot()
-        left: list[Any] = [item.id for item in shown.items if item.status not in TERMINAL]
-        left += [turn.id for turn in shown.turns if turn.outcome is None]
-        left += [ask.request for ask in shown.permissions if not ask.orphaned]
-        if left:
-            world.fail("J6", f"killed behind {last}, {left} are open")
-        if shown.seq < last:
-            world.fail("J6", f"killed behind {last}, it goes on at {shown.seq}")
-        conversation = session._host.core.conversation
-        if titled is not None and conversation.log.state.title != titled:
-            world.fail("J6", f"the title {titled} became {conversation.log.state.title}")
-        if named:
-            _agent_names(world, conversation)
-        known = {turn.id for turn in shown.turns}
-        turn = session.submit("and now", held=False)
-        await wait_all_tasks_blocked()
-        if puppet.prompts != ["and now"]:
-            world.fail("J7", f"killed behind {last}, the next process got {puppet.prompts}")
-        if turn.id in known:
-            world.fail("J6", f"killed behind {last}, {turn.id} begins once more")
-        session.cancel(now=True)
-        await wait_all_tasks_blocked()
-
-
-def _agent_names(world: World, conversation: Conversation) -> None:
-    before = conversation.log.state.title
-    conversation._titled(e.TitleChanged("the agent's"))  # type: ignore[arg-type]
-    if conversation.log.state.title != before:
-        world.fail("J6", f"the agent's title replaces {before!r}, which a person gave")

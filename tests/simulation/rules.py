@@ -28,14 +28,18 @@ class Rule:
     weight: float
     when: When
     act: Act
+    stored: bool
+    """Only of stored sessions."""
 
 
 RULES: dict[str, Rule] = {}
 
 
-def rule(weight: float, when: When = lambda world: True) -> Callable[[Act], Act]:
+def rule(
+    weight: float, when: When = lambda world: True, *, stored: bool = False
+) -> Callable[[Act], Act]:
     def add(act: Act) -> Act:
-        RULES[act.__name__] = Rule(weight, when, act)
+        RULES[act.__name__] = Rule(weight, when, act, stored)
         return act
 
     return add
@@ -46,9 +50,14 @@ def draw_mix(rng: Random, hub: bool) -> dict[str, float]:
     mix = {
         name: rule.weight * rng.choice((0.3, 1.0, 1.0, 3.0))
         for name, rule in RULES.items()
-        if rule.weight >= 4 or rng.random() < 0.75
+        if not rule.stored and (rule.weight >= 4 or rng.random() < 0.75)
     }
     return {n: w for n, w in mix.items() if hub or not n.startswith("tab")}
+
+
+def mix_of_store(rng: Random) -> dict[str, float]:
+    """What a stored session has beside that."""
+    return {n: r.weight * rng.choice((0, 1, 1, 3)) for n, r in RULES.items() if r.stored}
 
 
 def choose(world: World) -> Step:
@@ -289,18 +298,29 @@ def answer_question(world: World, rng: Random, key: str, answer: Callable[..., N
     world.checker.catch_up()
     question = world.checker.questions.get(key)
     chosen = "nonsense"
+    rejects = False
     if question is not None and question.options and rng.random() < 0.9:
         id = rng.choice(list(question.options))
         chosen = id if rng.random() < 0.5 else question.options[id]
+        rejects = question.options[id].startswith("reject")
         if question.options[id].startswith("allow") and question.tag is not None:
             world.book.allowed.add(question.tag)
     try:
         answer(key, chosen)
-    except agentrt.StoreUnavailable:
+        if rejects:
+            is_closed(world, key)
+    except (agentrt.StoreUnavailable, agentrt.LimitExceeded):
         world.note("refused", key)
     except LocalProtocolError as error:
         if question is not None and chosen != "nonsense":
             world.fail("W7", f"{key} could not be answered with {chosen}: {error}")
+
+
+def is_closed(world: World, key: str) -> None:
+    """J2: a refusal waits for nothing."""
+    world.checker.catch_up()
+    if key in world.checker.questions:
+        world.fail("J2", f"{key} was refused, and is open")
 
 
 @rule(3, _asked)
@@ -317,7 +337,9 @@ def answer(world: World, rng: Random) -> None:
 
 @rule(0.7, _asked)
 def dismiss(world: World, rng: Random) -> None:
-    world.session.dismiss(rng.choice(list(world.checker.questions)))
+    key = rng.choice(list(world.checker.questions))
+    world.session.dismiss(key)
+    is_closed(world, key)
 
 
 @rule(0.5, _asked)
@@ -327,7 +349,7 @@ def fill(world: World, rng: Random) -> None:
     tag = world.checker.questions[key].tag
     if request.form is not None and tag is not None:
         world.book.allowed.add(tag)
-        with suppress(agentrt.StoreUnavailable):
+        with suppress(agentrt.StoreUnavailable, agentrt.LimitExceeded):
             world.session.fill(key, {"x": "1"})
 
 
@@ -359,7 +381,9 @@ def unqueue(world: World, rng: Random) -> None:
 def edit(world: World, rng: Random) -> None:
     """Another text; the token stays, or nobody would know whose it is."""
     entry = rng.choice(list(world.checker.queued))
-    world.session.edit_queued(entry, f"changed ⟦{world.checker.queued[entry]}⟧")
+    token = world.checker.queued[entry]
+    if token.startswith("p"):  # else it is in agentrt's own words
+        world.session.edit_queued(entry, f"changed ⟦{token}⟧")
 
 
 @rule(0.5, _queued)

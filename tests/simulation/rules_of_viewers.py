@@ -21,7 +21,7 @@ def _viewers(world: World) -> list[LogViewer]:
     return [v for v in world.log_viewers if not v.over]
 
 
-def _tabs(world: World) -> list[HubViewer]:
+def tabs(world: World) -> list[HubViewer]:
     return [t for t in world.tabs if not t.over and t.connected]
 
 
@@ -54,9 +54,24 @@ def viewer_reads(world: World, rng: Random) -> None:
 # --- viewers of the hub
 
 
-@rule(2, lambda world: len(_tabs(world)) < 3)
+@rule(2, lambda world: len(tabs(world)) < 3)
 def tab_opens(world: World, rng: Random) -> None:
     _open_tab(world, f"client {rng.randint(1, 3)}", None)
+
+
+def come_back(world: World, rng: Random, old: HubViewer) -> None:
+    """A client is there again, with what it knew or less, and sends what was not answered."""
+    knows = old.view
+    if knows is not None and rng.random() < 0.3:
+        knows = Fold()
+        knows.advance(world.checker.events[: rng.randint(0, old.view.seq if old.view else 0)])
+    tab = _open_tab(world, old.client, knows)
+    tab.accepted = old.accepted
+    for id, frame in list(old.sent.items()):
+        if '"hello"' not in frame and '"attach"' not in frame and '"detach"' not in frame:
+            tab.repeat(id, frame)
+    if old.accepted and rng.random() < 0.5:
+        tab.repeat(*rng.choice(list(old.accepted.items())))
 
 
 def _open_tab(world: World, client: str, knows: Fold | None) -> HubViewer:
@@ -70,42 +85,35 @@ def _open_tab(world: World, client: str, knows: Fold | None) -> HubViewer:
     return tab
 
 
-@rule(1, lambda world: bool(_tabs(world)))
+@rule(1, lambda world: bool(tabs(world)))
 def tab_reconnects(world: World, rng: Random) -> None:
     """The connection is lost; the client comes back with what it knew, or less."""
-    old = rng.choice(_tabs(world))
+    old = rng.choice(tabs(world))
     old.scope.cancel()
     old.viewer.close()
-    knows = old.view
-    if knows is not None and rng.random() < 0.3:
-        knows = Fold()
-        knows.advance(world.checker.events[: rng.randint(0, old.view.seq if old.view else 0)])
-    tab = _open_tab(world, old.client, knows)
-    for id, frame in list(old.sent.items()):
-        if '"hello"' not in frame and '"attach"' not in frame and '"detach"' not in frame:
-            tab.repeat(id, frame)
+    come_back(world, rng, old)
 
 
-@rule(1, lambda world: bool(_tabs(world)))
+@rule(1, lambda world: bool(tabs(world)))
 def tab_stalls(world: World, rng: Random) -> None:
-    tab = rng.choice(_tabs(world))
+    tab = rng.choice(tabs(world))
     if tab.go.is_set():
         tab.go = trio.Event()
     else:
         tab.go.set()
 
 
-@rule(0.5, lambda world: bool(_tabs(world)))
+@rule(0.5, lambda world: bool(tabs(world)))
 def tab_detaches(world: World, rng: Random) -> None:
-    tab = rng.choice(_tabs(world))
+    tab = rng.choice(tabs(world))
     if tab.attached:
         tab.attached = False
         tab.send("detach", session=world.session.id)
 
 
-@rule(0.8, lambda world: any(not t.attached for t in _tabs(world)))
+@rule(0.8, lambda world: any(not t.attached for t in tabs(world)))
 def tab_attaches(world: World, rng: Random) -> None:
-    tab = rng.choice([t for t in _tabs(world) if not t.attached])
+    tab = rng.choice([t for t in tabs(world) if not t.attached])
     tab.attached = True
     if not tab.go.is_set() or tab.view is None or rng.random() < 0.5:
         tab.view = None
@@ -115,10 +123,10 @@ def tab_attaches(world: World, rng: Random) -> None:
         tab.send("attach", session=world.session.id, epoch=epoch, seq=tab.view.seq)
 
 
-@rule(2, lambda world: bool(_tabs(world)))
+@rule(2, lambda world: bool(tabs(world)))
 def tab_commands(world: World, rng: Random) -> None:
     """A command over the wire, at times sent twice."""
-    tab, session = rng.choice(_tabs(world)), world.session.id
+    tab, session = rng.choice(tabs(world)), world.session.id
     match rng.randrange(5):
         case 0 | 1:
             token, _ = new_token(world, Random(0))
@@ -139,14 +147,14 @@ def tab_commands(world: World, rng: Random) -> None:
         tab.repeat(id, tab.sent[id])
 
 
-@rule(2, lambda world: any(t.view is not None and t.view.earlier for t in _tabs(world)))
+@rule(2, lambda world: any(t.view is not None and t.view.earlier for t in tabs(world)))
 def tab_looks_back(world: World, rng: Random) -> None:
-    tab = rng.choice([t for t in _tabs(world) if t.view is not None and t.view.earlier])
+    tab = rng.choice([t for t in tabs(world) if t.view is not None and t.view.earlier])
     assert tab.view is not None
     tab.send("history", session=world.session.id, before=tab.view.earlier, count=rng.randint(1, 3))
 
 
-@rule(0.3, lambda world: bool(_tabs(world)))
+@rule(0.3, lambda world: bool(tabs(world)))
 def tab_sends_garbage(world: World, rng: Random) -> None:
-    tab = rng.choice(_tabs(world))
+    tab = rng.choice(tabs(world))
     tab.viewer.receive(rng.choice(("", "nonsense", "[]", '{"type":"x"}', '{"type":"prompt"}')))

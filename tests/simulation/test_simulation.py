@@ -72,12 +72,14 @@ def test_a_seed_decides_everything_also_in_another_process(driver: Driver) -> No
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_no_run_uses_a_thread(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("store", [False, True], ids=["memory", "store"])
+def test_no_run_uses_a_thread(driver: Driver, store: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*given: object, **options: object) -> NoReturn:
         raise AssertionError("what a thread does is decided by no seed")
 
     monkeypatch.setattr(trio.to_thread, "run_sync", refuse)
-    assert not [seed for seed in range(30) if run(driver, seed).violation is not None]
+    broken = [seed for seed in range(30) if run(driver, seed, store=store).violation is not None]
+    assert not broken
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ from agentrt._model import events as e
 from agentrt._web.native import NATIVE
 from agentrt._web.refusal import Code, Refusal
 
+from . import kept
+from .agent import TOKEN
 from .fold import Fold
 
 if TYPE_CHECKING:
@@ -58,6 +61,8 @@ class Reader:
     def __init__(self, world: World, seq: int, name: str) -> None:
         self.world = world
         self.seq = seq
+        self.given = 0
+        """The last event that it was given."""
         self.name = name
 
     def take(self, seq: int, event: Any, *, may_skip: bool = False) -> None:
@@ -69,7 +74,7 @@ class Reader:
             self.world.fail(
                 "L1", f"{self.name} got {event} as {seq} behind {self.seq}, where {between[:4]} is"
             )
-        self.seq = seq
+        self.seq = self.given = seq
 
 
 class LogViewer:
@@ -110,6 +115,8 @@ class HubViewer:
         self.ids = count(1)
         self.sent: dict[str, str] = {}
         """The commands sent on this connection that are not answered, by their ids."""
+        self.accepted: dict[str, str] = {}
+        """The commands of this client that were carried out."""
         self.times: Counter[str] = Counter()
         """How often each was sent, less the answers."""
         self.acks: dict[str, Json] = {}
@@ -137,7 +144,7 @@ class HubViewer:
         self.viewer.receive(frame)
 
     def hello(self, knows: Fold | None = None) -> None:
-        session = self.world.session.id
+        session = self.world.checker.log.session
         known: Json = {"session": session}
         if knows is not None:
             known |= {"epoch": self.world.checker.log.epoch, "seq": knows.seq}
@@ -169,6 +176,8 @@ class HubViewer:
                 case "ack":
                     self._ack(message)
                 case "ready" | "sessions" | "beat":
+                    pass
+                case "store" if world.store is not None:
                     pass
                 case kind:
                     world.fail("W4", f"{self.name} got {kind}")
@@ -217,7 +226,12 @@ class HubViewer:
             return  # garbage was answered
         if message["ok"] and "before" in message:
             self._history(message)
-        self.sent.pop(id, None)
+        frame = self.sent.pop(id, None)
+        again = frame is not None and re.search(r'"type":"(prompt|cancel|permission)"', frame)
+        if frame is not None and again and message["ok"]:
+            self.accepted[id] = frame
+            if self.world.store is not None and (found := TOKEN.search(frame)) is not None:
+                kept.acknowledged(self.world, found[1])
         self.times[id] -= 1
         if self.times[id] < 0 and not self._sent_before(id):
             self.world.fail("W7", f"{self.name} got an answer to {id}, which waits for none")

@@ -23,9 +23,10 @@ from agentrt._runtime.assembly import assemble
 from agentrt._runtime.offer import Offer
 from agentrt._runtime.open import serve_session
 from agentrt._runtime.runtime import Runtime, Source, serve_runtime
+from agentrt._runtime.stored import Again
 from agentrt._web.hub import Hub
 
-from . import kept, quiet, rules, rules_of_viewers
+from . import kept, lives, quiet, rules, rules_of_viewers
 from .acp_agent import AcpAgent
 from .agent import Agent, Temper
 from .book import Book
@@ -107,11 +108,21 @@ class World:
         self.torn_down = False
         """The run is over, or broken: what happens now is not to be judged."""
         self._ids = count(1)
+        self._uuids = count(1)
         self.folder = folder
         self.store: kept.SimulatedStore | None = None
         self.store_rng = Random(seed + 0.25)
         """Of the store alone, so that the rest of a run is the same with one and without."""
         self.book_of_store = kept.Book()
+        self.lives = 1
+        """How many hosts there were."""
+        self.lost = False
+        """The host is gone, and nothing of it is judged any more."""
+        self.first_process = 0
+        """The number that the first process of this host has, if there is one."""
+        self.returning: list[HubViewer] = []
+        """The tabs that were open when the last host was lost."""
+        self._planned = 0
 
     # --- the record
 
@@ -216,15 +227,17 @@ class World:
         return process
 
     @asynccontextmanager
-    async def open_session(self, **settings: object) -> AsyncIterator[Session]:
-        """As `open_session` of agentrt, with everything injected that is not the session's own."""
+    async def open_session(
+        self, again: Again | None = None, **settings: object
+    ) -> AsyncIterator[Session]:
+        """As `open_session` of agentrt, with everything injected that is not the session's own; or,
+        with a stored one, as `reopen_session`."""
         spec = AgentSpec(
             name="sim",
             protocol=self.driver,
             command=("sim",),
             claude=ClaudeOptions(replay=False) if self.driver == "claude" else None,
         )
-        uuids = count(1)
 
         @agentrt.tool
         async def simulated(tag: str) -> str:
@@ -242,9 +255,10 @@ class World:
             hooks=(agentrt.hook("PreToolUse")(consult),) if claude else (),
             terminals=False,
             connect=lambda opening: self.start_process().connect(),
-            new_uuid=lambda: f"00000000-0000-4000-8000-{next(uuids):012}",
+            new_uuid=lambda: f"00000000-0000-4000-8000-{next(self._uuids):012}",
+            first_key="r" if again is None else f"r{again.place.owner}.",
         )
-        assembly = assemble(spec, Opening(cwd="/"), offer)
+        assembly = assemble(spec, Opening(cwd="/") if again is None else again.opening, offer)
         async with serve_session(
             spec,
             assembly,
@@ -253,6 +267,7 @@ class World:
             ids=lambda: f"id{next(self._ids)}",
             now=trio.current_time,
             store=self.store,
+            again=again,
         ) as session:
             if not claude:
                 session._host.services["fs"] = self._file
@@ -268,7 +283,8 @@ class World:
                 if self.with_hub:
                     await self._host_runtime()
                 else:
-                    async with self.open_session() as session:
+                    again = await lives.claimed(self) if self.lives > 1 else None
+                    async with self.open_session(again) as session:
                         await self._inside(session)
         except (Boom, agentrt.AgentrtError) as error:
             self.note("left by", type(error).__name__)
@@ -277,11 +293,15 @@ class World:
             self.opened.set()
 
     async def _host_runtime(self) -> None:
-        source = Source(self._open_for_runtime, list)
-        async with serve_runtime(source, self.limits) as runtime:
+        source = Source(self._open_for_runtime, list, self._reopen_for_runtime)
+        async with serve_runtime(source, self.limits, self.store) as runtime:
             self.hub = Hub(runtime)
             try:
-                await self._inside(await runtime.create("sim", cwd="/"))
+                if self.lives == 1:
+                    session = await runtime.create("sim", cwd="/")
+                else:
+                    session = await lives.found(self, runtime)
+                await self._inside(session)
                 await self._close_runtime(runtime)
             finally:
                 self.hub.close()
@@ -291,14 +311,17 @@ class World:
     ) -> AbstractAsyncContextManager[Session]:
         return self.open_session(**settings)
 
+    @asynccontextmanager
+    async def _reopen_for_runtime(self, entry: object, tools: object) -> AsyncIterator[Session]:
+        async with self.open_session(await lives.claimed(self)) as session:
+            yield session
+
     async def _close_runtime(self, runtime: Runtime) -> None:
         if self.leaving == "close":
             await runtime.close(self.session.id)
 
     async def _inside(self, session: Session) -> None:
         self.session = session
-        if self.store is not None:
-            self.checker.log = self.store.engine
         self.checker.follow(session.log)
         self.opened.set()
         await self.leave.wait()
@@ -320,12 +343,20 @@ class World:
                     store_wait=rng.choice((30.0, 30.0, 1.5)),
                     store_session=rng.choice((8 << 20, 8 << 20, 4000)),
                 )
+                self.mix |= rules.mix_of_store(rng)
                 self.store = kept.SimulatedStore(self, self.folder / "run.db", self.store_rng)
-                stack.callback(self.store.close)
+                stack.callback(lambda: self.store and self.store.close())
                 self.checker.follow_store(self.store)
             await self._run(script, taken)
 
     async def _run(self, script: list[Step] | None, taken: list[Step]) -> None:
+        await self._live(script, taken)
+        while self.lost and self.violation is None:
+            lives.begin(self)
+            await self._live(script, taken)
+
+    async def _live(self, script: list[Step] | None, taken: list[Step]) -> None:
+        """As long as one host lives."""
         async with trio.open_nursery() as self.nursery:
             if self.store is not None:
                 self.nursery.start_soon(self.store.run)
@@ -333,14 +364,18 @@ class World:
             self.nursery.start_soon(self._host)
             try:
                 await self._steps(script, taken)
-                if self.violation is None:
+                if self.violation is None and not self.lost:
                     await self._end()
             finally:
                 self.torn_down = True
                 self.nursery.cancel_scope.cancel()
 
     async def _steps(self, script: list[Step] | None, taken: list[Step]) -> None:
-        if self.chooser.random() < 0.02:  # the opening itself is given up
+        if self.lives > 1 and self.store_rng.random() < 0.1:  # lost before it has begun
+            await trio.sleep(self.store_rng.choice((0.0, 0.01, 0.5)))
+            lives.lose(self, self.store_rng)
+            return
+        if self.lives == 1 and self.chooser.random() < 0.02:  # the opening itself is given up
             await trio.sleep(self.chooser.choice((0.0, 0.01, 0.5)))
             if not self.opened.is_set():
                 self.block.cancel()
@@ -351,10 +386,13 @@ class World:
         if not self.opened.is_set():
             self.fail("limits", "the session neither opened nor failed within a minute")
             return
-        drawn = self.chooser.randint(30, 90)
-        number = len(script) if script is not None else drawn
-        for step in range(number):
-            chosen = script[step] if script is not None else rules.choose(self)
+        if self.lives == 1:
+            drawn = self.chooser.randint(30, 90)
+            self._planned = len(script) if script is not None else drawn
+        else:
+            self.checker.same_as_snapshot()
+        while len(taken) < self._planned:
+            chosen = script[len(taken)] if script is not None else rules.choose(self)
             taken.append(chosen)
             if await self._step(chosen):
                 return
@@ -368,6 +406,8 @@ class World:
         rule = rules.RULES[name]
         if rule.when(self):  # always, but in a script from which steps were taken out
             rule.act(self, rng)
+        if self.lost:
+            return True
         await self._settle(rng)
         return self.over or self.violation is not None
 
@@ -386,8 +426,6 @@ class World:
         quiet.check(self)
         if self.store is not None and hasattr(self, "session") and self.violation is None:
             kept.check(self)
-            if self.folder is not None and self.store_rng.random() < 0.03:
-                await kept.kill(self, self.folder)
         if rng.random() < 0.04:
             self.checker.same_as_snapshot()
 

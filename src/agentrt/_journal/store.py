@@ -17,7 +17,7 @@ from .._model.checkpoint import Checkpoints, Record
 from .._model.conversation import Conversation
 from .._model.events import Event
 from .._model.log import Log
-from .._model.state import Snapshot
+from .._model.state import SessionState, Snapshot
 from .._nesting import bare_errors
 from .base import (
     About,
@@ -180,6 +180,10 @@ class Store:
         if found is None:
             raise SessionNotFound(f"no session {session!r} is stored")
         return found
+
+    async def state(self, stored: Stored) -> SessionState:
+        """What was loaded, as a state of its own. It is made where it is in nobody's way."""
+        return await self._read(stored.state)
 
     async def _read(self, read: Callable[[], T]) -> T:
         return await trio.to_thread.run_sync(read, limiter=self._limiter)

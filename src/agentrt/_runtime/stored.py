@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-import trio
 from msgspec import structs
 
 from .._agents import Agent
@@ -114,8 +113,7 @@ async def conversation_with(
         id, place, stored = again.session, again.place, again.stored
         head = stored.head
         log, shown = [
-            Log(id, stored.epoch, limits, await trio.to_thread.run_sync(stored.state), seq=head.seq)
-            for _ in range(2)
+            Log(id, stored.epoch, limits, await store.state(stored), seq=head.seq) for _ in range(2)
         ]
         if head.state is not None:
             state = structs.replace(state, version=head.state.agent.version)

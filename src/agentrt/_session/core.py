@@ -205,8 +205,10 @@ class SessionCore:
 
     @property
     def serving(self) -> bool:
-        """Whether the agent may wait for a handler or a program of the host's."""
-        return self._host.serving
+        """Whether the agent may wait for a handler or a program of the host's, or for the store."""
+        keeper = self.log.keeper
+        waits = keeper is not None and (keeper.unread or bool(self._withheld))
+        return waits or self._host.serving
 
     @property
     def idle(self) -> bool:
@@ -607,14 +609,8 @@ class SessionCore:
             rest=rest,
             silence=limits.settle,
             tail=limits.tail if silent and self.queue.flows else None,
-            serving=silent and (self._host.serving or self._waits_for_store),
+            serving=silent and self.serving,
         )
-
-    @property
-    def _waits_for_store(self) -> bool:
-        """Whether the agent may be silent because it was not sent something, or is not read."""
-        keeper = self.log.keeper
-        return keeper is not None and (keeper.unread or bool(self._withheld))
 
     def ring(self) -> None:
         """A clock is due: do what it asks for."""

@@ -1,0 +1,134 @@
+"""The host is lost as by `kill -9`, and the next one goes on with what is stored.
+
+What was not committed is gone; what was being committed may be there. Agents, people and clients
+are the same, and know what they knew: J4, J6, J7 and J8 are judged over all lives.
+"""
+
+from __future__ import annotations
+
+import shutil
+from random import Random
+from typing import TYPE_CHECKING
+
+import trio
+
+import agentrt
+from agentrt._runtime.stored import Again
+
+from . import kept
+from .checker import Checker
+from .rules import rule
+from .rules_of_viewers import come_back, tabs
+
+if TYPE_CHECKING:
+    from agentrt._runtime.runtime import Runtime
+
+    from .world import World
+
+MOST = 4
+"""Lives of one run."""
+
+
+class Nobody:
+    """What is left of a program whose process was killed."""
+
+    def on_line(self, line: bytes, host_had_read: int) -> None: ...
+
+    def on_eof(self) -> None: ...
+
+    def on_exit(self) -> None: ...
+
+    def on_signal(self, name: str) -> None: ...
+
+
+def _can_be_lost(world: World) -> bool:
+    store = world.store
+    if store is None or world.lives >= MOST or world.leave.is_set():
+        return False
+    return store.stored >= world.book_of_store.began
+
+
+@rule(1.5, _can_be_lost, stored=True)
+def lose_host(world: World, rng: Random) -> None:
+    lose(world, rng)
+
+
+def lose(world: World, rng: Random) -> None:
+    """The host is gone, and its agents with it."""
+    store = world.store
+    assert store is not None
+    world.checker.catch_up()
+    if store.in_doubt is not None and rng.random() < 0.5:
+        store.write_now(store.in_doubt)
+    world.note("lost behind", str(store.stored))
+    _what_was_seen(world, store.stored)
+    for end in ("", "-wal"):
+        shutil.copyfile(f"{store.path}{end}", f"{_path(world, world.lives + 1)}{end}")
+    world.returning = tabs(world) if world.with_hub else []
+    world.lost = world.torn_down = True
+    store.trouble, store.waited = agentrt.StoreUnavailable("killed"), True
+    for process in world.processes:
+        process.program = Nobody()
+        process.exit(-9)
+
+
+def _path(world: World, life: int) -> str:
+    return f"{world.folder}/life-{life}.db"
+
+
+def _what_was_seen(world: World, last: int) -> None:
+    """J4: what anybody has seen is there afterwards."""
+    seen = {viewer.reader.name: viewer.reader.given for viewer in world.log_viewers}
+    seen |= {name: reader.given for name, reader in world.readers.items()}
+    seen |= {tab.name: tab.view.seq for tab in world.tabs if tab.view is not None}
+    for name, seq in seen.items():
+        if seq > last:
+            world.fail("J4", f"{name} has seen {seq}, and {last} is what is left")
+
+
+def begin(world: World) -> None:
+    """The next host, which has what is stored."""
+    before, old = world.store, world.checker
+    assert before is not None
+    before.close()
+    turns, own_turns = world.turns, world.own_turns
+    world.lives += 1
+    world.store = store = kept.SimulatedStore(world, _path(world, world.lives), world.store_rng)
+    store.session = before.session
+    store.look()
+    world.book_of_store = kept.Book()
+    world.checker = checker = Checker(world)
+    checker.log = old.log
+    checker.follow_store(store)
+    store.tap.events = old.events[: store.stored]
+    checker.catch_up()
+    checker.waited = list(checker.queued.values())
+    checker.restoring = True
+    world.turns, world.own_turns = turns, own_turns
+    world.first_process = len(world.processes)
+    world.actors, world.readers, world.log_viewers = [], {}, []
+    world.own_limits, world.interrupts = {}, []
+    world.opened, world.leave, world.block = trio.Event(), trio.Event(), trio.CancelScope()
+    world.over = world.lost = world.torn_down = False
+    world.__dict__.pop("session", None)
+
+
+async def claimed(world: World) -> Again:
+    """The session, for the host of now."""
+    store = world.store
+    assert store is not None
+    return Again(store.session, *await store.claim(store.session))
+
+
+async def found(world: World, runtime: Runtime) -> agentrt.Session:
+    """The session, of a runtime that has it stored. Its clients are there before it is open."""
+    rng, store = world.store_rng, world.store
+    assert store is not None
+    for tab in world.returning:
+        come_back(world, rng, tab)
+    await trio.sleep(rng.choice((0.0, 0.0, 0.3)))
+    while True:
+        try:
+            return await runtime.reopen(store.session)
+        except agentrt.StoreUnavailable:
+            await trio.sleep(0.2)
