@@ -21,10 +21,15 @@ from agentrt._model.driver import (
 
 
 def initialized(
-    opening: Opening | None = None, /, *, auth_method: str | None = None, **result: Any
+    opening: Opening | None = None,
+    /,
+    *,
+    auth_method: str | None = None,
+    late_history: bool = False,
+    **result: Any,
 ) -> Peer:
     """A peer whose agent has just answered `initialize`."""
-    peer = Peer(auth_method=auth_method)
+    peer = Peer(auth_method=auth_method, late_history=late_history)
     peer.start(opening)
     peer.methods()
     peer.answer(1, {"protocolVersion": 1, **result})
@@ -123,6 +128,26 @@ def test_an_earlier_session_is_loaded_and_its_history_marked_as_such() -> None:
     assert [effect.replay for effect in peer.effects[:3]] == [True, True, True]  # type: ignore[union-attr]
     assert [type(effect) for effect in peer.effects] == [Said, Spoke, ToolCalled, Started, ModesSet]
     assert peer.only(Started).resumed
+    peer.prompt()
+    peer.effects.clear()
+    peer.say(chunk("new", "old"))
+    assert peer.effects == [Spoke("new")]
+
+
+def test_history_that_goes_on_behind_the_answer_is_waited_for() -> None:
+    opening = Opening(cwd="/p", resume="old")
+    peer = initialized(opening, late_history=True, agentCapabilities=EVERYTHING)
+    text = {"type": "text", "text": "x"}
+    peer.say(update("user_message_chunk", "old", content=text), {"id": 2, "result": None})
+    peer.say(chunk("first", "old"))
+    peer.fail(3, -32601, "method not found")  # what was to be answered
+    peer.say(chunk("second", "old"))
+    peer.fail(4, -32601, "method not found")
+    assert peer.of(Started) == []
+    peer.fail(5, -32601, "method not found")
+    assert [effect.replay for effect in peer.effects[:3]] == [True, True, True]  # type: ignore[union-attr]
+    assert peer.only(Started).resumed
+    assert peer.notices() == []
     peer.prompt()
     peer.effects.clear()
     peer.say(chunk("new", "old"))

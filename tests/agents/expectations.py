@@ -21,6 +21,9 @@ class Expectation:
     remembers_after_kill: bool | None = True
     """A new process can resume the conversation; None: only sometimes."""
 
+    says_what_it_lost: bool = True
+    """That it does not know a conversation; others only say that something went wrong."""
+
     finds_tools_late: bool = False
     """It looks for the tools of MCP servers behind its first turns."""
 
@@ -52,6 +55,6 @@ EXPECTATIONS: Final[dict[str, Expectation]] = {
     ),
     "kimi": Expectation(),
     "vibe": Expectation(notes="asks only in its mode `ask`"),
-    "opencode": Expectation(),
+    "opencode": Expectation(says_what_it_lost=False),
     "qwen": Expectation(finds_tools_late=True, notes="offers MCP tools only after its first turns"),
 }

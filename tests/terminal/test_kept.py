@@ -6,11 +6,12 @@ import json
 import shlex
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program import COMMAND, FAST_DEMO, Program, Terminal
+from program import COMMAND, FAST_DEMO, INERT, Program, Terminal
 from test_stored import file, held, listed
 
 __all__ = ["file"]  # a fixture
@@ -88,6 +89,43 @@ def test_a_conversation_says_how_to_go_on_with_it_and_shows_what_was_said(
         read(it, 2)
         leave(it)
     assert [one["turns"] for one in listed(program)] == [2]
+
+
+def test_what_did_not_end_as_one_expects_is_shown_so_again(program: Program) -> None:
+    with program.terminal(*FAST_DEMO) as it:
+        it.expect(PROMPT)
+        it.line("/slow 600")
+        it.expect("→ Say nothing")
+        it.ctrl("c")
+        it.expect("— cancelled")
+        leave(it)
+    with program.terminal("--continue") as it:
+        it.expect("> /slow 600\n")
+        it.expect("✗ Say nothing for 600 s: cancelled\n")
+        it.expect("— cancelled\n")
+        leave(it)
+
+
+def test_a_question_that_was_open_at_a_kill_is_asked_again_below_what_was_said(
+    program: Program,
+) -> None:
+    with program.terminal(*FAST_DEMO) as it:
+        it.expect(PROMPT)
+        it.line("run echo yes > made.txt")
+        it.expect("y/a/n/x? ")
+        it.process.kill()
+        it.process.wait()
+    with program.terminal("--continue") as it:
+        it.expect("> run echo yes > made.txt\n")
+        it.expect("— what ran the agent ended before the turn did\n")
+        it.expect("The agent asks: ")
+        it.expect("y/n? ")
+        time.sleep(INERT)
+        it.line("y")
+        it.expect("[agentrt] ")
+        it.expect(PROMPT)
+        assert not (program.folder / "made.txt").exists()
+        leave(it)
 
 
 def test_where_nothing_was_said_nothing_is_said_of_it(program: Program) -> None:

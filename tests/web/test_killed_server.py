@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import random
 import shlex
-import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -17,9 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-import trio.lowlevel
-from sockets import CLOSE, PING, PONG, TOKEN, frame, websocket
-from wire_client import View, Wire, WireClient
+from killable import KilledServer, SeenView, Tab, killed_server
 
 from agentrt import open_store
 
@@ -29,145 +25,20 @@ PATIENCE = 60.0
 """Seconds for anything that is waited for: the machine may be slow."""
 
 
-class SeenView(View):
-    """Remembers each event that it was given, by its number."""
-
-    def __init__(self, session: str) -> None:
-        super().__init__(session)
-        self.seen: dict[int, Any] = {}
-
-    def take_snapshot(self, frame: dict[str, Any]) -> None:
-        assert self.epoch in (None, frame["epoch"]), "the epoch is another one"
-        assert frame["seq"] >= self.seq, "events were seen that are not there any more"
-        super().take_snapshot(frame)
-
-    def take_event(self, frame: dict[str, Any]) -> None:
-        super().take_event(frame)  # which sees to it that none is missing or comes twice
-        self.seen[frame["seq"]] = frame["event"]
-
-
-class Tab:
-    """A client that connects again whenever its connection is gone."""
-
-    def __init__(self, name: str, port: int) -> None:
-        self.client = WireClient(name)
-        self.port = port
-        self._changed = trio.Event()
-        self._out: trio.MemorySendChannel[str] | None = None
-
-    def receive(self, text: str) -> None:
-        """As `Wire` sends it: what finds no connection is sent by the next one."""
-        if self._out is not None:
-            self._out.send_nowait(text)
-
-    async def run(self) -> None:
-        while True:
-            try:
-                await self._connection()
-            except* (OSError, EOFError, trio.BrokenResourceError, trio.ClosedResourceError):
-                pass  # killed
-            self._out = None
-            await trio.sleep(0.05)  # nobody says when the server listens again
-
-    async def _connection(self) -> None:
-        async with websocket(self.port) as socket:
-            self._out, wanted = trio.open_memory_channel[str](1000)
-            self.wire = Wire(self.client, self)
-            self.wire.hello()
-            self._notify()
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._write, socket, wanted)
-                try:
-                    while True:
-                        opcode, payload = await socket.frame()
-                        if opcode == PING:
-                            await socket.send(frame(payload, PONG))
-                        elif opcode == CLOSE:
-                            raise EOFError
-                        else:
-                            self.wire.take(payload)
-                            self._notify()
-                finally:
-                    nursery.cancel_scope.cancel()
-
-    def _notify(self) -> None:
-        self._changed.set()
-        self._changed = trio.Event()
-
-    async def _write(self, socket: Any, wanted: trio.MemoryReceiveChannel[str]) -> None:
-        async for text in wanted:
-            try:
-                await socket.send(frame(text))
-            except trio.BrokenResourceError:
-                return  # the reader sees it, too
-
-    async def ask(self, type: str, **fields: Any) -> dict[str, Any]:
-        await self.until(lambda: self._out is not None)
-        id = self.wire.send(type, **fields)
-        while id not in self.client.acks:
-            await self._changed.wait()
-        answer = self.client.acks[id]
-        assert answer["ok"], answer
-        return answer
-
-    async def until(self, check: Any) -> None:
-        while not check():
-            await self._changed.wait()
-
-    def watch(self, session: str) -> None:
-        self.client.views[session] = SeenView(session)
-        self.wire.send("attach", session=session)
-
-    def view(self, session: str) -> SeenView:
-        view = self.client.views[session]
-        assert isinstance(view, SeenView)
-        return view
-
-
-class KilledServer:
-    def __init__(self, root: Path, port: int) -> None:
-        (root / "home/.config/agentrt").mkdir(parents=True)
-        agent = Path(__file__).with_name("recording_agent.py")
-        command = shlex.join([sys.executable, str(agent), str(root / "record")])
-        settings = f"[agents.recording]\ncommand = '''{command}'''\n"
-        (root / "home/.config/agentrt/config.toml").write_text(settings)
-        self.root, self.port = root, port
-        self.env = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("XDG_", "AGENTRT_")) or name == "AGENTRT_TEST_RUN"
-        } | {"HOME": str(root / "home")}
-        self.process: trio.Process | None = None
-
-    async def start(self) -> None:
-        command = [sys.executable, "-m", "agentrt", "serve", "--port", str(self.port)]
-        self.process = await trio.lowlevel.open_process(
-            [*command, "--token", TOKEN], cwd=self.root, env=self.env, stdout=subprocess.PIPE
-        )
-        assert self.process.stdout is not None
-        assert await self.process.stdout.receive_some(), "the server has ended"
-
-    async def end(self, number: int) -> None:
-        if self.process is not None:
-            self.process.send_signal(number)
-            await self.process.wait()
-            assert self.process.stdout is not None
-            await self.process.stdout.aclose()
-            self.process = None
-
-
 @asynccontextmanager
 async def server_in(root: Path) -> AsyncIterator[KilledServer]:
-    with trio.socket.socket() as taken:
-        await taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    server = KilledServer(root, port)
-    await server.start()
-    try:
+    (root / "home/.config/agentrt").mkdir(parents=True)
+    agent = Path(__file__).with_name("recording_agent.py")
+    command = shlex.join([sys.executable, str(agent), str(root / "record")])
+    settings = f"[agents.recording]\ncommand = '''{command}'''\n"
+    (root / "home/.config/agentrt/config.toml").write_text(settings)
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("XDG_", "AGENTRT_")) or name == "AGENTRT_TEST_RUN"
+    } | {"HOME": str(root / "home")}
+    async with killed_server(root, env) as server:
         yield server
-    finally:
-        with trio.CancelScope(shield=True):
-            await server.end(signal.SIGTERM)
 
 
 async def at_work(tab: Tab, session: str, sent: Counter[str]) -> None:
@@ -208,8 +79,7 @@ async def test_nothing_that_was_seen_is_lost_and_no_prompt_is_sent_twice(tmp_pat
                     workers.start_soon(at_work, tab, session, each)
                 for _ in range(ROUNDS):
                     await trio.sleep(chance.uniform(0.2, 2.0))
-                    await server.end(signal.SIGKILL)
-                    await server.start()
+                    await server.kill()
                 working.cancel()
         with trio.fail_after(PATIENCE):  # each takes another prompt, and is seen to end it
             for tab, session in zip(tabs, sessions, strict=True):
@@ -279,8 +149,7 @@ async def test_commands_that_are_sent_again_behind_a_kill_are_answered_and_done_
         # The answers are lost on their way, and the server is killed.
         tab.client.unanswered |= sent
         tab.client.acks.clear()
-        await server.end(signal.SIGKILL)
-        await server.start()
+        await server.kill()
         with trio.fail_after(PATIENCE):
             await tab.until(lambda: answers.keys() <= tab.client.acks.keys())
             assert {id: tab.client.acks[id] for id in answers} == answers

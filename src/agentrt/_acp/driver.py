@@ -90,13 +90,16 @@ class AcpDriver:
         capabilities: ClientCapabilities,
         client: Implementation,
         auth_method: str | None = None,
+        late_history: bool = False,
         line_limit: int = Limits().line,
     ) -> None:
         """`capabilities` are what the host serves (`client_capabilities` makes them).
-        `auth_method`: how to authenticate if the agent wants that; without it, its start fails."""
+        `auth_method`: how to authenticate if the agent wants that; without it, its start fails.
+        `late_history`: it repeats a loaded conversation behind its answer, too."""
         self._capabilities = capabilities
         self._client = client
         self._auth_method = auth_method
+        self._late_history = late_history
         self._lines = Lines(line_limit, long_apart=True)
         self._channel = Channel()
         self._settings = Settings()
@@ -126,6 +129,7 @@ class AcpDriver:
             offered=self._capabilities,
             client=self._client,
             auth_method=self._auth_method,
+            late_history=self._late_history,
             started=self._started,
         )
         self._handshake.begin()

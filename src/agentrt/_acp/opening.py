@@ -51,6 +51,10 @@ _NO_SESSION = re.compile(
 """Few agents use the error code that means it."""
 
 
+ECHO = "_agentrt/echo"
+"""A method that no agent has."""
+
+
 class Handshake:
     """Opens one session. `started` is called behind the effects that say that prompts may be
     sent."""
@@ -65,6 +69,7 @@ class Handshake:
         offered: ClientCapabilities,
         client: Implementation,
         auth_method: str | None,
+        late_history: bool,
         started: Callable[[], None],
     ) -> None:
         self.agent = AgentCapabilities()
@@ -75,6 +80,7 @@ class Handshake:
         self._offered = offered
         self._client = client
         self._auth_method = auth_method
+        self._late_history = late_history
         self._servers = [_server(entry) for entry in opening.mcp_servers]
         self._started = started
         self._method = ""
@@ -188,6 +194,26 @@ class Handshake:
             return
         what = f"the answer to {self._method}"
         self._settings.open(self._channel.read(raw, LoadSessionResponse, what))
+        if self._late_history and self._method == "session/load":
+            self._await_history(session)
+        else:
+            self._opened(session)
+
+    def _await_history(self, session: str) -> None:
+        """Until nothing more of it comes for as long as an answer takes: else it would be taken for
+        what is said next."""
+        seen = self._stream.replayed
+
+        def done(response: Response) -> None:
+            if self._stream.replayed == seen:
+                self._opened(session)
+            else:
+                self._await_history(session)
+
+        # Of no agent: it is refused, and every agent has to answer it.
+        self._channel.request(ECHO, {}, done)
+
+    def _opened(self, session: str) -> None:
         self._stream.expect(session, replay=False)
         self._apply(session, self._changes(session))
 

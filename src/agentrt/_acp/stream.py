@@ -81,6 +81,8 @@ class Stream:
         """The same while a prompt runs that somebody waits for, else None."""
         self.works_by_itself = False
         """True if the agent has said something since the last turn that no prompt asked for."""
+        self.replayed = 0
+        """Updates that repeated a loaded conversation."""
         self.spent: Usage | None = None
         """What the running turn took so far, where the agent reports it with its messages."""
         self._channel = channel
@@ -142,6 +144,7 @@ class Stream:
                 self._keep(session, update)
             else:
                 self.works_by_itself = self.live is None
+                self.replayed += self._phase == "replay"
                 self._content(update, parent, self._phase == "replay")
         elif isinstance(update, SubagentUpdate):
             self._subagent(update)

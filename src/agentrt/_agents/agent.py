@@ -40,6 +40,8 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     command_shown: Literal["title", "text"] | None = None
     """Where its program shows the command of a permission request that has no input. Rules that
     deny read it there."""
+    late_history: bool = False
+    """It goes on repeating a conversation behind the answer that says that it is loaded."""
     kinds_hold: bool = False
     """Its program, and not its model, says of what kind a request is. A rule that denies commands
     is not about what it calls an edit."""

@@ -80,6 +80,7 @@ BUILT_IN: dict[str, Agent] = {
             " read its title",
             quirks=Quirks(
                 eof_exits=False,
+                late_history=True,
                 unasked_modes=("autoEdit", "yolo"),
                 command_shown="title",
                 kinds_hold=True,

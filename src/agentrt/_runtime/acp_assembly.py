@@ -61,6 +61,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
             ),
             client=Implementation("agentrt", __version__),
             auth_method=agent.quirks.auth_method,
+            late_history=agent.quirks.late_history,
             line_limit=offer.limits.line,
         )
 

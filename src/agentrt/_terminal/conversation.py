@@ -27,6 +27,7 @@ from .._model.events import (
     TurnEnded,
     UsageChanged,
 )
+from .._model.state import Snapshot, TurnRecord
 from .._nesting import bare_errors
 from .._permissions.policies import Decision, PermissionRequest
 from .._session.session import Session
@@ -41,7 +42,7 @@ from .setup import Setup, exit_code
 from .signals import INTERRUPTED, let_the_next_one_kill
 from .stores import Past
 from .text import one_line
-from .view import Display, View
+from .view import Display, View, how_it_ended
 
 TWICE: Final = 2.0
 """Seconds in which a second Ctrl-C means to leave."""
@@ -199,9 +200,13 @@ class Conversation(ABC):
                 async with opening as session:
                     self.session = session
                     self.asker = Asker(session, self.view, shows)
-                    events = self._followed(session, self.asker)
+                    now = session.snapshot() if self.setup.kept is not None else None
+                    events = self._followed(session, now)
                     async with bare_errors(), trio.open_nursery() as nursery:
                         self.opened(session, nursery)
+                        for question in now.permissions if now is not None else ():
+                            self.view.take(question)
+                            self.asker.take(question)  # below what was said before it
                         note = Note(session, setup.agent.name, setup.cwd)
                         nursery.start_soon(self._show, events, self.asker, note)
                         early, self.early = self.early, []
@@ -216,30 +221,37 @@ class Conversation(ABC):
         finally:
             self.closed()
 
-    def _followed(self, session: Session, asker: Asker) -> Subscription:
-        """The events of a session; of one that was stored those from now on, and what it is now."""
-        if self.setup.kept is None:
+    def _followed(self, session: Session, now: Snapshot | None) -> Subscription:
+        """The events of a session; of one that was stored those from now on."""
+        if now is None:
             return session.subscribe_all()
-        now = session.snapshot()
         events: list[Event] = [
             CommandsChanged(now.commands),
             QueueChanged(now.queue, now.paused),
             *((ModesChanged(now.modes),) if now.modes is not None else ()),
             *((UsageChanged(now.usage),) if now.usage is not None else ()),
             StateChanged(now.state),
-            *now.permissions,
         ]
         for event in events:
             self.view.take(event)
-            asker.take(event)
         return session.subscribe(after=now.seq)
 
     @property
-    def earlier(self) -> list[Item]:
-        """What was said before in a conversation that is gone on with."""
-        items = self.session.snapshot().items if self.session is not None else []
-        kept = self.setup.kept is not None
-        return [item for item in items if (item.replay or kept) and item.parent is None]
+    def earlier(self) -> list[Item | TurnRecord]:
+        """What was said before in a conversation that is gone on with, and, behind what they were
+        about, the turns that did not end as one expects."""
+        if self.session is None:
+            return []
+        now, kept = self.session.snapshot(), self.setup.kept is not None
+        items = [i for i in now.items if (i.replay or kept) and i.parent is None]
+        last = {item.turn: item.id for item in items}
+        ended = {last.get(turn.id): turn for turn in now.turns if how_it_ended(turn) is not None}
+        shown: list[Item | TurnRecord] = []
+        for item in items:
+            shown.append(item)
+            if item.id in ended:
+                shown.append(ended[item.id])
+        return shown
 
     async def _show(self, events: Subscription, asker: Asker, note: Note) -> None:
         async for event in events:

@@ -18,6 +18,7 @@ import trio
 from .._errors import StoreError
 from .._model.content import plain_text
 from .._model.events import Item, TurnEnded, TurnStarted
+from .._model.state import TurnRecord
 from .._nesting import bare_errors
 from .._session.session import Session
 from .._version import __version__
@@ -34,7 +35,7 @@ from .setup import Setup
 from .signals import ending_signals
 from .text import folded, one_line, safe
 from .transcript import Transcript
-from .view import Display, tool_title
+from .view import Display, how_it_ended, how_it_failed, tool_title
 
 PROMPT: Final = "> "
 MORE: Final = "… "
@@ -134,17 +135,21 @@ class LineRepl(Conversation):
         self.say("/help says what can be typed. Ctrl-C stops the agent, Ctrl-D leaves.")
         self._show_history(self.earlier)
 
-    def _show_history(self, earlier: list[Item]) -> None:
+    def _show_history(self, earlier: list[Item | TurnRecord]) -> None:
         """The end of the conversation that is gone on with."""
         if len(earlier) > HISTORY:
             self.say(f"… {len(earlier) - HISTORY} more")
-        for item in earlier[-HISTORY:]:
-            if item.type == "user":
-                self.say(f"{PROMPT}{safe(text_of(item.content))}")
-            elif item.type == "tool":
-                self.say(f"→ {tool_title(item)}")
-            elif item.type == "text":
-                self.say(safe(item.text or plain_text(item.content)).rstrip("\n"))
+        for each in earlier[-HISTORY:]:
+            if isinstance(each, TurnRecord):
+                self.say(f"— {one_line(how_it_ended(each) or '', 1000)}")
+            elif each.type == "user":
+                self.say(f"{PROMPT}{safe(text_of(each.content))}")
+            elif each.type == "tool":
+                failed = how_it_failed(each)
+                title = tool_title(each)
+                self.say(f"✗ {title}: {failed}" if failed else f"→ {title}")
+            elif each.type == "text":
+                self.say(safe(each.text or plain_text(each.content)).rstrip("\n"))
 
     def settled(self) -> None:
         """Show that it is the person's turn, if it is."""

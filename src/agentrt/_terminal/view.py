@@ -391,6 +391,12 @@ def tool_title(item: Item) -> str:
     return one_line(tool.title or tool.name or tool.kind)
 
 
+def how_it_failed(item: Item) -> str:
+    """How a tool call of earlier ended, if not as one expects; else empty."""
+    status = item.status
+    return "" if status is None or status not in TERMINAL else ENDS.get(status, status)
+
+
 def how_it_ended(end: TurnEnded | TurnRecord | TurnResult) -> str | None:
     """The end of a turn in words; None if it is what one expects."""
     why = end.error.message if end.error is not None else None

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ..._model.events import PlanEntry, Task, TurnEnded, TurnStarted
+from ..._model.state import TurnRecord
 from ..console import quoted
 from ..text import folded, one_line, plain, safe
 from ..view import Call, View
@@ -136,7 +137,7 @@ class Drawing:
         look = "good" if kind.startswith("allow") else "warn"
         self.page.line(("dim", "  → "), (look, kind.replace("_", " ")), kind="ask")
 
-    def ended(self, event: TurnEnded, words: str, stderr: str) -> None:
+    def ended(self, event: TurnEnded | TurnRecord, words: str, stderr: str) -> None:
         look = "warn" if event.outcome == "cancelled" else "bad"
         self.page.line((look, f"— {words}"), kind="end")
         for line in quoted(stderr):

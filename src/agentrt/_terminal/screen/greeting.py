@@ -6,17 +6,18 @@ import os
 
 from ..._model.content import plain_text
 from ..._model.events import Item
+from ..._model.state import TurnRecord
 from ..._session.session import Session
 from ..._version import __version__
 from ..conversation import HISTORY
 from ..setup import Setup
 from ..text import one_line
-from ..view import tool_title
+from ..view import how_it_ended, how_it_failed, tool_title
 from .drawing import Drawing
 
 
 def greet(
-    drawing: Drawing, session: Session, setup: Setup, earlier: list[Item], width: int
+    drawing: Drawing, session: Session, setup: Setup, earlier: list[Item | TurnRecord], width: int
 ) -> None:
     """Show it; `earlier`: what was said before."""
     page, agent = drawing.page, session.agent
@@ -43,14 +44,19 @@ def _short(folder: str) -> str:
     return path
 
 
-def _show_history(drawing: Drawing, earlier: list[Item]) -> None:
+def _show_history(drawing: Drawing, earlier: list[Item | TurnRecord]) -> None:
     """The end of the conversation that is gone on with."""
     if len(earlier) > HISTORY:
         drawing.page.line(("dim", f"… {len(earlier) - HISTORY} more before this"), kind="head")
-    for item in earlier[-HISTORY:]:
-        if item.type == "user":
-            drawing.prompt(plain_text(item.content))
-        elif item.type == "tool":
-            drawing.page.line(("good", "✓ "), ("dim", tool_title(item)), kind="card")
-        elif item.type == "text":
-            drawing.answer(item.text or plain_text(item.content))
+    for each in earlier[-HISTORY:]:
+        if isinstance(each, TurnRecord):
+            drawing.ended(each, one_line(how_it_ended(each) or "", 1000), "")
+        elif each.type == "user":
+            drawing.prompt(plain_text(each.content))
+        elif each.type == "tool":
+            failed = how_it_failed(each)
+            mark = ("bad", "✗ ") if failed else ("good", "✓ ")
+            title = tool_title(each)
+            drawing.page.line(mark, ("dim", f"{title}: {failed}" if failed else title), kind="card")
+        elif each.type == "text":
+            drawing.answer(each.text or plain_text(each.content))
