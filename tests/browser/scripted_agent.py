@@ -146,7 +146,8 @@ def main() -> None:
             continue
         if method == "initialize":
             told = {"protocolVersion": 1, "agentInfo": {"name": "scripted", "version": "1"}}
-            send({"id": id, "result": {**told, "agentCapabilities": {"loadSession": True}}})
+            can = {"loadSession": not TEXTS.get("forgets")}
+            send({"id": id, "result": {**told, "agentCapabilities": can}})
         elif method in ("session/new", "session/load"):
             send({"id": id, "result": {"sessionId": "s1"}})
         elif method == "session/prompt":

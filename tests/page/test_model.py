@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from .kit import needs_node, running
+from agentrt._model.retelling import OPENING
+
+from .kit import PAGE, needs_node, running
 
 pytestmark = needs_node
 
@@ -17,6 +20,7 @@ STATE = {"phase": "idle", "turn": None, "agent": {"name": "demo", "protocol": "a
 WORKING = {**STATE, "phase": "running", "turn": {"id": "t1", "origin": "user", "since": 0}}
 CLOSED = {**STATE, "phase": "closed"}
 UNSEEN = "session_gone"
+MODEL = PAGE / "model.js"
 
 
 @pytest.fixture(scope="module")
@@ -111,3 +115,8 @@ def test_a_beat_says_whether_something_was_missed(
 def test_another_epoch_takes_the_place_of_all_that_was_known(take: Take) -> None:
     _, after = take([listed("s1"), snapshot(seq=50)], [listed("s1"), snapshot(seq=2, epoch="e2")])
     assert after == {"s1": [2, False, False, "running", None, [None]]}
+
+
+def test_the_page_knows_the_words_by_which_an_agent_is_told_what_was_said() -> None:
+    [words] = re.findall(r'^const RETOLD = "\[agentrt\] (.*)";$', MODEL.read_text(), re.MULTILINE)
+    assert OPENING.startswith(words)

@@ -332,3 +332,28 @@ async def test_a_prompt_is_answered_when_it_is_stored(path: Path, tmp_path: Path
         assert stage.hub.feed(id).log.seq >= answer["seq"]
     async with open_store(copy) as store:
         assert [turn.id for turn in (await store.snapshot(id)).turns] == ["t1"]
+
+
+async def test_an_agent_that_does_not_remember_is_told_what_was_said(path: Path) -> None:
+    id = await left(path, "the first word")
+    async with stored_stage(path, echo) as stage:
+        tab = stage.connect(id)
+        await tab.prompt(id, "again")
+        while tab.view(id).texts() != ["the first word", "again"]:
+            await tab.news()
+        events = tab.view(id).events
+        restarted = [event["data"] for event in events if event.get("code") == "agent_restarted"]
+        assert restarted == [{"resumed": False}]
+        assert (await tab.ok("retell", session=id))["seq"]
+        while len(texts := tab.view(id).texts()) < 3:
+            await tab.news()
+        assert texts[2].startswith("[agentrt] You do not remember this conversation")
+        assert "The user: the first word" in texts[2]
+        other = stage.connect(role="viewer")
+        assert await other.refused("retell", session=id) == "forbidden"
+
+
+async def test_there_is_nothing_to_tell_in_a_new_session(path: Path) -> None:
+    async with stored_stage(path, echo) as stage:
+        id = await stage.session()
+        assert await stage.connect(id).refused("retell", session=id) == "bad_request"

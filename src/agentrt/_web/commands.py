@@ -90,6 +90,10 @@ class Prompt(ForSession, tag="prompt"):
     when: Literal["queue", "interrupt", "reject", "steer"] = "queue"
 
 
+class Retell(ForSession, tag="retell"):
+    """Tell the agent what was said, because it does not remember the conversation."""
+
+
 class Cancel(ForSession, tag="cancel"):
     turn: str | None = None
 

@@ -143,6 +143,8 @@ def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSessio
     match command:
         case c.Prompt():
             return _place(session, command)
+        case c.Retell():
+            return _placed(session, session.retell())
         case c.Cancel():
             return _cancel(session, command)
         case c.Permission():
@@ -186,7 +188,11 @@ def _place(session: Session, command: c.Prompt) -> Fields:
             raise Refused("unsupported", str(error)) from error
         running = session.state.turn
         return {"turn": running.id if running is not None else None, "seq": session.log.seq}
-    turn = session.submit(command.content, when=command.when)
+    return _placed(session, session.submit(command.content, when=command.when))
+
+
+def _placed(session: Session, turn: Turn) -> Fields:
+    """How a prompt stands that was just taken."""
     if turn.id:
         return {"turn": turn.id, "seq": session.log.seq}
     waiting = [entry.id for entry in session.queue]

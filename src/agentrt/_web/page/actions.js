@@ -1,7 +1,7 @@
 // What a person can do here: each is a command to the server, whose refusal is told.
 
 import { Connection } from "./connection.js";
-import { note, seen, take, without } from "./model.js";
+import { note, retold, seen, take, without } from "./model.js";
 import { settlePending } from "./pending.js";
 import { here, model, seat, setModel, setUi, ui } from "./store.js";
 import { answerCalls, TOOL } from "./tools.js";
@@ -134,6 +134,13 @@ export async function lookBack() {
   setUi({ looking: new Set(looking).add(session) });
   await send("history", { session, before });
   setUi({ looking: new Set([...ui().looking].filter((each) => each !== session)) });
+}
+
+/** Tell an agent what was said, which does not remember it. */
+export async function retell() {
+  const { session } = ui();
+  const ack = await send("retell", { session });
+  if (ack.ok) setModel(retold(model(), session ?? ""));
 }
 
 export const stopAll = () => send("stop_all", {});

@@ -1,6 +1,6 @@
 // What is wrong, where it cannot be missed: the connection, the agent; and small notes.
 
-import { connection } from "./actions.js";
+import { connection, retell } from "./actions.js";
 import { duration } from "./format.js";
 import { html, icon } from "./html.js";
 import { UNSEEN } from "./reduce.js";
@@ -59,6 +59,12 @@ function Session(seat) {
     return html`<div class="banner"><p>
       <strong>This session was closed.</strong> What was said stays here until you leave.
     </p></div>`;
+  }
+  if (seat?.forgot) {
+    return html`<div class="banner">
+      <p><strong>The agent does not remember this conversation.</strong> It was started again, and knows only what was said since.</p>
+      ${model().server?.role !== "viewer" && html`<button onClick=${retell}>Tell it what was said</button>`}
+    </div>`;
   }
   return null;
 }

@@ -5,6 +5,9 @@ import { fromSnapshot, gone, reduce, resumed, withHistory } from "./reduce.js";
 /** How many notes are kept to be read again. */
 const NOTES = 20;
 
+/** How the prompt begins that tells an agent what was said. */
+const RETOLD = "[agentrt] You do not remember this conversation";
+
 /** What comes behind these is nothing that was finished unseen. */
 const QUIET = new Set(["starting", "stored"]);
 
@@ -70,7 +73,8 @@ function takeOther(model, frame) {
       const times = same ? kept.times : new Map();
       const view = same ? resumed(kept.view, frame) : fromSnapshot(frame);
       const left = !model.sessions.some(({ session }) => session === frame.session);
-      const seat = { epoch, seq, view, times, answered: null, behind: false, gone: left };
+      const forgot = same && kept.forgot;
+      const seat = { epoch, seq, view, times, answered: null, behind: false, gone: left, forgot };
       return withSeat(model, frame.session, left ? ended(seat) : seat);
     }
     case "ack": {
@@ -143,19 +147,31 @@ function flush(model, gathered, now) {
   for (const [session, events] of gathered) {
     const seat = model.seats.get(session);
     if (!seat) continue;
-    let answered = seat.answered;
+    let { answered, forgot } = seat;
     for (const event of events) {
       if (event.kind === "permission.closed") answered = closing(seat, events, event);
-      else if (event.kind === "notice") model = note(model, event.level, event.message);
+      else if (event.kind === "notice") {
+        model = note(model, event.level, event.message);
+        if (event.code === "agent_restarted") forgot = event.level === "warning";
+      } else if (event.kind === "turn.started" && event.prompt?.some(retells)) forgot = false;
     }
     const view = reduce(seat.view, events);
     const times = timed(seat.times, events, now);
     const seq = seat.seq + events.length;
-    const next = { ...seat, seq, view, times, answered };
+    const next = { ...seat, seq, view, times, answered, forgot };
     model = withSeat(model, session, seat.gone ? ended(next) : next); // the end may come behind the list
   }
   gathered.clear();
   return model;
+}
+
+/** @type {(block: w.Block) => boolean} */
+const retells = (block) => block.type === "text" && block.text.startsWith(RETOLD);
+
+/** @type {(model: Model, session: string) => Model} the agent is about to be told what was said */
+export function retold(model, session) {
+  const seat = model.seats.get(session);
+  return seat ? withSeat(model, session, { ...seat, forgot: false }) : model;
 }
 
 /**

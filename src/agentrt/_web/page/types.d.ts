@@ -31,6 +31,8 @@ interface Seat {
   behind: boolean;
   /** The server has it no more. */
   gone: boolean;
+  /** The agent was started again, and does not remember what was said. */
+  forgot: boolean;
 }
 
 interface Note { id: number; level: "info" | "warning" | "error"; text: string }
