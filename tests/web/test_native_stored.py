@@ -357,3 +357,31 @@ async def test_there_is_nothing_to_tell_in_a_new_session(path: Path) -> None:
     async with stored_stage(path, echo) as stage:
         id = await stage.session()
         assert await stage.connect(id).refused("retell", session=id) == "bad_request"
+
+
+async def test_who_follows_a_session_that_is_closed_elsewhere_attaches_again_to_go_on_with_it(
+    path: Path,
+) -> None:
+    async with stored_stage(path, echo) as stage:
+        id = await stage.session()
+        tabs = [stage.connect(id), stage.connect(id)]
+        await tabs[0].prompt(id, "hello")
+        while tabs[0].view(id).busy or not tabs[0].view(id).texts():
+            await tabs[0].news()
+        await tabs[0].ok("session", op="close", session=id)
+        for tab in tabs:
+            while tab.view(id).phase != "closed":
+                await tab.news()
+        while [listed["phase"] for listed in tabs[1].client.sessions] != ["stored"]:
+            await tabs[1].news()
+        view = tabs[1].view(id)
+        await tabs[1].answer(
+            tabs[1].wire.send("attach", session=id, epoch=view.epoch, seq=view.seq)
+        )
+        while view.phase != "dead":
+            await tabs[1].news()
+        await tabs[0].prompt(id, "again")
+        while view.texts() != ["hello", "again"]:
+            await tabs[1].news()
+        assert view.snapshots == 1
+        assert tabs[0].view(id).phase == "closed"

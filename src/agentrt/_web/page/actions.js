@@ -187,9 +187,24 @@ export async function search(words) {
   if (ui().searched?.words === words) setUi({ searched: { words, found: ack.found ?? [] } });
 }
 
+/** The newest stored conversations that the list of the server has. */
+export const LISTED = 200;
+
+/** Ask for the stored conversations behind those that are shown. */
+export async function goBack() {
+  const { older } = ui();
+  const stored = model().sessions.filter(({ phase }) => phase === "stored");
+  const before = older?.sessions[0] ?? stored.at(-LISTED); // ahead of these are only some that are read
+  const ack = await send("session", { op: "list", before: before?.session });
+  const found = /** @type {w.Summary[]} */ (ack.sessions ?? []);
+  if (ui().older === older) setUi({ older: ack.ok ? { sessions: [...found, ...(older?.sessions ?? [])], more: !!ack.more } : null });
+}
+
 /** @param {"close" | "delete"} op @param {string} session */
 async function leave(op, session) {
   const ack = await send("session", { op, session });
+  const { older } = ui();
+  if (ack.ok && older) setUi({ older: { ...older, sessions: older.sessions.filter((each) => each.session !== session) } });
   if (!ack.ok || ui().session !== session) return;
   setUi({ session: null, left: session }); // who closes it is done with it
   history.replaceState(null, "", "#");

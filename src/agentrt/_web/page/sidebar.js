@@ -1,6 +1,6 @@
 // The sessions: which there are, which wants something, and a new one.
 
-import { choose, closeSession, deleteSession, newSession, rename, search, stopAll } from "./actions.js";
+import { choose, closeSession, deleteSession, goBack, LISTED, newSession, rename, search, stopAll } from "./actions.js";
 import { baseName, day, moment } from "./format.js";
 import { nameOf, OFFLINE, PHASES } from "./header.js";
 import { composing, html, icon, iconButton, instead, valued } from "./html.js";
@@ -14,7 +14,12 @@ export function Sidebar({ offline, reading }) {
   const { sessions } = model();
   const open = sessions.filter(({ phase }) => phase !== "stored");
   const stored = sessions.filter(({ phase }) => phase === "stored");
-  const { searched } = ui();
+  const { searched, older } = ui();
+  const listed = new Set(sessions.map(({ session }) => session));
+  const all = [...(older?.sessions ?? []).filter(({ session }) => !listed.has(session)), ...stored].sort((a, b) => lastAt(a) - lastAt(b));
+  const folders = [...new Set(all.map(({ cwd }) => cwd))].sort();
+  const folder = folders.includes(ui().folder) ? ui().folder : "";
+  const kept = folder ? all.filter(({ cwd }) => cwd === folder) : all;
   const working = sessions.filter(({ phase }) => WORKING.has(phase)).length;
   const shown = ui().panel === "sessions";
   return html`<nav class=${`sidebar ${shown ? "shown" : ""}`} aria-label="sessions">
@@ -36,10 +41,16 @@ export function Sidebar({ offline, reading }) {
       ? html`<ul aria-label="found">${searched.found.map(({ session, snippet }) => Kept(session, reading, offline, snippet))}
           ${searched.found.length === 0 && html`<li class="hint">Nothing was found.</li>`}</ul>`
       : html`<ul>${open.reverse().map((summary) => Entry(summary, offline, reading))}</ul>
-          ${byDay(stored).map(([name, kept]) => html`<section key=${name}>
+          ${folders.length > 1 && html`<select aria-label="Folder" value=${folder} onChange=${valued((folder) => setUi({ folder }))}>
+            <option value="">All folders</option>
+            ${folders.map((each) => html`<option key=${each} value=${each}>${oneLine(each, 100)}</option>`)}
+          </select>`}
+          ${byDay(kept).map(([name, kept]) => html`<section key=${name}>
             <h2>${name}</h2>
             <ul>${kept.map((summary) => Kept(summary, reading, offline))}</ul>
-          </section>`)}`}
+          </section>`)}
+          ${(older?.more ?? stored.length >= LISTED) && html`<button class="quiet earlier" disabled=${offline} onClick=${goBack}>
+            Earlier conversations</button>`}`}
     </div>
     ${!reading && !offline && working > 0 &&
     html`<button class="stop-all" onClick=${stopAll}>${icon("stop")}Stop all (${working})</button>`}
@@ -68,12 +79,15 @@ function Entry(summary, offline, reading) {
   </li>`;
 }
 
+/** @type {(summary: w.Summary) => number} when something happened there */
+const lastAt = ({ updated, created }) => updated ?? created;
+
 /** @type {(stored: readonly w.Summary[]) => [string, w.Summary[]][]} the newest first */
 function byDay(stored) {
   /** @type {Map<string, w.Summary[]>} */
   const days = new Map();
   for (const summary of [...stored].reverse()) {
-    const name = day(summary.updated ?? summary.created);
+    const name = day(lastAt(summary));
     days.set(name, [...(days.get(name) ?? []), summary]);
   }
   return [...days];
@@ -90,7 +104,7 @@ function Kept(summary, reading, offline, snippet) {
       <span class="name" dir="auto">${nameOf(summary)}</span>
       <small>${snippet
         ? oneLine(snippet, 120)
-        : `${oneLine(summary.agent, 30)} · ${oneLine(baseName(summary.cwd), 40)} · ${moment(summary.updated ?? summary.created)}`}</small>
+        : `${oneLine(summary.agent, 30)} · ${oneLine(baseName(summary.cwd), 40)} · ${moment(lastAt(summary))}`}</small>
     </button>
     ${!offline && !reading && html`<span class="tools">${iconButton("delete", `Delete ${nameOf(summary)}`, forget)}</span>`}
   </li>`;

@@ -27,6 +27,8 @@ const store = {
     looking: new Set(),
     found: null,
     searched: null,
+    older: null,
+    folder: "",
     completing: null,
     atEnd: true,
     now: Date.now() / 1000,

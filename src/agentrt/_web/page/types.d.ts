@@ -123,6 +123,11 @@ interface Ui {
   found: { session: string; files: readonly string[] } | null;
   /** The stored conversations in which the words are that somebody looks for. */
   searched: { words: string; found: readonly w.Found[] } | null;
+  /** Stored conversations that were asked for because they rest for longer than those in the list,
+   * the newest last; and whether there are still earlier ones. */
+  older: { sessions: readonly w.Summary[]; more: boolean } | null;
+  /** The folder of whose stored conversations the list is; none: of all. */
+  folder: string;
   /** Which completion is chosen; -1: none is wanted for these words. */
   completing: { at: number; words: string } | null;
   /** Whether the newest is in sight. */

@@ -134,7 +134,7 @@ export interface AgentInfo { name: string; title?: string; available: boolean }
 export interface Ack {
   type: "ack"; id: string | null; ok: boolean; error?: Failure; session?: string; turn?: string;
   queued?: number; entry?: string; seq?: number; cancelled?: number; sessions?: unknown;
-  files?: string[]; complete?: boolean; before?: string; found?: Found[];
+  files?: string[]; complete?: boolean; before?: string; found?: Found[]; more?: boolean;
 }
 
 export type Frame =
