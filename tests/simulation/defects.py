@@ -291,10 +291,10 @@ def _show_at_once(put: Any, self: StoreKeeper, first: int, events: Any, size: in
     self.kept(first + len(events) - 1)
 
 
-def _send_the_flush_again(write: Any, self: SqliteBackend, part: Any, now: float) -> None:
+def _send_the_flush_again(write: Any, self: SqliteBackend, part: Any, now: float) -> Any:
     place = self._place(part.place.num)
     assert place is not None
-    write(self, structs.replace(part, first=place[1]), now)
+    return write(self, structs.replace(part, first=place[1]), now)
 
 
 def _forget_who_named_it(restore: Any, self: Conversation, events: Any, **more: Any) -> Any:

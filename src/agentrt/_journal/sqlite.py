@@ -236,8 +236,11 @@ class SqliteBackend:
                 if len(self._unindexed) >= _TOGETHER:
                     self._index_rest()
                 now = time.time()
-                for part in flush.parts:
-                    self._write(part, now)
+                frames = [self._write(part, now) for part in flush.parts]
+                self.database.many(
+                    f"INSERT INTO frame(session, {_FRAME}) VALUES(?,?,?,?,?,?)",
+                    [frame for frame in frames if frame is not None],
+                )
                 if flush.answers:
                     self.database.many(
                         "INSERT OR REPLACE INTO answer VALUES(?, ?, ?, ?, ?)",
@@ -262,22 +265,19 @@ class SqliteBackend:
         if (found.st_dev, found.st_ino) != self._file:
             raise Unusable(f"{self.path} was replaced by another file")
 
-    def _write(self, part: Part, now: float) -> None:
+    def _write(self, part: Part, now: float) -> tuple[object, ...] | None:
+        """Write what is to be known of a session; the frame, if it is to be written."""
         database = self.database
         num, owner = part.place.num, part.place.owner
         last = part.first + len(part.events) - 1
         known = self._places.get(num) or self._place(num)
         if known is None:
-            return  # it was deleted
+            return None  # it was deleted
         if known != (owner, part.first):
             if known != (owner, last + 1):
                 raise Unusable(f"a session of {self.path} was written by somebody else")
-            return  # its commit failed only as far as we know
+            return None  # its commit failed only as far as we know
         self._places[num] = owner, last + 1
-        database.execute(
-            "INSERT INTO frame(session, first, last, owner, at, body) VALUES(?,?,?,?,?,?)",
-            (num, part.first, last, owner, now, encode_events(part.events)),
-        )
         for record in part.records.values():
             database.execute(
                 "INSERT OR REPLACE INTO record(session, number, last, body) VALUES(?,?,?,?)",
@@ -299,6 +299,7 @@ class SqliteBackend:
                 values |= {"head": encode(head), "head_seq": head.seq}
             columns = ", ".join(f"{column}=?" for column in values)
             database.execute(f"UPDATE session SET {columns} WHERE num=?", (*values.values(), num))
+        return num, part.first, last, owner, now, encode_events(part.events)
 
     def _place(self, num: int) -> tuple[int, int] | None:
         """The owner and the next event of a session; None: there is none."""

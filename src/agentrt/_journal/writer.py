@@ -1,7 +1,7 @@
 """The one thread that writes a store: what waits is committed together, then acknowledged.
 
-Nobody waits for it in the session's path. There is no timer: while one flush is being committed,
-the next one gathers.
+Nobody waits for it in the session's path. While one flush is being committed, the next one gathers;
+text, of which there will be more at once, gathers a little longer.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ FLUSH: Final = 1024 * 1024
 
 RETRY: Final = (0.1, 2.0)
 """Seconds from a failed commit to the next attempt: at first, and at most."""
+
+GATHER: Final = 0.002
+"""Seconds from one flush to the next, if that has only what nobody waits for: with many sessions
+that stream, each flush then has something of several of them."""
 
 IDLE: Final = 1.0
 """Seconds without a flush after which it is time for what was put off."""
@@ -93,14 +97,21 @@ class Writer:
         self._observer = observer
         self._keep = keep
         self._queue: queue.SimpleQueue[Batch | Call | None] = queue.SimpleQueue()
-        self.put = self._queue.put
-        """Queue a `Batch` or a `Call`. Never waits."""
+        self._hurry = threading.Event()
+        """Set when something is queued that somebody waits for."""
+        self._flushed = 0.0
         self._held: list[Batch | Call | None] = []  # taken from the queue, and not seen to yet
         self._stopping = threading.Event()
         self._unusable: Exception | None = None
         self._tidied = 0.0
         self._behind = False
         """Whether there was a flush since the backend did what it had put off."""
+
+    def put(self, item: Batch | Call | None) -> None:
+        """Queue it. Never waits."""
+        self._queue.put(item)
+        if not isinstance(item, Batch) or item.firm:
+            self._hurry.set()
 
     def stop(self) -> None:
         """Let the thread end when it has written what is queued. What cannot be written now is
@@ -115,6 +126,7 @@ class Writer:
             if isinstance(item, Call):
                 self._call(item)
             else:
+                self._wait_for_more(item)
                 stored = self._flush(self._gather(item)) and stored
                 self._behind = True
                 if not self._held and self._queue.empty():
@@ -136,6 +148,13 @@ class Writer:
                 self._behind = False
                 self._try(lambda backend: backend.catch_up())
         return self._queue.get()
+
+    def _wait_for_more(self, batch: Batch) -> None:
+        left = self._flushed + GATHER - time.monotonic()
+        if left > 0 and not batch.firm:
+            self._hurry.wait(left)
+        self._hurry.clear()
+        self._flushed = time.monotonic()
 
     def _gather(self, batch: Batch) -> list[Batch]:
         """What is queued, up to the size of a flush."""
