@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agentrt import StoreDamaged, StoreError, StoreInUse, open_store
+from agentrt._journal.base import Answer
 from agentrt._journal.reader import SqliteReader
 from agentrt._journal.repair import repair
 from runtime.fakes import Incarnations, echo
@@ -26,6 +27,8 @@ _some = random.Random(1)
 ASKED = {
     id: [f"{id} turn {turn} {_some.randbytes(700).hex()}" for turn in range(5)] for id in SESSIONS
 }
+MANY = 1000
+"""Answers: more than are read together."""
 MOST = 8
 """Turns that one page can hold."""
 _files: dict[Any, bytes] = {}
@@ -69,6 +72,13 @@ def pages_of(path: Path, table: str) -> list[int]:
         ]
 
     return below(root)
+
+
+def leaves_with(path: Path, words: bytes) -> list[int]:
+    """The pages in which something is, without those that only lead to it."""
+    data = path.read_bytes()
+    pages = [data[start : start + PAGE] for start in range(0, len(data), PAGE)]
+    return [number for number, page in enumerate(pages, 1) if words in page and page[0] == 10]
 
 
 def overwrite(path: Path, page: int) -> None:
@@ -144,6 +154,39 @@ async def test_a_damaged_index_is_made_again(path: Path, library: Any) -> None:
     assert await prompts(path, library) == asked
     async with open_store(path, library=library) as store:
         assert len(await store.search("turn")) == len(SESSIONS)
+
+
+async def test_answers_to_commands_and_the_names_of_chats_are_saved(
+    path: Path, library: Any
+) -> None:
+    await fill(path, library)
+    async with open_store(path, library=library) as store:
+        for number in range(MANY):
+            await store.keep_answer(Answer("page", f"command {number:04}", b"digest", b"x" * 90))
+        for id in (*SESSIONS, "of yesterday"):
+            store.name_chat(f"chat {id}", id)
+        given = {answer.id: answer for answer in await store.answers()}
+    assert len(given) == MANY
+    overwrite(path, pages_of(path, "record")[0])
+    overwrite(path, leaves_with(path, b"command 0400")[0])
+    repair(path, library)
+    async with open_store(path, library=library) as store:
+        saved = {answer.id: answer for answer in await store.answers()}
+        assert await store.chats() == {f"chat {id}": id for id in SESSIONS}
+    assert saved == {id: given[id] for id in saved}
+    assert MANY - 100 < len(saved) < MANY
+    assert {"command 0000", f"command {MANY - 1:04}"} <= saved.keys()
+
+
+async def test_a_damaged_file_of_an_older_version_is_repaired(path: Path, library: Any) -> None:
+    asked = await fill(path, library)
+    connection = sqlite3.connect(path)
+    connection.executescript("DROP TABLE answer; DROP TABLE chat; PRAGMA user_version=2")
+    connection.close()
+    for page in pages_of(path, "said_data"):
+        overwrite(path, page)
+    assert repair(path, library).sessions == len(SESSIONS)
+    assert await prompts(path, library) == asked
 
 
 async def test_where_there_is_no_room_for_a_new_file_the_damaged_one_stays(

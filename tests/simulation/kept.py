@@ -161,11 +161,11 @@ class SimulatedStore(SteppedStore):
         self.in_doubt = None
         if self.trouble is not None:
             self.well()
-        last = batches[-1].first + len(batches[-1].events) - 1
-        self.world.note("stored", str(last))
+        self.world.note("stored", str(self.stored))
         if self.withholds or self.unread:
             self.sent_at = trio.current_time()
-        batches[-1].source.kept(last)
+        for source, last in {b.source: b.first + len(b.events) - 1 for b in batches}.items():
+            source.kept(last)
 
     def write_now(self, flush: Flush) -> None:
         self.backend.commit(flush)

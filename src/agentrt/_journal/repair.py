@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +38,11 @@ _TABLES: Final = {
     "frame": ("id", "session", "first", "last", "owner", "at", "body"),
     "record": ("session", "number", "last", "body"),
 }
+_KEYED: Final = {
+    "answer": (("client", "id"), ("client", "id", "digest", "body", "at")),
+    "chat": (("name",), ("name", "session")),
+}
+"""Tables without row numbers: their keys, and all that is in them."""
 _NONSENSE: Final = (AgentrtError, TypeError, ValueError)
 
 
@@ -117,11 +122,10 @@ def _copied(damaged: Database, backend: SqliteBackend, aside: Path) -> Repaired:
     new = backend.database
     [[generation]] = new.execute("SELECT value FROM meta WHERE key='generation'")
     for table, columns in _TABLES.items():
-        names = ", ".join(columns)
-        places = ", ".join("?" * len(columns))
-        for rows in _rows(damaged, table, names):
-            with backend.transaction():
-                new.many(f"INSERT OR IGNORE INTO {table}({names}) VALUES({places})", rows)
+        _put(backend, table, columns, _rows(damaged, table, ", ".join(columns)))
+    for table, (key, columns) in _KEYED.items():
+        for forward in (True, False):
+            _put(backend, table, columns, _keyed_rows(damaged, table, key, columns, forward))
     sessions = parts = 0
     for (num,) in new.execute("SELECT num FROM session"):
         with backend.transaction():
@@ -136,8 +140,18 @@ def _copied(damaged: Database, backend: SqliteBackend, aside: Path) -> Repaired:
     with backend.transaction():
         for table in ("frame", "record"):
             new.execute(f"DELETE FROM {table} WHERE session NOT IN ({known})")
+        new.execute("DELETE FROM chat WHERE session NOT IN (SELECT id FROM session)")
     backend.finish()
     return Repaired(aside=aside, sessions=sessions, parts=parts, lost=lost)
+
+
+def _put(
+    backend: SqliteBackend, table: str, columns: Sequence[str], found: Iterable[list[Any]]
+) -> None:
+    names, places = ", ".join(columns), ", ".join("?" * len(columns))
+    for rows in found:
+        with backend.transaction():
+            backend.database.many(f"INSERT OR IGNORE INTO {table}({names}) VALUES({places})", rows)
 
 
 def _make_sense(backend: SqliteBackend, num: int, generation: int) -> bool | None:
@@ -213,3 +227,30 @@ def _rows(database: Database, table: str, columns: str) -> Iterator[list[Any]]:
             middle = (low + high) // 2
             if low < high:
                 ranges += [(middle + 1, high), (low, middle)]
+
+
+def _keyed_rows(
+    database: Database, table: str, key: Sequence[str], columns: Sequence[str], forward: bool
+) -> Iterator[list[Any]]:
+    """The rows of a table that has only a key, from one of its ends up to what cannot be read."""
+    beyond, direction = (">", "") if forward else ("<", " DESC")
+    order = ", ".join(f"{column}{direction}" for column in key)
+    places = ", ".join("?" * len(key))
+    last: Sequence[Any] = ()
+    count = AT_ONCE
+    while count:
+        where = f"WHERE ({', '.join(key)}){beyond}({places})" if last else ""
+        try:
+            rows = database.execute(
+                f"SELECT {', '.join(columns)} FROM {table} {where} ORDER BY {order} LIMIT {count}",
+                last,
+            )
+        except Exception as error:
+            if not is_damage(error) and f"no such table: {table}" not in str(error):
+                raise
+            count //= 2
+            continue
+        if not rows:
+            return
+        yield rows
+        last = rows[-1][: len(key)]
