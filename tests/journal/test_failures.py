@@ -295,3 +295,15 @@ def test_what_was_shown_before_a_kill_is_stored_without_a_gap(
                 shown[id.decode()] = int(seq)
         stored = checked(path)
         assert {id: stored[id] >= seq for id, seq in shown.items()} == dict.fromkeys(shown, True)
+
+
+async def test_a_file_whose_beginning_was_interrupted_is_begun_again(
+    path: Path, library: Any
+) -> None:
+    path.parent.mkdir()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+    connection.close()
+    assert path.stat().st_size
+    async with open_store(path, library=library) as store:
+        assert await store.sessions() == []

@@ -101,7 +101,7 @@ class SqliteBackend:
             os.close(descriptor)
         self._file = found.st_dev, found.st_ino
         self.database = connect(self.path, self.library, mode="rw")
-        self._prepare(new=found.st_size == 0)
+        self._prepare()
         self._looked = time.monotonic()
 
     def take_lock(self, patience: float = 0) -> None:
@@ -129,12 +129,14 @@ class SqliteBackend:
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, b"%d\n" % os.getpid(), 0)
 
-    def _prepare(self, *, new: bool) -> None:
+    def _prepare(self) -> None:
         x = self.database.execute
-        if new:
+        [[application]] = x("PRAGMA application_id")
+        if not application and not x("SELECT 1 FROM sqlite_master LIMIT 1"):
+            # A new file; or one whose beginning was interrupted, which need not be empty.
             x("PRAGMA auto_vacuum=INCREMENTAL")
             x(f"PRAGMA application_id={schema.APPLICATION}")
-        elif x("PRAGMA application_id")[0][0] != schema.APPLICATION:
+        elif application != schema.APPLICATION:
             raise StoreError(f"{self.path} is not a store of agentrt")
         [[version]] = x("PRAGMA user_version")
         if version > len(schema.MIGRATIONS):
