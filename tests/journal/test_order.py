@@ -235,6 +235,28 @@ async def test_a_prompt_into_a_running_turn_reaches_the_agent_when_it_is_stored(
         puppet.end(cancelled=True)
 
 
+async def test_a_store_without_a_gate_shows_at_once_and_holds_back_the_same(
+    store: SteppedStore, puppet: Puppet
+) -> None:
+    store.gate = False
+    async with kept(store, puppet, permissions=leave_open) as session:
+        request = await asked(session, puppet)
+        store.stalled = True
+        session.answer(request, "allow_once")
+        shown = session.log.seq
+        session.rename("another title")
+        assert session.log.seq == shown + 1
+        await wait_all_tasks_blocked()
+        assert puppet.answers == []
+        store.go_on()
+        await wait_all_tasks_blocked()
+        assert puppet.answers == ["allow"]
+        puppet.end()
+        await wait_all_tasks_blocked()
+        snapshot = session.log.snapshot()
+    assert (await store.snapshot("id1")).turns == snapshot.turns
+
+
 # --- questions
 
 

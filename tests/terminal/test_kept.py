@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
+import sqlite3
 import subprocess
 import time
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program import COMMAND, FAST_DEMO, INERT, Program, Terminal
+from program import COMMAND, FAST_DEMO, INERT, PATIENCE, Program, Terminal
 from test_stored import file, held, listed
 
 __all__ = ["file"]  # a fixture
@@ -37,6 +41,14 @@ def read(it: Terminal, number: int) -> None:
     it.line(f"read notes.txt:{number}")
     it.expect(LINES[number - 1])
     it.expect("```")
+
+
+def until(holds: Callable[[], bool], it: Terminal) -> None:
+    """Look now and then."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline, it.shown
+        time.sleep(0.05)
 
 
 def leave(it: Terminal) -> None:
@@ -113,6 +125,9 @@ def test_a_question_that_was_open_at_a_kill_is_asked_again_below_what_was_said(
         it.expect(PROMPT)
         it.line("run echo yes > made.txt")
         it.expect("y/a/n/x? ")
+        with closing(sqlite3.connect(state(program) / "terminal-1.db")) as file:
+            stored = "SELECT 1 FROM session WHERE phase = 'waiting'"  # it is shown before that
+            until(lambda: file.execute(stored).fetchone() is not None, it)
         it.process.kill()
         it.process.wait()
     with program.terminal("--continue") as it:
@@ -126,6 +141,38 @@ def test_a_question_that_was_open_at_a_kill_is_asked_again_below_what_was_said(
         it.expect(PROMPT)
         assert not (program.folder / "made.txt").exists()
         leave(it)
+
+
+def test_an_answer_is_read_while_the_disk_stalls_and_one_warning_says_so(
+    program: Program,
+) -> None:
+    begun, gate = program.folder / "begun", program.folder / "gate"
+    os.mkfifo(gate)
+    with program.terminal(*FAST_DEMO) as it:
+        it.expect(PROMPT)
+        it.line("run : > begun; read line < gate; echo it is over")
+        it.expect("y/a/n/x? ")
+        time.sleep(INERT)
+        it.line("y")
+        until(begun.exists, it)
+        with closing(sqlite3.connect(state(program) / "terminal-1.db")) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            gate.write_text("\n")
+            it.expect("it is over")
+            it.expect("ended with status 0")
+            it.expect(PROMPT)
+            warning = "cannot be written: database is locked; what is said now is stored when"
+            if warning not in it.shown:
+                it.expect(warning)
+            it.line("hello")
+            it.expect("agentrt: the store cannot be written: database is locked")
+        it.expect("the store can be written again, and has all that was said")
+        it.line("read notes.txt:1")
+        it.expect("first line")
+        leave(it)
+        assert it.shown.count("what is said now") == 1
+        assert "Traceback" not in it.shown
+    assert [one["turns"] for one in listed(program)] == [2]
 
 
 def test_where_nothing_was_said_nothing_is_said_of_it(program: Program) -> None:

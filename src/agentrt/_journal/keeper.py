@@ -42,6 +42,8 @@ class Home(Protocol):
     """Why nothing can be stored now."""
     waited: bool
     """Whether that is so for longer than anybody waits."""
+    gate: bool
+    """Whether nothing is shown before it is stored."""
 
     @property
     def write(self) -> Callable[[Batch], None]: ...
@@ -80,8 +82,11 @@ class StoreKeeper:
         self.read_on: Callable[[], None] = lambda: None
         """Called when it is read again."""
         self._home = home
+        self._gate = home.gate
         self._conversation = conversation
         self._log = conversation.log
+        self._last = conversation.log.seq
+        """The last event that is stored."""
         self._about = about
         self._limits = limits
         self._checkpoints = checkpoints
@@ -125,7 +130,9 @@ class StoreKeeper:
                     last, conversation.ids, named=conversation.named
                 )
         self._home.write(batch)
-        if self._home.waited:
+        if not self._gate:
+            self._log.shown.extend(events, size)
+        elif self._home.waited:
             self.unseen()
 
     def check(self) -> None:
@@ -150,7 +157,9 @@ class StoreKeeper:
             weight = size + EVENT * len(events)
             self._bytes -= weight
             self._home.backlog -= weight
-            shown.extend(events, size)
+            if self._gate:
+                shown.extend(events, size)
+        self._last = last
         if full:
             self._home.wake()  # the others may have nothing of their own that is to be stored
         else:
@@ -193,10 +202,11 @@ class StoreKeeper:
             self.unread = False
         self.read_on()
 
-    async def wait_until_shown(self, seq: int) -> None:
-        """Until event `seq` is stored, or nobody waits for it any more."""
-        while self._log.shown.seq < seq and not self.over:
+    async def wait_until_kept(self, seq: int) -> bool:
+        """Until event `seq` is stored, or nobody waits for it any more; whether it is."""
+        while self._last < seq and not self.over:
             await self._move()
+        return self._last >= seq
 
     async def wait_until_stored(self) -> None:
         """Until all is stored, or nobody waits for it any more."""

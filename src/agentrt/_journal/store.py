@@ -72,6 +72,7 @@ class Store:
         self.backlog = 0
         self.trouble: StoreUnavailable | None = None
         self.waited = False
+        self.gate = True
         self._reader = reader
         self._limits = limits
         self._limiter = trio.CapacityLimiter(1)  # one connection, one reader at a time
@@ -363,6 +364,7 @@ async def open_store(
     *,
     limits: Limits | None = None,
     library: Library | None = None,
+    gate: bool = True,
 ) -> AsyncIterator[Store]:
     """A store in the SQLite file `path`, which is made if it is not there::
 
@@ -372,6 +374,9 @@ async def open_store(
 
     - `limits`: the bounds whose names begin with `store_`.
     - `library`: `"apsw"` or `"sqlite3"`; by default the first where it is installed.
+    - `gate`: False shows what happens at once, and not only when it is stored: what was seen last
+      may be missing after a kill. It is meant for somebody who reads along at a terminal, whom a
+      slow disk should not hold up. What reaches the agent waits all the same.
 
     Leaving the block writes what is left to write. To be left after every session in it.
 
@@ -385,6 +390,7 @@ async def open_store(
         reader = SqliteReader(path, library)
         try:
             store = Store(str(backend.path), reader, limits)
+            store.gate = gate
             async with _writing(backend, store, limits):
                 yield store
         finally:

@@ -302,12 +302,9 @@ class SessionHost:
     async def wait_until_stored(self) -> None:
         """Until all that has happened so far is stored. Raises `StoreUnavailable` if nobody waits
         for that any more."""
-        keeper, log = self.keeper, self.log
-        if keeper is not None:
-            seq = log.seq
-            await keeper.wait_until_shown(seq)
-            if log.shown.seq < seq:
-                keeper.check()
+        keeper = self.keeper
+        if keeper is not None and not await keeper.wait_until_kept(self.log.seq):
+            keeper.check()
 
     async def wait_read(self) -> None:
         """Until the agent takes a large answer."""

@@ -37,7 +37,7 @@ from .asking import Asker, Shows
 from .attaching import prompt_of, text_of
 from .console import PARTING
 from .note import Note
-from .own import OwnStore
+from .own import OwnStore, warn
 from .setup import Setup, exit_code
 from .signals import INTERRUPTED, let_the_next_one_kill
 from .stores import Past
@@ -186,6 +186,8 @@ class Conversation(ABC):
         self.left, self._shown = trio.Event(), trio.Event()
         self._decide = setup.policy(setup.config.permissions.mode or "ask", attended=True)
         display, shows = self.began(setup)
+        if self.own is not None:
+            self.own.report = self.report
         self.view = View(display)
         try:
             with trio.CancelScope() as self._opening:
@@ -219,6 +221,8 @@ class Conversation(ABC):
                             await self._shown.wait()
                         nursery.cancel_scope.cancel(reason="left")
         finally:
+            if self.own is not None:
+                self.own.report = warn
             self.closed()
 
     def _followed(self, session: Session, now: Snapshot | None) -> Subscription:

@@ -8,9 +8,10 @@ from there first. So no file is locked for long but the server's, and a session 
 
 from __future__ import annotations
 
+import logging
 import shlex
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -51,6 +52,10 @@ class OwnStore:
         self.last: str | None = None
         """The session in which something was said last."""
         self.shared = shared
+        self.report: Callable[[str], None] = warn
+        """Says to the person what becomes of the store."""
+        self._failing = False
+        store.listen(self._changed)
 
     def kept(self, session: Session, cwd: str) -> Kept | None:
         """How to go on with a session of this process; None if nothing was said in it."""
@@ -67,6 +72,16 @@ class OwnStore:
             return ""
         store = "" if self.shared else f" --store {shlex.quote(plain(str(self.file)))}"
         return f"To go on with it: agentrt --resume {self.last[:SHORT]}{store}"
+
+    def _changed(self) -> None:
+        """Say it when the store begins to fail, and when it works again."""
+        status = self.store.status
+        if status.state == "failing" and not self._failing:
+            self._failing = True
+            self.report(f"{status.message}; what is said now is stored when that works again")
+        elif status.state == "ok" and self._failing:
+            self._failing = False
+            self.report("the store can be written again, and has all that was said")
 
     async def fetch(self, kept: Kept) -> None:
         """Have a stored session in this store, to go on with it. Raises `AgentrtError`: it is open
@@ -101,6 +116,7 @@ async def open_own(said: str | None) -> AsyncIterator[OwnStore | None]:
     if said is not None and named_file(said) is None:
         yield None
         return
+    logging.getLogger("agentrt._journal").addHandler(logging.NullHandler())  # `report` says it
     done = False
     own: OwnStore | None = None
     try:
@@ -112,7 +128,7 @@ async def open_own(said: str | None) -> AsyncIterator[OwnStore | None]:
     except StoreUnavailable as error:
         if not done:
             raise
-        _warn(f"the end of this conversation is not stored: {error}")
+        warn(f"the end of this conversation is not stored: {error}")
     finally:
         if own is not None and said is None:
             with trio.CancelScope(shield=True):  # a thread, which gives up after its patience
@@ -121,17 +137,17 @@ async def open_own(said: str | None) -> AsyncIterator[OwnStore | None]:
 
 async def _opened(stack: AsyncExitStack, said: str | None) -> Store | None:
     if said is not None:
-        return await stack.enter_async_context(open_store(named_file(said) or said))
+        return await stack.enter_async_context(open_store(named_file(said) or said, gate=False))
     for number in range(1, TERMINALS + 1):
         try:
             file = state_folder() / f"terminal-{number}.db"
-            return await stack.enter_async_context(open_store(file))
+            return await stack.enter_async_context(open_store(file, gate=False))
         except StoreInUse:
             continue
         except StoreError as error:
-            _warn(f"this conversation is not stored: {error}")
+            warn(f"this conversation is not stored: {error}")
             return None
-    _warn("this conversation is not stored: too many terminals are open")
+    warn("this conversation is not stored: too many terminals are open")
     return None
 
 
@@ -148,7 +164,7 @@ def _send_home(file: Path, homes: dict[str, Path]) -> None:
     except StoreInUse:
         pass  # another terminal has been opened
     except StoreError as error:
-        _warn(str(error))
+        warn(str(error))
 
 
 def _moved(source: SqliteBackend, session: str, home: Path) -> bool:
@@ -163,5 +179,5 @@ def _moved(source: SqliteBackend, session: str, home: Path) -> bool:
     return True
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
     print(f"agentrt: warning: {plain(text)}", file=sys.stderr)

@@ -100,7 +100,7 @@ def _kept_with_events(hub: Hub, store: Store, client: Client, command: c.ForSess
     fields, seq = outcome, host.log.seq
 
     async def job() -> Fields:
-        await keeper.wait_until_shown(seq)
+        await keeper.wait_until_kept(seq)
         if session.log.seq < seq and not isinstance(command, ENDS):
             keeper.check()  # says why
         return fields
