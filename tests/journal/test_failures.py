@@ -307,3 +307,26 @@ async def test_a_file_whose_beginning_was_interrupted_is_begun_again(
     assert path.stat().st_size
     async with open_store(path, library=library) as store:
         assert await store.sessions() == []
+
+
+async def test_what_a_failed_commit_took_into_the_index_is_taken_by_the_next_one(
+    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "_TOGETHER", 1)
+    set_meta, failed = sqlite.SqliteBackend._set_meta, list[object]()
+
+    def fail_once(self: sqlite.SqliteBackend, **values: object) -> None:
+        set_meta(self, **values)
+        if "indexed" in values and not failed:
+            failed.append(values)
+            raise OSError("a disk that fails once")
+
+    monkeypatch.setattr(sqlite.SqliteBackend, "_set_meta", fail_once)
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            await session.run("mend the door")
+            await session.run("mend the window")
+    assert failed
+    async with open_store(path, library=library) as store:
+        for word in ("door", "window"):
+            assert [hit.entry.session for hit in await store.search(word)] == ["one"]

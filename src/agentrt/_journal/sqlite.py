@@ -71,7 +71,7 @@ class SqliteBackend:
         self._generation = 0
         self._places: dict[int, tuple[int, int]] = {}
         """The owner and the next event of each session that was written, as far as this is sure."""
-        self._unindexed: list[tuple[int, Record]] = []
+        self._unindexed: dict[tuple[int, int], Record] = {}
 
     # --- opening
 
@@ -214,6 +214,7 @@ class SqliteBackend:
         with self.transaction():
             self._index_rest()
             self._set_meta(closed=1)
+        self._unindexed.clear()
         self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
@@ -235,8 +236,6 @@ class SqliteBackend:
                 self.database.execute(f"PRAGMA synchronous={'FULL' if flush.firm else 'NORMAL'}")
                 self._full = flush.firm
             with self.transaction():
-                if len(self._unindexed) >= _TOGETHER:
-                    self._index_rest()
                 now = time.time()
                 frames = [self._write(part, now) for part in flush.parts]
                 self.database.many(
@@ -248,6 +247,10 @@ class SqliteBackend:
                         "INSERT OR REPLACE INTO answer VALUES(?, ?, ?, ?, ?)",
                         [(a.client, a.id, a.digest, a.body, now) for a in flush.answers],
                     )
+                if many := len(self._unindexed) >= _TOGETHER:
+                    self._index_rest()
+            if many:
+                self._unindexed.clear()
         except Exception as error:
             self._places.clear()  # it may be in all the same
             if is_damage(error) or code_of(error) == _MOVED:
@@ -285,7 +288,7 @@ class SqliteBackend:
                 "INSERT OR REPLACE INTO record(session, number, last, body) VALUES(?,?,?,?)",
                 (num, record.number, last, encode_record(record)),
             )
-            self._unindexed.append((num, record))
+            self._unindexed[num, record.number] = record
         if part.row is not None:
             row, head = part.row, part.head
             values: dict[str, object] = {
@@ -322,12 +325,13 @@ class SqliteBackend:
         if self._unindexed:
             with self.transaction():
                 self._index_rest()
+            self._unindexed.clear()
 
     def _index_rest(self) -> None:
-        """Many at a time cost a tenth of what each by itself does."""
-        for num, record in self._unindexed:
+        """Many at a time cost a tenth of what each by itself does. (They are forgotten when the
+        transaction is in.)"""
+        for (num, _), record in self._unindexed.items():
             self.index(num, record)
-        self._unindexed.clear()
         self._set_meta(indexed=time.time())
 
     def create(self, session: str, epoch: str, about: About) -> Place:
@@ -362,7 +366,7 @@ class SqliteBackend:
         if found:
             [[num]] = found
             self._places.pop(num, None)
-            self._unindexed = [each for each in self._unindexed if each[0] != num]
+            self._unindexed = {k: r for k, r in self._unindexed.items() if k[0] != num}
             x("DELETE FROM said WHERE rowid>=? AND rowid<?", (num << SHIFT, num + 1 << SHIFT))
             x("DELETE FROM frame WHERE session=?", found[0])
             x("DELETE FROM record WHERE session=?", found[0])
