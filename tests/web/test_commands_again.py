@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_kit import Tab
+import trio
+from hub_kit import Stage, Tab
 from test_native_stored import stored_stage
 from wire_client import WireClient
 
+import agentrt
 from agentrt import Limits
+from agentrt._config import Config
+from agentrt._web.hub import Hub
 from journal.test_reopen import abandoned
-from runtime.fakes import SETTABLE, asking, echo, obedient, settable
+from runtime.fakes import SETTABLE, Incarnations, asking, echo, obedient, settable
 
 TEXT = [{"type": "text", "text": "again"}]
 
@@ -206,3 +213,46 @@ async def test_a_stop_is_answered_also_while_as_many_commands_wait_as_may(
         assert await tab.refused("session", op="rename", session=id, title="mine") == "limit"
         assert stage.runtime.get(id).title is None
         assert (await tab.ok("cancel", session=id))["turn"] == "t1"
+
+
+FAKE = str(Path(__file__).parents[1] / "claude" / "fakecli.py")
+
+
+@asynccontextmanager
+async def claude_stage(path: Path) -> AsyncIterator[Stage]:
+    """With a scripted CLI, which takes prompts into a running turn."""
+    agent = agentrt.claude([sys.executable, FAKE, "fold_in"], name="fake")
+    async with (
+        agentrt.open_store(path) as store,
+        agentrt.open_runtime(config=Config(agents={"fake": agent}), store=store) as runtime,
+        trio.open_nursery() as nursery,
+    ):
+        hub = Hub(runtime)
+        yield Stage(runtime, hub, Incarnations(echo), nursery)
+        hub.close()
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_steered_prompt_is_answered_the_same_and_not_sent_again(
+    path: Path, tmp_path: Path
+) -> None:
+    copy, sender = tmp_path / "copy.db", Sender()
+    async with claude_stage(path) as stage:
+        id = (await stage.runtime.create("fake", cwd=tmp_path)).id
+        tab = stage.connect(id, client=sender.client)
+        await tab.prompt(id, "hello")
+        while not tab.view(id).tools():
+            await tab.news()
+        await sender.ok(tab, "prompt", session=id, content=TEXT, when="steer")
+        while tab.view(id).texts() != ["both answered"]:
+            await tab.news()
+        abandoned(path, copy)
+        tab.cut()
+    sender.forget()
+    async with claude_stage(copy) as stage:
+        before = (await stage.runtime.read(id)).seq
+        tab = stage.connect(client=sender.client)
+        for sent, answer in sender.answers.items():
+            assert await tab.answer(sent) == answer
+        assert stage.runtime.list_open() == []
+        assert (await stage.runtime.read(id)).seq == before

@@ -111,6 +111,7 @@ class StoreKeeper:
         batch = Batch(self, first, events, weight, firm=self._hurry)
         self._hurry = False
         if self.answers:
+            batch.firm = True
             batch.answers, self.answers = self.answers, []
         about = self._about()
         now = (turn, about, state.title, state.queue, len(state.permissions))

@@ -161,7 +161,8 @@ class Store:
         answered = _Answered()
         self._answering.add(answered)
         try:
-            self.write(Batch(answered, 1, [], 0, answers=[] if answer is None else [answer]))
+            answers = [] if answer is None else [answer]
+            self.write(Batch(answered, 1, [], 0, firm=True, answers=answers))
             while not answered.stored:
                 if self.waited and self.trouble is not None:
                     raise self.trouble
