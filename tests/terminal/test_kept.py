@@ -336,3 +336,10 @@ def test_a_session_that_is_gone_on_with_takes_no_new_system_prompt(program: Prog
     program.demo("hello")
     program.run("--continue", "--resume", "x", "-p", "hello", status=2)
     program.run("--continue", "--system", "x", "-p", "hello", status=2)
+
+
+def test_a_store_is_a_file(program: Program) -> None:
+    folder = ("--store", str(program.folder))
+    for arguments in (("-p", "hello", *folder), ("sessions", *folder)):
+        done = program.run(*arguments, status=2)
+        assert f"--store takes a file, and {program.folder} is a folder" in done.stderr

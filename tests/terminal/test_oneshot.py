@@ -56,6 +56,7 @@ def test_json_is_one_object_that_says_all_of_the_end(program: Program) -> None:
         (odd("locked"), 1, "agent_not_started", "wants a login first"),
         (("--agent", "nobody"), 4, "agent_not_found", "no agent is called 'nobody'"),
         ((*FAST_DEMO, "--resume", "nothing"), 4, "session_not_found", "Session not found"),
+        ((*FAST_DEMO, "--resume", "x"), 4, "session_not_found", "no session 'x' is stored"),
         ((*FAST_DEMO, "--allow", "Bash("), 2, "failed", ""),
         ((*FAST_DEMO, "--mode", "turbo"), 1, "agent_not_started", "turbo"),
     ],
@@ -248,7 +249,7 @@ def test_an_agent_that_is_not_installed_is_4_and_how_to_get_it_is_reported(
 
 def test_an_unknown_session_is_4(program: Program) -> None:
     done = program.demo("hi", "--resume", "demo-nothing", status=4)
-    assert done.stderr.startswith("agentrt: demo: ")
+    assert "and its agent does not know it either: demo: " in done.stderr
 
 
 def test_a_program_that_is_no_agent_is_1_with_what_it_said(program: Program) -> None:

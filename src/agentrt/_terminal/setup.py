@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from .._runtime.open import open_session, reopen_session
 from .._session.session import Session
 from .bound import TIMED_OUT, TimedOut
 from .kept import Kept, Own
+from .text import one_line
 
 DEMO = "demo"
 DAMAGED = 3
@@ -152,7 +153,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             resume = self.kept.entry.agent_session  # all that can be done without a store
             if resume is None:
                 raise SessionNotFound(f"{self.agent.name} itself keeps nothing of that session")
-        return open_session(
+        opening = open_session(
             self.agent,
             cwd=self.cwd,
             permissions=policy,
@@ -165,6 +166,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             on_stderr=on_stderr,
             journal=own.store if own is not None else None,
         )
+        return opening if self.resume is None else _resumed(opening, self.resume)
 
     @asynccontextmanager
     async def _reopen(
@@ -203,6 +205,22 @@ class Setup(Struct, frozen=True, kw_only=True):
         if agent == self.agent:
             return new
         return structs.replace(new, model=None, mode=None, options={})
+
+
+@asynccontextmanager
+async def _resumed(
+    opening: AbstractAsyncContextManager[Session], resume: str
+) -> AsyncIterator[Session]:
+    """A session that is stored nowhere, so that only its agent may know it."""
+    async with AsyncExitStack() as stack:
+        try:
+            session = await stack.enter_async_context(opening)
+        except SessionNotFound as error:
+            raise SessionNotFound(
+                f"no session {one_line(resume)!r} is stored (`agentrt sessions` lists them), and"
+                f" its agent does not know it either: {error}"
+            ) from error
+        yield session
 
 
 def _environment() -> dict[str, str]:

@@ -60,6 +60,8 @@ def named_file(said: str) -> Path | None:
     path = server_file() if said == "sqlite" else Path(said.removeprefix("sqlite:"))
     if not path.name:
         raise UsageError(f"--store takes a file or `off`, not {said!r}")
+    if path.is_dir():
+        raise UsageError(f"--store takes a file, and {path} is a folder")
     return path
 
 
