@@ -178,6 +178,9 @@ def _conversation(options: argparse.Namespace, config: Config) -> Work:
 
     from ._terminal.setup import UsageError
 
+    pick = options.resume == "" and options.prompt is None and os.isatty(0)
+    if pick and not options.continue_:
+        options.resume = None
     setup = _found(options, config) or _setup(options, config)
     if options.prompt is not None or not os.isatty(0):
         from ._terminal.oneshot import one_shot
@@ -195,7 +198,7 @@ def _conversation(options: argparse.Namespace, config: Config) -> Work:
             raise UsageError(f"{_OF_A_CONVERSATION[name]} is for one prompt: say -p TEXT")
     from ._terminal.repl import converse
 
-    return partial(converse, setup)
+    return partial(converse, setup, pick=pick)
 
 
 def _bound(options: argparse.Namespace) -> float | None:
@@ -224,7 +227,7 @@ def _found(options: argparse.Namespace, config: Config) -> Setup | None:
     from ._terminal.stores import find, latest, store_files
 
     prefix: str | None = options.resume
-    if prefix is None and not options.continue_:
+    if not (prefix or options.continue_):
         return None
     if prefix is not None and options.continue_:
         raise UsageError("--resume and --continue exclude each other")
@@ -248,8 +251,10 @@ def _found(options: argparse.Namespace, config: Config) -> Setup | None:
 
 
 def _setup(options: argparse.Namespace, config: Config) -> Setup:
-    from ._terminal.setup import Setup, choose_agent
+    from ._terminal.setup import Setup, UsageError, choose_agent
 
+    if options.resume == "":
+        raise UsageError("--resume takes an id here (`agentrt sessions` lists them)")
     agent, note = choose_agent(config, options.agent, options.command, options.protocol)
     return _checked(
         Setup(

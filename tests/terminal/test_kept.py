@@ -175,6 +175,20 @@ def test_an_answer_is_read_while_the_disk_stalls_and_one_warning_says_so(
     assert [one["turns"] for one in listed(program)] == [2]
 
 
+def test_without_an_id_the_earlier_sessions_are_offered(program: Program) -> None:
+    program.demo("read notes.txt:1")
+    with program.terminal(*FAST_DEMO, "--resume") as it:
+        it.expect("  1  read notes.txt:1 · demo · ")
+        it.expect(PROMPT)
+        it.line("/resume 1")
+        it.expect("> read notes.txt:1\n")
+        it.expect("first line")
+        leave(it)
+    for others in (("-p", "hello"), ("--continue", "-p", "hello")):
+        program.run("--resume", *others, status=2)
+    program.run("serve", "--resume", status=2)
+
+
 def test_where_nothing_was_said_nothing_is_said_of_it(program: Program) -> None:
     with program.terminal(*FAST_DEMO) as it:
         leave(it)

@@ -120,9 +120,11 @@ def _add_session(parser: argparse.ArgumentParser) -> None:
     add("--cwd", metavar="DIR", help="the folder that the agent works in")
     add(
         "--resume",
+        nargs="?",
+        const="",
         metavar="ID",
         help="go on with an earlier session: the beginning of its id (see `agentrt sessions`), or"
-        " the agent's own id",
+        " the agent's own id; a conversation offers those of the folder if there is none",
     )
     add("--model", metavar="ID", help="the agent's model, by its own name for it")
     add("--mode", metavar="ID", help="the agent's mode, by its own name for it")

@@ -41,8 +41,9 @@ PROMPT: Final = "> "
 MORE: Final = "… "
 
 
-async def converse(setup: Setup) -> int:
-    """Talk until it is left; returns the exit status. On a terminal that can do more, and with the
+async def converse(setup: Setup, *, pick: bool = False) -> int:
+    """Talk until it is left; returns the exit status. `pick`: offer the earlier sessions first.
+    On a terminal that can do more, and with the
     libraries for it, the prompt stays at the bottom (`screen/`)."""
     terminal = setup.config.terminal
     try:
@@ -51,9 +52,9 @@ async def converse(setup: Setup) -> int:
                 from .screen.repl import converse as converse_on_screen
 
                 colour = wants_colour(1, terminal.color)
-                status = await converse_on_screen(setup, own, colour=colour)
+                status = await converse_on_screen(setup, own, colour=colour, pick=pick)
             else:
-                status = await converse_in_lines(setup, own)
+                status = await converse_in_lines(setup, own, pick=pick)
     except StoreError as error:
         return failed(error)
     if own is not None and own.hint and os.isatty(1):
@@ -71,7 +72,7 @@ def _has_screen() -> bool:
         return False
 
 
-async def converse_in_lines(setup: Setup, own: OwnStore | None) -> int:
+async def converse_in_lines(setup: Setup, own: OwnStore | None, *, pick: bool = False) -> int:
     """Talk line by line."""
     status = 128 + signal.SIGHUP  # unless it ends otherwise than by a terminal that is gone
     with trio.open_signal_receiver(*ending_signals()) as signals:
@@ -83,6 +84,7 @@ async def converse_in_lines(setup: Setup, own: OwnStore | None) -> int:
 
             async with open_console(gone, setup.config.terminal.color) as console:
                 repl = LineRepl(console, own)
+                repl.early += ["/resume"] * pick
                 nursery.start_soon(repl.obey, signals)
                 status = await repl.run(setup)
             scope.cancel(reason="left")

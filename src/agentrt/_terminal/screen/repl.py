@@ -43,10 +43,11 @@ ROOM: Final = 64 * 1024
 """Characters that may wait for the next frame."""
 
 
-async def converse(setup: Setup, own: OwnStore | None, *, colour: bool) -> int:
+async def converse(setup: Setup, own: OwnStore | None, *, colour: bool, pick: bool = False) -> int:
     """Talk until it is left; returns the exit status."""
     with trio.open_signal_receiver(*ending_signals()) as signals:
         repl = ScreenRepl(setup, own, colour=colour)
+        repl.early += ["/resume"] * pick
         async with bare_errors(), open_screen(repl.interface, colour=colour) as screen:
             repl.screen = screen
             async with bare_errors(), trio.open_nursery() as nursery:
