@@ -239,7 +239,7 @@ def _stored(world: World, seq: int | None, what: str) -> None:
 
 def acknowledged(world: World, token: str) -> None:
     """J1: a client was told that its prompt is taken."""
-    _stored(world, world.book_of_store.accepted.get(token), f"(a client) {token}")
+    _stored(world, world.book_of_store.accepted.get(token), f"the answer that {token} is taken")
 
 
 def check(world: World) -> None:
