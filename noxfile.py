@@ -204,6 +204,14 @@ def crowd(session: nox.Session) -> None:
 
 
 @nox.session
+def store(session: nox.Session) -> None:
+    """What it costs to keep sessions in a store, and that it holds up nobody:
+    `nox -s store -- --rounds 5 --quick --works turns,flood`."""
+    install(session, "-e", ".[sqlite]")
+    session.run("python", "benchmarks/store.py", *session.posargs)
+
+
+@nox.session
 def beside(session: nox.Session) -> None:
     """What a session notices of a hostile agent in another: `nox -s beside -- --seconds 5`."""
     install(session, "-e", ".[test]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 
 from agentrt import StoreError, open_store
 from agentrt._journal import schema, sqlite, writer
+from agentrt._journal import store as store_module
 from agentrt._journal.reader import SqliteReader
 from agentrt._journal.search import excerpt, words_of
 from agentrt._journal.sqlite import SqliteBackend
+from agentrt._journal.writer import Call
 from runtime.fakes import Incarnations, echo
 
 from .kit import kept
@@ -153,6 +156,22 @@ async def test_another_process_finds_a_turn_when_the_store_has_rested(
             with trio.fail_after(30):
                 while not found(path, library, "door"):  # noqa: ASYNC110 - a file wakes nobody
                     await trio.sleep(0.01)
+
+
+async def test_a_search_does_not_wait_for_a_disk_that_does_not_answer(
+    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo), id="one") as session:
+            await session.run("mend the door")
+        assert len(await store.search("door")) == 1
+        store.write(Call(lambda backend: answers.wait(), lambda *over: None))
+        monkeypatch.setattr(store_module, "_PATIENCE", 0.01)
+        try:
+            assert len(await store.search("door")) == 1
+        finally:
+            answers.set()
 
 
 async def test_many_turns_without_a_rest_are_found(

@@ -41,6 +41,8 @@ from .writer import Batch, Call, Writer
 
 T = TypeVar("T")
 
+_PATIENCE = 1.0  # seconds that a search waits for what is not in the index yet
+
 SLOW: Final = 1.0
 """Seconds from giving the writer something to its commit, beyond which a store is slow."""
 
@@ -111,7 +113,7 @@ class Store:
         """The sessions in which all of these words are, the latest first: in prompts and answers of
         turns that are over, or in the title. A word is found by its beginning, in any case; what is
         typed has no syntax."""
-        with trio.move_on_after(self._limits.store_wait), suppress(StoreError):
+        with trio.move_on_after(_PATIENCE), suppress(StoreError):
             await self._call(lambda backend: backend.catch_up())
         return await self._read(partial(self._reader.search, words, limit))
 
