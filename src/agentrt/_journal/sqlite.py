@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from .._errors import StoreError, StoreInUse
+from .._errors import RemoteProtocolError, StoreError, StoreInUse
 from .._model.checkpoint import Record
 from . import schema
 from .base import (
@@ -183,7 +183,8 @@ class SqliteBackend:
             (moment,),
         ):
             [[body]] = x("SELECT body FROM record WHERE session=? AND number=?", (num, number))
-            self.index(num, decode_record(body))
+            with contextlib.suppress(RemoteProtocolError):  # it cannot be shown either
+                self.index(num, decode_record(body))
 
     def _begin_generation(self) -> None:
         """Viewers may go on where they were, unless the machine went down under the store: then
