@@ -281,7 +281,7 @@ def _encode_event(event: Event) -> bytes:
 
 def encode_record(record: Record) -> bytes:
     plain = encode(record)
-    return zlib.compress(plain, 1) if COMPRESSED[0] <= len(plain) <= COMPRESSED[1] else plain
+    return zlib.compress(plain, 3) if COMPRESSED[0] <= len(plain) <= COMPRESSED[1] else plain
 
 
 def decode_events(body: bytes) -> list[Event]:
