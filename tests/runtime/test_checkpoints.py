@@ -187,6 +187,7 @@ async def opening_a_store(tmp_path: Path) -> None:
 @calls("Store.create")
 @calls("Store.sessions")
 @calls("Store.load")
+@calls("Store.state")
 @calls("Store.claim")
 @calls("Store.snapshot")
 @calls("Store.events")
@@ -195,6 +196,7 @@ async def opening_a_store(tmp_path: Path) -> None:
 @calls("Store.records")
 @calls("Store.chats")
 @calls("Store.answers")
+@calls("Store.keep_answer")
 @calls("Store.delete")
 async def a_stored_session(tmp_path: Path) -> None:
     async with agentrt.open_store(tmp_path / "sessions.db") as store:
@@ -203,7 +205,9 @@ async def a_stored_session(tmp_path: Path) -> None:
         with assert_checkpoints():
             await store.sessions()
         with assert_checkpoints():
-            await store.load("s")
+            stored = await store.load("s")
+        with assert_checkpoints():
+            await store.state(stored)
         with assert_checkpoints():
             await store.claim("s")
         with assert_checkpoints():
@@ -220,6 +224,8 @@ async def a_stored_session(tmp_path: Path) -> None:
             await store.chats()
         with assert_checkpoints():
             await store.answers()
+        with assert_checkpoints():
+            await store.keep_answer(None)
         with assert_checkpoints():
             await store.delete("s")
 
