@@ -326,6 +326,24 @@ async def test_a_closed_session_names_no_process_that_was_given_up_on_before_it_
     assert session.agent.pid is None
 
 
+async def test_a_session_is_closed_when_the_agent_is_gone_that_was_given_up_on(
+    autojump_clock: Clock,
+) -> None:
+    async def resting(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            prompt.end()
+
+    options: Any = {"ignores": frozenset({"eof"})}
+    async with session_with(resting, fake=options, limits=Limits(stdin_close=2)) as (session, _):
+        await session.run("go")
+        assert session._host.core.retire()
+        await trio.sleep(1)
+        await session.aclose()
+        closed = [e for e in log_of(session) if isinstance(e, agentrt.StateChanged)]
+    assert [e for e in log_of(session) if isinstance(e, agentrt.StateChanged)] == closed
+    assert [e.state.agent.alive for e in closed if e.state.phase == "closed"] == [False]
+
+
 async def test_an_agent_that_was_given_up_on_is_gone_as_soon_as_it_has_left_and_not_what_it_started(
     autojump_clock: Clock,
 ) -> None:

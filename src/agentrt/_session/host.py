@@ -104,6 +104,7 @@ class SessionHost:
         self._tasks: list[TurnTasks] = []  # those that belong to a turn
         self._restart = trio.CancelScope()
         self._restarted: trio.Event | None = None  # of the restart that is under way
+        self._replaced: trio.Event | None = None  # of the process that is being ended
         self._asleep: trio.CancelScope | None = None
         self._wakes_at = math.inf
         self._poke = trio.Event()
@@ -404,9 +405,14 @@ class SessionHost:
     async def _replace(self) -> None:
         """End a process that is of no use any more."""
         link, self.link = self.link, None
-        if link is not None:
-            await link.close()
-        self._process_ended("the agent's process was ended", wanted=True)
+        self._replaced = over = trio.Event()
+        try:
+            if link is not None:
+                await link.close()
+            self._process_ended("the agent's process was ended", wanted=True)
+        finally:
+            self._replaced = None
+            over.set()
 
     async def restart(self) -> None:
         """Start the agent once more, and resume its conversation if it can.
@@ -572,6 +578,9 @@ class SessionHost:
             if self._restarted is not None:
                 self._restart.cancel()
                 await self.restarted()
+            if self._replaced is not None:
+                with trio.CancelScope(shield=True):  # bounded by the ladder
+                    await self._replaced.wait()
             if self.link is not None:
                 await self.link.close()
         finally:  # whatever went wrong, somebody may wait for the end
