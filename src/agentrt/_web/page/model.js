@@ -168,7 +168,7 @@ function flush(model, gathered, now) {
 /** @type {(block: w.Block) => boolean} */
 const retells = (block) => block.type === "text" && block.text.startsWith(RETOLD);
 
-/** @type {(model: Model, session: string) => Model} the agent is about to be told what was said */
+/** @type {(model: Model, session: string) => Model} what was said is about to be repeated to the agent */
 export function retold(model, session) {
   const seat = model.seats.get(session);
   return seat ? withSeat(model, session, { ...seat, forgot: false }) : model;
