@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
-from contextlib import suppress
+import sys
 from typing import Final
 
 import trio
@@ -25,10 +25,10 @@ from .._version import __version__
 from .asking import Shows
 from .attaching import text_of
 from .commands import COMMANDS
-from .console import Console, open_console, quoted
+from .console import PARTING, Console, open_console, quoted
 from .conversation import HISTORY, Conversation
 from .lines import LineReader
-from .output import wants_colour
+from .output import encoding_of, open_output, wants_colour
 from .own import OwnStore, open_own
 from .sessions import failed
 from .setup import Setup
@@ -58,8 +58,9 @@ async def converse(setup: Setup, *, pick: bool = False) -> int:
     except StoreError as error:
         return failed(error)
     if own is not None and own.hint and os.isatty(1):
-        with suppress(OSError):  # of a terminal that is gone
-            print(own.hint, flush=True)
+        with trio.move_on_after(PARTING):  # the terminal may take nothing any more
+            async with open_output(1, encoding=encoding_of(sys.stdout)) as out:
+                out.write(f"{own.hint}\n")
     return status
 
 
