@@ -31,55 +31,22 @@ A prompt carries a uuid of ours, and the `result` that lists it ends its turn. A
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from .._model.driver import Effect, TurnBegan, TurnFinished
-from .._model.events import Error, Usage
+from .._model.events import Usage
 from .outcome import Verdict
-
-CANCELLED = Verdict("cancelled")
-LOST = Verdict(
-    "failed", error=Error("no_result", "the agent went to rest without a result for the prompt")
-)
-NO_WORD = Verdict("completed")
-PRESUMED = {"completed": NO_WORD, "cancelled": CANCELLED}
-"""How a prompt ended that has no result, by its lifecycle."""
-
-
-class _Turn(Struct):
-    """A turn that has not ended. `id` and `uuid` are None for one that Claude began."""
-
-    id: str | None = None
-    uuid: str | None = None
-    lifecycle: str | None = None
-    """What `command_lifecycle` said last of the prompt: `queued`, `started`, …"""
-    ran: bool = False
-    """The state was `running` since the prompt."""
-    opened: bool = False
-    """It is the prompt itself that runs, not a turn that it was taken into."""
-    answered: bool = False
-    """Its last word was said, but its result may be held back."""
-    likely: Verdict | None = None
-    """Of a result that may be its own."""
-    verdict: Verdict | None = None
-    usage: Usage | None = None
-    folded: tuple[str, ...] = ()
-    rested: bool = False
-    """Claude went to rest since, but no result has come."""
-    early: bool = False
-    """It was aborted, and its result came before it ran: what it says may still come."""
+from .turn import CANCELLED, NO_WORD, OWED, ClaudeTurn, Owed, OwedInput, Progress, Sign
 
 
 class Turns:
     """The turns of one process. What ends or begins is appended to `out`."""
 
     def __init__(self) -> None:
-        self.user: _Turn | None = None
-        self.agent: _Turn | None = None
+        self.user: ClaudeTurn | None = None
+        self.agent: ClaudeTurn | None = None
         self.state: str | None = None
         """Claude's own word for it; None until it has spoken, for ever if it is too old to."""
-        self.steered: dict[str, str] = {}
-        """Prompts that were sent into a running turn: their uuids and ids."""
+        self.steered: set[str] = set()
+        """The uuids of prompts that were sent into a running turn."""
         self.used: dict[str, str] = {}
         """Every uuid sent so far, and its prompt's id: the CLI ignores a second prompt of the same
         uuid, for ever."""
@@ -87,20 +54,18 @@ class Turns:
         """This CLI reports the lifecycle of each prompt."""
         self._held = False
         """A turn has ended whose result was held back; it may come yet."""
-        self._owed = False
-        """Background work has ended, and Claude has not rested since."""
-        self._owed_until_idle = False
-        """The next `idle` will come behind all that is owed."""
+        self._owed = Owed.NOTHING
 
     @property
     def running(self) -> bool:
         """Whether a turn runs that has no result yet."""
-        return any(turn is not None and turn.verdict is None for turn in (self.user, self.agent))
+        user, agent = self.user, self.agent
+        return (user is not None and not user.decided) or (agent is not None and not agent.decided)
 
     @property
     def at_rest(self) -> bool:
         """Whether nothing runs or is owed, and Claude does not say otherwise."""
-        return self._quiet and not self._owed
+        return self._quiet and self._owed is Owed.NOTHING
 
     @property
     def _quiet(self) -> bool:
@@ -113,18 +78,18 @@ class Turns:
 
     def prompted(self, id: str, uuid: str) -> None:
         self.used[uuid] = id
-        self.user = _Turn(id, uuid)
+        self.user = ClaudeTurn(Progress.SENT, id, uuid)
 
     def steer(self, id: str, uuid: str) -> None:
         self.used[uuid] = id
-        self.steered[uuid] = id
+        self.steered.add(uuid)
 
     def unsent(self, id: str) -> None:
         """This prompt was never written."""
         uuid = self.uuid_of(id)
         if uuid is not None:
             del self.used[uuid]
-            self.steered.pop(uuid, None)
+            self.steered.discard(uuid)
         if self.user is not None and self.user.id == id:
             self.user = None
 
@@ -136,12 +101,12 @@ class Turns:
 
     def initialized(self, out: list[Effect]) -> None:
         """A turn's `init`. It could mean less where no turn is under way."""
-        for turn in (self.agent, self.user):
-            if turn is not None and turn.answered:
-                turn.verdict = NO_WORD
-                self._held = True
-        if self.user is not None and self.user.lifecycle == "started":
-            self.user.opened = True
+        user = self.user
+        for turn in (self.agent, user):
+            if turn is not None and turn.progress is Progress.ANSWERED:
+                self._presume(turn)
+        if user is not None and user.lifecycle == "started":
+            user.apply(Sign.OPEN)
         self._shown(out, sure=self.state == "running")
 
     def began(self, out: list[Effect]) -> None:
@@ -150,12 +115,11 @@ class Turns:
 
     def _shown(self, out: list[Effect], *, sure: bool) -> None:
         self._flush(out)
-        if self.user is not None:
-            self._runs(self.user)
-        elif self.agent is not None:
-            self._runs(self.agent)
+        turn = self.user or self.agent
+        if turn is not None:
+            turn.apply(Sign.RUN)
         elif sure:
-            self.agent = _Turn()
+            self.agent = ClaudeTurn(Progress.RUNNING)
             out.append(TurnBegan(explicit=True))
 
     def answered(self, *, held: bool) -> None:
@@ -163,27 +127,25 @@ class Turns:
         the oldest CLIs hold the result back."""
         turn = self.user or self.agent
         if held and turn is not None and not self._reports_more:
-            turn.answered = True
+            turn.apply(Sign.ANSWER)
 
     def state_changed(self, state: str, out: list[Effect]) -> None:
         self.state = state
         if state != "idle":
             if self.user is not None:
-                self._runs(self.user)
+                self.user.apply(Sign.RUN)
             return
-        if self._owed_until_idle:
-            self._owed = False
-        if self.agent is not None and self.agent.verdict is None:
-            self.agent.verdict = NO_WORD
+        self._owed = OWED[self._owed][OwedInput.IDLE]
+        if self.agent is not None and not self.agent.decided:
+            self.agent.decide(NO_WORD)
         self._flush(out, early=True)
         if self.user is not None:
-            self.user.rested = self.user.ran
+            self.user.apply(Sign.REST)
 
     def work_ended(self) -> None:
-        """Background work has ended. Between a result and its `idle` that `idle` may have been on
-        its way already, and then says nothing about this."""
-        self._owed = True
-        self._owed_until_idle = self.state == "idle"
+        """Background work has ended."""
+        ended = OwedInput.WORK_AT_REST if self.state == "idle" else OwedInput.WORK
+        self._owed = OWED[self._owed][ended]
 
     def lifecycle(self, uuid: str, lifecycle: str, out: list[Effect]) -> None:
         """`command_lifecycle`: the lifecycle of one prompt."""
@@ -192,14 +154,17 @@ class Turns:
         if user is not None and user.uuid == uuid:
             if lifecycle == "started":
                 self._flush(out)  # whatever ran before it
-                self._runs(user)
+                user.apply(Sign.RUN)
             never = lifecycle == "cancelled" and user.lifecycle in (None, "queued")
             user.lifecycle = lifecycle
-            if never and (user.verdict is None or user.early):
-                user.verdict = user.verdict or CANCELLED
-                self._finish(user, out)
+            if never and user.progress is not Progress.DONE:
+                if user.progress is not Progress.EARLY:
+                    user.decide(CANCELLED)
+                self.user = None
+                out.append(user.finished())
         elif lifecycle == "cancelled" and uuid in self.steered:
-            out.append(TurnFinished(turn=self.steered.pop(uuid), outcome="cancelled"))
+            self.steered.remove(uuid)
+            out.append(TurnFinished(turn=self.used[uuid], outcome="cancelled"))
 
     def resulted(
         self,
@@ -211,27 +176,26 @@ class Turns:
         out: list[Effect],
     ) -> bool:
         """A result. `resting`: its turn is not to wait for `idle`. False: it is nobody's."""
-        self._owed_until_idle = True
+        self._owed = OWED[self._owed][OwedInput.RESULT]
         held, self._held = self._held, False
         turn = self._meant(uuids, unsolicited, held)
-        user = self.user
-        if turn is not user and user is not None and user.lifecycle != "started":
-            if user.ran and turn is None and not uuids and not self._reports_more:
-                user.likely, user.usage = verdict, usage
-            user.ran = False  # something else did: its rest says nothing about the prompt
+        user, agent = self.user, self.agent
+        if user is not None and user is not turn and user.lifecycle != "started":
+            if turn is not None or uuids or self._reports_more or not user.ran:
+                user.apply(Sign.OTHER)
+            elif not user.decided:
+                user.apply(Sign.GUESS)
+                user.verdict, user.usage = verdict, usage
         if turn is None:
             return held
-        if turn is user and self.agent is not None:  # the prompt was taken into its turn
-            self.agent.verdict = verdict
+        if turn is user and agent is not None:  # the prompt was taken into its turn
+            agent.decide(verdict)
+        aborted = verdict.outcome == "cancelled" and self.state is not None and agent is None
+        turn.apply(Sign.ABORT if aborted else Sign.RESULT)
         turn.verdict, turn.usage = verdict, usage
-        turn.early = (
-            verdict.outcome == "cancelled"
-            and turn is user
-            and not turn.ran
-            and self.agent is None
-            and self.state is not None
-        )
-        turn.folded = tuple(self.steered.pop(u) for u in uuids if u in self.steered)
+        mine = [uuid for uuid in uuids if uuid in self.steered]
+        self.steered.difference_update(mine)
+        turn.folded = tuple(self.used[uuid] for uuid in dict.fromkeys(mine))
         if resting or self.state in (None, "idle"):
             self._flush(out)
         return True
@@ -241,11 +205,11 @@ class Turns:
         """This CLI reports states or lifecycles: then the end of a turn need not be guessed."""
         return self.state is not None or self._lifecycles
 
-    def _meant(self, uuids: list[str], unsolicited: bool, held: bool) -> _Turn | None:
+    def _meant(self, uuids: list[str], unsolicited: bool, held: bool) -> ClaudeTurn | None:
         """The turn that a result ends. `held`: it may be one that was held back, of a turn that is
         over."""
         user = self.user
-        if user is not None and user.verdict is None:
+        if user is not None and not user.decided:
             if user.uuid in uuids:
                 return user
             waits = user.lifecycle == "queued" or (user.lifecycle is None and self._lifecycles)
@@ -254,7 +218,7 @@ class Turns:
                 return user
         late = any(uuid in self.used and uuid not in self.steered for uuid in uuids)
         agent = self.agent
-        return None if late or agent is None or agent.verdict is not None else agent
+        return None if late or agent is None or agent.decided else agent
 
     # --- how it ends
 
@@ -264,64 +228,41 @@ class Turns:
         that is owed has not begun."""
         user, agent = self.user, self.agent
         if user is None and agent is None:
-            return self._owed and self._quiet
-        return (user is not None and self._presumed(user) is not None) or (
-            agent is not None and self._presumed(agent) is not None
+            return self._owed is not Owed.NOTHING and self._quiet
+        states = self.state is not None
+        return (user is not None and user.presumed(reports_states=states) is not None) or (
+            agent is not None and agent.presumed(reports_states=states) is not None
         )
-
-    def _presumed(self, turn: _Turn) -> Verdict | None:
-        """How a turn has ended, if nothing more comes."""
-        known = turn.verdict or turn.likely or (NO_WORD if turn.answered else None)
-        over = turn.opened and self.state is None and turn.lifecycle in PRESUMED
-        if known is None and (turn.rested or over):
-            return PRESUMED.get(turn.lifecycle or "", LOST)
-        return known
 
     def settle(self, out: list[Effect]) -> None:
         """What `settling` waits for is not waited for any more."""
         if self._quiet:
-            self._owed = False
+            self._owed = OWED[self._owed][OwedInput.FORGET]
         for turn in (self.user, self.agent):
             if turn is not None:
-                self._held = self._held or (turn.answered and turn.verdict is None)
-                turn.verdict = self._presumed(turn)
+                self._presume(turn)
         self._flush(out, early=True)
 
     def closed(self, out: list[Effect]) -> None:
         """Claude's output has ended: what has its result is over."""
         self._flush(out, early=True)
 
-    @staticmethod
-    def _runs(turn: _Turn) -> None:
-        turn.ran = True
-        turn.rested = turn.answered = False
-        if turn.likely is not None:
-            turn.likely = turn.usage = None
+    def _presume(self, turn: ClaudeTurn) -> None:
+        """Wait no longer for its result, if it can do without."""
+        verdict = turn.presumed(reports_states=self.state is not None)
+        if verdict is not None:
+            self._held = self._held or turn.progress is Progress.ANSWERED
+            turn.decide(verdict)
 
     def _flush(self, out: list[Effect], *, early: bool = False) -> None:
         """End every turn that has its result, the agent's own one first. `early`: also one that
         may not have run yet."""
         agent, user = self.agent, self.user
-        if agent is not None and agent.verdict is not None:
-            self._finish(agent, out)
-        if user is not None and user.verdict is not None and (early or not user.early):
-            self._finish(user, out)
-
-    def _finish(self, turn: _Turn, out: list[Effect]) -> None:
-        verdict = turn.verdict
-        assert verdict is not None
-        if turn is self.user:
-            self.user = None
-        else:
+        if agent is not None and agent.progress is Progress.DONE:
             self.agent = None
-        out.append(
-            TurnFinished(
-                turn=turn.id,
-                outcome=verdict.outcome,
-                stop_reason=verdict.stop_reason,
-                usage=turn.usage,
-                error=verdict.error,
-                structured_output=verdict.structured_output,
-                folded=turn.folded,
-            )
-        )
+            out.append(agent.finished())
+        if user is not None and (
+            user.progress is Progress.DONE or (early and user.progress is Progress.EARLY)
+        ):
+            self.user = None
+            out.append(user.finished())
