@@ -43,6 +43,7 @@ _PUBLIC = {
     ),
     "_runtime.claude_sessions": "ClaudeSessions",
     "_runtime.open": "open_session reopen_session",
+    "_runtime.options": "SessionOptions",
     "_runtime.query": "Query query",
     "_runtime.runtime": "AgentInfo Runtime SessionInfo open_runtime",
     "_session.session": "Session",

@@ -86,6 +86,7 @@ from ._permissions.policies import rules as rules
 from ._runtime.claude_sessions import ClaudeSessions as ClaudeSessions
 from ._runtime.open import open_session as open_session
 from ._runtime.open import reopen_session as reopen_session
+from ._runtime.options import SessionOptions as SessionOptions
 from ._runtime.query import Query as Query
 from ._runtime.query import query as query
 from ._runtime.runtime import AgentInfo as AgentInfo

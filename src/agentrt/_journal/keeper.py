@@ -81,6 +81,8 @@ class StoreKeeper:
         """Whether the agent is not read, because there is no room."""
         self.read_on: Callable[[], None] = lambda: None
         """Called when it is read again."""
+        self.over_at = trio.Event()
+        """Set when the session is not this keeper's any more: another one may claim it."""
         self._home = home
         self._gate = home.gate
         self._conversation = conversation
@@ -97,6 +99,10 @@ class StoreKeeper:
         self._hurry = False
         self._moved: trio.Event | None = None
         """Set when there may be room, if anybody waits for that."""
+
+    def kept_by(self, store: object) -> bool:
+        """Whether it is that store's."""
+        return self._home is store
 
     # --- what the log wants
 

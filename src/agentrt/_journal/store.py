@@ -234,6 +234,7 @@ class Store:
                             await self._call(lambda backend: backend.delete(log.session))
             finally:
                 del self._open[log.session]
+                keeper.over_at.set()
 
     async def _call(self, job: Job[T]) -> T:
         if self.trouble is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import trio
 
@@ -16,9 +16,11 @@ from .._session.session import Session, host_of
 from .._session.subscription import Subscription
 from .drain import wait_for_rest
 from .open import open_session
+from .options import SessionOptions
 
 if TYPE_CHECKING:
     from .._agents import Agent
+    from .._journal.store import Store
 
 Prompts = str | Iterable[Prompt] | AsyncIterable[Prompt]
 
@@ -49,7 +51,13 @@ class Query:
 
 
 @asynccontextmanager
-async def query(prompts: Prompts, *, agent: str | Agent, **options: Any) -> AsyncIterator[Query]:
+async def query(
+    prompts: Prompts,
+    *,
+    agent: str | Agent,
+    journal: Store | None = None,
+    **options: Unpack[SessionOptions],
+) -> AsyncIterator[Query]:
     """Send `prompts`, one turn after the other, and give every event::
 
         async with agentrt.query("Why does test_io fail?", agent="claude") as events:
@@ -57,16 +65,16 @@ async def query(prompts: Prompts, *, agent: str | Agent, **options: Any) -> Asyn
                 ...
         print(events.results[-1].text)
 
-    `prompts` is one string, or any iterable of prompts, also an asynchronous one. `options` are
-    those of `open_session`. The events end when the last prompt's turn is over and, by its own
-    word, the agent rests: what it goes on with in the background, and the turns that follow from
-    that, belong to the conversation. Background work that never ends, such as a server, is ended
-    after `limits.drain` seconds (a notice says that it is waited for); or break off earlier, when
-    you have what you want. A failed turn does not raise; look at `results`.
+    `prompts` is one string, or any iterable of prompts, also an asynchronous one. `journal` and
+    `options` are those of `open_session`. The events end when the last prompt's turn is over and,
+    by its own word, the agent rests: what it goes on with in the background, and the turns that
+    follow from that, belong to the conversation. Background work that never ends, such as a server,
+    is ended after `limits.drain` seconds (a notice says that it is waited for); or break off
+    earlier, when you have what you want. A failed turn does not raise; look at `results`.
 
     Leaving the block early, or cancelling it, ends the session now.
     """
-    async with open_session(agent, **options) as session:
+    async with open_session(agent, journal=journal, **options) as session:
         query = Query(session, session.subscribe_all())
         async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(_feed, query, prompts)

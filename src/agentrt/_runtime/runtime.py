@@ -11,19 +11,18 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, Unpack
 
 import trio
 from msgspec import Struct
 
-from .._errors import LimitExceeded, SessionClosed, SessionNotFound
+from .._errors import LimitExceeded, LocalProtocolError, SessionClosed, SessionNotFound
 from .._journal.base import Answer, StoreEntry
 from .._journal.keeper import first_prompt
 from .._limits import Limits
-from .._model.content import JsonObject
 from .._model.events import Notice, Phase
 from .._model.log import Log
 from .._model.turn import TurnState
@@ -34,6 +33,8 @@ from .._tools.checked import checked_tools
 from .._tools.client_tools import ClientTool
 from .._tools.tools import Tool
 from .open import open_session, reopen_session
+from .options import SessionOptions
+from .stored import SECRET
 
 if TYPE_CHECKING:
     from .._agents import Agent
@@ -42,9 +43,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-OpenSession: TypeAlias = Callable[..., AbstractAsyncContextManager[Session]]
-"""What `open_session` is, with the runtime's own settings filled in: takes an agent's name or an
-`Agent`, and `cwd`, `tools`, `resume`, `model`, `mode`, `mcp_servers`."""
+STORED: Final = frozenset({"cwd", "roots", "tools", "resume", "fork", "model", "mode", "options"})
+"""Of `SessionOptions` what a store keeps; of `tools` those that clients run."""
+
+
+class OpenSession(Protocol):
+    """What `open_session` is, with the runtime's own settings filled in."""
+
+    def __call__(
+        self, agent: str | Agent, /, **options: Unpack[SessionOptions]
+    ) -> AbstractAsyncContextManager[Session]: ...
 
 
 ReopenSession: TypeAlias = Callable[
@@ -172,31 +180,66 @@ class Runtime:
         self,
         agent: str | Agent,
         *,
-        cwd: str | os.PathLike[str] = ".",
         title: str | None = None,
-        tools: Iterable[Tool] = (),
-        model: str | None = None,
-        mode: str | None = None,
-        mcp_servers: Sequence[JsonObject] = (),
+        **options: Unpack[SessionOptions],
     ) -> Session:
-        """Open a session, and return it when it takes prompts. `tools` are added to the runtime's.
-        `mcp_servers`: further MCP servers for the agent, in ACP's shape.
+        """Open a session, and return it when it takes prompts. `options` are those of
+        `open_session`: `tools` are added to the runtime's; `permissions`, `limits` and `env` take
+        the place of the runtime's.
 
-        Raises `LimitExceeded`, `AgentNotFound`, `AgentStartError`. Cancelling it ends what was
+        A store does not keep functions, policies, limits or an environment. A session that was
+        given any stays in memory; when a viewer opens it again after its end, it has the runtime's.
+
+        Raises `LimitExceeded`, and what `open_session` raises; `LocalProtocolError` if a session
+        here has the conversation to `resume` already (see `load`). Cancelling it ends what was
         started.
         """
-        settings: dict[str, Any] = {
-            "cwd": cwd,
-            "tools": checked_tools(tools),
-            "model": model,
-            "mode": mode,
-        }
-        if mcp_servers:
-            settings["mcp_servers"] = tuple(mcp_servers)
-        session = await self._open(agent, settings)
+        resume = options.get("resume")
+        if resume is None or options.get("fork"):
+            session = await self._open(agent, options)
+        else:
+            async with self._resuming(agent, resume) as here:
+                if here is not None:
+                    raise LocalProtocolError(
+                        f"the session {here.id!r} has the conversation {resume!r} open: two"
+                        " processes would overwrite each other's words (`load` gives that session)"
+                    )
+                session = await self._open(agent, options)
         if title is not None:
             session.rename(title)
         return session
+
+    def adopt(self, session: Session) -> Callable[[], None]:
+        """Show a session that this program has opened itself, with `open_session`: it is listed,
+        found by its id, and served to viewers as the others, until it ends or the function that
+        this returns is called.
+
+        It stays its block's: that alone closes it (`close`, and a viewer's wish to close it, are
+        refused), and the runtime neither suspends nor ends its process. All else that viewers may
+        do, they may do here: prompt, cancel, answer what it asks if its policy leaves that open
+        (`permissions=agentrt.ask`), change its settings. Ending the runtime leaves it as it is.
+
+        With a store, open it with `journal=` the same one: then it is in the store's list after its
+        end. One without a journal is gone then.
+
+        Raises `SessionClosed`, `LimitExceeded`, or `LocalProtocolError` if the runtime has it
+        already or another store keeps it.
+        """
+        if not isinstance(session, Session):
+            raise TypeError(f"adopt takes a Session, not {type(session).__name__}")
+        inside = host_of(session)
+        if inside.closed.is_set() or session.state.phase == "closed":
+            raise SessionClosed("the session has ended: there is nothing to show")
+        if session.id in self._hosts:
+            raise LocalProtocolError(f"the session {session.id!r} is shown already")
+        if inside.keeper is not None and not inside.keeper.kept_by(self.store):
+            raise LocalProtocolError(
+                "another store keeps the session: give it `journal=` the runtime's, or none"
+            )
+        self._check_room()
+        host = _Host(self, session.agent.name, inside.core.opening.cwd, whole=False)
+        self._nursery.start_soon(host.follow, session)
+        return host.adopted(session)
 
     async def load(
         self,
@@ -216,26 +259,36 @@ class Runtime:
         """
         from .._agents import name_of
 
+        async with self._resuming(agent, agent_session) as here:
+            if here is not None:
+                return here
+            name = name_of(agent)
+            for entry in self._stored.values():
+                if (entry.agent, entry.agent_session) == (name, agent_session):
+                    return await self.reopen(entry.session, tools=tools)
+            return await self._open(
+                agent,
+                {"cwd": cwd, "tools": tools, "model": model, "mode": mode, "resume": agent_session},
+            )
+
+    @asynccontextmanager
+    async def _resuming(
+        self, agent: str | Agent, agent_session: str
+    ) -> AsyncIterator[Session | None]:
+        """Nobody else resumes that conversation meanwhile; gives the session that has it open."""
+        from .._agents import name_of
+
         await trio.lowlevel.checkpoint()
         key = (name_of(agent), agent_session)
         while (loading := self._loading.get(key)) is not None:
             await loading.wait()
-        for host in self._hosts.values():
-            if (host.agent, host.session.agent_session) == key:
-                return host.session
-        for entry in self._stored.values():
-            if (entry.agent, entry.agent_session) == key:
-                return await self.reopen(entry.session, tools=tools)
         self._loading[key] = trio.Event()
         try:
-            settings = {
-                "cwd": cwd,
-                "tools": checked_tools(tools),
-                "model": model,
-                "mode": mode,
-                "resume": agent_session,
-            }
-            return await self._open(agent, settings)
+            for host in self._hosts.values():
+                if (host.agent, host.session.agent_session) == key:
+                    yield host.session
+                    return
+            yield None
         finally:
             self._loading.pop(key).set()
 
@@ -313,17 +366,17 @@ class Runtime:
                 f"{self.limits.sessions} sessions are open (limits.sessions): close one first"
             )
 
-    async def _open(self, agent: str | Agent, settings: Mapping[str, Any]) -> Session:
+    async def _open(self, agent: str | Agent, options: SessionOptions) -> Session:
         self._check_room()
         from .._agents import name_of
 
-        whole = (
-            isinstance(agent, str)
-            and not settings.get("mcp_servers")
-            and _are_clients(settings["tools"])
-        )
-        host = _Host(self, name_of(agent), settings["cwd"], whole=whole)
-        return await self._start(host, self._source.open(agent, **settings))
+        options = options.copy()
+        tools = options["tools"] = checked_tools(options.get("tools", ()))
+        kept = all(name in STORED or value == () for name, value in options.items())
+        secret = not set(SECRET).isdisjoint(options.get("options") or ())
+        whole = isinstance(agent, str) and _are_clients(tools) and kept and not secret
+        host = _Host(self, name_of(agent), options.get("cwd", "."), whole=whole)
+        return await self._start(host, self._source.open(agent, **options))
 
     async def _start(self, host: _Host, opening: AbstractAsyncContextManager[Session]) -> Session:
         self._starting.add(host)
@@ -337,9 +390,14 @@ class Runtime:
         """End a session now: its turn is cancelled, its process ended, its id forgotten, unless it
         is stored. Bounded.
 
-        Raises `SessionNotFound`. Cancelling it does not keep the session from ending.
+        Raises `SessionNotFound`, or `LocalProtocolError` for one that was adopted: its own block
+        ends it. Cancelling it does not keep the session from ending.
         """
         host = self._host(id)
+        if host.is_adopted:
+            raise LocalProtocolError(
+                "this session is a program's own, which is only shown here: the program closes it"
+            )
         host.scope.cancel()
         await host.over.wait()
 
@@ -390,9 +448,13 @@ class Runtime:
         return max((looked_at(id) for looked_at in self._lookers), default=-math.inf)
 
     def _remove(self, host: _Host) -> None:
-        if self._hosts.pop(host.session.id, None) is not None:
-            if self.store is not None and host.session.log.state.turns:
-                self._stored[host.session.id] = host.entry()
+        session = host.session
+        if self._hosts.get(session.id) is host:
+            del self._hosts[session.id]
+            inside = host_of(session)
+            over = inside.closed.is_set() and inside.keeper is not None
+            if over and self.store is not None and session.log.state.turns:
+                self._stored[session.id] = host.entry()
             self._tell()
 
     def _tell(self) -> None:
@@ -420,9 +482,32 @@ class _Host:
         self.cwd = os.path.abspath(cwd)
         self.scope = trio.CancelScope()
         self.over = trio.Event()
+        self.is_adopted = False
         self._runtime = runtime
         self._whole = whole
         self._created = created
+
+    def adopted(self, session: Session) -> Callable[[], None]:
+        """The session is another block's, and only shown here."""
+        self.session = session
+        self.is_adopted = True
+        self._created = host_of(session).wall_time()
+        self._runtime._add(self)
+
+        def release() -> None:
+            self._runtime._remove(self)
+            self.scope.cancel()
+
+        return release
+
+    async def follow(self, session: Session) -> None:
+        """Until an adopted session is over, and may be opened again where it is stored."""
+        host = host_of(session)
+        with self.scope:
+            await host.closed.wait()
+            if host.keeper is not None:
+                await host.keeper.over_at.wait()
+            self._runtime._remove(self)
 
     def info(self) -> SessionInfo:
         session = self.session
@@ -584,18 +669,17 @@ async def open_runtime(
         return bounds if limits is not None or config is None else config.bound(bounds)
 
     def open(
-        agent: str | Agent, *, tools: tuple[Tool, ...] = (), **settings: Any
+        agent: str | Agent, /, **options: Unpack[SessionOptions]
     ) -> AbstractAsyncContextManager[Session]:
         found = resolve_agent(agent, config)
-        return open_session(
-            found,
-            tools=(*common, *tools),
-            permissions=permissions,
-            limits=limits_of(found),
-            env=env,
-            journal=store,
-            **settings,
-        )
+        usual: SessionOptions = {
+            "permissions": permissions,
+            "limits": limits_of(found),
+            "env": env,
+        }
+        given: SessionOptions = {**usual, **options}
+        given["tools"] = (*common, *options.get("tools", ()))
+        return open_session(found, journal=store, **given)
 
     def reopen(entry: StoreEntry, tools: tuple[Tool, ...]) -> AbstractAsyncContextManager[Session]:
         assert store is not None

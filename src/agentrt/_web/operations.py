@@ -7,7 +7,8 @@ reported by the session's events, to all viewers alike.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -36,7 +37,7 @@ def carry_out(hub: Hub, client: Client, command: c.Command, done: Done, fail: Fa
     store = hub.runtime.store
     try:
         crowded = isinstance(command, ENDS) and not client.has_room
-        if store is None or crowded or isinstance(command, c.FindFiles):
+        if store is None or crowded or _is_unkept(hub, command):
             outcome = _act(hub, client, command)
         else:
             client.check_room()
@@ -47,6 +48,16 @@ def carry_out(hub: Hub, client: Client, command: c.Command, done: Done, fail: Fa
             client.start(outcome, done, fail)
     except Exception as error:
         fail(as_refusal(error))
+
+
+def _is_unkept(hub: Hub, command: c.Command) -> bool:
+    """Whether nothing is stored that comes of it: it only looks, or its session is a program's own
+    that is not stored."""
+    if not isinstance(command, c.ForSession) or isinstance(command, c.FindFiles):
+        return isinstance(command, c.FindFiles)
+    if hub.runtime.stored(command.session) is not None:
+        return False
+    return host_of(hub.session(command.session)).keeper is None
 
 
 def _act(hub: Hub, client: Client, command: c.Command) -> Fields | Job:
@@ -307,13 +318,24 @@ def _load(hub: Hub, client: Client, command: c.LoadSession) -> Fields | Job:
 
 
 async def _close(hub: Hub, session: Session) -> Fields:
-    await hub.runtime.close(session.id)
+    with _refusal_of_adopted():
+        await hub.runtime.close(session.id)
     return {}
 
 
 async def _delete(hub: Hub, id: str) -> Fields:
-    await hub.runtime.delete(id)
+    with _refusal_of_adopted():
+        await hub.runtime.delete(id)
     return {}
+
+
+@contextmanager
+def _refusal_of_adopted() -> Iterator[None]:
+    """A session that is a program's own is not a client's to end."""
+    try:
+        yield
+    except LocalProtocolError as error:
+        raise Refused("forbidden", str(error)) from error
 
 
 async def _find_files(hub: Hub, folder: str, query: str) -> Fields:

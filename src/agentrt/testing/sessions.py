@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from .._agents import Agent, ProtocolName
 from .._errors import AgentNotFound
@@ -15,6 +16,7 @@ from .._permissions.policies import Policy, ask
 from .._runtime.assembly import assemble
 from .._runtime.offer import Offer
 from .._runtime.open import serve_session
+from .._runtime.options import SessionOptions
 from .._runtime.runtime import AgentInfo, Runtime, Source, serve_runtime
 from .._runtime.stored import Again
 from .._session.session import Session
@@ -112,21 +114,16 @@ async def open_fake_runtime(
         return agents[name]
 
     def open(
-        agent: str | Agent,
-        *,
-        cwd: str = "/",
-        tools: tuple[Tool, ...] = (),
-        resume: str | None = None,
-        **settings: object,
+        agent: str | Agent, /, **options: Unpack[SessionOptions]
     ) -> AbstractAsyncContextManager[Session]:
         name = agent if isinstance(agent, str) else agent.name
         return open_fake_session(
             starting(name),
-            permissions=permissions,
-            limits=limits,
-            tools=(*common, *tools),
-            resume=resume,
-            cwd=cwd,
+            permissions=options.get("permissions", permissions),
+            limits=options.get("limits", limits),
+            tools=(*common, *options.get("tools", ())),
+            resume=options.get("resume"),
+            cwd=os.fspath(options.get("cwd", "/")),
             name=name,
             id=f"s{next(numbers)}-",
             store=store,

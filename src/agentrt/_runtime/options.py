@@ -1,0 +1,39 @@
+"""What a session may be opened with, for all that hands it on to `open_session`: there each is
+explained, and has its default.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypedDict
+
+from .._limits import Limits
+from .._model.content import JsonObject
+from .._permissions.policies import Policy
+from .._tools.tools import Tool
+
+if TYPE_CHECKING:
+    from .._tools.hooks import Hook
+
+
+class SessionOptions(TypedDict, total=False):
+    """The keyword arguments of `open_session`, but for `journal`; for functions of yours that hand
+    them on (`**options: Unpack[SessionOptions]`)."""
+
+    cwd: str | os.PathLike[str]
+    roots: Sequence[str | os.PathLike[str]]
+    tools: Iterable[Tool]
+    permissions: Policy | None
+    hooks: Iterable[Hook]
+    mcp_servers: Sequence[JsonObject]
+    resume: str | None
+    fork: bool
+    model: str | None
+    mode: str | None
+    options: JsonObject | None
+    env: Mapping[str, str] | None
+    files: bool
+    terminals: bool
+    limits: Limits | None
+    on_stderr: Callable[[bytes], None] | None

@@ -1,0 +1,150 @@
+"""A program's own sessions in a runtime: with all options of `open_session`, or adopted."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from pathlib import Path
+
+import pytest
+import trio
+from fakes import Incarnations, asking, echo, obedient, session_with
+from test_runtime import RESUMES, runtime_with
+from trio.testing import MockClock
+
+import agentrt
+from agentrt.testing import open_fake_runtime
+
+
+def test_the_options_that_are_handed_on_are_those_of_open_session() -> None:
+    parameters = dict(inspect.signature(agentrt.open_session).parameters)
+    assert parameters.pop("journal").annotation == "Store | None"
+    assert str(parameters.pop("agent").annotation) == "str | Agent"
+    options = {
+        name: hint.__forward_arg__ if isinstance(hint, typing.ForwardRef) else hint
+        for name, hint in agentrt.SessionOptions.__annotations__.items()
+    }
+    assert options == {name: each.annotation for name, each in parameters.items()}
+    assert agentrt.SessionOptions.__required_keys__ == frozenset()
+
+
+async def test_an_option_of_one_session_takes_the_place_of_the_runtime_s(
+    autojump_clock: MockClock,
+) -> None:
+    limits = agentrt.Limits(idle=7)
+    async with runtime_with(asking, permissions=agentrt.allow_all) as (runtime, _):
+        usual = await runtime.create("fake")
+        own = await runtime.create("fake", permissions=agentrt.deny_all, limits=limits)
+        assert (await usual.run("go")).text == "yes"
+        assert (await own.run("go")).text == "no"
+        assert own.limits.idle == 7
+
+
+async def test_a_real_session_of_a_runtime_gets_what_open_session_takes(tmp_path: Path) -> None:
+    said: list[bytes] = []
+    async with agentrt.open_runtime() as runtime:
+        session = await runtime.create(
+            "demo", cwd=tmp_path, roots=["/usr"], env={"PATH": "/bin"}, on_stderr=said.append
+        )
+        assert (await session.run("list the files")).outcome == "completed"
+        [info] = runtime.list()
+        assert info.cwd == str(tmp_path)
+        with pytest.raises(TypeError, match="colour"):
+            await runtime.create("demo", colour="red")  # type: ignore[call-arg]
+        with pytest.raises(agentrt.LocalProtocolError, match="there is no folder"):
+            await runtime.create("demo", roots=["/nowhere"])
+
+
+async def test_a_conversation_is_resumed_once(autojump_clock: MockClock) -> None:
+    async with runtime_with(echo, fake=RESUMES) as (runtime, agents):
+        session = await runtime.create("fake", resume="earlier")
+        with pytest.raises(agentrt.LocalProtocolError, match=f"{session.id}.*`load`"):
+            await runtime.create("fake", resume="earlier")
+        assert await runtime.load("fake", "earlier") is session
+        assert len(agents.processes) == 1
+
+
+async def test_an_adopted_session_is_listed_until_its_block_is_left(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_fake_runtime({}) as runtime:
+        heard: list[int] = []
+        runtime.listen(lambda: heard.append(len(runtime.list())))
+        async with session_with(echo, cwd="/tmp") as (session, _):
+            runtime.adopt(session)
+            [info] = runtime.list()
+            assert (info.session, info.agent, info.cwd) == (session.id, "fake", "/tmp")
+            assert runtime.get(session.id) is session
+            assert (await session.run("hello")).text == "hello"
+        await trio.testing.wait_all_tasks_blocked()
+        assert runtime.list() == []
+        assert heard == [1, 0]
+
+
+async def test_an_adopted_session_is_not_the_runtime_s_to_end(autojump_clock: MockClock) -> None:
+    limits = agentrt.Limits(suspend=1, hang=2)
+    async with session_with(obedient, fake=RESUMES, limits=limits) as (session, agents):
+        async with open_fake_runtime({}, limits=limits) as runtime:
+            runtime.adopt(session)
+            with pytest.raises(agentrt.LocalProtocolError, match="the program closes it"):
+                await runtime.close(session.id)
+            async with session.prompt("work") as turn:
+                await trio.sleep(10)  # silent for longer than `suspend` and `hang`
+                assert runtime.cancel_all() == 1
+            assert turn.result.outcome == "cancelled"
+        assert session.state.phase == "idle"
+        assert len(agents.processes) == 1
+
+
+async def test_an_adopted_session_can_be_taken_out_again(autojump_clock: MockClock) -> None:
+    async with open_fake_runtime({}) as runtime, session_with(echo) as (session, _):
+        release = runtime.adopt(session)
+        release()
+        assert runtime.list() == []
+        release()
+        runtime.adopt(session)
+        assert len(runtime.list()) == 1
+        assert (await session.run("still here")).text == "still here"
+
+
+async def test_what_cannot_be_adopted_is_refused(autojump_clock: MockClock, tmp_path: Path) -> None:
+    one = agentrt.Limits(sessions=1)
+    async with (
+        open_fake_runtime({"fake": Incarnations(echo).start}, limits=one) as runtime,
+        session_with(echo) as (session, _),
+    ):
+        release = runtime.adopt(session)
+        with pytest.raises(agentrt.LocalProtocolError, match="already"):
+            runtime.adopt(session)
+        async with session_with(echo, id="other") as (other, _):
+            with pytest.raises(agentrt.LimitExceeded):
+                runtime.adopt(other)
+        release()
+        with pytest.raises(agentrt.SessionClosed):
+            runtime.adopt(other)
+        with pytest.raises(TypeError, match="not str"):
+            runtime.adopt(session.id)  # type: ignore[arg-type]
+        async with (
+            agentrt.open_store(tmp_path / "other.db") as store,
+            session_with(echo, id="kept", store=store) as (kept, _),
+        ):
+            with pytest.raises(agentrt.LocalProtocolError, match="another store"):
+                runtime.adopt(kept)
+
+
+async def test_an_adopted_session_that_is_stored_can_be_opened_again(tmp_path: Path) -> None:
+    agents = Incarnations(echo, **RESUMES)
+    async with (
+        agentrt.open_store(tmp_path / "sessions.db") as store,
+        open_fake_runtime({"fake": agents.start}, store=store) as runtime,
+    ):
+        async with session_with(echo, id="own", fake=RESUMES, store=store) as (session, _):
+            runtime.adopt(session)
+            await session.run("hello")
+            gone = trio.Event()
+            runtime.listen(gone.set)
+        with trio.fail_after(20):
+            await gone.wait()
+        assert [info.phase for info in runtime.list()] == ["stored"]
+        again = await runtime.reopen(session.id)
+        assert (await again.run("again")).text == "again"
