@@ -158,7 +158,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """mypy --strict and pyright on the package."""
-    install(session, "-e", ".[repl,otel,metrics]", *group("types"))
+    install(session, "-e", ".[test]", *group("types"))
     session.run("mypy", "--strict", "src/agentrt")
     session.run("pyright", "--pythonpath", f"{session.bin}/python", "src/agentrt")
 

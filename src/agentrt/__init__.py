@@ -49,6 +49,7 @@ _PUBLIC = {
     "_session.session": "Session",
     "_session.subscription": "Subscription",
     "_session.turn": "Turn",
+    "_telemetry.otel": "OpenTelemetry",
     "_tools.hooks": "Hook HookContext hook",
     "_tools.tools": "Tool ToolContext ToolError tool",
     "_web.security": "Security",

@@ -357,7 +357,8 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
         for name in ("host", "port", "token", "viewer_token", "allow_host", "allow_origin", "root")
     }
     if options.subcommand == "serve":
-        serve["store"] = getattr(options, "store", None)
+        for name in ("store", "otel"):
+            serve[name] = getattr(options, name, None)
     terminal = {"color": options.color, "plain": options.plain or None}
     if options.subcommand is None:
         terminal["store"] = options.store

@@ -89,6 +89,8 @@ class Serve(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     root: tuple[str, ...] = ()
     store: str | None = None
     """A file, `sqlite:FILE`, or `off`. None: the usual file."""
+    otel: bool = False
+    """Whether OpenTelemetry gets spans of what happens."""
 
 
 class Terminal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -96,6 +96,7 @@ from ._runtime.runtime import open_runtime as open_runtime
 from ._session.session import Session as Session
 from ._session.subscription import Subscription as Subscription
 from ._session.turn import Turn as Turn
+from ._telemetry.otel import OpenTelemetry as OpenTelemetry
 from ._tools.hooks import Hook as Hook
 from ._tools.hooks import HookContext as HookContext
 from ._tools.hooks import hook as hook

@@ -11,6 +11,7 @@ whatever is to end it.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -239,6 +240,31 @@ def tool(cli: Cli) -> None:
         cli.used("c1", json.dumps(reply["mcp_response"]))
         cli.say("Called.")
         cli.done(prompt)
+
+
+def sub_agent(cli: Cli) -> None:
+    """Asks before a command, calls an in-process tool, and has a sub-agent read a file. At the end
+    it says which trace it is in."""
+    cli.greet_mcp()
+    prompt = cli.prompt()
+    cli.say("Let me see.")
+    cli.use("c1", command="make")
+    cli.answer(cli.ask_tool("c1", "make"))
+    cli.state("running")
+    cli.used("c1", "made")
+    cli.use("c2", "mcp__agentrt__record", summary="x")
+    named = {"claudecode/toolUseId": "c2"}
+    call = {"name": "record", "arguments": {"summary": "x"}, "_meta": named}
+    cli.used("c2", json.dumps(cli.answer(cli.call_mcp(2, "tools/call", **call))["mcp_response"]))
+    cli.use("c3", "Agent", subagent_type="reader", prompt="read it")
+    read = {"type": "tool_use", "id": "c4", "name": "Read", "input": {"file_path": "a.py"}}
+    cli.assistant(read, parent="c3")
+    cli.used("c4", "print()", parent="c3")
+    cli.used("c3", "it prints")
+    cli.say(os.environ.get("TRACEPARENT", "no trace"))
+    tokens = {"input_tokens": 5, "cache_read_input_tokens": 7, "output_tokens": 3}
+    cli.done(prompt, usage=tokens)
+    plain(cli)
 
 
 def hook(cli: Cli) -> None:

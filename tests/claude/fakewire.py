@@ -201,9 +201,18 @@ class Cli:
     def use(self, call: str, name: str = "Bash", **arguments: Any) -> None:
         self.assistant({"type": "tool_use", "id": call, "name": name, "input": arguments})
 
-    def used(self, call: str, text: str, *, error: bool = False, kind: str | None = None) -> None:
+    def used(
+        self,
+        call: str,
+        text: str,
+        *,
+        error: bool = False,
+        kind: str | None = None,
+        parent: str | None = None,
+    ) -> None:
         block = {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": error}
-        line = {"type": "user", "message": {"role": "user", "content": [block]}}
+        line: Json = {"type": "user", "message": {"role": "user", "content": [block]}}
+        line["parent_tool_use_id"] = parent
         line["tool_result_meta"] = [{"id": call, "non_execution_kind": kind}] if kind else []
         self.write(line)
 

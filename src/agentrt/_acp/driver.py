@@ -135,12 +135,14 @@ class AcpDriver:
         self._handshake.begin()
         return self._channel.take()
 
-    def prompt(self, turn: str, content: Sequence[Block]) -> list[Effect]:
+    def prompt(
+        self, turn: str, content: Sequence[Block], meta: JsonObject | None = None
+    ) -> list[Effect]:
         session = self._session()
         if self._prompt is not None:
             raise LocalProtocolError("another prompt has not been answered yet")
         self._check_content(content)
-        request = PromptRequest(session, list(content))
+        request = PromptRequest(session, list(content), meta=meta)
         id = self._channel.request("session/prompt", request, self._prompt_answered, urgent=False)
         self._prompt = _Prompt(turn, id)
         self._stream.begin_turn()

@@ -124,7 +124,9 @@ class ClaudeDriver:
         self.options = effective(self.options, opening)
         return [self._calls.send(initialize_request(opening, self.options))]
 
-    def prompt(self, turn: str, content: Sequence[Block]) -> list[Effect]:
+    def prompt(
+        self, turn: str, content: Sequence[Block], meta: JsonObject | None = None
+    ) -> list[Effect]:
         if self._turns.user is not None:
             raise LocalProtocolError("a prompt is already in flight")
         write, uuid = self._user_message(content)

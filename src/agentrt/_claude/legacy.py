@@ -89,7 +89,9 @@ class LegacyDriver:
         self.options = effective(self.options, opening)
         return [Started(session="")]
 
-    def prompt(self, turn: str, content: Sequence[Block]) -> list[Effect]:
+    def prompt(
+        self, turn: str, content: Sequence[Block], meta: JsonObject | None = None
+    ) -> list[Effect]:
         if self._turn is not None:
             raise LocalProtocolError("a prompt is already in flight")
         if self._refused is not None:

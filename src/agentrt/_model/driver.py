@@ -313,8 +313,11 @@ class Driver(Protocol):
         """The agent's stdout has ended: takes a last line without its newline."""
         ...
 
-    def prompt(self, turn: str, content: Sequence[Block]) -> list[Effect]:
-        """Send a prompt; `TurnFinished(turn)` will answer it."""
+    def prompt(
+        self, turn: str, content: Sequence[Block], meta: JsonObject | None = None
+    ) -> list[Effect]:
+        """Send a prompt; `TurnFinished(turn)` will answer it. `meta` travels with it, where the
+        protocol has a place for that."""
         ...
 
     def unsent(self, turn: str) -> None:

@@ -87,6 +87,9 @@ class Log:
         self._source = self
         self.keeper: Keeper | None = None
         """What takes the batches, if anything does."""
+        self.observer: Callable[[list[Event], int], None] | None = None
+        """Called with each batch and its size before anybody sees it, also where it is not kept
+        yet. It must not block, raise or append."""
         self._take = state.table
         self._events: list[Event] = []
         self._first = seq + 1
@@ -115,6 +118,8 @@ class Log:
         new = len(self._events) - self._weighed
         if not new:
             return
+        if self.observer is not None:
+            self.observer(self._events[-new:], self._arrived)
         if self.keeper is not None:
             events, self._events = self._events, []
             self._first = self.seq + 1

@@ -63,7 +63,11 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
         return open_process(
             command.argv,
             cwd=opening.cwd,
-            env=environment(agent, offer.env, command.env_unset) | command.env_set,
+            env={
+                **environment(agent, offer.env, command.env_unset),
+                **offer.variables(),
+                **command.env_set,
+            },
             limits=offer.limits,
             on_stderr=offer.on_stderr,
         )

@@ -51,6 +51,8 @@ class Offer:
     terminals: bool = True
     connect: Connect | None = None
     """How to reach the agent instead of starting its program."""
+    variables: Callable[[], Mapping[str, str]] = dict
+    """Gives further variables of its environment, when its process is started."""
     first_key: str = "r"
     """What the keys of the agent's requests begin with: no earlier process's may be the same."""
     new_uuid: Callable[[], str] = _new_uuid
@@ -102,6 +104,7 @@ def _show_progress(
 def tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServer:
     from .._tools.server import ToolServer
 
+    observer = host.core.observer
     server = ToolServer(
         offer.tools,
         session=session,
@@ -109,6 +112,7 @@ def tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServer
         timeout=offer.limits.tool,
         on_error=lambda tool, error: host.handler_failed(f"the tool {tool.name}", error),
         on_progress=partial(_show_progress, host),
+        around=None if observer is None else observer.calling,
     )
     session.offer_tools(server.set_tools)
     return server

@@ -29,6 +29,7 @@ from .folders import folder, folders
 if TYPE_CHECKING:
     from .._agents import Agent
     from .._journal.store import Store
+    from .._telemetry.observation import Telemetries, Telemetry
     from .._tools.hooks import Hook
     from .offer import Assembly
     from .stored import Again
@@ -55,6 +56,7 @@ async def open_session(
     limits: Limits | None = None,
     on_stderr: Callable[[bytes], None] | None = None,
     journal: Store | None = None,
+    telemetry: Telemetries | None = None,
 ) -> AsyncIterator[Session]:
     """A session with an agent, ready for prompts.
 
@@ -75,6 +77,7 @@ async def open_session(
     - `on_stderr`: sees what the agent writes to stderr.
     - `journal`: where the session is kept (see `open_store`). Nothing is shown then before it is
       stored; `reopen_session` goes on with it.
+    - `telemetry`: `OpenTelemetry` for spans, `Metrics`, or a list of both.
 
     Leaving the block normally lets running and background work finish, for `limits.drain` at the
     most; leaving it by an exception or a cancellation ends everything now, in bounded time.
@@ -89,6 +92,7 @@ async def open_session(
 
     if permissions is not None:
         check_policy(permissions)
+    telemetry = _one(telemetry)
     found = resolve_agent(agent)
     limits = limits_for(found, limits)
     opening = Opening(
@@ -109,10 +113,22 @@ async def open_session(
         terminals=terminals,
         limits=limits,
         on_stderr=on_stderr,
+        variables=dict if telemetry is None else telemetry.environment,
     )
     assembly = assemble(found, opening, offer)
-    async with serve_session(found, assembly, permissions, limits, store=journal) as session:
+    async with serve_session(
+        found, assembly, permissions, limits, store=journal, telemetry=telemetry
+    ) as session:
         yield session
+
+
+def _one(telemetry: Telemetries | None) -> Telemetry | None:
+    """What was asked for, as one. Raises `TypeError`."""
+    if telemetry is None:
+        return None
+    from .._telemetry.observation import as_one
+
+    return as_one(telemetry)
 
 
 @asynccontextmanager
@@ -130,6 +146,7 @@ async def reopen_session(
     terminals: bool = True,
     limits: Limits | None = None,
     on_stderr: Callable[[bytes], None] | None = None,
+    telemetry: Telemetries | None = None,
 ) -> AsyncIterator[Session]:
     """A session of a store, to go on with it: with its id, its log, its folder and settings.
 
@@ -152,6 +169,7 @@ async def reopen_session(
 
     if permissions is not None:
         check_policy(permissions)
+    telemetry = _one(telemetry)
     stored = await journal.load(id)
     found = resolve_agent(stored.about.agent if agent is None else agent)
     if found.protocol != stored.about.protocol:
@@ -170,11 +188,12 @@ async def reopen_session(
         terminals=terminals,
         limits=limits,
         on_stderr=on_stderr,
+        variables=dict if telemetry is None else telemetry.environment,
         first_key=f"r{again.place.owner}.",
     )
     assembly = assemble(found, opening, offer)
     async with serve_session(
-        found, assembly, permissions, limits, store=journal, again=again
+        found, assembly, permissions, limits, store=journal, again=again, telemetry=telemetry
     ) as session:
         yield session
 
@@ -197,6 +216,7 @@ async def serve_session(
     now: Callable[[], float] = time.time,
     store: Store | None = None,
     again: Again | None = None,
+    telemetry: Telemetry | None = None,
 ) -> AsyncIterator[Session]:
     """A session of these parts; `again`: one that `store` has. `ids` and `now` are for tests that
     want to know them beforehand."""
@@ -230,6 +250,10 @@ async def serve_session(
             keeper=keeper,
         )
         describe.core = host.core
+        observation = None
+        if telemetry is not None:
+            observation = telemetry.observe(agent.name, host.log)
+            host.observe(observation)
         session = Session(host)
         try:
             async with assembly.attach(host, session) as opening:
@@ -247,3 +271,5 @@ async def serve_session(
         finally:
             with trio.CancelScope(shield=True):  # bounded by the ladder
                 await host.finish()
+            if observation is not None:
+                observation.close()

@@ -14,6 +14,7 @@ from .._permissions.policies import Policy
 from .._tools.tools import Tool
 
 if TYPE_CHECKING:
+    from .._telemetry.observation import Telemetries
     from .._tools.hooks import Hook
 
 
@@ -37,3 +38,4 @@ class SessionOptions(TypedDict, total=False):
     terminals: bool
     limits: Limits | None
     on_stderr: Callable[[bytes], None] | None
+    telemetry: Telemetries | None

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .._agents import Agent
     from .._config import Config
     from .._journal.store import Store
+    from .._telemetry.observation import Telemetries
 
 logger = logging.getLogger(__name__)
 
@@ -643,6 +644,7 @@ async def open_runtime(
     tools: Iterable[Tool] = (),
     env: Mapping[str, str] | None = None,
     store: Store | None = None,
+    telemetry: Telemetries | None = None,
 ) -> AsyncIterator[Runtime]:
     """A runtime, in which sessions are created, found and closed by their ids.
 
@@ -653,6 +655,7 @@ async def open_runtime(
     - `env`: the agents' whole environment; default: as in `open_session`.
     - `store`: where the sessions are kept (see `open_store`). Those that it has already are listed,
       and opened when they are wanted (`reopen`). To be left behind the runtime.
+    - `telemetry`: as in `open_session`, of all sessions.
 
     Leaving the block ends every session at once, in bounded time.
     """
@@ -676,6 +679,7 @@ async def open_runtime(
             "permissions": permissions,
             "limits": limits_of(found),
             "env": env,
+            "telemetry": telemetry,
         }
         given: SessionOptions = {**usual, **options}
         given["tools"] = (*common, *options.get("tools", ()))
@@ -692,6 +696,7 @@ async def open_runtime(
             permissions=permissions,
             limits=limits_of(found),
             env=env,
+            telemetry=telemetry,
         )
 
     def agents() -> list[AgentInfo]:

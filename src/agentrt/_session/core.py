@@ -40,7 +40,7 @@ from .._model.events import CancelledBy, Error, Notice, Outcome, Usage
 from .._model.life import Life, LifeInput
 from .._model.turn import TurnInput, TurnMachine, TurnState
 from .._permissions.policies import Policy
-from .interfaces import Host
+from .interfaces import Host, Observer
 from .questions import Questions
 from .requests import Requests
 from .withheld import Withheld
@@ -91,6 +91,8 @@ class SessionCore:
         """The agent's own id of the conversation, for resuming it."""
         self.capabilities: JsonObject = {}
         self.start_failed: StartFailed | None = None
+        self.observer: Observer | None = None
+        """For telemetry, if there is any."""
         self.active_at = clock()
         """When the agent last wrote something, or was last answered."""
         self._host = host
@@ -369,7 +371,7 @@ class SessionCore:
         assert self.driver is not None
         conversation = self.conversation
         id = conversation.new_id("t")
-        prompt = self.driver.prompt(id, turn.content or [])
+        prompt = self._prompt(turn, id)
         if turn.attended:
             turn.cursor = self.log.shown.cursor(lossless=True)
         conversation.begin(turn, id)
@@ -380,6 +382,18 @@ class SessionCore:
         else:
             with self:
                 self._withhold("prompt", turn, id, prompt)
+
+    def _prompt(self, turn: TurnMachine, id: str) -> list[Effect]:
+        assert self.driver is not None
+        content, observer = turn.content or [], self.observer
+        if observer is None:
+            return self.driver.prompt(id, content)
+        meta = observer.prompting(id, turn.context)
+        try:
+            return self.driver.prompt(id, content, meta)
+        except Exception:
+            observer.unsent(id)
+            raise
 
     def _withhold(
         self, kind: Literal["prompt", "steer"], turn: TurnMachine, id: str, prompt: list[Effect]

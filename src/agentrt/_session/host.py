@@ -28,7 +28,7 @@ from .._nesting import ServiceNursery
 from .._permissions.policies import Decision, Policy
 from .core import SessionCore
 from .handlers import Handlers
-from .interfaces import CANCELLED, Lifetime
+from .interfaces import CANCELLED, Lifetime, Observer
 from .link import Connect, Link, exit_words
 from .readers import Readers
 from .turn_tasks import TurnTasks
@@ -108,6 +108,11 @@ class SessionHost:
         self._asleep: trio.CancelScope | None = None
         self._wakes_at = math.inf
         self._poke = trio.Event()
+
+    def observe(self, observer: Observer) -> None:
+        """Have telemetry see the session; before it is started."""
+        self.core.observer = observer
+        self.log.observer = observer.events
 
     # --- what the core wants done
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Awaitable
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Literal, Protocol, TypeAlias
 
+from .._model.content import JsonObject
 from .._model.driver import Driver, Effect, Requested, Write
-from .._model.events import CancelledBy, Outcome
+from .._model.events import CancelledBy, Event, Outcome
 from .._model.turn import TurnMachine
 from .._permissions.policies import Decision
 
@@ -86,6 +89,33 @@ class Host(Protocol):
 
     def look(self) -> None:
         """The next deadline, or what waits for the host, may be another one now."""
+        ...
+
+
+class Observer(Protocol):
+    """Sees what happens in a session, for telemetry. Nothing here waits or raises."""
+
+    def prompting(self, turn: str, context: contextvars.Context | None, /) -> JsonObject | None:
+        """A prompt is about to be sent, whose handlers run in that context. Returns what is to
+        travel with it."""
+        ...
+
+    def unsent(self, turn: str, /) -> None:
+        """It could not be sent: there is no such turn."""
+        ...
+
+    def events(self, events: list[Event], size: int, /) -> None:
+        """A batch of events, made of messages of so many bytes."""
+        ...
+
+    def calling(
+        self, tool: str, call: str | None, meta: JsonObject, /
+    ) -> AbstractContextManager[object]:
+        """Around a call of a tool of the program's; `call` is the agent's id of it, if known."""
+        ...
+
+    def close(self) -> None:
+        """The session is over."""
         ...
 
 

@@ -198,6 +198,11 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="where sessions are kept (~/.local/state/agentrt/journal.db), or `off`",
     )
+    add(
+        "--otel",
+        action="store_true",
+        help="send spans of what happens to OpenTelemetry, as its own variables (OTEL_…) say",
+    )
     _add_session(serve)
 
 

@@ -18,6 +18,7 @@ from .._journal.store import Store, open_store
 from .._limits import Limits
 from .._nesting import bare_errors
 from .._runtime.runtime import open_runtime
+from .._telemetry.observation import Telemetry
 from .._web.security import Security
 from .._web.server import serve
 from .._web.site import Site
@@ -57,7 +58,10 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
         async with (
             bare_errors(),
             _open_store(config) as store,
-            open_runtime(config=config, permissions=policy, env=env, store=store) as runtime,
+            _open_telemetry(config) as telemetry,
+            open_runtime(
+                config=config, permissions=policy, env=env, store=store, telemetry=telemetry
+            ) as runtime,
             trio.open_nursery() as nursery,
         ):
             site = await nursery.start(
@@ -98,6 +102,18 @@ async def _open_store(config: Config) -> AsyncIterator[Store | None]:
         return
     async with open_store(path, limits=config.bound(Limits())) as store:
         yield store
+
+
+@asynccontextmanager
+async def _open_telemetry(config: Config) -> AsyncIterator[Telemetry | None]:
+    """What the settings ask for. Raises `AgentrtError` if it is not installed."""
+    if not config.serve.otel:
+        yield None
+        return
+    from .telemetry import open_tracing
+
+    async with open_tracing() as tracing:
+        yield tracing
 
 
 def store_path(said: str | None) -> Path | None:

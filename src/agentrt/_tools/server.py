@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Final, Protocol, TypeAlias
 
@@ -41,6 +42,11 @@ OnProgress: TypeAlias = Callable[[Tool, str | None, float, float | None, str | N
 it is, of how much, and in which words."""
 
 
+Around: TypeAlias = Callable[[str, str | None, JsonObject], AbstractContextManager[object]]
+"""Gives a block in which a call runs: the tool's name, the agent's id of the call (None if it gave
+none), and what travelled with it."""
+
+
 class Spawn(Protocol):
     """Starts `async_fn(*args)` in the nursery and the context of the running turn; given by the
     session. An exception from it refuses the call."""
@@ -51,7 +57,7 @@ class Spawn(Protocol):
 class ToolServer:
     """The tools of one session. `turn` gives the turn that a call belongs to when it comes;
     `timeout` is for tools that have none of their own; `on_error` gets what tools raise (by
-    default it is logged)."""
+    default it is logged); `around` gives the block in which a call runs."""
 
     def __init__(
         self,
@@ -63,6 +69,7 @@ class ToolServer:
         timeout: float | None = None,
         on_error: OnToolError | None = None,
         on_progress: OnProgress | None = None,
+        around: Around | None = None,
     ) -> None:
         self.name = name
         self._tools = _by_name(tools)
@@ -71,6 +78,7 @@ class ToolServer:
         self._timeout = timeout
         self._on_error = on_error or _log_error
         self._on_progress = on_progress
+        self._around = around or _nothing_around
         self._connections: set[ToolConnection] = set()
 
     @property
@@ -151,13 +159,14 @@ class ToolConnection:
     async def _run(self, tool: Tool, call: CallTool, context: ToolContext, reply: Reply) -> None:
         outcome = ToolOutcome.error(f"{tool.name} was cancelled")
         try:
-            outcome = await call_tool(
-                tool,
-                call.arguments,
-                context,
-                default_timeout=self._server._timeout,
-                on_error=self._server._on_error,
-            )
+            with self._server._around(tool.name, context.tool_call, call.meta):
+                outcome = await call_tool(
+                    tool,
+                    call.arguments,
+                    context,
+                    default_timeout=self._server._timeout,
+                    on_error=self._server._on_error,
+                )
         finally:
             answer = None
             if self._running.get(call.request_id) is context:  # else it was cancelled by its client
@@ -193,6 +202,10 @@ def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
             raise ValueError(f"two tools are called {tool.name!r}")
         named[tool.name] = tool
     return named
+
+
+def _nothing_around(tool: str, call: str | None, meta: JsonObject) -> nullcontext[None]:
+    return nullcontext()
 
 
 def _log_error(tool: Tool, error: Exception) -> None:

@@ -26,6 +26,7 @@ from .memory import MemoryAgent
 if TYPE_CHECKING:
     from .._journal.base import StoreEntry
     from .._journal.store import Store
+    from .._telemetry.observation import Telemetry
 
 
 @asynccontextmanager
@@ -41,12 +42,13 @@ async def open_fake_session(
     protocol: ProtocolName = "acp",
     id: str = "id",
     store: Store | None = None,
+    telemetry: Telemetry | None = None,
 ) -> AsyncIterator[Session]:
     """A session whose agent processes are made by `start`, one for each (re)start.
 
     The ids in its log are the same in every run, and begin with `id`; with a `MockClock` its times
     are the same, too. `name` is what the agent is called, and `protocol` what it speaks. A `store`
-    keeps it.
+    keeps it; `telemetry` sees it.
     """
     limits = limits or Limits()
     agent = Agent(name=name, protocol=protocol, command=(name,))
@@ -60,7 +62,13 @@ async def open_fake_session(
     )
     assembly = assemble(agent, Opening(cwd=cwd, resume=resume), offer)
     async with serve_session(
-        agent, assembly, permissions, limits, ids=lambda: f"{id}{next(ids)}", store=store
+        agent,
+        assembly,
+        permissions,
+        limits,
+        ids=lambda: f"{id}{next(ids)}",
+        store=store,
+        telemetry=telemetry,
     ) as session:
         yield session
 

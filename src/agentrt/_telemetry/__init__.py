@@ -1,0 +1,1 @@
+"""What production sees of sessions: spans and metrics, made of their events."""

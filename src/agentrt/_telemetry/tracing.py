@@ -1,0 +1,175 @@
+"""The operations of `spans.py`, carried out with OpenTelemetry's API."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from opentelemetry import context as contexts
+from opentelemetry import trace
+from opentelemetry.baggage.propagation import W3CBaggagePropagator
+from opentelemetry.context import Context
+from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, TracerProvider
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from .._model.content import JsonObject
+from .._model.events import Event
+from .._version import __version__
+from .observation import Observation
+from .spans import Change, End, Operation, Point, Redact, Spans, Start
+
+logger = logging.getLogger(__name__)
+
+_TRACE: Final = TraceContextTextMapPropagator()
+_BAGGAGE: Final = W3CBaggagePropagator()
+_KINDS: Final = {"client": SpanKind.CLIENT, "internal": SpanKind.INTERNAL}
+_NOTHING: Final = Context()
+
+
+def carried(context: Context) -> dict[str, str]:
+    """A context as W3C writes it: `traceparent`, and `tracestate` and `baggage` if there are any.
+    Empty without a span."""
+    carrier: dict[str, str] = {}
+    _TRACE.inject(carrier, context)
+    if carrier:
+        _BAGGAGE.inject(carrier, context)
+    return carrier
+
+
+class Tracing:
+    """Makes the spans of sessions."""
+
+    def __init__(self, provider: TracerProvider | None, redact: Redact | None) -> None:
+        self._tracer = trace.get_tracer("agentrt", __version__, provider)
+        self._redact = redact
+
+    def observe(self, agent: str, session: str) -> Traced:
+        return Traced(self._tracer, Spans(agent, session, self._redact))
+
+    def environment(self) -> Mapping[str, str]:
+        """What an agent's process gets that is started where the current span is."""
+        return {name.upper(): value for name, value in carried(contexts.get_current()).items()}
+
+
+class Traced(Observation):
+    """The spans of one session."""
+
+    def __init__(
+        self, tracer: trace.Tracer, spans: Spans, now: Callable[[], float] = time.time
+    ) -> None:
+        self._tracer = tracer
+        self._spans = spans
+        self._now = now
+        self._open: dict[str, Span] = {}
+        self._last: Link | None = None
+        """To the turn before."""
+
+    # --- what the session says
+
+    def prompting(self, turn: str, context: contextvars.Context | None) -> JsonObject | None:
+        outer = _NOTHING if context is None else context.run(contexts.get_current)
+        span = self._start(self._spans.turn(turn, self._now()), outer)
+        inner = trace.set_span_in_context(span, outer)
+        if context is not None:
+            context.run(contexts.attach, inner)  # the copy that was made for this turn
+        return carried(inner) or None
+
+    def unsent(self, turn: str) -> None:
+        self._carry_out([self._spans.unsent(turn, self._now())])
+
+    def events(self, events: list[Event], size: int) -> None:
+        try:
+            operations = self._spans.fold(events, self._now())
+        except Exception:  # a `content` function of the program's: not the session's fault
+            logger.exception("the spans of a session are incomplete")
+        else:
+            if operations:
+                self._carry_out(operations)
+
+    @contextmanager
+    def calling(self, tool: str, call: str | None, meta: JsonObject) -> Iterator[None]:
+        key = self._spans.call_of(tool, call)
+        own: Span | None = None
+        span = self._open.get(key) if key is not None else None
+        if span is None:
+            span = own = self._start_call(tool, meta)
+        token = contexts.attach(trace.set_span_in_context(span))
+        try:
+            yield
+        finally:
+            contexts.detach(token)
+            if own is not None:
+                own.end(int(self._now() * 1e9))
+
+    def close(self) -> None:
+        self._carry_out(self._spans.close(self._now()))
+
+    # --- spans
+
+    def _start_call(self, tool: str, meta: JsonObject) -> Span:
+        """A span for a call of which nobody says which of the agent's it is: below the agent's own
+        span, if it sent one along, else below the turn."""
+        carrier = {name: value for name, value in meta.items() if isinstance(value, str)}
+        outer = _TRACE.extract(carrier, _NOTHING)
+        kind = SpanKind.SERVER
+        if not trace.get_current_span(outer).get_span_context().is_valid:
+            running = self._open.get(self._spans.running or "")
+            outer = _NOTHING if running is None else trace.set_span_in_context(running)
+            kind = SpanKind.INTERNAL
+        attributes = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": tool,
+            "gen_ai.tool.type": "function",
+        }
+        start = int(self._now() * 1e9)
+        return self._tracer.start_span(f"execute_tool {tool}", outer, kind, attributes, None, start)
+
+    def _start(self, start: Start, outer: Context) -> Span:
+        parent = self._open.get(start.parent) if start.parent is not None else None
+        context = outer if parent is None else trace.set_span_in_context(parent, _NOTHING)
+        links = None
+        if start.kind == "client":
+            if outer is _NOTHING and self._last is not None:
+                links = [self._last]
+        span = self._tracer.start_span(
+            start.name,
+            context,
+            _KINDS[start.kind],
+            start.attributes,
+            links,
+            int(start.at * 1e9),
+        )
+        if start.kind == "client":
+            self._last = Link(span.get_span_context())
+        self._open[start.key] = span
+        return span
+
+    def _carry_out(self, operations: list[Operation]) -> None:
+        for operation in operations:
+            if type(operation) is Start:
+                self._start(operation, _NOTHING)
+                continue
+            span = self._open.get(operation.key)
+            if span is None:
+                continue
+            match operation:
+                case Change(attributes=attributes, name=name):
+                    span.set_attributes(attributes)
+                    if name:
+                        span.update_name(name)
+                case Point(name=name, at=at, attributes=attributes):
+                    span.add_event(name, attributes, int(at * 1e9))
+                case End(at=at, attributes=attributes, error=error, why=why):
+                    del self._open[operation.key]
+                    if attributes:
+                        span.set_attributes(attributes)
+                    if error is not None:
+                        span.set_attribute("error.type", error)
+                        span.set_status(Status(StatusCode.ERROR, why or None))
+                    span.end(int(at * 1e9))
+                case Start():
+                    pass
