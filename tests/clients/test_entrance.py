@@ -167,6 +167,7 @@ async def test_ai_a_wrong_request_fails_and_no_other(request_: dict[str, Any]) -
 async def test_acp_the_first_message_must_be_initialize() -> None:
     async with raw("/acp") as client:
         await client.send(frame('{"jsonrpc": "2.0", "id": 1, "method": "session/list"}'))
+        assert (await client.message())["error"]["code"] == -32600
         await ends(client, 1002)
 
 

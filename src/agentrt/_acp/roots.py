@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Final
@@ -98,6 +98,22 @@ class Roots:
         finally:
             walk.close()
 
+    def check(self, path: str, *, writing: bool = False) -> None:
+        """Raises as `locate` if a path may not be read, or written, by whoever follows it. Nothing
+        is made, and what is missing is no error."""
+        walk = _Walk(writing=writing, makes=False)
+        try:
+            walk.restart(*self._root_of(path))
+            while (target := walk.step()) is not None:
+                if target.startswith("/"):
+                    walk.restart(*self._root_of(target))
+                else:
+                    walk.follow(target)
+        except FileNotFoundError:
+            walk.check_rest()
+        finally:
+            walk.close()
+
     def open_folder(self, path: str) -> int:
         """A descriptor of an existing folder, for the caller to close. Raises as `locate`."""
         with self.locate(path) as place:
@@ -117,11 +133,12 @@ class Roots:
 class _Walk:
     """The way from a root to a place."""
 
-    def __init__(self, *, writing: bool) -> None:
+    def __init__(self, *, writing: bool, makes: bool = True) -> None:
         self.folders: list[int] = []
         """The open folders from the root to here; the last one is where the walk is."""
         self.name = "."
         self._writing = writing
+        self._makes = writing and makes
         self._way: list[str] = []
         """The names of the open folders below the root."""
         self._made: list[tuple[int, str]] = []
@@ -159,14 +176,26 @@ class _Walk:
                 # EINVAL: no link. ENOENT: nothing at all, which is for the caller to find.
                 if error.errno not in (errno.EINVAL, errno.ENOENT):
                     raise
-            if self._writing and GUARDED.fullmatch("/".join((*self._way, name)).casefold()):
-                raise NotAllowed("what can start programs unasked is not for agents to write")
+            self._check_guarded((*self._way, name))
             if not self._parts:
                 self.name = name
                 return None
             self._enter_or_make(name)
             self._way.append(name)
         return None
+
+    def check_rest(self) -> None:
+        """Check by its words the part of the way that is missing."""
+        way = list(self._way)
+        for name in reversed(self._parts):
+            if name == "..":
+                raise NotAllowed("it leads back out of a folder that is missing")
+            way.append(name)
+            self._check_guarded(way)
+
+    def _check_guarded(self, way: Sequence[str]) -> None:
+        if self._writing and GUARDED.fullmatch("/".join(way).casefold()):
+            raise NotAllowed("what can start programs unasked is not for agents to write")
 
     def unmake(self) -> None:
         """Remove the folders that were made, if nobody has put anything there meanwhile."""
@@ -199,7 +228,8 @@ class _Walk:
         try:
             self._enter(name)
         except FileNotFoundError:
-            if not self._writing:
+            if not self._makes:
+                self._parts.append(name)
                 raise
             with suppress(FileExistsError):  # somebody was faster
                 os.mkdir(name, dir_fd=self.folders[-1])

@@ -151,9 +151,7 @@ class Terminals:
                 self._on_left_out(name)
         wanted, most = request.output_byte_limit, self._limits.terminal_output
         limit = most if wanted is None else max(0, min(wanted, most))
-        argv = [request.command, *(request.args or ())]
-        if len(argv) == 1 and _LINE.search(request.command):
-            argv = ["/bin/sh", "-c", request.command]
+        argv = command_words(request)
         if len(self._terminals) + self._starting >= self._limits.terminals:
             count = self._limits.terminals
             raise RequestError(INTERNAL_ERROR, f"{count} terminals are open: release some")
@@ -203,6 +201,13 @@ _ON_ONE: Final = {
 }
 _EXHAUSTED: Final = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 """Not the command's fault."""
+
+
+def command_words(request: CreateTerminalRequest) -> list[str]:
+    """The program that a request means, and its arguments."""
+    if not request.args and _LINE.search(request.command):
+        return ["/bin/sh", "-c", request.command]
+    return [request.command, *(request.args or ())]
 
 
 class _Terminal:

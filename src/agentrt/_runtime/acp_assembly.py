@@ -27,6 +27,7 @@ from .._process.pipes import Transport
 from .._process.process import open_process
 from .._session.host import SessionHost
 from .._version import __version__
+from .editors import Editors
 from .offer import NOTHING_TO_FORK, Assembly, Offer, environment, keys, tool_server
 
 if TYPE_CHECKING:
@@ -78,9 +79,13 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     async def attach(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         async with AsyncExitStack() as stack:
             roots = Roots((opening.cwd, *opening.roots))
+            editors = Editors(
+                *(host, roots), cwd=opening.cwd, env=variables, variables=agent.terminal_env
+            )
             if offer.files:
                 files = Files(roots, limits=offer.limits, ready=host.wait_read)
-                host.services["fs"] = lambda asked: files.handle(asked.method, asked.params)
+                own = partial(_serve_file, files)
+                host.services["fs"] = partial(editors.serve, own)
             run = ""
             if offer.connect is None and (offer.terminals or offer.tools):
                 # Should this process be killed, its guard finds the programs by the marker.
@@ -104,7 +109,8 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
                 )
                 host.when_gone.append(terminals.release_all)
                 host.programs = lambda: terminals.running
-                host.services["terminal"] = partial(_serve_terminal, host, terminals)
+                serve_own = partial(_serve_terminal, host, terminals)
+                host.services["terminal"] = partial(editors.serve, serve_own)
             servers: tuple[JsonObject, ...] = ()
             if offer.tools:
                 # HTTP costs as much to import as everything else here.
@@ -119,6 +125,10 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
             yield structs.replace(opening, mcp_servers=opening.mcp_servers + servers)
 
     return Assembly(opening, make_driver, offer.connect or connect, attach)
+
+
+async def _serve_file(files: Files, asked: Requested) -> JsonObject:
+    return await files.handle(asked.method, asked.params)
 
 
 async def _serve_terminal(host: SessionHost, terminals: Terminals, asked: Requested) -> JsonObject:

@@ -335,6 +335,12 @@ class Runtime:
                 await look_back(self.store, log, None, None, self.limits)
             return log
 
+    def add_stored(self, entry: StoreEntry) -> None:
+        """The store has another session: somebody has put it there."""
+        if entry.session not in self._hosts:
+            self._stored[entry.session] = entry
+            self._tell()
+
     async def delete(self, id: str) -> None:
         """Forget a session of the store; one that is open is closed. Raises `SessionNotFound` or
         `StoreError`."""

@@ -28,7 +28,7 @@ from .._nesting import ServiceNursery
 from .._permissions.policies import Decision, Policy
 from .core import SessionCore
 from .handlers import Handlers
-from .interfaces import CANCELLED, Lifetime, Observer
+from .interfaces import CANCELLED, ClientServices, Lifetime, Observer
 from .link import Connect, Link, exit_words
 from .readers import Readers
 from .turn_tasks import TurnTasks
@@ -69,6 +69,8 @@ class SessionHost:
         self.services: dict[str, Service] = {}
         """Who serves what, by method or by the part before its slash."""
         self.hooks: HookService | None = None
+        self.clients: list[ClientServices] = []
+        """Clients whose files and programs are the agent's. The last one is asked first."""
         self.when_gone: list[Callable[[], None]] = []
         """Called when the agent's process is gone: what it left here is of no use any more."""
         self.programs: Callable[[], int] = lambda: 0

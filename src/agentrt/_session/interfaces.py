@@ -119,6 +119,27 @@ class Observer(Protocol):
         ...
 
 
+class ClientGone(Exception):
+    """A client went while it was asked something: nobody knows what it has done."""
+
+
+class ClientServices(Protocol):
+    """A client of the session whose files or programs are the agent's, as an editor's are."""
+
+    def serves(self, method: str, params: JsonObject) -> bool:
+        """Whether it answers this request, by ACP's name for it."""
+        ...
+
+    async def call(self, method: str, params: JsonObject) -> JsonObject:
+        """Its answer. Raises `RequestError`, or `ClientGone`. Cancelling it withdraws the
+        request."""
+        ...
+
+    def release(self, session: str) -> None:
+        """The agent that has had it run programs in this session is gone."""
+        ...
+
+
 class Steps(Protocol):
     """What the parts of the core need of it. As a block, one step: whatever happens in it makes one
     batch of events."""

@@ -6,31 +6,38 @@ Each message is one JSON-RPC message of ACP's version 1. What a session says is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
+from msgspec.structs import asdict
 
 from .._errors import RemoteProtocolError
 from .._model.content import JsonObject
+from .._runtime.runtime import SessionInfo
 from .._session.core import TakenBack
-from .._session.session import Session
+from .._session.session import Session, host_of
 from .._session.turn import Turn
 from .._version import __version__
 from .._wire import jsonrpc as rpc
 from .._wire.json import decode_strictly
 from .._wire.lenient import lenient
 from . import commands as c
+from .acpeditor import Editor
 from .acpmessages import (
     VERSION,
+    Authenticate,
     CancelRequest,
     ForSession,
     Initialize,
     List,
     Meta,
     New,
+    Opened,
+    OurCalls,
     Prompt,
     SetMode,
     SetModel,
@@ -69,6 +76,15 @@ STOP_REASONS: Final = {
 """Outcomes as stop reasons; the others are errors."""
 
 
+LOGIN: Final = {
+    "id": "agent",
+    "name": "The agent's own login",
+    "description": "Agents keep their own logins: log in with the agent's program, in a terminal.",
+    "type": "agent",
+}
+"""The one way to authenticate."""
+
+
 class _Attached(Struct, eq=False):
     """A session as this connection sees it."""
 
@@ -78,6 +94,8 @@ class _Attached(Struct, eq=False):
     """The client's prompts that are not answered, by its request."""
     loads: list[rpc.Id]
     """Its requests to repeat all of it."""
+    lends: bool
+    """Whether its files and terminals are the agent's: it is in the session's folder."""
 
 
 class AcpViewer(ForeignViewer):
@@ -85,9 +103,14 @@ class AcpViewer(ForeignViewer):
 
     def __init__(self, hub: Hub, role: Role) -> None:
         super().__init__(hub, role)
+        self.defaults = Meta()
+        """What counts where `session/new` says nothing."""
         self._greeted = False
         self._sessions: dict[Feed, _Attached] = {}
-        self._questions = Questions(hub)
+        self._calls: OurCalls = rpc.Calls()
+        self._questions = Questions(hub, self._calls)
+        self._editor = Editor(self._calls, self.reply)
+        self._has_editor = False
 
     def _receive(self, text: str) -> None:
         try:
@@ -102,9 +125,14 @@ class AcpViewer(ForeignViewer):
             return
         first = isinstance(said, rpc.Request) and said.method == "initialize"
         if not self._greeted and not first:
-            self.end(Code.OUT_OF_ORDER, "the first message must be `initialize`")
+            why = "the first message must be `initialize`"
+            if isinstance(said, rpc.Request):
+                self._refuse(said.id, rpc.INVALID_REQUEST, why)
+            self.end(Code.OUT_OF_ORDER, why)
         elif isinstance(said, rpc.Response):
-            self._questions.take(said)
+            take, _ = self._calls.take(said.id)
+            if take is not None:
+                take(said)
         elif isinstance(said, rpc.Notification):
             self._notified(said)
         else:
@@ -138,73 +166,122 @@ class AcpViewer(ForeignViewer):
             raise Refused("bad_request", "`initialize` was said already")
         self._greeted = True
         self._questions.offers = params.client_capabilities
+        if self.role == "controller":
+            self._has_editor = self._editor.offer(params.client_capabilities)
         everything = {"image": True, "audio": True, "embeddedContext": True}
         self._answer(
             id,
             protocolVersion=VERSION,
             agentInfo={"name": "agentrt", "title": "agentrt", "version": __version__},
-            authMethods=[],
+            authMethods=[LOGIN],
             agentCapabilities={
                 "loadSession": True,
                 "promptCapabilities": everything,
                 "mcpCapabilities": {"http": True, "sse": True},
-                "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
+                "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
             },
         )
 
+    def _authenticate(self, id: rpc.Id, params: Authenticate) -> None:
+        """The agents know their people by their own logins, which is seen when one starts."""
+        if params.method_id != LOGIN["id"]:
+            raise Refused("bad_request", f"no way to log in is called {params.method_id!r}")
+        self._hub.default_agent()  # raises if there is none
+        self._answer(id)
+
     def _new(self, id: rpc.Id, params: New) -> None:
         about = params.meta.agentrt if params.meta is not None else Meta()
+        if about.agent in (None, self.defaults.agent):
+            said = {name: value for name, value in asdict(about).items() if value is not None}
+            about = structs.replace(self.defaults, **said)
+
+        def opened(feed: Feed) -> None:
+            self._attach(feed, cwd=params.cwd)
+            self._answer(id, sessionId=feed.log.session, **_settings(feed), _meta=_phase(feed))
+
+        if about.session is not None:
+            self._know(id, about.session, opened)
+            return
         command = c.NewSession(
             id="new",
             agent=about.agent or self._hub.default_agent(),
             cwd=params.cwd,
             title=about.title,
+            model=about.model,
+            mode=about.mode,
+        )
+        job = new_session(self._hub, self._client, command, params.mcp_servers)
+        self._client.start(
+            job, lambda fields: opened(self._hub.feed(fields["session"])), partial(self._fail, id)
         )
 
-        def opened(fields: Fields) -> None:
-            feed = self._hub.feed(fields["session"])
-            self._attach(feed)
-            self._answer(id, sessionId=feed.log.session, **_settings(feed))
-
-        job = new_session(self._hub, self._client, command, params.mcp_servers)
-        self._client.start(job, opened, partial(self._fail, id))
-
-    def _load(self, id: rpc.Id, params: ForSession) -> None:
+    def _load(self, id: rpc.Id, params: Opened) -> None:
         """All that was said, and then the answer; what comes after that follows as updates."""
 
         def load(feed: Feed) -> None:
-            self._attach(feed).loads.append(id)
+            self._attach(feed, cwd=params.cwd).loads.append(id)
 
-        self._hub.when_known(self._client, params.session_id, None, load, partial(self._fail, id))
+        self._know(id, params.session_id, load)
 
-    def _resume(self, id: rpc.Id, params: ForSession) -> None:
+    def _resume(self, id: rpc.Id, params: Opened) -> None:
         def resume(feed: Feed) -> None:
-            self._attach(feed, knows=True)
+            self._attach(feed, cwd=params.cwd, knows=True)
             self._answer(id, **_settings(feed), _meta=_phase(feed))
 
-        self._hub.when_known(self._client, params.session_id, None, resume, partial(self._fail, id))
+        self._know(id, params.session_id, resume)
 
-    def _attach(self, feed: Feed, *, knows: bool = False) -> _Attached:
+    def _know(self, id: rpc.Id, session: str, then: Callable[[Feed], None]) -> None:
+        """Have `then` called with a session of which all is known."""
+        fail = partial(self._fail, id)
+        known = partial(self._hub.when_known, self._client, session, None, then, fail)
+        self._find(id, session, known)
+
+    def _find(self, id: rpc.Id, session: str, then: Callable[[], None]) -> None:
+        """Have `then` called when a session is one of the runtime's, if it is to be had."""
+        elsewhere = self._hub.elsewhere
+        here = session in self._hub.feeds or self._hub.runtime.stored(session) is not None
+        if here or elsewhere is None:
+            then()
+        else:
+            fetch = partial(elsewhere.fetch, session)
+            self._client.start(fetch, lambda _: then(), partial(self._fail, id))
+
+    def _attach(self, feed: Feed, *, cwd: str | None = None, knows: bool = False) -> _Attached:
         """See a session, from its beginning or, if the client `knows` what there is, from now on.
-        Prompts and questions that are open stay so."""
+        Prompts and questions that are open stay so. `cwd`: the session's folder, as the client
+        says."""
         offers = self._questions.offers.session
         notices = offers is not None and offers.notices is not None
         known = self._sessions.get(feed)
         prompts = known.prompts if known is not None else {}
         loads = known.loads if known is not None else []
-        updates = Updates(feed.transcript, prompts, notices=notices, knows=knows)
-        attached = self._sessions[feed] = _Attached(feed, updates, prompts, loads)
+        terminals = self._editor.terminals
+        updates = Updates(
+            *(feed.transcript, prompts), notices=notices, knows=knows, terminals=terminals
+        )
+        lends = self._has_editor and (
+            (cwd is not None and self._hub.is_in(feed.log.session, cwd))
+            or (known is not None and known.lends)
+        )
+        attached = self._sessions[feed] = _Attached(feed, updates, prompts, loads, lends)
         self._sending.pop(feed, None)
         self.follow(feed)
         return attached
 
     def _list(self, id: rpc.Id, params: List) -> None:
-        sessions = [
-            {"sessionId": info.session, "cwd": info.cwd, "title": info.title}
-            for info in self._hub.sessions()
-            if params.cwd in (None, info.cwd)
-        ]
-        self._answer(id, sessions=sessions)
+        def answer(others: Iterable[SessionInfo]) -> None:
+            here = {info.session: info for info in self._hub.sessions()}
+            shown = [info for info in others if info.session not in here] + [*here.values()]
+            sessions = [_listed(info) for info in shown if params.cwd in (None, info.cwd)]
+            self._answer(id, sessions=sessions)
+
+        elsewhere = self._hub.elsewhere
+        if elsewhere is None:
+            answer(())
+        else:
+            look = partial(elsewhere.sessions, params.cwd)
+            fail = partial(self._fail, id)
+            self._client.start(look, lambda fields: answer(fields["sessions"]), fail)
 
     def _prompt(self, id: rpc.Id, params: Prompt) -> None:
         def prompt(session: Session) -> None:
@@ -215,7 +292,9 @@ class AcpViewer(ForeignViewer):
                 raise Refused("bad_request", "two requests have the same id")
             attached.prompts[id] = session.submit(params.prompt, held=False)
 
-        self._hub.when_open(self._client, params.session_id, prompt, partial(self._fail, id))
+        fail = partial(self._fail, id)
+        opened = partial(self._hub.when_open, self._client, params.session_id, prompt, fail)
+        self._find(id, params.session_id, opened)
 
     def _attached(self, session: str) -> _Attached:
         """A session that the client talks about; from then on it sees it."""
@@ -245,6 +324,21 @@ class AcpViewer(ForeignViewer):
 
     def _close_session(self, id: rpc.Id, params: ForSession) -> None:
         self._change(id, c.CloseSession(id="close", session=params.session_id))
+
+    def _delete(self, id: rpc.Id, params: ForSession) -> None:
+        """Forget a session. One that there is not is forgotten."""
+
+        def failed(error: Refused) -> None:
+            if error.code == "unknown_session":
+                self._answer(id)
+            else:
+                self._fail(id, error)
+
+        def delete() -> None:
+            command = c.DeleteSession(id="delete", session=params.session_id)
+            carry_out(self._hub, self._client, command, lambda _: self._answer(id), failed)
+
+        self._find(id, params.session_id, delete)
 
     def _change(self, id: rpc.Id, command: c.Command, result: Callable[[], Fields] = dict) -> None:
         def done(_: Fields) -> None:
@@ -279,15 +373,58 @@ class AcpViewer(ForeignViewer):
             if turn is not None:
                 stop(self._hub.session(attached.feed.log.session), turn)
 
+    # --- the end of what the client says
+
+    def stop(self) -> None:
+        """Cancel what this client has asked for: it says nothing more."""
+        for feed, attached in list(self._sessions.items()):
+            if attached.prompts:
+                self._cancel(feed.log.session)
+
+    async def answered(self) -> None:
+        """Wait until all that this client has asked for is answered, and taken to be sent.
+        Cancelling it changes nothing."""
+        while self._asked_for() or self._replies or self._sending or self._changed:
+            await self._sent.park()
+
+    def _asked_for(self) -> bool:
+        sessions = self._sessions.values()
+        return self._client.busy or any(each.prompts or each.loads for each in sessions)
+
+    def lost(self, why: str) -> None:
+        """Something that the client has said could not be read; it may have been an answer."""
+        self._refuse(None, rpc.PARSE_ERROR, why)
+        self._editor.fail_all(why)
+
     # --- what is sent
+
+    def _frame(self) -> bytes | None:
+        frame = super()._frame()
+        self._sent.unpark_all()
+        return frame
 
     def unfollow(self, feed: Feed) -> None:
         super().unfollow(feed)
-        self._sessions.pop(feed, None)
+        attached = self._sessions.pop(feed, None)
         self._questions.forget(feed)
+        if attached is not None and attached.lends:
+            if (session := self._hub.open_session(feed)) is not None:
+                clients = host_of(session).clients
+                if self._editor in clients:
+                    clients.remove(self._editor)
+            self._editor.leave(feed.log.session)
+
+    def _lend(self, feed: Feed) -> None:
+        """Let the agent have this client's files and terminals, as soon as there is one."""
+        if (session := self._hub.open_session(feed)) is not None:
+            clients = host_of(session).clients
+            if self._editor not in clients:
+                clients.append(self._editor)
 
     def project(self, feed: Feed) -> Iterator[bytes]:
         attached = self._sessions[feed]
+        if attached.lends:
+            self._lend(feed)
         for update in attached.updates.updates(lambda: bool(attached.loads)):
             yield _update(feed, update)
         yield from self._answers(attached)
@@ -343,17 +480,26 @@ _Act = Callable[[AcpViewer, rpc.Id, Any], None]
 
 _METHODS: Final[dict[str, tuple[type[Struct], bool, _Act]]] = {
     "initialize": (Initialize, True, AcpViewer._initialize),
+    "authenticate": (Authenticate, True, AcpViewer._authenticate),
     "session/new": (New, False, AcpViewer._new),
-    "session/load": (ForSession, True, AcpViewer._load),
-    "session/resume": (ForSession, True, AcpViewer._resume),
+    "session/load": (Opened, True, AcpViewer._load),
+    "session/resume": (Opened, True, AcpViewer._resume),
     "session/list": (List, True, AcpViewer._list),
     "session/prompt": (Prompt, False, AcpViewer._prompt),
     "session/set_mode": (SetMode, False, AcpViewer._set_mode),
     "session/set_model": (SetModel, False, AcpViewer._set_model),
     "session/set_config_option": (SetOption, False, AcpViewer._set_option),
     "session/close": (ForSession, False, AcpViewer._close_session),
+    "session/delete": (ForSession, False, AcpViewer._delete),
 }
 """What each method takes, whether it is only looking on, and what does it."""
+
+
+def _listed(info: SessionInfo) -> JsonObject:
+    about: JsonObject = {"sessionId": info.session, "cwd": info.cwd, "title": info.title}
+    if info.updated is not None:
+        about["updatedAt"] = datetime.fromtimestamp(info.updated, UTC).isoformat()
+    return about
 
 
 def _settings(feed: Feed) -> JsonObject:

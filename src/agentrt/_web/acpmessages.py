@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -16,10 +17,14 @@ VERSION: Final = 1
 
 
 class Meta(Struct):
-    """What a client may say of agentrt's own in `_meta.agentrt`."""
+    """What a client may say of agentrt's own in `_meta.agentrt` of `session/new`. `session`: one
+    that there is already, which is seen from its beginning instead of opening a new one."""
 
     agent: str | None = None
     title: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    session: str | None = None
 
 
 class _Metas(Struct):
@@ -35,17 +40,34 @@ class SessionCapabilities(Struct):
     notices: JsonObject | None = None
 
 
+class FileSystem(Struct, rename="camel"):
+    read_text_file: bool = False
+    write_text_file: bool = False
+
+
 class Capabilities(Struct):
     elicitation: Form | None = None
     session: SessionCapabilities | None = None
+    fs: FileSystem | None = None
+    terminal: bool = False
 
 
 class Initialize(Struct, rename="camel"):
     client_capabilities: Capabilities = msgspec.field(default_factory=Capabilities)
 
 
+class Authenticate(Struct, rename="camel"):
+    method_id: str
+
+
 class ForSession(Struct, rename="camel"):
     session_id: Name
+
+
+class Opened(ForSession):
+    """A session that there is already. `cwd`: where the client takes it to be."""
+
+    cwd: str | None = None
 
 
 class New(Struct, rename="camel"):
@@ -91,3 +113,11 @@ def answered(id: rpc.Id, **result: Any) -> bytes:
 
 def failed(id: rpc.Id, code: int, message: str, data: Any = None) -> bytes:
     return pack(jsonrpc="2.0", id=id, error=rpc.RpcError(code, message, data))
+
+
+OurCalls: TypeAlias = rpc.Calls[Callable[[rpc.Response], None]]
+"""Our requests to one client, each with what takes its answer."""
+
+
+def unanswered(said: rpc.Response) -> None:
+    """Takes an answer that nobody waits for any more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from msgspec import Struct
 
@@ -10,7 +11,7 @@ from .._model.content import JsonObject
 from .._model.events import PermissionOpened
 from .._session.session import Session
 from .._wire import jsonrpc as rpc
-from .acpmessages import Capabilities, call
+from .acpmessages import Capabilities, OurCalls, call, unanswered
 from .acpupdates import Updates
 from .answers import as_refusal
 from .feed import Feed
@@ -28,11 +29,11 @@ class _Asked(Struct, frozen=True):
 class Questions:
     """What one client is asked, in all its sessions."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, calls: OurCalls) -> None:
         self.offers = Capabilities()
         """What the client can do."""
         self._hub = hub
-        self._calls: rpc.Calls[_Asked | None] = rpc.Calls()
+        self._calls = calls
         self._open: dict[Feed, dict[str, int]] = {}  # the questions, with our requests
 
     def look(self, feed: Feed, updates: Updates) -> Iterable[bytes]:
@@ -41,7 +42,7 @@ class Questions:
         open = feed.log.state.permissions
         for request in asked.keys() - open.keys():
             number = asked.pop(request)
-            self._calls.replace(number, None)
+            self._calls.replace(number, unanswered)
             yield call(None, "$/cancel_request", {"requestId": number})
         for ask in open.values():
             if ask.request not in asked and (ask.options or self._fills(ask)):
@@ -50,10 +51,9 @@ class Questions:
     def forget(self, feed: Feed) -> None:
         self._open.pop(feed, None)
 
-    def take(self, said: rpc.Response) -> None:
+    def _answered(self, asked: _Asked, said: rpc.Response) -> None:
         """Take the client's answer. One that no option fits, or none at all, is no yes."""
-        asked, _ = self._calls.take(said.id)
-        if asked is None or asked.request not in asked.feed.log.state.permissions:
+        if asked.request not in asked.feed.log.state.permissions:
             return  # it was answered by somebody else meanwhile
         self._open[asked.feed].pop(asked.request)
         session = self._hub.session(asked.feed.log.session)
@@ -66,7 +66,8 @@ class Questions:
 
     def _ask(self, feed: Feed, updates: Updates, ask: PermissionOpened) -> bytes:
         session, form = feed.log.session, self._fills(ask)
-        number = self._open[feed][ask.request] = self._calls.open(_Asked(feed, ask.request, form))
+        answered = partial(self._answered, _Asked(feed, ask.request, form))
+        number = self._open[feed][ask.request] = self._calls.open(answered)
         if not form:
             options = [
                 {"optionId": option.id, "name": option.name, "kind": option.kind}

@@ -5,6 +5,7 @@ the session's state says now.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -52,9 +53,13 @@ TAIL: Final = 16 * 1024
 """Characters of a running tool's output that are sent: each update repeats them."""
 
 
+NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 class Updates:
     """What one client knows of one session. `prompts`: those that it has sent and waits for; it
-    shows them by itself. `knows`: it shows already what there is."""
+    shows them by itself. `knows`: it shows already what there is. `terminals`: those of its own,
+    as it calls them, by the agent's names."""
 
     def __init__(
         self,
@@ -63,8 +68,10 @@ class Updates:
         *,
         notices: bool = False,
         knows: bool = False,
+        terminals: Mapping[str, str] = NONE,
     ) -> None:
         self._transcript = transcript
+        self._terminals = terminals
         state = self._state
         self._prompts = prompts
         self._notices = notices
@@ -115,7 +122,7 @@ class Updates:
         """The tool call of a permission request: what is known of it, as an update."""
         item = self._state.items.get(ask.item or "")
         if item is not None and item.tool is not None:
-            call = _call(item, item.tool, self._state.text(item.id))
+            call = _call(item, item.tool, self._state.text(item.id), self._terminals)
             return {"toolCallId": item.id, **call, "status": "pending"}
         detail = {} if ask.detail is None else {"rawInput": ask.detail}
         return {"toolCallId": ask.request, "title": ask.title, "status": "pending", **detail}
@@ -141,7 +148,8 @@ class Updates:
         return any(prompt.id == turn for prompt in self._prompts.values())
 
     def _tool(self, item: Item, new: bool) -> list[JsonObject]:
-        now = _call(item, item.tool or Tool(), self._state.text(item.id))
+        text = self._state.text(item.id)
+        now = _call(item, item.tool or Tool(), text, self._terminals)
         known = self._reading.tools.get(item.id, {})
         self._reading.tools[item.id] = now
         if new or item.id in self._met:
@@ -248,12 +256,16 @@ def _choice(key: str, choice: Choice) -> JsonObject:
     return shown if choice.description is None else {**shown, "description": choice.description}
 
 
-def _call(item: Item, tool: Tool, text: str) -> JsonObject:
+def _call(item: Item, tool: Tool, text: str, terminals: Mapping[str, str]) -> JsonObject:
     """All that a client may know of a tool call but its id."""
-    # A terminal that is shown is one of the server's, which the client cannot look into.
-    content: list[Any] = [
-        msgspec.to_builtins(part) for part in tool.content if not isinstance(part, TerminalRef)
-    ]
+    content: list[Any] = []
+    for part in tool.content:
+        if not isinstance(part, TerminalRef):
+            content.append(msgspec.to_builtins(part))
+        elif part.terminal_id in terminals:  # it shows what is in there by itself
+            content.append({"type": "terminal", "terminalId": terminals[part.terminal_id]})
+            text = ""
+    # Any other terminal is one that the client cannot look into.
     if text:
         shown = text if item.status in TERMINAL else text[-TAIL:]
         content.append({"type": "content", "content": {"type": "text", "text": shown}})

@@ -111,6 +111,11 @@ class Client:
         self._runtime.start_soon(self._run, job, done, fail)
 
     @property
+    def busy(self) -> bool:
+        """Whether something is under way."""
+        return self._jobs > 0
+
+    @property
     def has_room(self) -> bool:
         """Whether more can be started."""
         return self._jobs < JOBS

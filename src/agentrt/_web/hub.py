@@ -7,10 +7,11 @@ once or when they have rested; none of that waits for anybody.
 from __future__ import annotations
 
 import math
+import os
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 import trio
@@ -63,6 +64,19 @@ class Dialect(Struct, frozen=True):
     names_connection: str | None = None
 
 
+class Elsewhere(Protocol):
+    """Sessions that are stored, but not where the runtime keeps its own."""
+
+    async def sessions(self, cwd: str | None) -> Fields:
+        """As `sessions` what there is in a folder (None: anywhere), the newest last."""
+        ...
+
+    async def fetch(self, session: str) -> Fields:
+        """See to it that the runtime has this session among those that it has stored, if there is
+        such a session. Raises what keeps it from that."""
+        ...
+
+
 class Hub:
     """One for each `Runtime`. Close it before the runtime's block is left.
 
@@ -84,6 +98,8 @@ class Hub:
         self.chats: dict[str, str | list[tuple[Done, Fail]]] = {**runtime.chats}
         """Names that clients of the AI SDK have for their sessions; while one is opened, who waits
         for it."""
+        self.elsewhere: Elsewhere | None = None
+        """Where further sessions can be had from, if anywhere."""
         self._agent = agent
         self._clients: OrderedDict[tuple[Role, str], Client] = OrderedDict()
         self._listening: dict[str, Callable[[], None]] = {}  # by session
@@ -124,6 +140,17 @@ class Hub:
             raise Refused("unknown_session", f"the session {id!r} is not open")
         self.feed(id)
         return self.runtime.get(id)
+
+    def open_session(self, feed: Feed) -> Session | None:
+        """The session of a feed, if it is open."""
+        id = feed.log.session
+        there = self.feeds.get(id) is feed and id not in self._resting
+        return self.runtime.get(id) if there else None
+
+    def is_in(self, id: str, folder: str) -> bool:
+        """Whether a session's folder is this one."""
+        named = os.path.normpath(folder)
+        return any(i.session == id and i.cwd == named for i in self.runtime.list())
 
     def feed(self, id: str) -> Feed:
         """Of a session that is open or being read. Raises `Refused`."""

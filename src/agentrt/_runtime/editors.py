@@ -1,0 +1,123 @@
+"""Requests of an ACP agent for files and terminals, where a client of the session has its own: an
+editor, whose buffers are newer than the files, and whose terminals a person sees.
+
+The rules stay those of agentrt: which folders the agent may reach, and which variables it may set.
+Where no client has what is wanted, or it goes meanwhile, agentrt's own handlers serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
+
+import trio
+
+from .._acp.environment import merge_environment
+from .._acp.host import parse, reported
+from .._acp.messages import NOT_FOUND
+from .._acp.roots import Roots
+from .._acp.services import CreateTerminalRequest, ReadTextFileRequest
+from .._acp.terminals import command_words
+from .._errors import RequestError
+from .._model.content import JsonObject
+from .._model.driver import Requested
+from .._session.host import SessionHost
+from .._session.interfaces import ClientGone
+
+Own: TypeAlias = Callable[[Requested], Awaitable[JsonObject]]
+
+OVERLAP = 256
+"""Characters at the end of a terminal's output by which it is found in what is there later."""
+
+
+class Editors:
+    """Of one session."""
+
+    def __init__(
+        self,
+        host: SessionHost,
+        roots: Roots,
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        variables: Sequence[str] = (),
+    ) -> None:
+        """`cwd`, `env`, `variables`: as of agentrt's own terminals."""
+        self._host = host
+        self._roots = roots
+        self._cwd = cwd
+        self._env = env
+        self._variables = tuple(variables)
+        self._shown: dict[str, str] = {}  # the output of each terminal, as it was when last asked
+        host.when_gone.append(self._agent_gone)
+
+    async def serve(self, own: Own, asked: Requested) -> JsonObject:
+        """The answer to a request: a client's, or else that of `own`. Raises `RequestError`."""
+        method, params = asked.method, asked.params
+        for client in reversed(self._host.clients):
+            if client.serves(method, params):
+                params = await self._checked(method, params)
+                try:
+                    answer = await client.call(method, params)
+                except ClientGone:
+                    if method.startswith("terminal/") and method != "terminal/create":
+                        raise RequestError(NOT_FOUND, "the terminal went with its editor") from None
+                    break
+                self._look(method, params, answer)
+                return answer
+        return await own(asked)
+
+    async def _checked(self, method: str, params: JsonObject) -> JsonObject:
+        """The request as the client gets it. Raises `RequestError` for what the agent may not."""
+        params = {**params, "sessionId": self._host.log.session}
+        if method.startswith("fs/"):
+            path = parse(params, ReadTextFileRequest).path
+            await self._check(path, writing=method == "fs/write_text_file")
+        elif method == "terminal/create":
+            request = parse(params, CreateTerminalRequest)
+            params["cwd"] = request.cwd or self._cwd
+            await self._check(params["cwd"], writing=False)
+            words = command_words(request)
+            added, _ = merge_environment(self._env, request.env, self._variables)
+            params |= {
+                "command": words[0],
+                "args": words[1:],
+                "env": [
+                    {"name": name, "value": value}
+                    for name, value in added.items()
+                    if self._env.get(name) != value
+                ],
+            }
+        return params
+
+    async def _check(self, path: str, *, writing: bool) -> None:
+        with reported(path):
+            await trio.to_thread.run_sync(partial(self._roots.check, path, writing=writing))
+
+    def _agent_gone(self) -> None:
+        self._shown.clear()
+        for client in self._host.clients:
+            client.release(self._host.log.session)
+
+    def _look(self, method: str, params: JsonObject, answer: JsonObject) -> None:
+        """Show to all what a terminal of the client has written, as far as the agent knows it."""
+        terminal = params.get("terminalId")
+        if not isinstance(terminal, str):
+            return
+        if method == "terminal/release":
+            self._shown.pop(terminal, None)
+        elif method == "terminal/output" and isinstance(text := answer.get("output"), str):
+            before = self._shown.get(terminal, "")
+            self._shown[terminal] = text
+            if new := _behind(before, text):
+                self._host.terminal_output(terminal, new)
+
+
+def _behind(before: str, text: str) -> str:
+    """What is new in an output whose beginning may have been cut off meanwhile."""
+    if text.startswith(before):
+        return text[len(before) :]
+    tail = before[-OVERLAP:]
+    at = text.rfind(tail)
+    return text if at < 0 else text[at + len(tail) :]

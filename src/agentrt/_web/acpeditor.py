@@ -1,0 +1,122 @@
+"""The files and terminals of an ACP client, for the agents of its sessions: what an agent asks of
+its client goes on to this one, and what it answers goes back.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+
+import trio
+
+from .._errors import RequestError
+from .._model.content import JsonObject
+from .._session.interfaces import ClientGone
+from .._wire import jsonrpc as rpc
+from .acpmessages import Capabilities, FileSystem, OurCalls, call, unanswered
+
+
+class _Waiting:
+    """A request that the client has not answered."""
+
+    def __init__(self, session: str) -> None:
+        self.session = session
+        self.over = trio.Event()
+        self.answer: rpc.Response | None = None
+        """None: there will be none."""
+
+    def take(self, said: rpc.Response) -> None:
+        self.answer = said
+        self.over.set()
+
+
+class Editor:
+    """One client's. Its terminals have other names for the agent than for the client: the agent may
+    have terminals of several clients, and of agentrt."""
+
+    def __init__(self, calls: OurCalls, send: Callable[[bytes], None]) -> None:
+        self.terminals: dict[str, str] = {}
+        """The client's name of each terminal, by the agent's; it shows also those that are over."""
+        self._sessions: dict[str, str] = {}  # of each
+        self._live: set[str] = set()
+        self._files = FileSystem()
+        self._runs = False
+        self._calls = calls
+        self._send = send
+        self._waiting: dict[int, _Waiting] = {}
+
+    def offer(self, offers: Capabilities) -> bool:
+        """What the client has; False if that is nothing."""
+        self._files = offers.fs or FileSystem()
+        self._runs = offers.terminal
+        return self._runs or self._files.read_text_file or self._files.write_text_file
+
+    def serves(self, method: str, params: JsonObject) -> bool:
+        match method:
+            case "fs/read_text_file":
+                return self._files.read_text_file
+            case "fs/write_text_file":
+                return self._files.write_text_file
+            case "terminal/create":
+                return self._runs
+            case _:
+                return params.get("terminalId") in self._live
+
+    async def call(self, method: str, params: JsonObject) -> JsonObject:
+        """As `ClientServices.call`."""
+        name = params.get("terminalId")
+        if isinstance(name, str):
+            params = {**params, "terminalId": self.terminals[name]}
+        answer = await self._ask(str(params["sessionId"]), method, params)
+        if method == "terminal/create":
+            theirs = answer.get("terminalId")
+            if not isinstance(theirs, str):
+                raise RequestError(rpc.INTERNAL_ERROR, "the editor gave its terminal no id")
+            name = f"editor-{secrets.token_hex(8)}"
+            self.terminals[name], self._sessions[name] = theirs, str(params["sessionId"])
+            self._live.add(name)
+            return {**answer, "terminalId": name}
+        if method == "terminal/release" and isinstance(name, str):
+            self._live.discard(name)
+        return answer
+
+    async def _ask(self, session: str, method: str, params: JsonObject) -> JsonObject:
+        waiting = _Waiting(session)
+        number = self._calls.open(waiting.take)
+        self._waiting[number] = waiting
+        self._send(call(number, method, params))
+        try:
+            await waiting.over.wait()
+        except trio.Cancelled:
+            self._calls.replace(number, unanswered)
+            self._send(call(None, "$/cancel_request", {"requestId": number}))
+            raise
+        finally:
+            del self._waiting[number]
+        if waiting.answer is None:
+            raise ClientGone
+        if (error := waiting.answer.error) is not None:
+            raise RequestError(error.code, error.message, error.data)
+        result = waiting.answer.result
+        return result if isinstance(result, dict) else {}
+
+    def release(self, session: str) -> None:
+        """Nobody needs the session's terminals any more."""
+        for name in [name for name in self._live if self._sessions[name] == session]:
+            about = {"sessionId": session, "terminalId": self.terminals[name]}
+            self._send(call(self._calls.open(unanswered), "terminal/release", about))
+            self._live.discard(name)
+
+    def fail_all(self, why: str) -> None:
+        """An answer was lost, and nobody knows to what."""
+        for waiting in self._waiting.values():
+            waiting.take(rpc.Response(None, error=rpc.RpcError(rpc.INTERNAL_ERROR, why)))
+
+    def leave(self, session: str) -> None:
+        """The client does not see this session any more."""
+        self.release(session)
+        for name in [name for name, owner in self._sessions.items() if owner == session]:
+            del self.terminals[name], self._sessions[name]
+        for waiting in self._waiting.values():
+            if waiting.session == session:
+                waiting.over.set()
