@@ -134,10 +134,12 @@ def _work(options: argparse.Namespace) -> Work:
             return _conversation(options, config)
         case "serve":
             return partial(until_signalled, _serve(options, config))
+        case "acp":
+            work: Work = _acp(options, config)
         case "agents":
             from ._terminal.agents import list_agents
 
-            work: Work = partial(list_agents, config, as_json=options.json)
+            work = partial(list_agents, config, as_json=options.json)
         case "doctor":
             from ._terminal.doctor import examine, installed
             from ._terminal.stores import store_files
@@ -214,6 +216,45 @@ def _serve(options: argparse.Namespace, config: Config) -> Work:
     setup = _setup(options, config)
     start = options.agent is not None or options.command is not None
     return partial(serve_pages, setup, make_security(setup), start=start)
+
+
+_OF_A_SERVER = {
+    "command": "--command",
+    "store": "--store",
+    "permissions": "--permissions",
+    "allow": "--allow",
+    "deny": "--deny",
+    "timeout": "--timeout",
+    "idle_timeout": "--idle-timeout",
+    "cancel_grace": "--cancel-grace",
+}
+"""What a server decides for all its clients."""
+
+
+def _acp(options: argparse.Namespace, config: Config) -> Work:
+    from functools import partial
+
+    from ._terminal.setup import UsageError
+
+    if options.resume is not None:
+        raise UsageError("--resume has no meaning for `agentrt acp`: editors load sessions")
+    attach: str | None = getattr(options, "attach", None)
+    session: str | None = getattr(options, "session", None)
+    if attach is None:
+        if session is not None:
+            raise UsageError("--session is one of a server's (--attach): editors load their own")
+        from ._terminal.acp import serve_editor
+
+        return partial(serve_editor, _setup(options, config))
+    for name, flag in _OF_A_SERVER.items():
+        if getattr(options, name) is not None:
+            raise UsageError(f"{flag} is for the server to say, not for who attaches to it")
+    from ._terminal.acp import attach_editor
+    from ._terminal.servers import find_server
+    from ._web.acpmessages import Meta
+
+    defaults = Meta(agent=options.agent, model=options.model, mode=options.mode, session=session)
+    return partial(attach_editor, *find_server(attach), defaults)
 
 
 def _found(options: argparse.Namespace, config: Config) -> Setup | None:
@@ -360,7 +401,7 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
         for name in ("store", "otel"):
             serve[name] = getattr(options, name, None)
     terminal = {"color": options.color, "plain": options.plain or None}
-    if options.subcommand is None:
+    if options.subcommand in (None, "acp"):
         terminal["store"] = options.store
     return {
         "terminal": {name: value for name, value in terminal.items() if value is not None},

@@ -1,10 +1,13 @@
-// Clients of the unmodified ACP SDK, led over standard input: one command a line, in JSON.
+// Clients of the unmodified ACP SDK, led over standard input: one command a line, in JSON. They
+// come over a WebSocket, or start an agent as editors do.
 //
 // Each update, question and end is told on standard output. What the SDK itself would not take is
 // told as `unread`: every update that arrives must come out of it.
 
+import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import { client, methods } from "@agentclientprotocol/sdk";
+import { Readable, Writable } from "node:stream";
+import { client, methods, ndJsonStream } from "@agentclientprotocol/sdk";
 import { createWebSocketStream } from "@agentclientprotocol/sdk/experimental/ws-client";
 import WebSocket from "ws";
 
@@ -37,6 +40,66 @@ function open({ connection: name, url, headers, protocols }) {
       this.on("close", (code, reason) => tell({ closed: name, code, reason: String(reason) }));
     }
   }
+  const stream = createWebSocketStream(url, { WebSocket: Socket, headers, protocols });
+  connections[name] = { agent: connect(name, stream), cut: () => socket.terminate() };
+}
+
+function start({ connection: name, command, env, cwd, has }) {
+  const agent = spawn(command[0], command.slice(1), { env, cwd, stdio: ["pipe", "pipe", "pipe"] });
+  let err = "";
+  agent.stderr.on("data", (data) => (err += data));
+  agent.on("exit", (code, signal) => tell({ exited: name, code, signal, err }));
+  agent.stdin.on("error", () => {}); // it was killed
+  const stream = ndJsonStream(Writable.toWeb(agent.stdin), Readable.toWeb(agent.stdout));
+  connections[name] = {
+    agent: connect(name, stream, has),
+    cut: () => agent.kill("SIGKILL"),
+    close: () => agent.stdin.end(),
+    pid: agent.pid,
+  };
+}
+
+// An editor's files and terminals: `files` by their paths, and programs that it runs itself.
+function lend(name, app, { files }) {
+  const runs = {};
+  const { fs, terminal } = methods.client;
+  return app
+    .onRequest(fs.readTextFile, ({ params }) => {
+      tell({ lent: name, method: "read", ...params });
+      return { content: files[params.path] ?? "" };
+    })
+    .onRequest(fs.writeTextFile, ({ params }) => {
+      tell({ lent: name, method: "write", ...params });
+      files[params.path] = params.content;
+      return {};
+    })
+    .onRequest(terminal.create, ({ params: { command, args, cwd, env } }) => {
+      const id = `mine-${Object.keys(runs).length}`;
+      tell({ lent: name, method: "create", terminalId: id, command, args, cwd, variables: env });
+      const run = (runs[id] = { output: "" });
+      const program = spawn(command, args, { cwd });
+      program.stdout.on("data", (data) => (run.output += data));
+      run.ended = new Promise((resolve) => program.on("close", (exitCode) => resolve({ exitCode })));
+      run.kill = () => program.kill();
+      return { terminalId: id };
+    })
+    .onRequest(terminal.output, ({ params }) => ({
+      output: runs[params.terminalId].output,
+      truncated: false,
+    }))
+    .onRequest(terminal.waitForExit, ({ params }) => runs[params.terminalId].ended)
+    .onRequest(terminal.kill, ({ params }) => {
+      tell({ lent: name, method: "kill", ...params });
+      runs[params.terminalId].kill();
+      return {};
+    })
+    .onRequest(terminal.release, ({ params }) => {
+      tell({ lent: name, method: "release", ...params });
+      return {};
+    });
+}
+
+function connect(name, stream, has) {
   const ask = (kind) => ({ params, signal }) =>
     new Promise((resolve, reject) => {
       const question = questions.push(resolve) - 1;
@@ -46,19 +109,20 @@ function open({ connection: name, url, headers, protocols }) {
       });
       tell({ asked: name, kind, question, params });
     });
-  const stream = createWebSocketStream(url, { WebSocket: Socket, headers, protocols });
-  const connection = client({ name: "test" })
+  const app = client({ name: "test" })
     .onNotification(methods.client.session.update, ({ params }) =>
       tell({ update: name, session: params.sessionId, ...params.update }),
     )
     .onRequest(methods.client.session.requestPermission, ask("permission"))
-    .onRequest(methods.client.elicitation.create, ask("form"))
-    .connect(watched(name, stream));
-  connections[name] = { agent: connection.agent, cut: () => socket.terminate() };
+    .onRequest(methods.client.elicitation.create, ask("form"));
+  return (has ? lend(name, app, has) : app).connect(watched(name, stream)).agent;
 }
 
 const operations = {
   open,
+  start,
+  close: ({ connection }) => connections[connection].close(),
+  pid: ({ connection }) => connections[connection].pid,
   request: ({ connection, method, params, key }) => {
     const controller = new AbortController();
     if (key) aborts[key] = controller;

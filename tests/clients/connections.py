@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +13,7 @@ import trio
 
 from agentrt._runtime.runtime import Runtime
 from agentrt._web.site import Site
-from clients.kit import TOKEN, Node, node, served, served_script, worker
+from clients.kit import PATIENCE, TOKEN, Node, node, served, served_script, worker
 
 
 class Client:
@@ -90,6 +92,17 @@ class Client:
         outcome = {"outcome": "selected", "optionId": options[kind]}
         await self.led.do("answer", question=question["question"], result={"outcome": outcome})
 
+    async def close(self) -> None:
+        """Of an agent that it has started: end its input."""
+        await self.led.do("close", connection=self.name)
+
+    async def exited(self) -> dict[str, Any]:
+        def found() -> dict[str, Any] | None:
+            return next((m for m in self.led.heard("exited") if m["exited"] == self.name), None)
+
+        exit: dict[str, Any] = await self.led.until(found)
+        return exit
+
     async def cut(self) -> None:
         await self.led.do("cut", connection=self.name)
 
@@ -106,6 +119,50 @@ class Clients:
         made = Client(self.led, name)
         made.agent = await made.request("initialize", protocolVersion=1, clientCapabilities=offers)
         return made
+
+
+class Editors:
+    """Clients that start `agentrt acp`, in a home of their own."""
+
+    def __init__(self, led: Node, home: Path) -> None:
+        self.led = led
+        self.home = home
+        self.folder = home / "work"
+        self.folder.mkdir(exist_ok=True)
+        kept = ("PATH", "AGENTRT_TEST_RUN", "LANG")
+        self.env = {name: value for name, value in os.environ.items() if name in kept} | {
+            "HOME": str(home),
+            "PYTHONWARNINGS": "error",
+            "AGENTRT_LIMITS_STDIN_CLOSE": "0.5",
+            "AGENTRT_LIMITS_TERMINATE": "0.5",
+        }
+
+    async def start(
+        self, name: str, *arguments: str, has: dict[str, Any] | None = None, **offers: Any
+    ) -> Client:
+        """`has`: what the editor has; it offers its files and terminals then."""
+        if has is not None:
+            offers["fs"] = {"readTextFile": True, "writeTextFile": True}
+            offers["terminal"] = True
+        command = [sys.executable, "-m", "agentrt", "acp", *arguments]
+        about = {"command": command, "env": self.env, "cwd": str(self.folder), "has": has}
+        await self.led.do("start", connection=name, **about)
+        made = Client(self.led, name)
+        made.agent = await made.request("initialize", protocolVersion=1, clientCapabilities=offers)
+        return made
+
+    async def attach(self, name: str, site: Site, *arguments: str, **more: Any) -> Client:
+        """To a server in this process."""
+        self.env["AGENTRT_SERVE_TOKEN"] = TOKEN
+        return await self.start(name, "--attach", site.url, *arguments, **more)
+
+
+@asynccontextmanager
+async def editors(home: Path) -> AsyncIterator[Editors]:
+    with trio.fail_after(3 * PATIENCE):
+        async with node("acp_client.mjs") as led:
+            yield Editors(led, home)
+            await everything_came_out(led)
 
 
 @asynccontextmanager

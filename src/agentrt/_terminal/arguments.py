@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from .._version import __version__
@@ -54,6 +55,7 @@ def make_parser() -> argparse.ArgumentParser:
         )
 
     _fill_serve(command("serve", manual.SERVE, manual.SERVE_MORE))
+    _fill_acp(command("acp", manual.ACP, manual.ACP_MORE))
     agents = command("agents", manual.AGENTS, manual.AGENTS_MORE)
     _add_json(agents)
     _fill_doctor(command("doctor", manual.DOCTOR, manual.DOCTOR_MORE))
@@ -126,10 +128,18 @@ def _add_session(parser: argparse.ArgumentParser) -> None:
         help="go on with an earlier session: the beginning of its id (see `agentrt sessions`), or"
         " the agent's own id; a conversation offers those of the folder if there is none",
     )
-    add("--model", metavar="ID", help="the agent's model, by its own name for it")
-    add("--mode", metavar="ID", help="the agent's mode, by its own name for it")
+    _add_settings(add)
     add("--system", metavar="TEXT", help="a system prompt instead of the agent's (Claude Code)")
     add("--append-system", metavar="TEXT", help="more behind the agent's own (Claude Code)")
+    _add_bounds(parser)
+
+
+def _add_settings(add: Callable[..., argparse.Action]) -> None:
+    add("--model", metavar="ID", help="the agent's model, by its own name for it")
+    add("--mode", metavar="ID", help="the agent's mode, by its own name for it")
+
+
+def _add_bounds(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("permissions").add_argument
     add(
         "--permissions",
@@ -204,6 +214,23 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
         help="send spans of what happens to OpenTelemetry, as its own variables (OTEL_…) say",
     )
     _add_session(serve)
+
+
+def _fill_acp(acp: argparse.ArgumentParser) -> None:
+    _add_agent(acp)
+    add = acp.add_argument_group("a server's sessions").add_argument
+    add(
+        "--attach",
+        nargs="?",
+        const="",
+        metavar="URL",
+        help="be a client of a server that runs: of this URL, or of the one that is yours",
+    )
+    add("--session", metavar="ID", help="that one, instead of new ones")
+    add = acp.add_argument_group("new sessions").add_argument
+    _add_settings(add)
+    _add_store(acp)
+    _add_bounds(acp)
 
 
 def _fill_doctor(doctor: argparse.ArgumentParser) -> None:

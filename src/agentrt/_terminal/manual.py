@@ -8,6 +8,7 @@ USAGE: Final = """\
 agentrt [options]              a conversation
        agentrt [options] -p TEXT      one prompt
        agentrt serve [options]        the same for browsers
+       agentrt acp [options]          the same for editors
        agentrt COMMAND [options]      agents, doctor, sessions, config, completion"""
 
 MAIN: Final = """\
@@ -21,6 +22,7 @@ Talk to a coding agent: in a conversation, or with one prompt whose answer goes 
 MAIN_MORE: Final = """\
 commands:
   agentrt serve       serves sessions to browsers, and prints a link to the page
+  agentrt acp         is the agent that an editor starts (Zed, JetBrains, Neovim, …)
   agentrt agents      the agents that are known, which are installed, how to get the rest
   agentrt doctor      starts the installed agents and says what works
   agentrt sessions    earlier sessions: lists, searches, shows, exports, deletes them
@@ -99,6 +101,28 @@ examples:
 
 A program without a browser connects to /ws with `Authorization: Bearer TOKEN`. To keep the token
 from those who list processes, say it as AGENTRT_SERVE_TOKEN.
+"""
+
+ACP: Final = """\
+Is an agent for editors and other clients that start one by a command and speak the Agent Client
+Protocol with it. Behind it is any agent, or with --attach the sessions of a server that runs: there
+they go on when the editor is closed, and are seen in browsers at the same time.
+"""
+
+ACP_MORE: Final = """\
+examples:
+  agentrt acp --agent claude
+  agentrt acp --agent demo --store off
+  agentrt acp --attach
+  agentrt acp --attach http://127.0.0.1:8000 --session ID
+
+A server of this user's is known with its token; for another one the token is said as
+AGENTRT_SERVE_TOKEN. The end of standard input ends it, and without --attach its agents.
+
+exit status:
+  0  standard input has ended     4  no such agent or session
+  1  the server is gone, say      130, 143  interrupted (SIGINT, SIGTERM)
+  2  wrong usage                  141  nobody reads standard output
 """
 
 SESSIONS: Final = """\

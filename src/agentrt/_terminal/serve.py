@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from .._telemetry.observation import Telemetry
 from .._web.security import Security
 from .._web.server import serve
 from .._web.site import Site
+from .servers import announced
 from .setup import Setup, UsageError, exit_code
 from .stores import named_file
 from .text import plain
@@ -63,6 +64,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                 config=config, permissions=policy, env=env, store=store, telemetry=telemetry
             ) as runtime,
             trio.open_nursery() as nursery,
+            AsyncExitStack() as stack,
         ):
             site = await nursery.start(
                 partial(
@@ -76,6 +78,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                     security=security,
                 )
             )
+            stack.enter_context(announced(site.url, security.token))
             nursery.start_soon(_print_links, site, said.viewer_token is not None)
             agent, cwd, model = setup.agent, setup.cwd, setup.model
             if setup.resume is not None and runtime.stored(setup.resume) is not None:

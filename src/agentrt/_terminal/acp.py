@@ -1,0 +1,143 @@
+"""`agentrt acp`: the agent that an editor starts: any agent is behind it, or a server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import trio
+from msgspec import structs
+
+from .._errors import AgentrtError, SessionNotFound
+from .._limits import Limits
+from .._nesting import bare_errors
+from .._runtime.runtime import Runtime, SessionInfo, open_runtime
+from .._web.acpmessages import Meta
+from .._web.address import Address
+from .._web.answers import Fields
+from .._web.dial import dial
+from .._web.hub import Hub
+from .._web.relay import Relay
+from .._web.stdio import OwnSessions, Peer, talk
+from .kept import Kept
+from .own import OwnStore, open_own
+from .sessions import failed
+from .setup import Setup
+from .signals import BROKEN_PIPE
+from .stores import find, listed, store_files
+
+MOST = 200
+"""Stored sessions that a list has."""
+
+
+async def serve_editor(setup: Setup) -> int:
+    """Be an agent on standard streams until standard input ends; returns the exit status."""
+    agents = {**setup.config.agents, setup.agent.name: setup.agent}
+    config = structs.replace(setup.attended.config, agents=agents)
+    policy = setup.policy(setup.config.permissions.mode or "ask", attended=True)
+    env = {name: v for name, v in os.environ.items() if not name.startswith("AGENTRT_SERVE_")}
+    defaults = Meta(agent=setup.agent.name, model=setup.model, mode=setup.mode)
+    try:
+        async with (
+            bare_errors(),
+            _streams() as (source, sink),
+            open_own(setup.config.terminal.store) as own,
+            open_runtime(
+                config=config,
+                permissions=policy,
+                env=env,
+                store=own.store if own is not None else None,
+            ) as runtime,
+        ):
+            hub = Hub(runtime, setup.agent.name)
+            if own is not None:
+                hub.elsewhere = _OtherStores(runtime, own, setup)
+            try:
+                return await _talk(OwnSessions(hub, defaults), source, sink, runtime.limits)
+            finally:
+                hub.close()
+    except AgentrtError as error:
+        return failed(error)
+
+
+async def attach_editor(server: Address, token: str, defaults: Meta) -> int:
+    """The same with a server's sessions, which go on without the editor."""
+    limits = Limits()
+    try:
+        async with (
+            bare_errors(),
+            _streams() as (source, sink),
+            dial(server, "/acp", token, limits) as socket,
+        ):
+            return await _talk(Relay(socket, defaults, limits), source, sink, limits)
+    except AgentrtError as error:
+        return failed(error)
+
+
+async def _talk(
+    peer: Peer, source: trio.abc.ReceiveStream, sink: trio.abc.SendStream, limits: Limits
+) -> int:
+    try:
+        why = await talk(peer, source, sink, limits=limits)
+    except trio.BrokenResourceError:
+        return BROKEN_PIPE
+    return failed(AgentrtError(why)) if why else 0
+
+
+@asynccontextmanager
+async def _streams() -> AsyncIterator[tuple[trio.abc.ReceiveStream, trio.abc.SendStream]]:
+    """Standard input and output as streams. Whatever else is printed goes to standard error."""
+    async with AsyncExitStack() as stack:
+        source = await stack.enter_async_context(trio.lowlevel.FdStream(os.dup(0)))
+        sink = await stack.enter_async_context(trio.lowlevel.FdStream(os.dup(1)))
+        os.dup2(2, 1)
+        yield source, sink
+
+
+class _OtherStores:
+    """What conversations in terminals and earlier editors have left, and servers that do not run:
+    `Elsewhere` for the hub."""
+
+    def __init__(self, runtime: Runtime, own: OwnStore, setup: Setup) -> None:
+        self._runtime = runtime
+        self._own = own
+        self._setup = setup
+
+    def _files(self) -> list[Path]:
+        return store_files(self._setup.store, self._setup.config)
+
+    async def sessions(self, cwd: str | None) -> Fields:
+        def look() -> list[Kept]:
+            return listed(self._files(), cwd=cwd, limit=MOST)[0]
+
+        kept = await trio.to_thread.run_sync(look)
+        return {
+            "sessions": [
+                SessionInfo(
+                    session=each.entry.session,
+                    agent=each.entry.agent,
+                    cwd=each.entry.cwd,
+                    title=each.entry.title,
+                    phase="stored",
+                    created=each.entry.created,
+                    prompt=each.entry.prompt,
+                    updated=each.entry.updated,
+                )
+                for each in reversed(kept)
+            ]
+        }
+
+    async def fetch(self, session: str) -> Fields:
+        def look() -> Kept:
+            return find(self._files(), session)
+
+        try:
+            kept = await trio.to_thread.run_sync(look)
+        except SessionNotFound:
+            return {}  # whoever asks for it says so
+        if kept.entry.session == session:
+            await self._own.fetch(kept)
+            self._runtime.add_stored(kept.entry)
+        return {}

@@ -1,0 +1,33 @@
+"""Where a server is, as people write it."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+SECURE: Final = {"http": False, "ws": False, "https": True, "wss": True}
+
+
+class Address(Struct, frozen=True):
+    """Where a server is. `place`: its host and port, as in a URL."""
+
+    place: str
+    secure: bool = False
+
+    def __str__(self) -> str:
+        return f"{'https' if self.secure else 'http'}://{self.place}"
+
+    def at(self, path: str) -> str:
+        """The URL of a WebSocket."""
+        return f"{'wss' if self.secure else 'ws'}://{self.place}{path}"
+
+
+def address(url: str) -> Address:
+    """The server that a URL means, whatever its path; HOST:PORT is enough. Raises `ValueError`."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if parts.scheme not in SECURE or not parts.hostname or "@" in parts.netloc:
+        raise ValueError(f"{url!r} is no URL of a server, as in http://127.0.0.1:8000")
+    parts.port  # noqa: B018 - raises for what is none
+    return Address(parts.netloc.lower(), SECURE[parts.scheme])

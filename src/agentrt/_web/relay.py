@@ -1,0 +1,144 @@
+"""An ACP client on standard streams, and a server that it is attached to: each message goes on as
+it is, over a WebSocket to the server's `/acp`. What the server does not live to answer is answered
+here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+import trio
+from msgspec.structs import asdict
+from trio_websocket import ConnectionClosed, WebSocketConnection
+
+from .._errors import RemoteProtocolError
+from .._limits import Limits
+from .._model.content import JsonObject
+from .._wire import jsonrpc as rpc
+from .._wire.json import decode_strictly
+from .acpmessages import Meta, failed
+from .stdio import Over, Peer
+
+LOST: Final = "the server is gone"
+
+
+class Relay(Peer):
+    """`defaults`: what the client's sessions are opened with where it does not say so itself."""
+
+    def __init__(self, socket: WebSocketConnection, defaults: Meta, limits: Limits) -> None:
+        self._socket = socket
+        self._limit = limits.frame
+        self._patience = limits.ws_close
+        given = asdict(defaults).items()
+        self._defaults: JsonObject = {name: value for name, value in given if value is not None}
+        self._open: dict[rpc.Id, None] = {}
+        """The client's requests that are not answered."""
+        self._ours: deque[bytes] = deque()
+        """What is said to the client beside what the server says."""
+        self._said = trio.Event()
+        self._leaving = False
+
+    async def take(self, text: str) -> None:
+        said = _parsed(text)
+        if isinstance(said, rpc.Request):
+            if said.method == "session/new" and self._defaults:
+                text = self._with_defaults(said)
+            self._open[said.id] = None
+        if len(text.encode()) > self._limit:
+            text = self._shortened(said)
+            if not text:
+                return
+        try:
+            await self._socket.send_message(text)
+        except ConnectionClosed:
+            await trio.sleep_forever()  # `next_message` says so
+
+    def _with_defaults(self, request: rpc.Request) -> str:
+        """The request, with what the client leaves to us."""
+        params = dict(request.params) if isinstance(request.params, dict) else {}
+        meta = params.get("_meta")
+        meta = dict(meta) if isinstance(meta, dict) else {}
+        said = meta.get("agentrt")
+        said = said if isinstance(said, dict) else {}
+        usual = self._defaults
+        if said.get("agent", usual.get("agent")) != usual.get("agent"):
+            usual = {}  # a model and a mode are one agent's own
+        params["_meta"] = {**meta, "agentrt": {**usual, **said}}
+        return rpc.request_line(request.id, request.method, params)[:-1].decode()
+
+    def _shortened(self, said: rpc.Request | rpc.Notification | rpc.Response | None) -> str:
+        """What the server gets instead of a message that it would not take."""
+        why = f"the message is larger than {self._limit} bytes, which the server does not take"
+        if isinstance(said, rpc.Response):
+            error = rpc.RpcError(rpc.INTERNAL_ERROR, why)
+            return rpc.error_line(said.id, error)[:-1].decode()
+        id = said.id if isinstance(said, rpc.Request) else None
+        self._open.pop(id, None)
+        self._say(failed(id, rpc.INVALID_REQUEST, why))
+        return ""
+
+    def lost(self, why: str) -> None:
+        self._say(failed(None, rpc.PARSE_ERROR, why))
+
+    def _say(self, message: bytes) -> None:
+        self._ours.append(message)
+        self._said.set()
+
+    async def next_message(self) -> bytes:
+        while not self._ours:
+            self._said = trio.Event()
+            message = await self._received()
+            if message is not None:
+                said = _parsed(message)
+                if isinstance(said, rpc.Response):
+                    self._open.pop(said.id, None)
+                return message.encode()
+        return self._ours.popleft()
+
+    async def _received(self) -> str | None:
+        """What the server says next; None if there is something of ours."""
+        message: str | bytes | None = None
+        lost = False
+
+        async def receive() -> None:
+            nonlocal message, lost
+            try:
+                message = await self._socket.get_message()
+            except ConnectionClosed:
+                lost = True
+            nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(receive)
+            await self._said.wait()
+            nursery.cancel_scope.cancel()
+        if lost:
+            self._end()
+        return message if isinstance(message, str) else None
+
+    def _end(self) -> None:
+        """The server is gone: what is open has failed, and then it is over."""
+        if self._leaving:
+            raise Over
+        closed = self._socket.closed
+        reason = closed.reason if closed is not None and closed.reason else LOST
+        if not self._open:
+            raise Over(reason)
+        for id in self._open:
+            self._say(failed(id, rpc.INTERNAL_ERROR, reason))
+        self._open.clear()
+
+    async def end_of_input(self) -> None:
+        """What the client has asked for goes on without it."""
+        self._leaving = True
+        with trio.move_on_after(self._patience):
+            await self._socket.aclose()
+
+
+def _parsed(text: str) -> rpc.Request | rpc.Notification | rpc.Response | None:
+    """A message; None if it is none, which whoever gets it will say."""
+    try:
+        return rpc.parse(decode_strictly(text))
+    except RemoteProtocolError:
+        return None

@@ -1,0 +1,172 @@
+"""`agentrt acp` as a program: its streams, its end, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import signal
+import stat
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psutil
+import pytest
+from program import FAST_DEMO, PATIENCE, Program, read_some
+from test_serve import serving, the_agent
+
+INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
+
+
+class Editor:
+    """What has started it, on pipes."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self._left = b""
+
+    def send(self, *messages: Any) -> None:
+        assert self.process.stdin is not None
+        for message in messages:
+            self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def answer(self, id: object) -> Any:
+        """The answer to that request, behind whatever else is said."""
+        while True:
+            while b"\n" not in self._left:
+                data = read_some(self.process.stdout)
+                assert data, self.process.communicate(timeout=PATIENCE)
+                self._left += data
+            line, _, self._left = self._left.partition(b"\n")
+            message = json.loads(line)  # there is nothing else on standard output
+            if message.get("id") == id and "method" not in message:
+                return message
+
+    def new(self, program: Program) -> str:
+        params = {"cwd": str(program.folder), "mcpServers": []}
+        self.send(
+            INITIALIZE, {"jsonrpc": "2.0", "id": 2, "method": "session/new", "params": params}
+        )
+        self.answer(1)
+        return str(self.answer(2)["result"]["sessionId"])
+
+    def prompt(self, session: str, text: str) -> None:
+        params = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+        self.send({"jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": params})
+
+
+@contextmanager
+def editing(program: Program, *arguments: str) -> Iterator[Editor]:
+    with program.start("acp", *arguments) as process:
+        try:
+            yield Editor(process)
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+)
+def test_a_signal_ends_it_and_its_agents(program: Program, number: int, status: int) -> None:
+    program.fresh = True
+    with editing(program, "--agent", "demo") as editor:
+        editor.prompt(editor.new(program), "/slow")
+        agent = the_agent(editor.process.pid)
+        editor.process.send_signal(number)
+        _, err = editor.process.communicate(timeout=PATIENCE)
+        assert (editor.process.returncode, err) == (status, b"")
+        assert not agent.is_running()
+
+
+def test_an_editor_that_is_gone_takes_its_agents_with_it(program: Program) -> None:
+    program.fresh = True
+    with editing(program, "--agent", "demo") as editor:
+        assert editor.process.stdin is not None
+        assert editor.process.stdout is not None
+        editor.prompt(editor.new(program), "/slow")
+        agent = the_agent(editor.process.pid)
+        editor.process.stdin.close()
+        editor.process.stdout.close()
+        assert editor.process.wait(PATIENCE) in (0, 141)
+        agent.wait(PATIENCE)
+
+
+def test_a_session_of_an_editor_is_one_of_the_terminal_s_and_back(program: Program) -> None:
+    with editing(program, *FAST_DEMO) as editor:
+        session = editor.new(program)
+        editor.prompt(session, "/markdown")
+        assert editor.answer(3)["result"]["stopReason"] == "end_turn"
+        assert editor.process.stdin is not None
+        editor.process.stdin.close()
+        assert editor.process.wait(PATIENCE) == 0
+    assert session in program.run("sessions", "--json").stdout
+
+
+def test_a_running_server_is_found_with_its_token(program: Program) -> None:
+    with serving(program, "--agent", "demo") as served:
+        served.link()
+        [file] = (program.home / ".local/state/agentrt/servers").glob("*.json")
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+        with editing(program, "--attach") as editor:
+            session = editor.new(program)
+            editor.prompt(session, "/markdown")
+            assert editor.answer(3)["result"]["stopReason"] == "end_turn"
+        served.end(signal.SIGTERM)
+        assert not file.exists()
+
+
+def test_a_server_that_was_killed_is_not_found(program: Program) -> None:
+    with serving(program) as served:
+        link = served.link()
+        agents = psutil.Process(served.process.pid).children(recursive=True)
+        served.process.kill()
+        served.process.wait()
+        for each in agents:
+            each.wait(PATIENCE)
+    url = link.partition("/?")[0]
+    assert "no server of yours runs" in program.run("acp", "--attach", status=2).stderr
+    told = program.run("acp", "--attach", url, status=2).stderr
+    assert f"no server of yours runs at {url}" in told
+    program.env["AGENTRT_SERVE_TOKEN"] = "a-token-that-somebody-has-said"
+    assert "no server can be reached" in program.run("acp", "--attach", url, status=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--session", "x"], "--session is one of a server's"),
+        (["--attach", "ftp://here"], "is no URL of a server"),
+        (["--attach", "http://127.0.0.1:1", "--store", "off"], "--store is for the server"),
+        (["--attach", "http://127.0.0.1:1", "--allow", "Read"], "--allow is for the server"),
+        (["--agent", "nobody"], "nobody"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(program: Program, arguments: list[str], words: str) -> None:
+    done = program.run("acp", *arguments, status=None)
+    assert done.returncode in (2, 4)
+    assert words in done.stderr
+    assert done.stdout == ""
+
+
+def test_what_is_no_server_is_said_to_be_none(program: Program) -> None:
+    program.env["AGENTRT_SERVE_TOKEN"] = "a-token-that-somebody-has-said"
+    done = program.run("acp", "--attach", "http://127.0.0.1:1", status=1)
+    assert "no server can be reached at http://127.0.0.1:1" in done.stderr
+
+
+def test_standard_output_is_the_protocol_s_alone(program: Program) -> None:
+    """Warnings go to standard error."""
+    (program.folder / ".agentrt.toml").write_text('agent = "claude"\n')
+    with editing(program, "--agent", "demo", "--store", "off") as editor:
+        editor.new(program)
+        editor.process.send_signal(signal.SIGTERM)
+        _, err = editor.process.communicate(timeout=PATIENCE)
+    assert b"warning" in err
+
+
+def test_a_closed_standard_input_is_an_ended_one(program: Program) -> None:
+    with program.start("acp", "--agent", "demo", stdin=subprocess.DEVNULL) as process:
+        out, err = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, out, err) == (0, b"", b"")
