@@ -23,7 +23,7 @@ _PUBLIC = {
     "_errors": (
         "AgentNotFound AgentrtError AgentStartError Busy LimitExceeded LocalProtocolError "
         "ProtocolError RemoteProtocolError RequestError SessionClosed SessionNotFound StoreError "
-        "StoreDamaged StoreInUse StoreUnavailable"
+        "StoreDamaged StoreInUse StoreUnavailable TraceError"
     ),
     "_journal.base": "StoreEntry StoreHit StoreStatus",
     "_journal.store": "Store open_store",
@@ -50,6 +50,9 @@ _PUBLIC = {
     "_session.subscription": "Subscription",
     "_session.turn": "Turn",
     "_telemetry.otel": "OpenTelemetry",
+    "_trace.record": "TraceRecord",
+    "_trace.subscription": "TraceSubscription",
+    "_trace.trace": "Trace open_trace",
     "_tools.hooks": "Hook HookContext hook",
     "_tools.tools": "Tool ToolContext ToolError tool",
     "_web.security": "Security",

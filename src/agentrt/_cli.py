@@ -163,6 +163,14 @@ def _work(options: argparse.Namespace) -> Work:
             work = check_rule(
                 options.rule, options.call, found, cwd=options.cwd, as_json=options.json
             )
+        case "trace":
+            from ._terminal.tracing import Filter, show_trace
+
+            filter = Filter(
+                session=options.session, odd=options.odd, text=options.grep, whole=options.whole
+            )
+            late, follow = options.late, options.follow
+            work = partial(show_trace, options.file, filter, late=late, follow=follow)
         case "config":
             from ._terminal.settings import show_config
 
@@ -400,12 +408,14 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
     if options.subcommand == "serve":
         for name in ("store", "otel"):
             serve[name] = getattr(options, name, None)
+    trace = {"file": options.trace} if options.trace is not None else {}
     terminal = {"color": options.color, "plain": options.plain or None}
     if options.subcommand in (None, "acp"):
         terminal["store"] = options.store
     return {
         "terminal": {name: value for name, value in terminal.items() if value is not None},
         "serve": {name: value for name, value in serve.items() if value is not None},
+        "trace": trace,
         "limits": {name: value for name, value in limits.items() if value is not None},
         "permissions": {name: value for name, value in permissions.items() if value is not None},
     }

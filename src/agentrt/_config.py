@@ -23,6 +23,9 @@ file: the nearest `.agentrt.toml` in the working folder or above. Environment: `
     [serve]
     port = 8080
 
+    [trace]
+    file = "~/trace.ndjson"       # what goes over the wire
+
     [terminal]
     color = "never"               # auto (default), always, never
     plain = true                  # the conversation line by line, as for a screen reader
@@ -104,6 +107,19 @@ class Terminal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The file in which conversations are kept, or `off`; None: the person's own."""
 
 
+class Tracing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What goes over the wire, written into a file."""
+
+    file: str | None = None
+    """None: nothing is written."""
+    max_bytes: Annotated[int, Meta(ge=4096)] = 64 * 1024 * 1024
+    """Of one file."""
+    files: Annotated[int, Meta(ge=1)] = 4
+    """Those that were full, and the newest one."""
+    redact: tuple[str, ...] = ()
+    """Regular expressions; what they match is taken out, beside what looks like a secret."""
+
+
 class Config(Struct, frozen=True, kw_only=True):
     """All settings, from all places."""
 
@@ -116,6 +132,7 @@ class Config(Struct, frozen=True, kw_only=True):
     permissions: Permissions = Permissions()
     serve: Serve = Serve()
     terminal: Terminal = Terminal()
+    trace: Tracing = Tracing()
     files: tuple[str, ...] = ()
     """The files that were read."""
     origins: dict[str, str] = {}
@@ -155,6 +172,7 @@ class _File(Struct, kw_only=True, forbid_unknown_fields=True):
     permissions: JsonObject = {}
     serve: JsonObject = {}
     terminal: JsonObject = {}
+    trace: JsonObject = {}
     trusted: tuple[str, ...] = ()
 
 
@@ -191,6 +209,7 @@ def load_config(
         permissions=msgspec.convert(merged.permissions, Permissions),
         serve=msgspec.convert(merged.serve, Serve),
         terminal=msgspec.convert(merged.terminal, Terminal),
+        trace=msgspec.convert(merged.trace, Tracing),
         files=tuple(str(path) for path in (user_path, project_path) if path and path.is_file()),
         origins=_origins([*places, _VARIABLES, _FLAGS], layers),
         warnings=tuple(warnings),
@@ -278,15 +297,20 @@ def _from_environment(env: Mapping[str, str]) -> _File:
     file.limits = _variables(env, Limits, "limits")
     file.serve = _variables(env, Serve, "serve")
     file.terminal = _variables(env, Terminal, "terminal")
+    file.trace = _variables(env, Tracing, "trace")
+    if name := env.get(PREFIX + "TRACE"):
+        file.trace["file"] = name
     return _check_tables(file, _VARIABLES)
 
 
 def _unknown_variables(env: Mapping[str, str]) -> list[str]:
     """What to say about variables that look like settings and are none."""
-    known = [f"{PREFIX}{name}" for name in ("AGENT", "CONFIG", "PERMISSIONS")]
-    for table, struct in (("LIMITS", Limits), ("SERVE", Serve), ("TERMINAL", Terminal)):
-        known += [f"{PREFIX}{table}_{field.name.upper()}" for field in structs.fields(struct)]
-    tables = tuple(f"{PREFIX}{table}_" for table in ("LIMITS", "SERVE", "TERMINAL"))
+    known = [f"{PREFIX}{name}" for name in ("AGENT", "CONFIG", "PERMISSIONS", "TRACE")]
+    for table, struct in _SETTINGS.items():
+        known += [
+            f"{PREFIX}{table.upper()}_{field.name.upper()}" for field in structs.fields(struct)
+        ]
+    tables = tuple(f"{PREFIX}{table.upper()}_" for table in _SETTINGS)
     warnings = []
     for name in sorted(env):
         # Of a table that there is, a wrong name is an error; some are ours, for the agents' use.
@@ -297,6 +321,13 @@ def _unknown_variables(env: Mapping[str, str]) -> list[str]:
     return warnings
 
 
+_SETTINGS: dict[str, type[Struct]] = {
+    "limits": Limits,
+    "serve": Serve,
+    "terminal": Terminal,
+    "trace": Tracing,
+}
+"""The tables whose settings may also be variables."""
 _OURS = tuple(f"{PREFIX}{name}" for name in ("GUARD", "MCP_", "TEST_", "FULL"))
 """Variables that agentrt and its tests set."""
 
@@ -332,6 +363,11 @@ def _check_tables(file: _File, source: str) -> _File:
         _check_rules(texts, f"{source}: permissions.{name}", denies=name == "deny")
     _convert(file.serve, Serve, source, "serve")
     _convert(file.terminal, Terminal, source, "terminal")
+    for pattern in _convert(file.trace, Tracing, source, "trace").redact:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(f"{source}: trace.redact: {pattern!r}: {error}") from None
     for name, settings in file.agents.items():
         entry = _convert(settings, _AgentEntry, source, f"agents.{name}")
         if entry.command is None and name not in BUILT_IN:
@@ -396,6 +432,7 @@ def _merge(layers: Sequence[_File]) -> _File:
         merged.limits |= layer.limits
         merged.serve |= layer.serve
         merged.terminal |= layer.terminal
+        merged.trace |= layer.trace
         rules = {
             name: [*merged.permissions.get(name, ()), *layer.permissions[name]]
             for name in ("allow", "deny")

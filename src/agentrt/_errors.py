@@ -15,6 +15,7 @@
     │   ├── StoreInUse           another process writes it
     │   ├── StoreDamaged         its file is corrupt
     │   └── StoreUnavailable     it cannot keep anything now
+    ├── TraceError           no trace can be written there, or what was given is none
     ├── Busy                 refused because a turn is running
     ├── LimitExceeded        one of `Limits` was reached
     └── TurnFailed           a turn ended badly, and `check=True`
@@ -118,6 +119,10 @@ class StoreDamaged(StoreError):
 
 class StoreUnavailable(StoreError):
     """The store cannot keep anything now: the disk is full, say. Nothing was begun; try again."""
+
+
+class TraceError(AgentrtError):
+    """A trace cannot be written there, or what was given is none."""
 
 
 class Busy(AgentrtError):

@@ -25,6 +25,7 @@ from ._errors import StoreDamaged as StoreDamaged
 from ._errors import StoreError as StoreError
 from ._errors import StoreInUse as StoreInUse
 from ._errors import StoreUnavailable as StoreUnavailable
+from ._errors import TraceError as TraceError
 from ._journal.base import StoreEntry as StoreEntry
 from ._journal.base import StoreHit as StoreHit
 from ._journal.base import StoreStatus as StoreStatus
@@ -104,6 +105,10 @@ from ._tools.tools import Tool as Tool
 from ._tools.tools import ToolContext as ToolContext
 from ._tools.tools import ToolError as ToolError
 from ._tools.tools import tool as tool
+from ._trace.record import TraceRecord as TraceRecord
+from ._trace.subscription import TraceSubscription as TraceSubscription
+from ._trace.trace import Trace as Trace
+from ._trace.trace import open_trace as open_trace
 from ._web.security import Security as Security
 from ._web.server import serve as serve
 from ._web.site import Site as Site

@@ -109,6 +109,33 @@ async def opening_a_runtime(_: Path) -> None:
     await block_is_checkpoint(agentrt.open_runtime())
 
 
+@calls("open_trace")
+async def opening_a_trace(folder: Path) -> None:
+    await block_is_checkpoint(agentrt.open_trace(folder / "t"))
+
+
+@calls("Trace.flush")
+async def having_a_trace_written(folder: Path) -> None:
+    async with agentrt.open_trace(folder / "t") as trace:
+        with assert_checkpoints():
+            await trace.flush()
+
+
+@calls("TraceSubscription.__anext__")
+async def following_a_trace(_: Path) -> None:
+    async with session_with(echo) as (session, _):
+        trace = session.trace()
+        await session.run("hello")
+        with assert_checkpoints():
+            await anext(trace)
+    while True:
+        try:
+            with assert_checkpoints():
+                await anext(trace)
+        except StopAsyncIteration:
+            break
+
+
 @calls("serve")
 async def serving(_: Path) -> None:
     async with open_fake_runtime({}) as runtime, trio.open_nursery() as nursery:

@@ -63,6 +63,11 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if not is_secret(name, value)}
 
 
+def has_secret_name(name: str) -> bool:
+    """Whether a variable is called like a secret, be it a key to a model."""
+    return name not in _WITHOUT and _SECRET.fullmatch(name) is not None
+
+
 def is_secret(name: str, value: str) -> bool:
     """Whether a variable looks like a secret that agents have no use for."""
     if name in _WITHOUT or _PROXY.fullmatch(name):

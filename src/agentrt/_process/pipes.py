@@ -14,7 +14,7 @@ import termios
 from collections import deque
 from collections.abc import Awaitable, Callable
 from fcntl import ioctl
-from typing import Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import trio
 from msgspec import Struct
@@ -48,6 +48,33 @@ class Readable(Protocol):
 
     def wait_readable(self) -> Awaitable[None]:
         """Until `read_nowait` has something to say. A checkpoint; cancelling it loses nothing."""
+        ...
+
+
+Happening: TypeAlias = Literal["started", "stdin_closed", "stdout_closed", "signal", "exited"]
+"""What becomes of a process."""
+
+
+class Watcher(Protocol):
+    """Sees what goes between the host and a process. Nothing is called while it is not
+    `on`; nothing that it does may raise or wait."""
+
+    on: bool
+
+    def received(self, data: bytes) -> None:
+        """Read from the process's stdout."""
+        ...
+
+    def sent(self, data: bytes) -> None:
+        """Taken by its stdin, cut where the pipe was full."""
+        ...
+
+    def complained(self, data: bytes) -> None:
+        """Read from its stderr."""
+        ...
+
+    def happened(self, kind: Happening, **fields: Any) -> None:
+        """`started`, `exited` (`code`), `signal` (`signal`), `stdin_closed`, `stdout_closed`."""
         ...
 
 
@@ -272,8 +299,10 @@ class Writer:
         outbox: int,
         write_timeout: float,
         on_broken: Callable[[str], None] | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
         self._transport = transport
+        self._watcher = watcher
         self._outbox = outbox
         self._timeout = write_timeout
         self._on_broken = on_broken
@@ -388,6 +417,8 @@ class Writer:
                 return
             if not taken:
                 return
+            if self._watcher is not None and self._watcher.on:
+                self._watcher.sent(bytes(data[:taken]))
             if not self._rest:
                 queue.popleft()
                 if queue is self._urgent:

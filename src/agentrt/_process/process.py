@@ -16,6 +16,7 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import trio
 
@@ -24,7 +25,7 @@ from .._limits import Limits
 from .._nesting import open_service_nursery
 from .descendants import MARKER
 from .guard import guard
-from .pipes import ReadEnd, Transport, Writer, read_loop
+from .pipes import Happening, ReadEnd, Transport, Watcher, Writer, read_loop
 from .tree import WALK, ProcessTree, reap
 
 _log = logging.getLogger("agentrt")
@@ -38,11 +39,13 @@ async def open_process(
     env: Mapping[str, str],
     limits: Limits,
     on_stderr: Callable[[bytes], None] | None = None,
+    watcher: Watcher | None = None,
 ) -> AsyncIterator[AgentProcess]:
     """Start an agent's program and end it, with everything it started, when the block is left.
 
     `argv[0]` is looked up on the PATH of `env`, which is the program's whole environment but for
-    agentrt's marker. `on_stderr` sees what it writes to stderr; its errors are logged.
+    agentrt's marker. `on_stderr` sees what it writes to stderr; its errors are logged. `watcher`
+    sees that, too, and what becomes of the process.
 
     Leaving the block takes nothing if `close` was called inside; else it runs the ladder, whose
     bounds are in `limits`, also when cancelled. The process is of no use afterwards; tasks that use
@@ -52,7 +55,9 @@ async def open_process(
     """
     async with guard() as run, open_service_nursery() as services:
         marker = f"{run}:{secrets.token_hex(8)}"
-        agent = AgentProcess(await _spawn(argv, cwd, env, marker), marker, limits, on_stderr)
+        process = await _spawn(argv, cwd, env, marker)
+        agent = AgentProcess(process, marker, limits, on_stderr, watcher)
+        agent._report("started", pid=agent.pid, command=list(argv), cwd=os.fspath(cwd), env=env)
         services.start_soon(agent._watch_exit)
         services.start_soon(agent._watch_stderr)
         try:
@@ -118,6 +123,7 @@ class AgentProcess:
         marker: str,
         limits: Limits,
         on_stderr: Callable[[bytes], None] | None,
+        watcher: Watcher | None = None,
     ) -> None:
         stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
         assert isinstance(stdin, trio.lowlevel.FdStream)
@@ -134,6 +140,7 @@ class AgentProcess:
         self._limits = limits
         self._tail = bytearray()
         self._on_stderr = on_stderr
+        self._watcher = watcher
         self._exited = trio.Event()
         self._tree = ProcessTree(process.pid, marker)
         self._reaped = False
@@ -160,6 +167,8 @@ class AgentProcess:
             raise trio.BrokenResourceError from error
 
     def close_stdin(self) -> None:
+        if self._stdin.fileno() >= 0:
+            self._report("stdin_closed")
         self._stdin.close()
 
     def stderr_tail(self) -> str:
@@ -187,18 +196,21 @@ class AgentProcess:
 
     def interrupt(self) -> None:
         if not self._reaped and self.returncode is None:  # the number is its own
+            self._report("signal", signal="SIGINT")
             try:
                 os.kill(self._process.pid, signal.SIGINT)
             except PermissionError:
                 pass  # it became another user's: the turn's end is waited for, and then its own
 
     def terminate(self) -> None:
+        self._report("signal", signal="SIGTERM")
         self._tree.terminate()
 
     async def wait_tree(self) -> None:
         await self._tree.wait(self._exited)
 
     async def kill_tree(self) -> None:
+        self._report("signal", signal="SIGKILL")
         await self._tree.kill(self._exited)
 
     def _release(self) -> None:
@@ -220,8 +232,14 @@ class AgentProcess:
         self._stderr.cut()
 
     def _has_exited(self, status: int) -> None:
-        self._returncode = status
+        first, self._returncode = self._returncode is None, status
         self._take_stderr()
+        if first:
+            self._report("exited", code=status)
+
+    def _report(self, kind: Happening, **fields: Any) -> None:
+        if self._watcher is not None and self._watcher.on:
+            self._watcher.happened(kind, **fields)
 
     def _take_stderr(self) -> None:
         """What waits in the pipe: whoever asks why the agent failed shall have its last words."""
@@ -254,6 +272,8 @@ class AgentProcess:
         await read_loop(self._stderr, self._keep, lambda: None)
 
     def _keep(self, data: bytes) -> None:
+        if self._watcher is not None and self._watcher.on:
+            self._watcher.complained(data)
         self._tail += data
         del self._tail[: max(0, len(self._tail) - self._limits.stderr_ring)]
         if self._on_stderr is not None:

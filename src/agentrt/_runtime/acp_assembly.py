@@ -67,12 +67,14 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
         )
 
     def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
+        offer.tap.env = variables
         return open_process(
             agent.command,
             cwd=opening.cwd,
             env=variables,
             limits=offer.limits,
             on_stderr=offer.on_stderr,
+            watcher=offer.tap.process,
         )
 
     @asynccontextmanager
@@ -124,7 +126,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
                 servers = (await endpoint.http_server(), endpoint.stdio_server())
             yield structs.replace(opening, mcp_servers=opening.mcp_servers + servers)
 
-    return Assembly(opening, make_driver, offer.connect or connect, attach)
+    return Assembly(opening, make_driver, offer.connect or connect, attach, offer.tap)
 
 
 async def _serve_file(files: Files, asked: Requested) -> JsonObject:

@@ -60,16 +60,19 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
                 given = structs.replace(given, session_id=offer.new_uuid())
             taken.add(given.session_id)
         command = build_command(agent.command, opening, given)
+        env = {
+            **environment(agent, offer.env, command.env_unset),
+            **offer.variables(),
+            **command.env_set,
+        }
+        offer.tap.env = env
         return open_process(
             command.argv,
             cwd=opening.cwd,
-            env={
-                **environment(agent, offer.env, command.env_unset),
-                **offer.variables(),
-                **command.env_set,
-            },
+            env=env,
             limits=offer.limits,
             on_stderr=offer.on_stderr,
+            watcher=offer.tap.process,
         )
 
     @asynccontextmanager
@@ -88,7 +91,7 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
             host.core.conversation.handled[type(effect)](effect)
         yield with_session_id(opening, options, offer.new_uuid)
 
-    return Assembly(opening, make_driver, offer.connect or connect, attach)
+    return Assembly(opening, make_driver, offer.connect or connect, attach, offer.tap)
 
 
 async def _serve_mcp(host: SessionHost, connection: ToolConnection, request: Requested) -> Any:

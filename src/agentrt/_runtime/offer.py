@@ -21,6 +21,7 @@ from .._session.link import Connect
 from .._session.turn import Turn
 from .._tools.hooks import Hook
 from .._tools.tools import Tool
+from .._trace.tap import Tap
 
 if TYPE_CHECKING:
     from .._session.session import Session
@@ -57,6 +58,8 @@ class Offer:
     """What the keys of the agent's requests begin with: no earlier process's may be the same."""
     new_uuid: Callable[[], str] = _new_uuid
     """Names Claude's sessions and prompts."""
+    tap: Tap = field(default_factory=Tap)
+    """What a trace of the session is made from."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class Assembly:
     connect: Connect
     attach: Attach
     """Opened around the session: brings in what needs a running one, and gives the opening."""
+    tap: Tap
 
 
 def environment(agent: Agent, base: Mapping[str, str], unset: frozenset[str]) -> dict[str, str]:

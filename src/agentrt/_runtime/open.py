@@ -23,6 +23,7 @@ from .._session.host import SessionHost
 from .._session.session import Session
 from .._tools.checked import checked_hooks, checked_tools
 from .._tools.tools import Tool
+from .._trace.trace import Trace, tapped
 from .drain import wait_for_rest
 from .folders import folder, folders
 
@@ -57,6 +58,7 @@ async def open_session(
     on_stderr: Callable[[bytes], None] | None = None,
     journal: Store | None = None,
     telemetry: Telemetries | None = None,
+    trace: Trace | str | os.PathLike[str] | None = None,
 ) -> AsyncIterator[Session]:
     """A session with an agent, ready for prompts.
 
@@ -78,12 +80,14 @@ async def open_session(
     - `journal`: where the session is kept (see `open_store`). Nothing is shown then before it is
       stored; `reopen_session` goes on with it.
     - `telemetry`: `OpenTelemetry` for spans, `Metrics`, or a list of both.
+    - `trace`: a file into which everything is written that goes over the wire, without secrets; or
+      one that is open (see `open_trace`).
 
     Leaving the block normally lets running and background work finish, for `limits.drain` at the
     most; leaving it by an exception or a cancellation ends everything now, in bounded time.
 
-    Raises `AgentNotFound`, `AgentStartError`, `SessionNotFound` or `StoreError`; `TypeError`,
-    `ValueError` or `LocalProtocolError` for an argument that cannot be meant.
+    Raises `AgentNotFound`, `AgentStartError`, `SessionNotFound`, `StoreError` or `TraceError`;
+    `TypeError`, `ValueError` or `LocalProtocolError` for an argument that cannot be meant.
     """
     # The catalogue, the drivers and the bridges cost as much to import as all the rest.
     from .._agents import resolve_agent
@@ -116,9 +120,12 @@ async def open_session(
         variables=dict if telemetry is None else telemetry.environment,
     )
     assembly = assemble(found, opening, offer)
-    async with serve_session(
-        found, assembly, permissions, limits, store=journal, telemetry=telemetry
-    ) as session:
+    async with (
+        tapped(trace, assembly.tap),
+        serve_session(
+            found, assembly, permissions, limits, store=journal, telemetry=telemetry
+        ) as session,
+    ):
         yield session
 
 
@@ -147,6 +154,7 @@ async def reopen_session(
     limits: Limits | None = None,
     on_stderr: Callable[[bytes], None] | None = None,
     telemetry: Telemetries | None = None,
+    trace: Trace | str | os.PathLike[str] | None = None,
 ) -> AsyncIterator[Session]:
     """A session of a store, to go on with it: with its id, its log, its folder and settings.
 
@@ -192,9 +200,12 @@ async def reopen_session(
         first_key=f"r{again.place.owner}.",
     )
     assembly = assemble(found, opening, offer)
-    async with serve_session(
-        found, assembly, permissions, limits, store=journal, again=again, telemetry=telemetry
-    ) as session:
+    async with (
+        tapped(trace, assembly.tap),
+        serve_session(
+            found, assembly, permissions, limits, store=journal, again=again, telemetry=telemetry
+        ) as session,
+    ):
         yield session
 
 
@@ -248,6 +259,7 @@ async def serve_session(
             wall=now,
             clock=clock,
             keeper=keeper,
+            tap=assembly.tap,
         )
         describe.core = host.core
         observation = None

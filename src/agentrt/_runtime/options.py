@@ -12,6 +12,7 @@ from .._limits import Limits
 from .._model.content import JsonObject
 from .._permissions.policies import Policy
 from .._tools.tools import Tool
+from .._trace.trace import Trace
 
 if TYPE_CHECKING:
     from .._telemetry.observation import Telemetries
@@ -39,3 +40,4 @@ class SessionOptions(TypedDict, total=False):
     limits: Limits | None
     on_stderr: Callable[[bytes], None] | None
     telemetry: Telemetries | None
+    trace: Trace | str | os.PathLike[str] | None

@@ -32,6 +32,7 @@ from .._session.session import Session, host_of
 from .._tools.checked import checked_tools
 from .._tools.client_tools import ClientTool
 from .._tools.tools import Tool
+from .._trace.trace import Trace, opened
 from .open import open_session, reopen_session
 from .options import SessionOptions
 from .stored import SECRET
@@ -651,6 +652,7 @@ async def open_runtime(
     env: Mapping[str, str] | None = None,
     store: Store | None = None,
     telemetry: Telemetries | None = None,
+    trace: Trace | str | os.PathLike[str] | None = None,
 ) -> AsyncIterator[Runtime]:
     """A runtime, in which sessions are created, found and closed by their ids.
 
@@ -662,6 +664,7 @@ async def open_runtime(
     - `store`: where the sessions are kept (see `open_store`). Those that it has already are listed,
       and opened when they are wanted (`reopen`). To be left behind the runtime.
     - `telemetry`: as in `open_session`, of all sessions.
+    - `trace`: a file for what goes over the wire of all its sessions; as in `open_session`.
 
     Leaving the block ends every session at once, in bounded time.
     """
@@ -672,6 +675,8 @@ async def open_runtime(
 
     if permissions is not None:
         check_policy(permissions)
+
+    traced: Trace | None
 
     def limits_of(agent: Agent) -> Limits:
         bounds = limits_for(agent, limits)
@@ -686,6 +691,7 @@ async def open_runtime(
             "limits": limits_of(found),
             "env": env,
             "telemetry": telemetry,
+            "trace": traced,
         }
         given: SessionOptions = {**usual, **options}
         given["tools"] = (*common, *options.get("tools", ()))
@@ -703,6 +709,7 @@ async def open_runtime(
             limits=limits_of(found),
             env=env,
             telemetry=telemetry,
+            trace=traced,
         )
 
     def agents() -> list[AgentInfo]:
@@ -716,7 +723,7 @@ async def open_runtime(
     if limits is None and config is not None:
         bounds = config.bound(bounds)
     source = Source(open, agents, reopen)
-    async with guard(), serve_runtime(source, bounds, store) as runtime:
+    async with opened(trace) as traced, guard(), serve_runtime(source, bounds, store) as runtime:
         yield runtime
 
 

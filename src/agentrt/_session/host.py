@@ -26,6 +26,7 @@ from .._model.life import Life, LifeInput
 from .._model.turn import TurnMachine, TurnState
 from .._nesting import ServiceNursery
 from .._permissions.policies import Decision, Policy
+from .._trace.tap import Tap
 from .core import SessionCore
 from .handlers import Handlers
 from .interfaces import CANCELLED, ClientServices, Lifetime, Observer
@@ -57,8 +58,14 @@ class SessionHost:
         wall: Callable[[], float],
         clock: Callable[[], float],
         keeper: StoreKeeper | None = None,
+        tap: Tap | None = None,
     ) -> None:
-        """`keeper`: what the conversation's log is kept by, if it is."""
+        """`keeper`: what the conversation's log is kept by, if it is. `tap`: what the process's
+        start reports to, too."""
+        self.tap = Tap() if tap is None else tap
+        self.tap.agent = conversation.agent.name
+        self.tap.protocol = conversation.agent.protocol
+        self.tap.begin(conversation.log.session, wall, clock)
         self.limits = limits
         self.wall_time = wall
         self.clock = clock
@@ -327,7 +334,13 @@ class SessionHost:
         self.nursery = nursery
         core = self.core
         wait = None if self.keeper is None else self.keeper.wait_for_room
-        link = self.link = Link(self, self._make_driver(), self.limits, wait_for_room=wait)
+        link = self.link = Link(
+            self,
+            self._make_driver(),
+            self.limits,
+            wait_for_room=wait,
+            watcher=self.tap.next_process(),
+        )
         core.start(link.driver, opening)
         ready = False
         try:
@@ -594,6 +607,7 @@ class SessionHost:
             if not self.unloaded:
                 self.core.closed()
             self.closed.set()
+            self.tap.close()
             self.readers.wake()
             self._rest.wake()
 

@@ -16,7 +16,7 @@ from .._limits import Limits
 from .._model.driver import Driver, Effect, Opening, StartFailed, Write
 from .._nesting import bare_errors
 from .._process.first_output import FirstOutput
-from .._process.pipes import Transport, Writer, read_loop
+from .._process.pipes import Transport, Watcher, Writer, read_loop
 from .._process.process import close
 
 Connect = Callable[[Opening], AbstractAsyncContextManager[Transport]]
@@ -53,9 +53,12 @@ class Link:
         limits: Limits,
         *,
         wait_for_room: Callable[[], Awaitable[None]] | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
-        """`wait_for_room`: awaited before more is read from the agent."""
+        """`wait_for_room`: awaited before more is read from the agent. `watcher` sees the bytes of
+        either direction."""
         self._wait_for_room = wait_for_room
+        self._watcher = watcher
         self.driver = driver
         self.limits = limits
         self.gone = False
@@ -96,6 +99,7 @@ class Link:
                     outbox=self.limits.outbox,
                     write_timeout=self.limits.write,
                     on_broken=self._broken,
+                    watcher=self._watcher,
                 )
                 task_status.started()
                 async with bare_errors(), trio.open_nursery() as nursery:
@@ -147,6 +151,8 @@ class Link:
             self._owner.closing(self, reason)
 
     def _data(self, data: bytes) -> None:
+        if self._watcher is not None and self._watcher.on:
+            self._watcher.received(data)
         if self.gone:
             return  # not even SIGKILL has ended it, and nobody listens any more
         if not self.opened:
@@ -162,6 +168,8 @@ class Link:
         self._owner.received(self, effects, size if size <= self.limits.line else 0)
 
     def _eof(self) -> None:
+        if self._watcher is not None and self._watcher.on:
+            self._watcher.happened("stdout_closed")
         self._owner.received(self, self.driver.receive_eof())
         self._lost("the agent closed its output")
 

@@ -24,6 +24,7 @@ from .._model.result import TurnResult
 from .._model.retelling import retold
 from .._model.state import SessionState, Snapshot
 from .._model.turn import TurnMachine
+from .._trace.subscription import TraceSubscription
 from .._wire.mcp import ToolInfo
 from .calls import call
 from .core import When
@@ -334,6 +335,14 @@ class Session:
         """Every event from the session's first one on; or, behind a long history that a resumed
         agent has repeated, from the first one that is still kept."""
         return self.subscribe(after=self.log.kept_after)
+
+    def trace(
+        self, *, secrets: Iterable[str] = (), redact: Callable[[str], str] | None = None
+    ) -> TraceSubscription:
+        """What goes over the wire from now on, as an async iterator of `TraceRecord`: each line of
+        either direction, and what becomes of the process. Secrets are taken out of it; `secrets`
+        and `redact` are those of `open_trace`."""
+        return TraceSubscription(self._host.tap, secrets, redact)
 
     # --- the end
 

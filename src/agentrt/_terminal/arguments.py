@@ -61,6 +61,7 @@ def make_parser() -> argparse.ArgumentParser:
     _fill_doctor(command("doctor", manual.DOCTOR, manual.DOCTOR_MORE))
     _fill_sessions(command("sessions", manual.SESSIONS, manual.SESSIONS_MORE))
     _fill_rules(command("rules", manual.RULES, manual.RULES_MORE))
+    _fill_trace(command("trace", manual.TRACE, manual.TRACE_MORE))
     config = command("config", manual.CONFIG, manual.CONFIG_MORE)
     config.add_argument("--cwd", metavar="DIR", help="the folder whose settings are meant")
     _add_json(config)
@@ -83,6 +84,7 @@ def _add_agent(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
         add("--agent", "-a", metavar="NAME", help="a name of `agentrt agents`")
     add("--command", metavar="'CMD ARGS'", help="any other agent: how to start it")
     add("--protocol", choices=("acp", "claude"), help="what --command speaks (acp)")
+    add("--trace", metavar="FILE", help="write what goes over the wire there (see agentrt trace)")
 
 
 def _add_store(parser: argparse.ArgumentParser) -> None:
@@ -279,6 +281,37 @@ def _fill_sessions(sessions: argparse.ArgumentParser) -> None:
         parser.add_argument("session", metavar="ID", help="its id, or the beginning of it")
     verb("repair", "save what can be read of a damaged store", of_agents=False)
     verb("vacuum", "make the store as small as what is in it", of_agents=False)
+
+
+def _fill_trace(trace: argparse.ArgumentParser) -> None:
+    verbs = trace.add_subparsers(dest="verb", metavar="VERB", required=True)
+    show = verbs.add_parser(
+        "show",
+        help="print a trace as a conversation",
+        description="Prints a trace as a conversation.",
+        argument_default=argparse.SUPPRESS,
+    )
+    show.add_argument("file", metavar="FILE", help="the trace")
+    add = show.add_argument
+    add("--follow", "-f", action="store_true", default=False, help="go on with what is written")
+    add("--odd", action="store_true", default=False, help="only what is not as it should be")
+    add("--session", metavar="ID", default="", help="only this session: the beginning of its id")
+    add("--grep", metavar="TEXT", default="", help="only what has this text in it")
+    add("--whole", action="store_true", default=False, help="with the lines as they were")
+    add(
+        "--late",
+        type=_number_of_seconds,
+        metavar="S",
+        default=10.0,
+        help="from how many seconds on an answer is late (10)",
+    )
+
+
+def _number_of_seconds(text: str) -> float:
+    seconds = _seconds(text)
+    if not isinstance(seconds, float):
+        raise argparse.ArgumentTypeError("it takes a number of seconds")
+    return seconds
 
 
 def _seconds(text: str) -> float | str:

@@ -9,7 +9,7 @@ agentrt [options]              a conversation
        agentrt [options] -p TEXT      one prompt
        agentrt serve [options]        the same for browsers
        agentrt acp [options]          the same for editors
-       agentrt COMMAND [options]      agents, doctor, sessions, config, completion"""
+       agentrt COMMAND [options]      agents, doctor, sessions, trace, config, completion"""
 
 MAIN: Final = """\
 Talk to a coding agent: in a conversation, or with one prompt whose answer goes to standard output.
@@ -27,6 +27,7 @@ commands:
   agentrt doctor      starts the installed agents and says what works
   agentrt sessions    earlier sessions: lists, searches, shows, exports, deletes them
   agentrt rules       what a permission rule would do, and why
+  agentrt trace       what went over the wire, in a file that --trace wrote
   agentrt config      the settings in force, and where each was made
   agentrt completion  completion of all this for a shell
   (agentrt COMMAND --help says more)
@@ -162,6 +163,7 @@ environment, before the command line:
   AGENTRT_PERMISSIONS             ask, deny or allow-all
   AGENTRT_LIMITS_HARD, …          limits, by their names
   AGENTRT_SERVE_PORT, …           the server's settings
+  AGENTRT_TRACE                   the file for what goes over the wire, as --trace
   NO_COLOR                        no colours
 
 settings:
@@ -196,6 +198,22 @@ examples:
   agentrt rules check "mcp__app__*" '{"tool": "mcp__app__deploy", "input": {}}' --json
 
 exit status: 0 if it allows, denies or may deny it, 1 if it is not about it, 2 if it is no rule
+"""
+
+TRACE: Final = """\
+Shows a trace: what went over the wire between agentrt and an agent, each request with its answer
+and how long it took, and what is not as it should be. --trace FILE, or AGENTRT_TRACE, has any
+command that runs an agent write one; secrets are taken out of it.
+"""
+
+TRACE_MORE: Final = """\
+examples:
+  agentrt -p "list the files" --agent demo --trace t.ndjson
+  agentrt trace show t.ndjson
+  agentrt trace show t.ndjson --odd
+  agentrt trace show t.ndjson --follow --session ID
+
+exit status: 0, or 2 if it is no trace
 """
 
 COMPLETION: Final = """\

@@ -26,6 +26,7 @@ from .servers import announced
 from .setup import Setup, UsageError, exit_code
 from .stores import named_file
 from .text import plain
+from .tracing import command_trace
 
 SECRETS = ("AGENTRT_SERVE_TOKEN", "AGENTRT_SERVE_VIEWER_TOKEN")
 """Variables that agents do not inherit: what holds a token can answer its own questions."""
@@ -59,9 +60,15 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
         async with (
             bare_errors(),
             _open_store(config) as store,
+            command_trace(config) as trace,
             _open_telemetry(config) as telemetry,
             open_runtime(
-                config=config, permissions=policy, env=env, store=store, telemetry=telemetry
+                config=config,
+                permissions=policy,
+                env=env,
+                store=store,
+                telemetry=telemetry,
+                trace=trace,
             ) as runtime,
             trio.open_nursery() as nursery,
             AsyncExitStack() as stack,

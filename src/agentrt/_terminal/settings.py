@@ -25,6 +25,7 @@ async def show_config(config: Config, *, as_json: bool) -> int:
         "permissions": _given(config.permissions),
         "serve": _hidden(_given(config.serve), "token", "viewer_token"),
         "terminal": _given(config.terminal),
+        "trace": _given(config.trace),
     }
     agents = {name: _agent(agent) for name, agent in config.agents.items()}
     if as_json:

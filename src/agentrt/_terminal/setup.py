@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from .._errors import (
     StoreDamaged,
     StoreError,
     StoreUnavailable,
+    TraceError,
 )
 from .._limits import Limits
 from .._model.content import JsonObject
@@ -52,7 +54,7 @@ class UsageError(AgentrtError):
 
 def exit_code(error: AgentrtError) -> int:
     """The exit status for an error before, or instead of, a turn."""
-    if isinstance(error, UsageError | ConfigError | LocalProtocolError):
+    if isinstance(error, UsageError | ConfigError | LocalProtocolError | TraceError):
         return 2
     if isinstance(error, StoreDamaged):
         return DAMAGED
@@ -153,7 +155,8 @@ class Setup(Struct, frozen=True, kw_only=True):
             resume = self.kept.entry.agent_session  # all that can be done without a store
             if resume is None:
                 raise SessionNotFound(f"{self.agent.name} itself keeps nothing of that session")
-        opening = open_session(
+        opening = self._opening(
+            open_session,
             self.agent,
             cwd=self.cwd,
             permissions=policy,
@@ -178,7 +181,8 @@ class Setup(Struct, frozen=True, kw_only=True):
         on_stderr: Callable[[bytes], None] | None,
     ) -> AsyncIterator[Session]:
         await own.fetch(kept)
-        async with reopen_session(
+        async with self._opening(
+            reopen_session,
             kept.entry.session,
             own.store,
             agent=self.agent,
@@ -192,6 +196,19 @@ class Setup(Struct, frozen=True, kw_only=True):
             if self.mode is not None:
                 await session.set_mode(self.mode)
             yield session
+
+    def _opening(
+        self,
+        open: Callable[..., AbstractAsyncContextManager[Session]],
+        *arguments: object,
+        **settings: Any,
+    ) -> AbstractAsyncContextManager[Session]:
+        """With a trace, if one is to be written."""
+        if self.config.trace.file is None:
+            return open(*arguments, **settings)
+        from .tracing import traced
+
+        return traced(self.config, partial(open, *arguments, **settings))
 
     def going_on(self, kept: Kept, agent: Agent) -> Setup:
         """With a stored session of this agent, in its folder and by its own settings."""

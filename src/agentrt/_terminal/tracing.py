@@ -1,0 +1,203 @@
+"""`agentrt trace show`, and the trace that a command writes beside what it does."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import trio
+from msgspec import Struct
+
+from .._config import Config
+from .._errors import TraceError
+from .._session.session import Session
+from .._trace.conversation import Row, TraceConversation
+from .._trace.record import (
+    TraceReader,
+    TraceRecord,
+    opened_trace,
+    parts,
+    read_part,
+    read_trace,
+)
+from .._trace.redact import REDACTED
+from .._trace.trace import Trace, open_trace
+from .text import one_line, plain
+
+LOOK: Final = 0.2
+"""Seconds between two looks at a file that is followed."""
+WIDTH: Final = 160
+"""Characters of a text that are shown."""
+_ARROWS: Final = {"sent": "→", "received": "←", "stderr": "!"}
+
+
+class Filter(Struct, frozen=True, kw_only=True):
+    """What of a trace is shown."""
+
+    session: str = ""
+    """The beginning of its id."""
+    odd: bool = False
+    text: str = ""
+    """What must be in one of a row's lines."""
+    whole: bool = False
+    """Lines as they were."""
+
+    def takes(self, row: Row) -> bool:
+        if self.session and not row.session.startswith(self.session):
+            return False
+        if self.odd and not row.odd:
+            return False
+        return not self.text or any(self.text in line for line in row.lines)
+
+
+async def show_trace(file: str, filter: Filter, *, late: float, follow: bool) -> int:
+    """Print a trace as a conversation. `follow`: go on with what is written, without end."""
+    try:
+        if follow:
+            await _follow(file, _Printer(filter), TraceConversation(late=late))
+        else:
+            await _show(file, filter, TraceConversation(late=late))
+    except TraceError as error:
+        print(f"agentrt: {plain(str(error))}", file=sys.stderr)
+        return 2
+    return 0
+
+
+async def _follow(file: str, printer: _Printer, conversation: TraceConversation) -> None:
+    async for record in _followed(Path(file)):
+        for row in conversation.settle() if record is None else conversation.feed(record):
+            printer.show(row, followed=True)
+
+
+async def _show(file: str, filter: Filter, conversation: TraceConversation) -> None:
+    printer = _Printer(filter)
+
+    def read() -> list[Row]:
+        rows = [row for record in read_trace(file) for row in conversation.feed(record)]
+        rows += conversation.settle()
+        conversation.end()
+        return rows
+
+    rows = await trio.to_thread.run_sync(read)
+    for row in rows:
+        printer.show(row)
+    odd = sum(bool(row.odd) for row in rows)
+    sessions = len({row.session for row in rows if row.session})
+    print(
+        f"\n{sum(row.count for row in rows)} records of {sessions} session(s); "
+        + (f"{odd} odd ones" + ("" if filter.odd else " (--odd)") if odd else "nothing odd")
+    )
+
+
+class _Printer:
+    def __init__(self, filter: Filter) -> None:
+        self._filter = filter
+        self._of = ("", 0)
+
+    def show(self, row: Row, *, followed: bool = False) -> None:
+        if not self._filter.takes(row):
+            return
+        if row.session and (row.session, row.process) != self._of:
+            self._of = (row.session, row.process)
+            print(f"── session {plain(row.session[:12])}, process {row.process}", flush=followed)
+        print(_line(row), flush=followed)
+        if self._filter.whole:
+            for line in row.lines:
+                print(f"      {plain(line)}", flush=followed)
+
+
+def _line(row: Row) -> str:
+    at = f"{time.strftime('%H:%M:%S', time.localtime(row.t))}.{int(row.t % 1 * 1000):03}"
+    words = [at, _ARROWS.get(row.kind, "·")]
+    message = row.message
+    if message is not None and isinstance(row.id, int) and message.kind != "message":
+        words.append(f"#{row.id}")
+    if row.kind != "stderr":
+        words.append(one_line(row.what))
+    if row.count > 1:
+        words.append(f"×{row.count}")
+    if row.detail:
+        words.append(f" {one_line(row.detail, WIDTH)}")
+    if row.took is not None:
+        how = f" ⇒ {one_line(row.answer, 60)} after" if row.answer else " after"
+        words.append(f"{how} {_seconds(row.took)}")
+    return " ".join(words) + "".join(f"   ⚠ {plain(odd)}" for odd in row.odd)
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+async def _followed(path: Path) -> AsyncIterator[TraceRecord | None]:
+    """Records as they are written, also into the next file; None: there are no more just now."""
+    for part in parts(path)[:-1]:
+        for record in await trio.to_thread.run_sync(partial(_all_of, part)):
+            yield record
+    while True:
+        reader, begun = TraceReader(str(path)), b""
+        file = await trio.to_thread.run_sync(opened_trace, path)
+        try:
+            while (data := await trio.to_thread.run_sync(file.read)) or not _is_another(path, file):
+                *lines, begun = (begun + data).split(b"\n")
+                for line in lines:
+                    if (written := reader.record(line)) is not None:
+                        yield written
+                yield None
+                await trio.sleep(LOOK)
+        finally:
+            file.close()
+
+
+def _all_of(part: Path) -> list[TraceRecord]:
+    return list(read_part(part))
+
+
+def _is_another(path: Path, file: BinaryIO) -> bool:
+    """Whether a next file has been begun."""
+    try:
+        named, mine = path.stat(), os.fstat(file.fileno())
+    except FileNotFoundError:
+        return False
+    return (named.st_ino, named.st_dev) != (mine.st_ino, mine.st_dev)
+
+
+# --- writing one
+
+
+@asynccontextmanager
+async def command_trace(config: Config) -> AsyncIterator[Trace | None]:
+    """The trace that the settings ask for. Raises `TraceError`."""
+    said = config.trace
+    if said.file is None:
+        yield None
+        return
+    patterns = [re.compile(pattern) for pattern in said.redact]
+
+    def redact(line: str) -> str:
+        for pattern in patterns:
+            line = pattern.sub(REDACTED, line)
+        return line
+
+    async with open_trace(
+        said.file,
+        max_bytes=said.max_bytes,
+        files=said.files,
+        redact=redact if patterns else None,
+    ) as trace:
+        yield trace
+
+
+@asynccontextmanager
+async def traced(
+    config: Config, opening: Callable[..., AbstractAsyncContextManager[Session]]
+) -> AsyncIterator[Session]:
+    """A session that is written into that trace."""
+    async with command_trace(config) as trace, opening(trace=trace) as session:
+        yield session

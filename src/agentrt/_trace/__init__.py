@@ -1,0 +1,1 @@
+"""What went over the wire: written down, read again, shown."""

@@ -1,0 +1,199 @@
+"""A trace as a conversation: each request with its answer and how long that took, and what is not
+as it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from .messages import PROMPT, Message, understand
+from .record import TraceRecord
+
+LATE: Final = 10.0
+"""Seconds after which an answer is late that no person or model has to think about."""
+LENGTH: Final = 400
+"""Characters of a text that are kept."""
+
+Direction = Literal["received", "sent"]
+_OTHER: Final[dict[Any, Direction]] = {"received": "sent", "sent": "received"}
+
+
+class Row(Struct, kw_only=True):
+    """A line of a conversation; neighbouring pieces of a text are one. It changes as its answer
+    comes."""
+
+    t: float
+    session: str
+    process: int
+    kind: str
+    """That of the record."""
+    what: str
+    detail: str = ""
+    id: Any = None
+    """Of the request, or of the one that it answers."""
+    count: int = 1
+    """Messages in it."""
+    took: float | None = None
+    """Seconds from the request to its answer, in both rows."""
+    answer: str = ""
+    """Of a request that was answered: how."""
+    odd: list[str] = []
+    lines: list[str] = []
+    """The first lines that it was made of, whole."""
+    message: Message | None = None
+
+
+class _Wire:
+    """What is known of one process."""
+
+    def __init__(self) -> None:
+        self.open: dict[tuple[Direction, Any], Row] = {}
+        """Requests without an answer, by who asked and the id."""
+        self.answered: set[tuple[Direction, Any]] = set()
+        self.ended_by_us = False
+
+    @property
+    def in_turn(self) -> bool:
+        return any(row.what == "session/prompt" for row in self.open.values())
+
+
+class TraceConversation:
+    """Makes rows of records, in order. A row is given once nothing more is joined to it."""
+
+    def __init__(self, *, late: float = LATE) -> None:
+        self._late = late
+        self._wires: dict[tuple[str, int], _Wire] = {}
+        self._growing: Row | None = None
+
+    def feed(self, record: TraceRecord) -> Iterator[Row]:
+        """The rows that are whole now."""
+        row = self._row(record)
+        growing = self._growing
+        if growing is not None and _joins(growing, row):
+            growing.count += 1
+            growing.detail = (growing.detail + row.detail)[:LENGTH]
+            return
+        yield from self.settle()
+        if row.message is not None and row.message.grows and not row.odd:
+            self._growing = row
+        else:
+            yield row
+
+    def settle(self) -> Iterator[Row]:
+        """The row that more might be joined to."""
+        if self._growing is not None:
+            yield self._growing
+            self._growing = None
+
+    def end(self) -> None:
+        """Nothing more comes: what is open was never answered."""
+        for wire in self._wires.values():
+            self._unanswered(wire)
+
+    def _row(self, record: TraceRecord) -> Row:
+        wire = self._wires.setdefault((record.session, record.process), _Wire())
+        row = Row(
+            t=record.t,
+            session=record.session,
+            process=record.process,
+            kind=record.kind,
+            what=record.kind,
+            lines=[record.text],
+        )
+        match record.kind:
+            case "received" | "sent":
+                self._line(wire, record, row)
+            case "stderr":
+                row.detail = record.text
+            case _:
+                self._event(wire, record, row)
+        return row
+
+    def _line(self, wire: _Wire, record: TraceRecord, row: Row) -> None:
+        direction: Direction = "received" if record.kind == "received" else "sent"
+        if record.raw is not None:
+            row.odd.append("not UTF-8")
+        if record.left_out:
+            row.odd.append(f"{record.left_out} bytes of it were not kept")
+        elif record.cut:
+            row.odd.append("ends in the middle of a line")
+        message = row.message = understand(record.data)
+        if message is None:
+            row.what, row.detail = "no message", record.text[:LENGTH]
+            if not row.odd:
+                row.odd.append("not a message of the protocol")
+            return
+        row.what, row.detail, row.id = message.what, message.detail[:LENGTH], message.id
+        key = (direction, _hashable(message.id))
+        if message.kind == "request" and (direction == "sent" or message.id != PROMPT):
+            if key in wire.open and message.id != PROMPT:
+                row.odd.append("asks by an id that is still in use")
+            wire.open[key] = row
+        elif message.kind == "answer":
+            self._answer(wire, (_OTHER[direction], key[1]), row)
+        elif message.of_turn and direction == "received" and not wire.in_turn:
+            row.odd.append("outside of a turn")
+
+    def _answer(self, wire: _Wire, key: tuple[Direction, Any], row: Row) -> None:
+        request = wire.open.pop(key, None)
+        if request is None:
+            if key[1] == PROMPT:  # a turn of the agent's own
+                return
+            again = key in wire.answered
+            row.odd.append("answered a second time" if again else "answers nothing that was asked")
+            return
+        wire.answered.add(key)
+        row.took = request.took = row.t - request.t
+        row.what = f"{row.what} to {request.what}"
+        request.answer = row.detail or "answered"
+        assert request.message is not None
+        if row.took > self._late and not request.message.patient:
+            row.odd.append("late")
+
+    def _event(self, wire: _Wire, record: TraceRecord, row: Row) -> None:
+        match record.kind:
+            case "trace":
+                row.detail = f"{record.by}, process {record.pid}"
+            case "session":
+                row.detail = f"{record.agent} ({record.protocol})"
+            case "started":
+                row.detail = f"{' '.join(record.command)} in {record.cwd} (pid {record.pid})"
+            case "stdin_closed":
+                row.what, wire.ended_by_us = "standard input closed", True
+            case "stdout_closed":
+                row.what = "its output ended"
+            case "signal":
+                row.detail, wire.ended_by_us = record.signal, True
+            case "exited":
+                row.detail = _status(record.code)
+                if not wire.ended_by_us:
+                    row.odd.append("ended by itself")
+                self._unanswered(wire)
+            case "lost":
+                row.detail = f"{record.count} records"
+                row.odd.append("not kept")
+
+    def _unanswered(self, wire: _Wire) -> None:
+        for row in wire.open.values():
+            row.odd.append("never answered")
+        wire.open.clear()
+
+
+def _joins(growing: Row, row: Row) -> bool:
+    new, old = row.message, growing.message
+    if new is None or old is None or not new.grows or row.odd:
+        return False
+    same = (growing.session, growing.process, growing.kind, growing.what)
+    return same == (row.session, row.process, row.kind, row.what)
+
+
+def _hashable(id: Any) -> Any:
+    return id if isinstance(id, str | int | float | None) else repr(id)
+
+
+def _status(code: int | None) -> str:
+    if code is None:
+        return ""
+    return f"by signal {-code}" if code < 0 else f"with status {code}"

@@ -1,0 +1,122 @@
+"""The file of a trace: bounded, its owner's alone, and shared by the programs that write it.
+
+`FILE` is the newest; when it is full it becomes `FILE.1`, what was that becomes `FILE.2`, and so
+on. Whoever renames has it locked; another program sees that the name has become another file's, and
+goes on there.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+
+from .._errors import TraceError
+
+MODE = 0o600
+
+
+class TraceFile:
+    """Used by one thread at a time."""
+
+    def __init__(
+        self, path: str, *, max_bytes: int, files: int, header: Callable[[], bytes]
+    ) -> None:
+        """`header`: the first line of what is written into a file. Raises `TraceError`."""
+        self.path = path
+        self._max_bytes = max_bytes
+        self._files = files
+        self._header = header
+        self._torn = False
+        """The last write was not whole."""
+        try:
+            self._fd = self._open()
+        except OSError as error:
+            raise TraceError(_why(path, error)) from error
+
+    def append(self, data: bytes) -> None:
+        """Write whole records. Raises OSError: then nobody knows how much of them is there."""
+        room = self._max_bytes - len(self._header())
+        while len(data) > room:
+            cut = data.rfind(b"\n", 0, room) + 1 or data.find(b"\n") + 1
+            if cut == len(data):  # one record, which has a file of its own
+                break
+            self._append(data[:cut])
+            data = data[cut:]
+        self._append(data)
+
+    def _append(self, data: bytes) -> None:
+        if self._fd < 0 or not self._is_ours():
+            self.close()
+            self._fd = self._open()
+        size = os.fstat(self._fd).st_size
+        if size + len(data) > self._max_bytes and size > len(self._header()):
+            self._rotate()
+        if self._torn:
+            data = b"\n" + data
+        self._torn = True
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._fd, view) :]
+        self._torn = False
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _open(self) -> int:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+        fd = os.open(self.path, flags, MODE)
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(errno.EINVAL, "it is no file")
+            if found.st_uid != os.geteuid():
+                raise OSError(errno.EPERM, "it is somebody else's")
+            if stat.S_IMODE(found.st_mode) != MODE:
+                os.fchmod(fd, MODE)
+            if found.st_size and not _is_trace(self.path):
+                raise OSError(errno.EINVAL, "there is something in it that is no trace")
+            self._torn = False
+            os.write(fd, self._header())
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def _is_ours(self) -> bool:
+        """Whether the name is still that of the open file."""
+        try:
+            named = os.stat(self.path)
+        except FileNotFoundError:
+            return False
+        mine = os.fstat(self._fd)
+        return (named.st_ino, named.st_dev) == (mine.st_ino, mine.st_dev)
+
+    def _rotate(self) -> None:
+        fcntl.flock(self._fd, fcntl.LOCK_EX)  # of others only for as long as this takes
+        if self._is_ours():
+            for number in range(self._files - 1, 0, -1):
+                before = self.path if number == 1 else f"{self.path}.{number - 1}"
+                with suppress(FileNotFoundError):
+                    os.replace(before, f"{self.path}.{number}")
+            if self._files == 1:
+                os.unlink(self.path)
+        self.close()
+        self._fd = self._open()
+
+
+def _is_trace(path: str) -> bool:
+    with open(path, "rb") as file:
+        return b'"kind":"trace"' in file.read(200)
+
+
+def _why(path: str, error: OSError) -> str:
+    reason = error.strerror or str(error)
+    if isinstance(error, FileNotFoundError):
+        return f"no trace can be written to {path!r}: there is no such folder; create it first"
+    return f"no trace can be written to {path!r}: {reason}; give another file"

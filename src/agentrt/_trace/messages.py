@@ -1,0 +1,167 @@
+"""What a line says, in either protocol: a request, its answer, or a message that wants none."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+_json: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
+
+PROMPT: Final = "a prompt of Claude's"
+"""Its prompts have no ids: the next result answers all that wait."""
+_SPEECH: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update")
+
+
+class Message(Struct):
+    """A line, understood as far as reading a trace needs it."""
+
+    kind: Literal["request", "answer", "message"]
+    what: str
+    """The method, or what takes its place."""
+    id: Any = None
+    """Of a request, or of the one that it answers."""
+    detail: str = ""
+    grows: bool = False
+    """Neighbours of the same kind are one text."""
+    of_turn: bool = False
+    """It belongs to a turn that is under way."""
+    patient: bool = False
+    """A person or a model answers it: nobody knows how long that takes."""
+    body: Any = None
+    """All of it."""
+
+
+def understand(line: bytes) -> Message | None:
+    """None: it is no JSON, or no message of either protocol."""
+    try:
+        body = _json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if not isinstance(body, dict):
+        return None
+    found = _of_acp(body) if "type" not in body or "jsonrpc" in body else _of_claude(body)
+    if found is not None:
+        found.body = body
+    return found
+
+
+def _of_acp(body: dict[str, Any]) -> Message | None:
+    method, id = body.get("method"), body.get("id")
+    if not isinstance(method, str):
+        if "id" not in body or not ("result" in body or "error" in body):
+            return None
+        return Message("answer", "answer", id=id, detail=_outcome(body))
+    params = body.get("params")
+    params = params if isinstance(params, dict) else {}
+    if method == "session/update":
+        return _update(params.get("update"))
+    patient = method in ("session/prompt", "session/request_permission", "elicitation/create")
+    detail = _acp_detail(method, params)
+    if "id" in body:
+        return Message("request", method, id=id, detail=detail, patient=patient)
+    return Message("message", method, detail=detail)
+
+
+def _update(update: Any) -> Message:
+    if not isinstance(update, dict):
+        return Message("message", "session/update")
+    kind = str(update.get("sessionUpdate"))
+    detail = ""
+    match update:
+        case {"content": {"text": str(text)}}:
+            detail = text
+        case {"toolCallId": id}:
+            words = (update.get("title"), update.get("status"), f"({id})")
+            detail = " ".join(str(word) for word in words if word)
+    grows = kind.endswith("_chunk")
+    return Message("message", kind, detail=detail, grows=grows, of_turn=kind in _SPEECH)
+
+
+def _acp_detail(method: str, params: dict[str, Any]) -> str:
+    match params:
+        case {"prompt": list(blocks)}:
+            return " ".join(str(b.get("text", "…")) for b in blocks if isinstance(b, dict))
+        case {"toolCall": {"title": title}}:
+            return str(title)
+        case {"path": path} | {"command": path} | {"terminalId": path} | {"cwd": path}:
+            return str(path)
+        case {"message": message} | {"modeId": message} | {"modelId": message}:
+            return str(message)
+    return ""
+
+
+def _outcome(body: dict[str, Any]) -> str:
+    match body:
+        case {"error": {"message": message, "code": code}}:
+            return f"error {code}: {message}"
+        case {"error": error}:
+            return f"error {error}"
+        case {"result": {"stopReason": reason}}:
+            return str(reason)
+        case {"result": {"outcome": {"outcome": "selected", "optionId": option}}}:
+            return str(option)
+        case {"result": {"outcome": {"outcome": outcome}}}:
+            return str(outcome)
+        case {"result": {"sessionId": session}}:
+            return str(session)
+    return ""
+
+
+def _of_claude(body: dict[str, Any]) -> Message | None:
+    kind = body["type"]
+    match body:
+        case {"type": "control_request", "request_id": id, "request": {"subtype": subtype, **more}}:
+            detail = str(more.get("tool_name") or more.get("mode") or more.get("model") or "")
+            patient = subtype in ("can_use_tool", "elicitation")
+            return Message("request", str(subtype), id=id, detail=detail, patient=patient)
+        case {"type": "control_response", "response": {"request_id": id, **more}}:
+            return Message("answer", "answer", id=id, detail=_control_outcome(more))
+        case {"type": "user", "message": {"content": content}}:
+            text = _text(content)
+            results = isinstance(content, list) and any(
+                isinstance(part, dict) and part.get("type") == "tool_result" for part in content
+            )
+            if results or body.get("parent_tool_use_id"):
+                return Message("message", "user", detail=text)
+            return Message("request", "user", id=PROMPT, detail=text, patient=True)
+        case {"type": "result", "subtype": subtype}:
+            return Message("answer", "result", id=PROMPT, detail=str(subtype))
+        case {"type": "assistant", "message": {"content": content}}:
+            return Message("message", "assistant", detail=_text(content))
+        case {"type": "stream_event", "event": {"type": "content_block_delta", "delta": delta}}:
+            parts = delta if isinstance(delta, dict) else {}
+            words = str(parts.get("text") or parts.get("thinking") or "")
+            return Message("message", "stream_event", detail=words, grows=True)
+        case {"type": "stream_event", "event": {"type": event}}:
+            return Message("message", f"stream_event {event}")
+        case {"type": "system", "subtype": subtype}:
+            return Message("message", f"system {subtype}", detail=str(body.get("state", "")))
+        case {"type": str()}:
+            return Message("message", str(kind))
+    return None
+
+
+def _control_outcome(response: dict[Any, Any]) -> str:
+    match response:
+        case {"error": error}:
+            return f"error: {error}"
+        case {"response": {"behavior": behavior}}:
+            return str(behavior)
+    return ""
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    words = []
+    for part in content if isinstance(content, list) else ():
+        match part:
+            case {"text": str(text)} | {"thinking": str(text)}:
+                words.append(text)
+            case {"type": "tool_use", "name": name}:
+                words.append(f"[{name}]")
+            case {"type": "tool_result", "content": inner}:
+                words.append(_text(inner))
+    return " ".join(words)

@@ -1,0 +1,155 @@
+"""The file of a trace: bounded, private, shared, and never in a session's way."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+import agentrt
+from agentrt._trace.record import parts, read_trace
+from agentrt._trace.tap import Piece
+from agentrt._trace.trace import WAITING
+from runtime.fakes import echo, session_with
+
+
+def line(text: str) -> Piece:
+    return Piece(1.0, "s", 1, "received", text.encode() + b"\n")
+
+
+def lines(file: Path) -> list[str]:
+    return [record.text for record in read_trace(file) if record.kind == "received"]
+
+
+async def test_the_first_line_names_the_format_and_only_the_owner_may_read_it(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "t"
+    file.touch(mode=0o644)
+    async with agentrt.open_trace(file):
+        pass
+    [first] = read_trace(file)
+    assert (first.kind, first.version, first.pid) == ("trace", 1, os.getpid())
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+async def test_it_is_continued_by_the_next_program(tmp_path: Path) -> None:
+    for text in ("a", "b"):
+        async with agentrt.open_trace(tmp_path / "t") as trace:
+            trace.put(line(text))
+    assert lines(tmp_path / "t") == ["a", "b"]
+
+
+async def test_it_rotates_and_never_has_more_than_it_may(tmp_path: Path) -> None:
+    file = tmp_path / "t"
+    async with agentrt.open_trace(file, max_bytes=4096, files=3) as trace:
+        for number in range(300):
+            trace.put(line(f"{number:03} {'x' * 60}"))
+            if number % 100 == 0:
+                await trace.flush()
+    assert [part.name for part in parts(file)] == ["t.2", "t.1", "t"]
+    assert all(part.stat().st_size <= 4096 for part in parts(file))
+    assert all(stat.S_IMODE(part.stat().st_mode) == 0o600 for part in parts(file))
+    kept = [int(text[:3]) for text in lines(file)]
+    assert kept == list(range(kept[0], 300))
+
+
+async def test_two_programs_write_one_file_and_both_follow_its_rotation(tmp_path: Path) -> None:
+    file = tmp_path / "t"
+    async with (
+        agentrt.open_trace(file, max_bytes=4096, files=9) as one,
+        agentrt.open_trace(file, max_bytes=4096, files=9) as other,
+    ):
+        for number in range(40):
+            for trace in (one, other):
+                trace.put(line(f"{number} {'x' * 200}"))
+                await trace.flush()
+    assert len(parts(file)) > 3
+    found = [int(text.split()[0]) for text in lines(file)]
+    assert found == [number for number in range(40) for _ in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda path: path / "none" / "t", "no such folder"),
+        (lambda path: path, "directory"),
+        (lambda path: Path("/dev/null"), "it is no file"),
+        (lambda path: (path / "mine").write_text("dear diary") and path / "mine", "no trace"),
+    ],
+)
+async def test_a_file_that_cannot_be_one_is_an_error_that_says_why(
+    make: Any, why: str, tmp_path: Path
+) -> None:
+    file = make(tmp_path)
+    with pytest.raises(agentrt.TraceError, match=why):
+        async with agentrt.open_trace(file):
+            pass
+    assert not (tmp_path / "mine").exists() or (tmp_path / "mine").read_text() == "dear diary"
+
+
+async def test_a_full_disk_costs_records_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, write, full = tmp_path / "t", os.write, True
+
+    def failing(fd: int, data: Any) -> int:
+        if full and bytes(data).startswith((b"{", b"\n{")):
+            write(fd, bytes(data)[:10])  # as a disk does that gets full in the middle
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(fd, data)
+
+    async with agentrt.open_trace(file) as trace, session_with(echo) as (session, _):
+        monkeypatch.setattr(os, "write", failing)
+        trace.put(line("lost"))
+        await trace.flush()
+        trace.put(line("lost, too"))
+        await trace.flush()
+        assert (await session.run("hello")).outcome == "completed"
+        full = False
+        trace.put(line("kept"))
+        await trace.flush()
+        assert trace.lost == 2
+    found = list(read_trace(file))
+    assert [(r.kind, r.text or r.count) for r in found[1:]] == [("lost", 2), ("received", "kept")]
+    assert len([r for r in caplog.records if "cannot be written" in r.message]) == 1
+
+
+async def test_what_waits_for_a_slow_disk_is_bounded(tmp_path: Path) -> None:
+    async with agentrt.open_trace(tmp_path / "t") as trace:
+        for _ in range(5):
+            trace.put(line("x" * (WAITING // 2)))
+        assert trace.lost == 3
+        await trace.flush()
+    assert [r.count for r in read_trace(tmp_path / "t") if r.kind == "lost"] == [3]
+
+
+async def test_a_trace_that_is_too_small_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(agentrt.LocalProtocolError, match="4096 bytes"):
+        async with agentrt.open_trace(tmp_path / "t", max_bytes=10):
+            pass
+
+
+def test_what_is_no_trace_and_what_is_newer_is_refused_by_name(tmp_path: Path) -> None:
+    for text, why in (
+        ("{}\n", "is no trace"),
+        ("", "it is empty"),
+        ('{"t":1,"kind":"trace","version":9,"by":"agentrt 9"}\n', "format 9, written by agentrt 9"),
+    ):
+        (tmp_path / "t").write_text(text)
+        with pytest.raises(agentrt.TraceError, match=why):
+            list(read_trace(tmp_path / "t"))
+
+
+async def test_a_cancelled_block_has_written_what_there_was(tmp_path: Path) -> None:
+    with trio.CancelScope() as scope:
+        async with agentrt.open_trace(tmp_path / "t") as trace:
+            trace.put(line("last words"))
+            scope.cancel()
+            await trio.sleep_forever()
+    assert lines(tmp_path / "t") == ["last words"]

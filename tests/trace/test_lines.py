@@ -1,0 +1,62 @@
+"""Pieces of a pipe become records of lines."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentrt._trace import assemble
+from agentrt._trace.assemble import Assembler
+from agentrt._trace.record import TraceRecord
+from agentrt._trace.redact import Redaction
+from agentrt._trace.tap import Piece
+
+
+def records(*pieces: Piece) -> list[TraceRecord]:
+    assembler = Assembler(Redaction())
+    return [*assembler.records(pieces), *assembler.rest(9.0)]
+
+
+@given(st.binary(max_size=60), st.lists(st.integers(0, 60), max_size=5))
+def test_no_byte_is_lost_however_it_is_cut(data: bytes, cuts: list[int]) -> None:
+    places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    pieces = [Piece(1.0, "s", 1, "received", data[a:b]) for a, b in itertools.pairwise(places)]
+    found = records(*pieces)
+    assert b"".join(r.data + (b"" if r.cut else b"\n") for r in found) == data
+    assert all(record.cut for record in found if record.t == 9.0)
+
+
+def test_a_line_has_the_time_at_which_it_ended() -> None:
+    found = records(Piece(1.0, "s", 1, "received", b"a"), Piece(2.0, "s", 1, "received", b"b\n"))
+    assert [(r.t, r.line) for r in found] == [(2.0, "ab")]
+
+
+def test_the_pipes_of_two_sessions_and_of_two_processes_are_kept_apart() -> None:
+    found = records(
+        Piece(1.0, "s", 1, "received", b"a"),
+        Piece(1.0, "z", 1, "received", b"b"),
+        Piece(1.0, "s", 2, "received", b"c"),
+        Piece(1.0, "s", 1, "sent", b"d\n"),
+        Piece(1.0, "s", 1, "received", b"e\n"),
+    )
+    lines = [(r.session, r.process, r.line) for r in found]
+    assert lines == [("s", 1, "d"), ("s", 1, "ae"), ("z", 1, "b"), ("s", 2, "c")]
+
+
+def test_of_a_line_without_end_the_beginning_is_kept_and_the_rest_counted() -> None:
+    begun = assemble._Begun()
+    begun.add(b"x" * assemble.LONGEST)
+    begun.add(b"yz")
+    assert (len(begun.data), begun.left_out) == (assemble.LONGEST, 2)
+
+
+def test_a_half_line_is_recorded_when_the_output_ends() -> None:
+    found = records(
+        Piece(1.0, "s", 1, "received", b'{"half'), Piece(2.0, "s", 1, "stdout_closed", fields={})
+    )
+    assert [(r.kind, r.line, r.cut) for r in found] == [
+        ("received", '{"half', True),
+        ("stdout_closed", None, False),
+    ]

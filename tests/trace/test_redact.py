@@ -1,0 +1,123 @@
+"""What a trace leaves out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentrt._trace.redact import REDACTED, Redaction
+
+SECRETS = {
+    "a key's shape": "sk-ant-api03-AbCdEfGhIjKlMnOpQrStUv",
+    "a forge's token": "ghp_0123456789abcdefghij0123456789abcdef",
+    "a fine-grained one": "github_pat_11ABCDEFG0abcdefghijkl_mnopqrstuvw",
+    "a cloud's key": "AKIAIOSFODNN7EXAMPLE",
+    "a chat's token": "xoxb-123456789012-abcdefghij",
+    "a signed token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
+    "a map's key": "AIzaSyA1234567890abcdefghijklmnopqrstuv",
+}
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
+def test_what_has_a_known_shape_is_replaced_wherever_it_stands(secret: str) -> None:
+    line = json.dumps({"text": f"use {secret} for it"})
+    shown = Redaction().text(line)
+    assert json.loads(shown) == {"text": f"use {REDACTED} for it"}
+
+
+@pytest.mark.parametrize(
+    "name", ["api_key", "apiKey", "ACCESS_TOKEN", "client_secret", "password", "x-api-key"]
+)
+def test_what_stands_behind_a_telling_name_is_replaced_in_json(name: str) -> None:
+    line = json.dumps({name: 'hunter2 \\"or\n', "other": 'hun"ter'})
+    assert json.loads(Redaction().text(line)) == {name: REDACTED, "other": 'hun"ter'}
+
+
+def test_json_inside_a_string_of_json_is_looked_through() -> None:
+    line = json.dumps({"text": json.dumps({"password": "hunter2", "user": "me"})})
+    inner = json.loads(json.loads(Redaction().text(line))["text"])
+    assert inner == {"password": REDACTED, "user": "me"}
+
+
+def test_the_variables_and_headers_of_mcp_servers_lose_their_secrets() -> None:
+    pairs = [
+        {"name": "Authorization", "value": "Bearer abcdefghijkl"},
+        {"name": "DB_PASSWORD", "value": "hunter2"},
+        {"name": "HOME", "value": "/home/me"},
+    ]
+    shown = json.loads(Redaction().text(json.dumps({"env": pairs})))["env"]
+    assert [each["value"] for each in shown] == [REDACTED, REDACTED, "/home/me"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("export GITHUB_TOKEN=abcdefg123 && ls", f"export GITHUB_TOKEN={REDACTED} && ls"),
+        ("Authorization: Bearer abcdefgh12345", f"Authorization: Bearer {REDACTED}"),
+        ("curl -H 'x-api-key: abcdefgh'", f"curl -H 'x-api-key: {REDACTED}'"),
+    ],
+)
+def test_assignments_and_headers_in_plain_text_are_redacted(text: str, shown: str) -> None:
+    assert Redaction().text(text) == shown
+
+
+def test_numbers_of_tokens_and_the_protocols_own_names_stay() -> None:
+    line = json.dumps({"inputTokens": 12, "token": 5, "progressToken": "p1", "keys": "enter"})
+    assert Redaction().text(line) == line
+
+
+def test_a_value_that_the_agent_was_given_is_found_as_json_writes_it() -> None:
+    redaction = Redaction()
+    redaction.know(['squea"mish\\ossifrage'])
+    line = json.dumps({"text": json.dumps({"x": 'squea"mish\\ossifrage'})})
+    assert "ossifrage" not in redaction.text(line)
+
+
+def test_a_short_value_is_no_secret_of_its_own() -> None:
+    assert Redaction(["true"]).text('{"x": true}') == '{"x": true}'
+
+
+def test_a_rule_of_the_program_comes_on_top() -> None:
+    redaction = Redaction(more=lambda line: line.replace("Project X", "(it)"))
+    assert redaction.text("Project X uses password=hunter22") == f"(it) uses password={REDACTED}"
+
+
+def test_nothing_of_a_line_gets_out_for_which_the_programs_rule_fails() -> None:
+    def rule(line: str) -> str:
+        raise ValueError(line)
+
+    assert Redaction(more=rule).text("a\nb") == f"{REDACTED}\n{REDACTED}"
+
+
+def test_a_commands_options_lose_their_secrets() -> None:
+    words = ["agent", "--api-key", "abc", "--model", "x", "--token=abcdefgh"]
+    shown = ["agent", "--api-key", REDACTED, "--model", "x", f"--token={REDACTED}"]
+    assert Redaction().command(words) == shown
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["token", "api_key", "name", "value", "x", "Authorization"]), inner
+        )
+    ),
+    max_leaves=10,
+)
+
+
+@given(json_values)
+def test_json_stays_json_with_the_same_keys(value: object) -> None:
+    def shape(value: object) -> object:
+        if isinstance(value, dict):
+            return {key: shape(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [shape(each) for each in value]
+        return type(value)
+
+    line = json.dumps(value)
+    assert shape(json.loads(Redaction().text(line))) == shape(value)

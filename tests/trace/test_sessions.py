@@ -1,0 +1,117 @@
+"""A session's wire, in a file and for a subscriber."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import trio
+
+import agentrt
+from agentrt._session.session import host_of
+from agentrt._trace.record import read_trace
+from agentrt._trace.subscription import WAITING
+from agentrt._trace.tap import Piece
+from agentrt.testing import FakeAcpAgent
+from runtime.fakes import echo, session_with
+
+
+async def test_everything_that_happens_between_host_and_agent_is_in_it(tmp_path: Path) -> None:
+    file = tmp_path / "t"
+    env = {**os.environ, "MY_SECRET": "squeamish ossifrage"}
+    with trio.fail_after(60):
+        async with agentrt.open_session("demo", cwd=tmp_path, trace=file, env=env) as session:
+            await session.run("squeamish ossifrage")
+    found = list(read_trace(file))
+    kinds = [record.kind for record in found]
+    assert kinds[:4] == ["trace", "session", "started", "sent"]
+    assert {"received", "stdin_closed", "stdout_closed", "exited"} <= set(kinds)
+    started = found[2]
+    assert "MY_SECRET" in started.env
+    assert started.command[-1] == "agentrt.demo"
+    assert started.cwd == str(tmp_path)
+    assert {record.session for record in found[1:]} == {session.id}
+    assert [record.code for record in found if record.kind == "exited"] == [0]
+    times = [record.t for record in found[1:]]
+    assert times == sorted(times)
+    assert b"ossifrage" not in file.read_bytes()
+    assert any(record.redacted for record in found)
+
+
+async def test_the_stderr_the_signals_and_the_death_of_a_process_are_in_it(tmp_path: Path) -> None:
+    program = "echo oops >&2; printf 'no message \\377\\n'; read x; sleep 100"
+    agent = agentrt.Agent(name="odd", command=("sh", "-c", program))
+    limits = agentrt.Limits(handshake=1, stdin_close=0.1)
+    with trio.fail_after(60):
+        try:
+            async with agentrt.open_session(
+                agent, cwd=tmp_path, limits=limits, trace=tmp_path / "t"
+            ):
+                pass
+        except agentrt.AgentStartError:
+            pass
+    found = list(read_trace(tmp_path / "t"))
+    assert [record.line for record in found if record.kind == "stderr"] == ["oops"]
+    assert [r.data for r in found if r.kind == "received"] == [b"no message \xff"]
+    assert [record.signal for record in found if record.kind == "signal"][:1] == ["SIGTERM"]
+    assert [record.code for record in found if record.kind == "exited"] == [-15]
+
+
+async def test_a_subscriber_comes_whenever_it_likes_and_ends_with_the_session() -> None:
+    async with session_with(echo) as (session, _):
+        await session.run("before")
+        trace = session.trace()
+        await session.run("hello")
+    found = [record async for record in trace if record.line is not None]
+    lines = [(r.kind, msgspec.json.decode(r.data).get("method")) for r in found]
+    assert lines[0] == ("sent", "session/prompt")
+    assert ("received", "session/update") in lines
+    assert [r async for r in session.trace()] == []
+
+
+async def test_while_nobody_listens_nothing_is_called() -> None:
+    async with session_with(echo) as (session, _):
+        tap = host_of(session).tap
+        assert not tap.process.on
+        with session.trace():
+            assert tap.process.on
+        assert not tap.process.on
+
+
+async def test_each_process_of_a_session_has_its_number() -> None:
+    async def dies(agent: FakeAcpAgent) -> None:
+        async for _ in agent.prompts:
+            agent.process.exit(3)
+
+    async with session_with(dies, echo) as (session, _):
+        with session.trace() as trace:
+            await session.run("one", check=False)
+            await session.run("two")
+            await session.aclose()
+            found = [record async for record in trace]
+    prompts = [r.process for r in found if r.kind == "sent" and "session/prompt" in r.text]
+    assert prompts == [1, 2]
+
+
+async def test_what_a_subscriber_does_not_read_is_bounded_and_counted() -> None:
+    async with session_with(echo) as (session, _):
+        tap = host_of(session).tap
+        trace = session.trace()
+        big = b"x" * (WAITING // 2) + b"\n"
+        for _ in range(5):
+            trace.put(Piece(1.0, session.id, tap.process.number, "received", big))
+        trace.end()
+        found = [record async for record in trace]
+    assert [record.kind for record in found] == ["received"] * 2 + ["lost"]
+    assert found[-1].count == 3
+
+
+async def test_a_runtime_writes_all_its_sessions_into_one_file(tmp_path: Path) -> None:
+    with trio.fail_after(60):
+        async with agentrt.open_runtime(trace=tmp_path / "t") as runtime:
+            first = await runtime.create("demo", cwd=tmp_path)
+            other = await runtime.create("demo", cwd=tmp_path)
+            await first.run("hello")
+            ids = {first.id, other.id}
+    assert {record.session for record in read_trace(tmp_path / "t")} == {"", *ids}
