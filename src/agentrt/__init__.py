@@ -25,7 +25,7 @@ _PUBLIC = {
         "ProtocolError RemoteProtocolError RequestError SessionClosed SessionNotFound StoreError "
         "StoreDamaged StoreInUse StoreUnavailable TraceError"
     ),
-    "_journal.base": "StoreEntry StoreHit StoreStatus",
+    "_journal.base": "StoreEntry StoreHit StoreStatistics StoreStatus",
     "_journal.store": "Store open_store",
     "_limits": "Limits",
     "_model.content": "Audio Diff Image Resource ResourceLink Text",
@@ -49,6 +49,7 @@ _PUBLIC = {
     "_session.session": "Session",
     "_session.subscription": "Subscription",
     "_session.turn": "Turn",
+    "_telemetry.metrics": "Metrics",
     "_telemetry.otel": "OpenTelemetry",
     "_trace.record": "TraceRecord",
     "_trace.subscription": "TraceSubscription",

@@ -406,7 +406,7 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
         for name in ("host", "port", "token", "viewer_token", "allow_host", "allow_origin", "root")
     }
     if options.subcommand == "serve":
-        for name in ("store", "otel"):
+        for name in ("store", "otel", "metrics_token"):
             serve[name] = getattr(options, name, None)
     trace = {"file": options.trace} if options.trace is not None else {}
     terminal = {"color": options.color, "plain": options.plain or None}

@@ -87,6 +87,8 @@ class Serve(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     port: Annotated[int, Meta(ge=0, le=65535)] = 0
     token: str | None = None
     viewer_token: str | None = None
+    metrics_token: str | None = None
+    """What `/metrics` is shown for; None: it is not served."""
     allow_host: tuple[str, ...] = ()
     allow_origin: tuple[str, ...] = ()
     root: tuple[str, ...] = ()

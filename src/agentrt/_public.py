@@ -28,6 +28,7 @@ from ._errors import StoreUnavailable as StoreUnavailable
 from ._errors import TraceError as TraceError
 from ._journal.base import StoreEntry as StoreEntry
 from ._journal.base import StoreHit as StoreHit
+from ._journal.base import StoreStatistics as StoreStatistics
 from ._journal.base import StoreStatus as StoreStatus
 from ._journal.store import Store as Store
 from ._journal.store import open_store as open_store
@@ -97,6 +98,7 @@ from ._runtime.runtime import open_runtime as open_runtime
 from ._session.session import Session as Session
 from ._session.subscription import Subscription as Subscription
 from ._session.turn import Turn as Turn
+from ._telemetry.metrics import Metrics as Metrics
 from ._telemetry.otel import OpenTelemetry as OpenTelemetry
 from ._tools.hooks import Hook as Hook
 from ._tools.hooks import HookContext as HookContext

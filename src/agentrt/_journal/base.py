@@ -75,6 +75,17 @@ class StoreHit(Struct, frozen=True, kw_only=True):
     snippet: str
 
 
+class StoreStatistics(Struct, frozen=True, kw_only=True):
+    """What a store has done since it was opened. `backlog`: bytes that wait to be stored; `size`:
+    of its files, in bytes; `failures`: commits that failed, of which most succeed later."""
+
+    backlog: int
+    size: int
+    commits: int
+    commit_seconds: float
+    failures: int
+
+
 class StoreStatus(Struct, frozen=True, kw_only=True):
     """How a store does, and `since` when, in seconds since the Unix epoch.
 

@@ -31,6 +31,7 @@ from .base import (
     Stored,
     StoreEntry,
     StoreHit,
+    StoreStatistics,
     StoreStatus,
 )
 from .keeper import StoreKeeper
@@ -78,6 +79,7 @@ class Store:
         self._reader = reader
         self._limits = limits
         self._limiter = trio.CapacityLimiter(1)  # one connection, one reader at a time
+        self.writer: Writer
         self.write: Callable[[Batch | Call], None]
         """Gives it to the writer."""
         self._open: dict[str, StoreKeeper] = {}
@@ -262,6 +264,16 @@ class Store:
         """Whether what happens is stored, and at once."""
         return self._status
 
+    def statistics(self) -> StoreStatistics:
+        """What it has done since it was opened."""
+        return StoreStatistics(
+            backlog=self.backlog,
+            size=sum(map(_size, (self.path, f"{self.path}-wal"))),
+            commits=self.writer.commits,
+            commit_seconds=self.writer.commit_seconds,
+            failures=self.writer.failures,
+        )
+
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Have `changed` called when `status` is another one; returns the function that ends it.
         `changed` must not block or raise."""
@@ -354,6 +366,13 @@ class Store:
                 await self._changed.wait()
 
 
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
 def snapshot_of(session: str, stored: Stored) -> Snapshot:
     """What a viewer shows of a session that was loaded."""
     state = stored.state()
@@ -410,7 +429,7 @@ async def _writing(backend: Backend, store: Store, limits: Limits) -> AsyncItera
     """Run the writer's thread for the block, and wait for its end."""
     token = trio.lowlevel.current_trio_token()
     writer = Writer(backend, token, store, keep=limits.store_events)
-    store.write = writer.put
+    store.writer, store.write = writer, writer.put
     async with bare_errors(), trio.open_nursery() as nursery:
         # What is put before the thread runs waits for it.
         nursery.start_soon(partial(_in_thread, writer.run))  # noqa: ASYNC113

@@ -104,6 +104,10 @@ class Writer:
         self._stopping = threading.Event()
         self._unusable: Exception | None = None
         self._tidied = 0.0
+        self.commits = 0
+        self.commit_seconds = 0.0
+        self.failures = 0
+        """Commits that have failed. To be read from any thread."""
         self._behind = False
         """Whether there was a flush since the backend did what it had put off."""
 
@@ -176,9 +180,11 @@ class Writer:
         failing = False
         delay, most = RETRY
         while self._unusable is None:
+            begun = time.monotonic()
             try:
                 self._backend.commit(flush)
             except Exception as error:
+                self.failures += 1
                 final = isinstance(error, Unusable) or self._stopping.is_set()
                 if final:
                     self._unusable = error
@@ -189,6 +195,8 @@ class Writer:
                 self._stopping.wait(delay)
                 delay = min(delay * 2, most)
             else:
+                self.commits += 1
+                self.commit_seconds += time.monotonic() - begun
                 if failing:
                     self._tell(self._observer.well)
                 self._tell(_acknowledge, {b.source: b.first + len(b.events) - 1 for b in batches})

@@ -264,6 +264,8 @@ async def serve_session(
         describe.core = host.core
         observation = None
         if telemetry is not None:
+            if store is not None:
+                telemetry.keeps(store)
             observation = telemetry.observe(agent.name, host.log)
             host.observe(observation)
         session = Session(host)

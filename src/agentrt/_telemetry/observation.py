@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from .._model.content import JsonObject
 from .._model.events import Event
 from .._model.log import Log
+
+if TYPE_CHECKING:
+    from .._journal.store import Store
 
 
 class Observation:
@@ -46,6 +49,10 @@ class Telemetry(Protocol):
 
     def environment(self) -> Mapping[str, str]:
         """Variables for an agent's process that is started now."""
+        ...
+
+    def keeps(self, store: Store) -> None:
+        """Sessions are kept in that store."""
         ...
 
 
@@ -91,6 +98,10 @@ class _All:
 
     def environment(self) -> Mapping[str, str]:
         return {k: v for part in self._parts for k, v in part.environment().items()}
+
+    def keeps(self, store: Store) -> None:
+        for part in self._parts:
+            part.keeps(store)
 
 
 def as_one(given: Telemetries) -> Telemetry:

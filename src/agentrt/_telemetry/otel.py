@@ -15,6 +15,7 @@ from .spans import Redact
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
+    from .._journal.store import Store
     from .tracing import Tracing
 
 
@@ -53,3 +54,6 @@ class OpenTelemetry:
     def environment(self) -> Mapping[str, str]:
         """For agentrt's own use."""
         return self._tracing.environment()
+
+    def keeps(self, store: Store) -> None:
+        """For agentrt's own use."""

@@ -197,6 +197,9 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
     add("--port", type=int, metavar="N", help="the port (0: any free one)")
     add("--token", help="what programs show, and links stand for (random)")
     add("--viewer-token", metavar="TOKEN", help="another one, which lets its bearers only look on")
+    add(
+        "--metrics-token", help="serve /metrics to who shows this one, and nobody else (not served)"
+    )
     add("--allow-host", metavar="NAME[:PORT]", action="append", help="a name that it is reached by")
     add("--allow-origin", metavar="URL", action="append", help="an origin whose pages may connect")
     add(

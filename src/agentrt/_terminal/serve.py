@@ -18,7 +18,8 @@ from .._journal.store import Store, open_store
 from .._limits import Limits
 from .._nesting import bare_errors
 from .._runtime.runtime import open_runtime
-from .._telemetry.observation import Telemetry
+from .._telemetry.metrics import Metrics
+from .._telemetry.otel import OpenTelemetry
 from .._web.security import Security
 from .._web.server import serve
 from .._web.site import Site
@@ -28,7 +29,7 @@ from .stores import named_file
 from .text import plain
 from .tracing import command_trace
 
-SECRETS = ("AGENTRT_SERVE_TOKEN", "AGENTRT_SERVE_VIEWER_TOKEN")
+SECRETS = tuple(f"AGENTRT_SERVE_{name}" for name in ("TOKEN", "VIEWER_TOKEN", "METRICS_TOKEN"))
 """Variables that agents do not inherit: what holds a token can answer its own questions."""
 
 
@@ -39,6 +40,7 @@ def make_security(setup: Setup) -> Security:
         return Security(
             token=said.token,
             viewer_token=said.viewer_token,
+            metrics_token=said.metrics_token,
             allow_hosts=said.allow_host,
             allow_origins=said.allow_origin,
         )
@@ -55,19 +57,20 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
     config = structs.replace(setup.attended.config, agents=agents)
     env = {name: value for name, value in os.environ.items() if name not in SECRETS}
     policy = setup.policy(mode, attended=True)
+    metrics = None if said.metrics_token is None else Metrics(agents=agents)
     store_path(said.store)  # wrong usage is said before anything begins
     try:
         async with (
             bare_errors(),
             _open_store(config) as store,
             command_trace(config) as trace,
-            _open_telemetry(config) as telemetry,
+            _open_tracing(config) as tracing,
             open_runtime(
                 config=config,
                 permissions=policy,
                 env=env,
                 store=store,
-                telemetry=telemetry,
+                telemetry=[each for each in (tracing, metrics) if each is not None] or None,
                 trace=trace,
             ) as runtime,
             trio.open_nursery() as nursery,
@@ -83,6 +86,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                     cwd=None if setup.cwd == "." else setup.cwd,
                     roots=said.root,
                     security=security,
+                    metrics=metrics,
                 )
             )
             stack.enter_context(announced(site.url, security.token))
@@ -115,7 +119,7 @@ async def _open_store(config: Config) -> AsyncIterator[Store | None]:
 
 
 @asynccontextmanager
-async def _open_telemetry(config: Config) -> AsyncIterator[Telemetry | None]:
+async def _open_tracing(config: Config) -> AsyncIterator[OpenTelemetry | None]:
     """What the settings ask for. Raises `AgentrtError` if it is not installed."""
     if not config.serve.otel:
         yield None

@@ -23,7 +23,7 @@ async def show_config(config: Config, *, as_json: bool) -> int:
     tables = {
         "limits": _given(Limits()) | config.limits,
         "permissions": _given(config.permissions),
-        "serve": _hidden(_given(config.serve), "token", "viewer_token"),
+        "serve": _hidden(_given(config.serve), "token", "viewer_token", "metrics_token"),
         "terminal": _given(config.terminal),
         "trace": _given(config.trace),
     }

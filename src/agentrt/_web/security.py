@@ -96,6 +96,7 @@ class Security:
 
     - `token`: gives control; without one, a random one is made.
     - `viewer_token`: gives sight only; without one, nobody just watches.
+    - `metrics_token`: gives `/metrics` and nothing else; without one, nobody gets that.
     - `allow_hosts`: further names, `NAME` or `NAME:PORT`, under which the server is reached.
     - `allow_origins`: further origins, `https://NAME:PORT`, whose pages may connect.
 
@@ -107,14 +108,17 @@ class Security:
         *,
         token: str | None = None,
         viewer_token: str | None = None,
+        metrics_token: str | None = None,
         allow_hosts: Iterable[str] = (),
         allow_origins: Iterable[str] = (),
     ) -> None:
-        for chosen in (token, viewer_token):
-            if chosen is not None and len(chosen) < SHORTEST:
-                raise ValueError(f"a token must have at least {SHORTEST} characters")
+        given = [each for each in (token, viewer_token, metrics_token) if each is not None]
+        if any(len(each) < SHORTEST for each in given):
+            raise ValueError(f"a token must have at least {SHORTEST} characters")
         if token is not None and token == viewer_token:
             raise ValueError("the viewers' token must be another one than the controllers'")
+        if metrics_token is not None and metrics_token in (token, viewer_token):
+            raise ValueError("the token for metrics must be another one than those for the page")
         self.chosen = token is not None
         self.token = token if token is not None else secrets.token_urlsafe(32)
         self.allow_hosts = tuple(_host(name) for name in allow_hosts)
@@ -122,6 +126,7 @@ class Security:
         self._grants = [Grant(self.token, "controller")]
         if viewer_token is not None:
             self._grants.append(Grant(viewer_token, "viewer"))
+        self._metrics = None if metrics_token is None else _digest(metrics_token)
         self._tickets: dict[bytes, Grant] = {}  # by their digests
 
     def by_token(self, token: str) -> Grant | None:
@@ -131,6 +136,17 @@ class Security:
             if grant.fits(token) and not grant.revoked:
                 found = grant
         return found
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is a token for metrics."""
+        return self._metrics is not None
+
+    def may_measure(self, token: str | None) -> bool:
+        """Whether that is the token for metrics. Takes the same time for every wrong one."""
+        if self._metrics is None or token is None:
+            return False
+        return hmac.compare_digest(self._metrics, _digest(token))
 
     def by_cookies(self, cookies: Iterable[str], key: str | None = None) -> Grant | None:
         """What a browser's cookies give, with the key that goes with one of them if it is given.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import trio
+from msgspec import structs
 
 from .._nesting import bare_errors, open_service_nursery
 from .security import Security
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from .._limits import Limits
     from .._runtime.runtime import Runtime
+    from .._telemetry.metrics import Metrics
     from .hub import Hub
 
 BACKLOG = 256
@@ -35,6 +37,7 @@ async def serve(
     roots: Iterable[str | os.PathLike[str]] = (),
     security: Security | None = None,
     ssl_context: ssl.SSLContext | None = None,
+    metrics: Metrics | None = None,
     task_status: trio.TaskStatus[Site] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve the page at `/`, the protocol `agentrt.v1` at `/ws`, clients of the AI SDK at `/ai` and
@@ -44,11 +47,13 @@ async def serve(
     `site.link()` is the URL for a browser. `port` 0 takes a free one. With `ssl_context` it speaks
     TLS only. Without `security` there is one random token, for control. `agent`: the agent of
     sessions that a client opens without naming one; by default the first that is installed.
+    `metrics`: served at `/metrics` to who shows the `metrics_token` of `security`.
     `cwd`: the folder of sessions whose client names none; by default the first of `roots`, or this
     process's own. `roots`: where, and below which, clients may open sessions; by default anywhere.
 
-    Raises `ValueError` if other machines could reach it and `security` has no token of yours or no
-    name for it, or if a root is no folder; `OSError` if the port cannot be had.
+    Raises `ValueError` if there are metrics without a token for them, if other machines could reach
+    it and `security` has no token of yours or no name for it, or if a root is no folder; `OSError`
+    if the port cannot be had.
 
     Cancelling it notifies every client, closes all connections in bounded time, and leaves the
     runtime as it is.
@@ -58,11 +63,17 @@ async def serve(
     from .hub import Hub
 
     security = Security() if security is None else security
+    if metrics is not None and not security.measured:
+        raise ValueError("metrics need a token of their own: Security(metrics_token=…)")
     hub = Hub(runtime, agent, Folders(roots, cwd))
     try:
         async with open_site(hub, runtime.limits, host, port, security, ssl_context) as site:
-            task_status.started(site)
-            await trio.sleep_forever()
+            with ExitStack() as stack:
+                if metrics is not None:
+                    site.measure(metrics.render)
+                    stack.callback(metrics.serves(site, lambda: structs.asdict(site.statistics())))
+                task_status.started(site)
+                await trio.sleep_forever()
     finally:
         hub.close()
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -16,6 +17,9 @@ from .._tools.pending import PendingConnections
 from .http import BadRequest, Request, load_page, response
 from .refusal import Code, Refusal
 from .security import Grant, Role, Security, offered_key
+
+METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
+"""The type of Prometheus' text format."""
 
 LOCKED: Final = """\
 <!doctype html>
@@ -64,6 +68,7 @@ class Site:
         self._files = load_page()
         self._used = trio.Event()
         self._statistics = SiteStatistics()
+        self._metrics: Callable[[], bytes] | None = None
         self.pending = PendingConnections(limits.ws_pending, limits.ws_handshake)
 
     @property
@@ -106,6 +111,10 @@ class Site:
             raise Refusal(Code.UNAUTHORIZED, "no valid token")
         return grant
 
+    def measure(self, metrics: Callable[[], bytes]) -> None:
+        """Serve these at `/metrics`, to who shows the token for them."""
+        self._metrics = metrics
+
     def page(self, request: Request) -> bytes:
         """The answer to a plain request. Raises `BadRequest`, with 401 for a wrong token."""
         head_only = request.method == "HEAD"
@@ -118,6 +127,10 @@ class Site:
             return response(405, headers=(("Allow", "GET, HEAD"),))
         if request.path == "/healthz":
             return response(200, "ok\n", head_only=head_only)
+        if request.path == "/metrics" and self._metrics is not None:
+            if not self._security.may_measure(request.token):
+                raise BadRequest(401, "no valid token for metrics")
+            return response(200, self._metrics(), type=METRICS, head_only=head_only)
         if request.method == "GET" and request.path == "/" and (tickets := request.query.get("t")):
             return self._let_in(tickets)
         unknown = self._security.by_cookies(request.cookies(self._cookie)) is None

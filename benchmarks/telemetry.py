@@ -1,0 +1,103 @@
+"""What telemetry costs: the same work without, with, and on another build of agentrt.
+
+    python benchmarks/telemetry.py [--rounds 7] [--quick] [--base FOLDER]
+
+Rounds are interleaved, each measurement is a process of its own, and ratios are taken inside a
+round; their medians are shown. CPU is that of the process. `--base` is a folder with another build
+(`src` of it) to compare `off` with. `spans` have OpenTelemetry's SDK record all and drop it: what
+is sent is the exporter's business.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+WORKS = {"turns": 2000, "flood": 200_000}
+MODES = ("off", "api", "spans", "metrics", "both")
+
+
+def telemetry(mode: str) -> dict[str, Any]:
+    import agentrt
+
+    found: list[Any] = []
+    if mode == "api":
+        found.append(agentrt.OpenTelemetry())
+    if mode in ("spans", "both"):
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter
+
+        class Dropped(SpanExporter):
+            def export(self, spans: Any) -> Any:
+                return None
+
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(Dropped()))
+        found.append(agentrt.OpenTelemetry(tracer_provider=provider))
+    if mode in ("metrics", "both"):
+        found.append(agentrt.Metrics())
+    return {"telemetry": found} if found else {}
+
+
+async def work(name: str, size: int, mode: str) -> None:
+    """Print the CPU of one, in microseconds."""
+    import agentrt
+    from lab import build_agent
+
+    program = agentrt.Agent(name="fake", protocol="acp", command=(f"{build_agent()}/fake-acp",))
+    async with agentrt.open_session(program, cwd="/", **telemetry(mode)) as session:
+
+        async def turn(prompt: str) -> None:
+            async with session.prompt(prompt) as turn:
+                async for _ in turn:
+                    pass
+
+        prompts = ["BENCH turn"] * size if name == "turns" else [f"BENCH flood {size} 200"]
+        for prompt in ["BENCH turn"] * 50:
+            await turn(prompt)
+        begun = time.process_time()
+        for prompt in prompts:
+            await turn(prompt)
+        print((time.process_time() - begun) / size * 1e6)
+
+
+def measure(name: str, size: int, mode: str, build: str) -> float:
+    code = (
+        f"import sys; sys.path[:0] = [{build!r}, {str(HERE)!r}]\n"
+        "import trio, telemetry\n"
+        f"trio.run(telemetry.work, {name!r}, {size}, {mode!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--base")
+    options = parser.parse_args()
+    here = str(HERE.parent / "src")
+    builds = [(mode, mode, here) for mode in MODES]
+    if options.base:
+        builds.append(("base", "off", options.base))
+    for name, size in WORKS.items():
+        size = size // 5 if options.quick else size
+        rounds: list[dict[str, float]] = []
+        for number in range(options.rounds):
+            order = builds if number % 2 else builds[::-1]
+            rounds.append({t: measure(name, size, mode, build) for t, mode, build in order})
+        for title, _, _ in builds:
+            of = statistics.median(each[title] for each in rounds)
+            ratio = statistics.median(each[title] / each["off"] for each in rounds)
+            print(f"{name:6} {title:8} {of:8.2f} µs  {ratio:.3f} × off", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""`Metrics`: what Prometheus gets. Nothing of the extra is imported before one is made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, get_args
+from weakref import WeakSet
+
+from .._agents import BUILT_IN
+from .._errors import AgentrtError
+from .._model.events import Phase
+from .._model.log import Log
+from .counts import SECONDS, Counted, Histogram, Totals
+from .observation import Observation
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+    from prometheus_client.registry import CollectorRegistry
+
+    from .._journal.store import Store
+
+OTHER: Final = "other"
+"""What agents are called that are not on the list: whoever names an agent must not be able to make
+a new series."""
+
+_STATES: Final = ("ok", "slow", "failing")
+
+SiteCounts = Callable[[], Mapping[str, int]]
+"""Gives `clients`, `refused`, `dropped` and `broken`, as `SiteStatistics` has them."""
+
+
+class Metrics:
+    """Numbers about sessions for Prometheus: give it to `open_session` or `open_runtime` as
+    `telemetry`, and to `serve` as `metrics`, if that is to serve them at `/metrics`.
+
+    - `registry`: where they are found; default: `prometheus_client`'s own, which a program's
+      exporter has already. One registry takes one `Metrics`.
+    - `agents`: further names that agents may have in them, beside those of the catalogue; all
+      others are `other`.
+
+    Raises `AgentrtError` if the extra `metrics` is not installed.
+    """
+
+    def __init__(
+        self, *, registry: CollectorRegistry | None = None, agents: Iterable[str] = ()
+    ) -> None:
+        try:
+            import prometheus_client
+        except ModuleNotFoundError as error:
+            raise AgentrtError(
+                f'Metrics need {error.name}: pip install "agentrt[metrics]"'
+            ) from error
+        self._agents = frozenset((*BUILT_IN, *agents))
+        self._totals = Totals()
+        self._sessions: set[Counted] = set()
+        self._stores: WeakSet[Store] = WeakSet()
+        self._sites: dict[object, SiteCounts] = {}
+        self._registry = prometheus_client.REGISTRY if registry is None else registry
+        self._registry.register(self)
+
+    def render(self) -> bytes:
+        """All of the registry, in Prometheus' text format."""
+        from prometheus_client import generate_latest
+
+        return generate_latest(self._registry)
+
+    # --- for agentrt's own use
+
+    def observe(self, agent: str, log: Log) -> Observation:
+        """For agentrt's own use."""
+        name = agent if agent in self._agents else OTHER
+        session = Counted(name, log, self._totals, self._sessions.discard)
+        self._sessions.add(session)
+        return session
+
+    def environment(self) -> Mapping[str, str]:
+        """For agentrt's own use."""
+        return {}
+
+    def keeps(self, store: Store) -> None:
+        """For agentrt's own use."""
+        self._stores.add(store)
+
+    def serves(self, site: object, counts: SiteCounts) -> Callable[[], None]:
+        """For agentrt's own use."""
+        self._sites[site] = counts
+        return lambda: self._sites.pop(site, None) and None
+
+    # --- the collector
+
+    def describe(self) -> Iterable[Metric]:
+        """For the registry: the names, before there is any number."""
+        return self.collect()
+
+    def collect(self) -> Iterable[Metric]:
+        """For the registry: all numbers, as they are now."""
+        yield from self._now()
+        yield from self._since_the_start()
+        yield from self._of_stores()
+        yield from self._of_sites()
+
+    def _now(self) -> Iterable[Metric]:
+        from prometheus_client.core import GaugeMetricFamily
+
+        phases: Counter[tuple[str, str]] = Counter()
+        queued: Counter[str] = Counter()
+        asked: Counter[str] = Counter()
+        for session in self._sessions:
+            state, agent = session.log.state, session.agent
+            phases[agent, state.state.phase] += 1
+            queued[agent] += len(state.queue)
+            asked[agent] += len(state.permissions)
+        sessions = GaugeMetricFamily(
+            "agentrt_sessions", "Open sessions, by phase", labels=("agent", "phase")
+        )
+        for agent in sorted(queued):
+            for phase in get_args(Phase):
+                sessions.add_metric((agent, phase), phases[agent, phase])
+        yield sessions
+        for name, help, counts in (
+            ("agentrt_queued_prompts", "Prompts that wait for their turn", queued),
+            ("agentrt_open_questions", "Questions that wait for an answer", asked),
+        ):
+            family = GaugeMetricFamily(name, help, labels=("agent",))
+            for agent, count in sorted(counts.items()):
+                family.add_metric((agent,), count)
+            yield family
+
+    def _since_the_start(self) -> Iterable[Metric]:
+        from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+
+        totals = self._totals
+        for name, help, label, pairs in (
+            ("agentrt_turns", "Turns that are over, by outcome", "outcome", totals.turns),
+            ("agentrt_permissions", "Questions answered, by whom", "by", totals.permissions),
+            ("agentrt_tokens", "Tokens that turns took, by kind", "kind", totals.tokens),
+            ("agentrt_odd_messages", "Messages that should not have come", "kind", totals.odd),
+        ):
+            family = CounterMetricFamily(name, help, labels=("agent", label))
+            for labels, count in sorted(pairs.items()):
+                family.add_metric(labels, count)
+            yield family
+        one: tuple[tuple[str, str, Mapping[str, float]], ...] = (
+            ("agentrt_restarts", "Agents started again for a session", totals.restarts),
+            ("agentrt_received_bytes", "Bytes of agents' messages", totals.bytes),
+            ("agentrt_cost_dollars", "What turns cost, as agents report it", totals.cost),
+        )
+        for name, help, numbers in one:
+            family = CounterMetricFamily(name, help, labels=("agent",))
+            for agent, number in sorted(numbers.items()):
+                family.add_metric((agent,), number)
+            yield family
+        for name, help in (
+            ("turn", "How long turns took"),
+            ("first_token", "From a turn's beginning to its first word"),
+            ("tool", "How long tool calls took, with the questions about them"),
+            ("permission_wait", "How long people were asked"),
+            ("cancel", "From a cancel to the end of its turn"),
+        ):
+            buckets = HistogramMetricFamily(f"agentrt_{name}_seconds", help, labels=("agent",))
+            for agent, histogram in sorted(totals.seconds[name].items()):
+                buckets.add_metric((agent,), _buckets(histogram), histogram.total)
+            yield buckets
+
+    def _of_stores(self) -> Iterable[Metric]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        found = [store.statistics() for store in self._stores]
+        states = Counter(store.status.state for store in self._stores)
+        state = GaugeMetricFamily("agentrt_store_state", "Stores, by state", labels=("state",))
+        for name in _STATES if found else ():
+            state.add_metric((name,), states[name])
+        yield state
+        backlog = GaugeMetricFamily("agentrt_store_backlog_bytes", "What waits to be stored")
+        size = GaugeMetricFamily("agentrt_store_bytes", "Size of the stores' files")
+        commits = CounterMetricFamily("agentrt_store_commits", "Commits")
+        seconds = CounterMetricFamily("agentrt_store_commit_seconds", "Time spent in commits")
+        failures = CounterMetricFamily("agentrt_store_failures", "Commits that failed")
+        if found:
+            backlog.add_metric((), sum(each.backlog for each in found))
+            size.add_metric((), sum(each.size for each in found))
+            commits.add_metric((), sum(each.commits for each in found))
+            seconds.add_metric((), sum(each.commit_seconds for each in found))
+            failures.add_metric((), sum(each.failures for each in found))
+        yield from (backlog, size, commits, seconds, failures)
+
+    def _of_sites(self) -> Iterable[Metric]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        found = [counts() for counts in self._sites.values()]
+        viewers = GaugeMetricFamily("agentrt_viewers", "Clients that are connected")
+        ended = CounterMetricFamily(
+            "agentrt_connections", "Connections that came to nothing", labels=("end",)
+        )
+        if found:
+            viewers.add_metric((), sum(each["clients"] for each in found))
+            for end in ("refused", "dropped", "broken"):
+                ended.add_metric((end,), sum(each[end] for each in found))
+        yield from (viewers, ended)
+
+
+def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
+    """As Prometheus has them: each with all below it."""
+    total, found = 0, []
+    for bound, count in zip((*map(str, SECONDS), "+Inf"), histogram.buckets, strict=True):
+        total += count
+        found.append((bound, float(total)))
+    return found
