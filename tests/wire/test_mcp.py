@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from agentrt._model.content import Image, JsonObject, Text
 from agentrt._wire.json import encode_line
 from agentrt._wire.mcp import (
+    VERSION_KEY,
     VERSIONS,
     CallTool,
     CancelTool,
@@ -298,3 +299,57 @@ def test_no_message_raises_and_every_request_has_at_most_one_answer(messages: li
     for id in running:
         assert mcp.reply(id, ToolOutcome([])) is not None
         assert mcp.reply(id, ToolOutcome([])) is None
+
+
+# --- without a handshake
+
+
+def stateless(method: str, version: str = "2026-07-28", id: Any = 1, **params: Any) -> JsonObject:
+    return request(method, {**params, "_meta": {VERSION_KEY: version}}, id)
+
+
+def test_a_client_without_a_handshake_finds_out_what_there_is() -> None:
+    found = on_the_wire(server().receive(stateless("server/discover")))["result"]
+    assert found == {
+        "supportedVersions": ["2026-07-28", *VERSIONS],
+        "capabilities": {"tools": {}},
+        "resultType": "complete",
+        "ttlMs": 0,
+        "cacheScope": "private",
+        "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "app", "version": "1"}},
+    }
+
+
+def test_what_it_is_answered_says_that_it_is_complete() -> None:
+    mcp = server()
+    listed = on_the_wire(mcp.receive(stateless("tools/list")))["result"]
+    assert (listed["resultType"], listed["ttlMs"]) == ("complete", 0)
+    assert [each["name"] for each in listed["tools"]] == ["echo"]
+    assert isinstance(mcp.receive(stateless("tools/call", id=2, name="echo")), CallTool)
+    answer = on_the_wire(mcp.reply(2, ToolOutcome([Text("hi")])))["result"]
+    assert answer == {
+        "content": [{"type": "text", "text": "hi"}],
+        "isError": False,
+        "resultType": "complete",
+    }
+
+
+def test_a_client_of_each_era_is_answered_in_its_own_words() -> None:
+    mcp = server()
+    mcp.receive(stateless("tools/call", id=1, name="echo"))
+    mcp.receive(call(2))
+    mcp.receive(stateless("tools/call", id=3, name="echo"))
+    mcp.receive(cancelled(3))
+    mcp.receive(call(3))
+    outcome = ToolOutcome([Text("hi")])
+    answers = [on_the_wire(mcp.reply(id, outcome))["result"] for id in (1, 2, 3)]
+    assert ["resultType" in answer for answer in answers] == [True, False, False]
+
+
+def test_a_revision_that_nobody_knows_is_refused_with_those_that_are() -> None:
+    error = on_the_wire(server().receive(stateless("tools/list", "2099-01-01")))["error"]
+    assert error["code"] == -32022
+    assert error["data"] == {
+        "supported": ["2026-07-28", *VERSIONS],
+        "requested": "2099-01-01",
+    }

@@ -19,7 +19,7 @@ from .._errors import RemoteProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._wire.json import decode, encode_line
-from .._wire.mcp import Message
+from .._wire.mcp import UNSUPPORTED_VERSION, Message, stateless_version
 from .pending import PendingConnections
 from .server import Spawn, ToolConnection, ToolServer
 
@@ -39,6 +39,8 @@ PATIENCE: Final = 10.0
 """Seconds for the first request of a connection to begin, and for a body to arrive."""
 
 SESSION: Final = "Mcp-Session-Id"
+
+_JSON: Final = {"Content-Type": "application/json"}
 
 
 class HttpServer:
@@ -146,6 +148,15 @@ class HttpServer:
             raise _Refused(HTTPStatus.BAD_REQUEST) from None
         if session and client is None:
             raise _Refused(HTTPStatus.NOT_FOUND)  # MCP: the client begins a new session then
+        if client is None and _is_stateless(message):
+            answer = await self._handle_alone(message)
+            if answer is None:
+                await wire.send(HTTPStatus.ACCEPTED)
+            else:
+                failed = "error" in answer and answer["error"].code == UNSUPPORTED_VERSION
+                status = HTTPStatus.BAD_REQUEST if failed else HTTPStatus.OK
+                await wire.send(status, _JSON, encode_line(answer))
+            return
         if client is None:
             if not isinstance(message, dict) or message.get("method") != "initialize":
                 raise _Refused(HTTPStatus.BAD_REQUEST)
@@ -154,8 +165,15 @@ class HttpServer:
         if answer is None:
             await wire.send(HTTPStatus.ACCEPTED)
         else:
-            headers = {"Content-Type": "application/json", SESSION: session}
-            await wire.send(HTTPStatus.OK, headers, encode_line(answer))
+            await wire.send(HTTPStatus.OK, {**_JSON, SESSION: session}, encode_line(answer))
+
+    async def _handle_alone(self, message: JsonObject) -> Message | None:
+        """The answer to a request without a session: of a client of its own, as ids are."""
+        client = self._server.connect(lambda notification: None)
+        try:
+            return await self._handle(client, message)
+        finally:
+            client.close()
 
     async def _handle(self, client: ToolConnection, message: JsonObject) -> Message | None:
         """The client's answer. A client that hangs up meanwhile has not cancelled its call."""
@@ -178,6 +196,10 @@ class HttpServer:
         # There is no stream for notifications; clients list the tools when they connect.
         client = self._clients[session] = self._server.connect(lambda notification: None)
         return session, client
+
+
+def _is_stateless(message: Any) -> bool:
+    return isinstance(message, dict) and stateless_version(message.get("params")) is not None
 
 
 class _Refused(Exception):

@@ -4,9 +4,9 @@ Sans-I/O: `McpServer.receive` takes one JSON-RPC message and says what is to be 
 keeps the calls that run, so that each is answered exactly once, or not at all when its client has
 cancelled it. One server object per client: ids are the client's own.
 
-The handshake era of the protocol (2024-11-05 to 2025-11-25) is spoken. A client of the stateless
-era (2026-07-28) probes with `server/discover`, gets "method not found", and by the protocol's own
-rule falls back to the handshake.
+Both eras of the protocol are spoken: with a handshake (2024-11-05 to 2025-11-25) and without state
+(2026-07-28), where each request says its revision, and `server/discover` takes the handshake's
+place. Which one is meant is seen on each request.
 """
 
 from __future__ import annotations
@@ -34,6 +34,18 @@ from .jsonrpc import (
 
 VERSIONS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """The protocol's revisions that begin with `initialize`, newest first."""
+
+STATELESS: Final = ("2026-07-28",)
+"""Those without a handshake, newest first."""
+
+VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+"""What a request of these has in its `_meta`."""
+
+_SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
+UNSUPPORTED_VERSION: Final = -32022
+
+_FRESH: Final = {"ttlMs": 0, "cacheScope": "private"}
+"""The tools may be others at any time."""
 
 Message: TypeAlias = JsonObject
 """A JSON-RPC message, ready to be encoded."""
@@ -94,6 +106,8 @@ class McpServer:
         self._greeted = False
         self._running: dict[Id, int | str | None] = {}
         """The progress token of each call that is not answered yet."""
+        self._stateless: set[Id] = set()
+        """Those of them that were made without a handshake."""
 
     def receive(
         self, message: bytes | bytearray | JsonObject
@@ -118,8 +132,11 @@ class McpServer:
 
     def reply(self, request_id: Id, outcome: ToolOutcome) -> Message | None:
         """The answer to a call; None if it was cancelled by its client or is already answered."""
+        stateless = request_id in self._stateless
         if not self._finish(request_id):
             return None
+        if stateless:
+            return _result(request_id, {**_plain(outcome), "resultType": "complete"})
         return _result(request_id, outcome)
 
     def refuse(self, request_id: Id, code: int, message: str) -> Message | None:
@@ -150,9 +167,19 @@ class McpServer:
         return {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
     def _request(self, id: Id, method: str, params: Any) -> Message | CallTool | None:
+        version = stateless_version(params)
+        if version is not None and version not in STATELESS:
+            data = {"supported": [*STATELESS, *VERSIONS], "requested": version}
+            error = RpcError(UNSUPPORTED_VERSION, f"Unsupported protocol version: {version}", data)
+            return {"jsonrpc": "2.0", "id": id, "error": error}
         match method:
             case "tools/call":
-                return self._call(id, params)
+                return self._call(id, params, stateless=version is not None)
+            case "server/discover" if version is not None:
+                return self._discover(id)
+            case "tools/list" if version is not None:
+                tools = list(self._tools.values())
+                return _result(id, {"tools": tools, "resultType": "complete", **_FRESH})
             case "tools/list":
                 return _result(id, {"tools": list(self._tools.values())})
             case "initialize":
@@ -161,6 +188,18 @@ class McpServer:
                 return _result(id, {})
             case _:
                 return _error(id, METHOD_NOT_FOUND, f"Method not found: {method}")
+
+    def _discover(self, id: Id) -> Message:
+        return _result(
+            id,
+            {
+                "supportedVersions": [*STATELESS, *VERSIONS],
+                "capabilities": {"tools": {}},
+                "resultType": "complete",
+                **_FRESH,
+                "_meta": {_SERVER_KEY: self._info},
+            },
+        )
 
     def _initialize(self, id: Id, params: Any) -> Message:
         wanted = params.get("protocolVersion") if isinstance(params, dict) else None
@@ -174,7 +213,7 @@ class McpServer:
             },
         )
 
-    def _call(self, id: Id, params: Any) -> Message | CallTool | None:
+    def _call(self, id: Id, params: Any, *, stateless: bool = False) -> Message | CallTool | None:
         try:
             call = msgspec.convert(params, _CallParams)
         except msgspec.ValidationError as error:
@@ -188,6 +227,8 @@ class McpServer:
         if not isinstance(token, int | str):
             token = None
         self._running[id] = token
+        if stateless:
+            self._stateless.add(id)
         return CallTool(id, call.name, call.arguments or {}, token, meta)
 
     def _cancelled(self, params: Any) -> CancelTool | None:
@@ -204,7 +245,20 @@ class McpServer:
         if id not in self._running:
             return False
         del self._running[id]
+        self._stateless.discard(id)
         return True
+
+
+def stateless_version(params: Any) -> str | None:
+    """The revision that a request names, if it is one without a handshake."""
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
+    return version if isinstance(version, str) else None
+
+
+def _plain(outcome: ToolOutcome) -> JsonObject:
+    plain: JsonObject = msgspec.to_builtins(outcome)
+    return plain
 
 
 def _result(id: Id, result: object) -> Message:
