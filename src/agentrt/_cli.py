@@ -116,6 +116,8 @@ def _work(options: argparse.Namespace) -> Work:
     from ._terminal.setup import UsageError
     from ._terminal.signals import until_signalled
 
+    if options.subcommand == "record":
+        _recorded(options)
     if options.command is not None and options.agent is not None:
         raise UsageError("--agent and --command exclude each other")
     if options.protocol is not None and options.command is None:
@@ -171,6 +173,11 @@ def _work(options: argparse.Namespace) -> Work:
             )
             late, follow = options.late, options.follow
             work = partial(show_trace, options.file, filter, late=late, follow=follow)
+        case "replay":
+            from ._terminal.tracing import Filter, replay_trace
+
+            filter = Filter(session=options.session)
+            work = partial(replay_trace, options.file, filter, speed=options.speed)
         case "config":
             from ._terminal.settings import show_config
 
@@ -180,6 +187,18 @@ def _work(options: argparse.Namespace) -> Work:
 
             work = partial(print_script, options.shell)
     return partial(until_signalled, work)
+
+
+def _recorded(options: argparse.Namespace) -> None:
+    """`record FILE -- COMMAND` is a conversation with that agent, and `--trace FILE`."""
+    import shlex
+
+    from ._terminal.setup import UsageError
+
+    if options.command is not None or options.agent is not None or options.trace is not None:
+        raise UsageError("record says the agent and the trace: no --agent, --command or --trace")
+    options.command, options.trace = shlex.join(options.words), options.file
+    options.subcommand = None
 
 
 def _conversation(options: argparse.Namespace, config: Config) -> Work:

@@ -27,6 +27,7 @@ from .sessions import failed
 from .setup import Setup
 from .signals import BROKEN_PIPE
 from .stores import find, listed, store_files
+from .tracing import command_trace
 
 MOST = 200
 """Stored sessions that a list has."""
@@ -44,10 +45,12 @@ async def serve_editor(setup: Setup) -> int:
             bare_errors(),
             _streams() as (source, sink),
             open_own(setup.config.terminal.store) as own,
+            command_trace(config) as trace,
             open_runtime(
                 config=config,
                 permissions=policy,
                 env=env,
+                trace=trace,
                 store=own.store if own is not None else None,
             ) as runtime,
         ):

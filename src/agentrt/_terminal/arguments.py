@@ -62,6 +62,15 @@ def make_parser() -> argparse.ArgumentParser:
     _fill_sessions(command("sessions", manual.SESSIONS, manual.SESSIONS_MORE))
     _fill_rules(command("rules", manual.RULES, manual.RULES_MORE))
     _fill_trace(command("trace", manual.TRACE, manual.TRACE_MORE))
+    record = command("record", manual.RECORD, manual.RECORD_MORE)
+    record.add_argument("file", metavar="FILE", help="the trace")
+    record.add_argument("words", metavar="COMMAND", nargs="+", help="the agent: behind --")
+    replay = command("replay", manual.REPLAY, manual.REPLAY_MORE)
+    replay.add_argument("file", metavar="FILE", help="the trace")
+    replay.add_argument(
+        "--speed", type=_number_of_seconds, metavar="N", default=1.0, help="times as fast (1)"
+    )
+    replay.add_argument("--session", metavar="ID", default="", help="the beginning of its id")
     config = command("config", manual.CONFIG, manual.CONFIG_MORE)
     config.add_argument("--cwd", metavar="DIR", help="the folder whose settings are meant")
     _add_json(config)

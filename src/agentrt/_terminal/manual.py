@@ -28,6 +28,8 @@ commands:
   agentrt sessions    earlier sessions: lists, searches, shows, exports, deletes them
   agentrt rules       what a permission rule would do, and why
   agentrt trace       what went over the wire, in a file that --trace wrote
+  agentrt record      a conversation with any command, and a trace of it
+  agentrt replay      a trace at the pace at which it happened
   agentrt config      the settings in force, and where each was made
   agentrt completion  completion of all this for a shell
   (agentrt COMMAND --help says more)
@@ -212,6 +214,30 @@ examples:
   agentrt trace show t.ndjson
   agentrt trace show t.ndjson --odd
   agentrt trace show t.ndjson --follow --session ID
+
+exit status: 0, or 2 if it is no trace
+"""
+
+RECORD: Final = """\
+A conversation with an agent that is given by its command, as with --command, and a trace of it.
+All options of a conversation stand before `record`.
+"""
+
+RECORD_MORE: Final = """\
+examples:
+  agentrt record t.ndjson -- gemini --acp
+  agentrt -p "list the files" record t.ndjson -- python -m agentrt.demo
+  agentrt --protocol claude record t.ndjson -- claude
+"""
+
+REPLAY: Final = """\
+Shows a trace as `agentrt trace show` does, at the pace at which it happened.
+"""
+
+REPLAY_MORE: Final = """\
+examples:
+  agentrt replay t.ndjson
+  agentrt replay t.ndjson --speed 10
 
 exit status: 0, or 2 if it is no trace
 """

@@ -35,6 +35,8 @@ LOOK: Final = 0.2
 """Seconds between two looks at a file that is followed."""
 WIDTH: Final = 160
 """Characters of a text that are shown."""
+SETTLED: Final = 0.5
+"""Seconds of a pause behind which a text goes on in another row."""
 _ARROWS: Final = {"sent": "→", "received": "←", "stderr": "!"}
 
 
@@ -94,6 +96,28 @@ async def _show(file: str, filter: Filter, conversation: TraceConversation) -> N
         f"\n{sum(row.count for row in rows)} records of {sessions} session(s); "
         + (f"{odd} odd ones" + ("" if filter.odd else " (--odd)") if odd else "nothing odd")
     )
+
+
+async def replay_trace(file: str, filter: Filter, *, speed: float) -> int:
+    """Print a trace at the pace at which it happened, `speed` times as fast."""
+    printer, conversation, before = _Printer(filter), TraceConversation(), None
+    try:
+        for record in await trio.to_thread.run_sync(lambda: list(read_trace(file))):
+            taken = not filter.session or record.session.startswith(filter.session)
+            if record.session and taken:
+                if before is not None and record.t > before:
+                    for row in conversation.settle() if record.t - before > SETTLED else ():
+                        printer.show(row, followed=True)
+                    await trio.sleep((record.t - before) / speed)
+                before = record.t
+                for row in conversation.feed(record):
+                    printer.show(row, followed=True)
+        for row in conversation.settle():
+            printer.show(row)
+    except TraceError as error:
+        print(f"agentrt: {plain(str(error))}", file=sys.stderr)
+        return 2
+    return 0
 
 
 class _Printer:

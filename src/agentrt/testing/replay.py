@@ -1,0 +1,344 @@
+"""A recorded agent, put back under the same drivers: it says what it said then, to whoever does
+what was done then.
+
+A message of the host's is matched with the recording by what it is: its method and what matters of
+its parameters, not its place or its id. What the agent says waits for what it waited for then, and
+is as late as it was then, by Trio's clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import trio
+from msgspec import Struct
+
+from .._agents import ProtocolName
+from .._errors import AgentrtError
+from .._model.content import JsonObject
+from .._nesting import bare_errors
+from .._session.session import Session
+from .._trace.record import TraceRecord, read_trace
+from .memory import MemoryAgent
+from .sessions import open_fake_session
+
+_MATTERS: Final = ("prompt", "modeId", "modelId", "configId", "optionId", "value", "mode", "model")
+"""What of a request's parameters makes it another one. Folders, servers, versions, ids do not."""
+_GOODBYES: Final = frozenset({"session/close", "end_session"})
+"""Said by hosts that leave sooner than the recorded one did."""
+_CANCELS: Final = frozenset({"session/cancel", "$/cancel_request", "interrupt"})
+_json: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
+
+
+class Departed(AgentrtError):
+    """A host did not do what was done in the recording.
+
+    `number` is the record's place in the recording of its process, from 1 on, and `record` that
+    record; None if what the host said is nowhere in it.
+    """
+
+    def __init__(self, message: str, number: int, record: TraceRecord | None) -> None:
+        super().__init__(message)
+        self.number = number
+        self.record = record
+
+
+class _Said(Struct, kw_only=True):
+    """A message of the recorded host, or of the one that plays now."""
+
+    what: str
+    """Method or kind, for people."""
+    key: Any
+    """What it is matched by."""
+    ids: list[str | int] = []
+    """What the host made up, which the agent's answer repeats."""
+    answers: bool = False
+    loose: bool = False
+    """Something in it was replaced, so only `what` counts."""
+
+    def fits(self, other: _Said) -> bool:
+        if self.what != other.what or self.answers != other.answers:
+            return False
+        return self.loose or self.key == other.key
+
+
+class Replay:
+    """The processes of a recorded session, one for each time that the agent was started. Made by
+    `replay`."""
+
+    def __init__(
+        self, records: Iterable[TraceRecord], *, speed: float = 1.0, patience: float = 60.0
+    ) -> None:
+        records = list(records)
+        self.agent = next((r.agent for r in records if r.agent), "replayed")
+        """What the agent was called."""
+        self.protocol: ProtocolName = (
+            "claude" if any(r.protocol == "claude" for r in records) else "acp"
+        )
+        """What it spoke."""
+        self._processes = [
+            list(group) for _, group in groupby((r for r in records if r.process), _process_of)
+        ]
+        self._speed = speed
+        self._patience = patience
+        self._started: list[_Player] = []
+
+    def start(self) -> MemoryAgent:
+        """The next of its processes: what `open_fake_session` takes. Raises `Departed` if it was
+        not started so often."""
+        number = len(self._started)
+        if number == len(self._processes):
+            raise Departed(
+                f"the agent was started {number} time(s), and is to be started once more", 0, None
+            )
+        player = _Player(self._processes[number], self._speed, self._patience)
+        self._started.append(player)
+        return MemoryAgent(player.play)
+
+    @asynccontextmanager
+    async def open_session(self, **options: Any) -> AsyncIterator[Session]:
+        """A session on it; `options` are those of `open_fake_session`. Raises `Departed`, alone:
+        that the agent is gone then follows from it."""
+        options = {"name": self.agent, "protocol": self.protocol, **options}
+        try:
+            async with open_fake_session(self.start, **options) as session:
+                yield session
+        except BaseExceptionGroup as errors:
+            if (departed := _departed_in(errors)) is None:
+                raise
+            raise departed from None
+
+    def check(self) -> None:
+        """Raises `Departed` if the host has left out something that was done in the recording."""
+        for player in self._started:
+            player.check()
+        if len(self._started) < len(self._processes):
+            raise Departed(
+                f"the agent was started {len(self._processes)} time(s), and now"
+                f" {len(self._started)}",
+                0,
+                None,
+            )
+
+
+def replay(
+    file: str | Path, *, session: str = "", speed: float = 1.0, patience: float = 60.0
+) -> Replay:
+    """A recorded agent (see `open_trace`), to open a session on::
+
+        async with replay("trace.ndjson").open_session() as session:
+            result = await session.run("what was asked then")
+
+    - `session`: the beginning of the session's id, where the trace has several.
+    - `speed`: twice as fast as then is 2; `math.inf`: without pauses. With a `MockClock` no pause
+      takes time.
+    - `patience`: seconds, by Trio's clock, for the host to do what was done then.
+
+    A host that says something else ends the session with `Departed`; one that has cancelled, or has
+    left something out, gets it from `Replay.check`. Raises `TraceError`.
+    """
+    records = [record for record in read_trace(file) if record.session.startswith(session)]
+    sessions = list(dict.fromkeys(record.session for record in records if record.session))
+    if len(sessions) != 1:
+        found = f"{len(sessions)}: {', '.join(sessions)}" if sessions else "none"
+        raise Departed(f"{file}: a replay is of one session, and there are {found}", 0, None)
+    return Replay((r for r in records if r.session), speed=speed, patience=patience)
+
+
+def _departed_in(errors: BaseExceptionGroup[BaseException]) -> Departed | None:
+    for error in errors.exceptions:
+        found = _departed_in(error) if isinstance(error, BaseExceptionGroup) else error
+        if isinstance(found, Departed):
+            return found
+    return None
+
+
+def _process_of(record: TraceRecord) -> int:
+    return record.process
+
+
+class _Player:
+    """One process."""
+
+    def __init__(self, records: list[TraceRecord], speed: float, patience: float) -> None:
+        kinds = ("sent", "received", "stderr", "stdin_closed", "stdout_closed", "exited")
+        self._records = sorted((r for r in records if r.kind in kinds), key=lambda r: r.t)
+        self._speed = speed
+        self._patience = patience
+        self._expected = {
+            number: said
+            for number, record in enumerate(self._records)
+            if record.kind == "sent" and (said := _said(record.data, loose=record.redacted))
+        }
+        """What the host has still to say, by its record."""
+        self._ids: dict[str | int, str | int] = {}
+        """Ids of the recorded host, and what stands for them now."""
+        self._news = trio.lowlevel.ParkingLot()
+        self._left = False
+        self._surprise: Departed | None = None
+        """A cancel that there was not in the recording."""
+
+    def check(self) -> None:
+        if self._surprise is not None:
+            raise self._surprise
+        for number, said in self._expected.items():
+            raise self._departed(f"the host did not say {said.what}", number)
+
+    def _departed(self, message: str, number: int) -> Departed:
+        record = self._records[number]
+        return Departed(f"{message} (record {number + 1}: {record.text:.200})", number + 1, record)
+
+    async def play(self, process: MemoryAgent) -> None:
+        async with bare_errors(), trio.open_nursery() as nursery:
+            nursery.start_soon(self._listen, process)
+            before = self._records[0].t if self._records else 0.0
+            for number, record in enumerate(self._records):
+                if record.kind in ("received", "exited") and math.isfinite(self._speed):
+                    await trio.sleep(max(0.0, record.t - before) / self._speed)
+                before = record.t
+                if not await self._step(process, number, record):
+                    break
+            while not self._left:
+                await self._news.park()
+            nursery.cancel_scope.cancel()
+
+    async def _step(self, process: MemoryAgent, number: int, record: TraceRecord) -> bool:
+        """Whether there is somebody left to go on for."""
+        match record.kind:
+            case "sent":
+                return await self._wait_for(number)
+            case "received":
+                process.send(self._now(record))
+            case "stderr":
+                process.complain(record.text + "\n")
+            case "stdin_closed":
+                while not self._left:
+                    await self._news.park()
+            case "stdout_closed":
+                process.close_stdout()
+            case _:
+                process.exit(record.code or 0)
+                return False
+        return True
+
+    async def _wait_for(self, number: int) -> bool:
+        with trio.move_on_after(self._patience) as scope:
+            while number in self._expected and not self._left:
+                await self._news.park()
+        if scope.cancelled_caught:
+            what = self._expected[number].what
+            raise self._departed(f"the host has not said {what} for {self._patience:g} s", number)
+        return number not in self._expected
+
+    async def _listen(self, process: MemoryAgent) -> None:
+        while (line := await process.receive_line()) is not None:
+            self._hear(process, line)
+            self._news.unpark_all()
+        self._left = True
+        self._news.unpark_all()
+
+    def _hear(self, process: MemoryAgent, line: bytes) -> None:
+        said = _said(line)
+        if said is None:
+            return
+        for number, expected in self._expected.items():
+            if expected.fits(said):
+                del self._expected[number]
+                self._ids.update(zip(expected.ids, said.ids, strict=False))
+                return
+        if said.what in _GOODBYES:
+            if said.ids:
+                answer: JsonObject = {"jsonrpc": "2.0", "id": said.ids[0], "result": {}}
+                process.send(msgspec.json.encode(answer) + b"\n")
+            return
+        words = line[:200].decode(errors="replace")
+        for number, expected in self._expected.items():
+            if expected.what == said.what:
+                raise self._departed(f"the host said {said.what} otherwise: {words}", number)
+        message = f"the host said {said.what}, which it did not say in the recording: {words}"
+        departed = Departed(message, 0, None)
+        if said.what not in _CANCELS:
+            raise departed
+        self._surprise = (
+            self._surprise or departed
+        )  # an agent may well not listen: it goes on as it did then
+
+    def _now(self, record: TraceRecord) -> bytes:
+        """What the agent said, with the ids of the host that plays now."""
+        data, end = record.data, b"" if record.cut else b"\n"
+        changed = {old: new for old, new in self._ids.items() if old != new}
+        if not changed:
+            return data + end
+        try:
+            body = _json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return data + end
+        if isinstance(body, dict) and "jsonrpc" in body:
+            if "method" not in body and body.get("id") in changed:
+                body["id"] = changed[body["id"]]
+        else:
+            body = _replaced(body, changed)
+        return msgspec.json.encode(body) + end
+
+
+def _said(line: bytes, *, loose: bool = False) -> _Said | None:
+    """What a host says. None: no message."""
+    try:
+        body = _json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    key: Any
+    match body:
+        case {"method": str(method)}:
+            params = body.get("params") or {}
+            ids = [body["id"]] if "id" in body else []
+            return _Said(what=method, key=_matters(params), ids=ids, loose=loose)
+        case {"jsonrpc": _, "id": id}:
+            key = (id, "error" if "error" in body else _decision(body.get("result")))
+            return _Said(what=f"the answer to request {id!r}", key=key, answers=True, loose=loose)
+        case {"type": "control_request", "request_id": id, "request": {"subtype": what, **more}}:
+            return _Said(what=str(what), key=_matters(more), ids=[id], loose=loose)
+        case {"type": "control_response", "response": {"request_id": id, **more}}:
+            inner = more.get("response")
+            decision = inner.get("behavior") if isinstance(inner, dict) else None
+            key = (id, more.get("subtype"), decision)
+            return _Said(what=f"the answer to request {id!r}", key=key, answers=True, loose=loose)
+        case {"type": "user", "message": {"content": content}}:
+            uuid = body.get("uuid")
+            ids = [uuid] if isinstance(uuid, str | int) else []
+            return _Said(what="a prompt", key=_plain(content), ids=ids, loose=loose)
+        case {"type": str(kind)}:
+            return _Said(what=kind, key=None, loose=True)
+    return None
+
+
+def _matters(params: Any) -> Any:
+    if not isinstance(params, dict):
+        return params
+    return {name: params[name] for name in _MATTERS if name in params}
+
+
+def _decision(result: Any) -> Any:
+    """What was decided, if it is the answer to a question."""
+    return result.get("outcome", result.get("action")) if isinstance(result, dict) else None
+
+
+def _plain(content: Any) -> Any:
+    match content:
+        case [{"type": "text", "text": text}]:
+            return text
+    return content
+
+
+def _replaced(body: Any, changed: dict[str | int, str | int]) -> Any:
+    if isinstance(body, dict):
+        return {name: _replaced(value, changed) for name, value in body.items()}
+    if isinstance(body, list):
+        return [_replaced(value, changed) for value in body]
+    return changed.get(body, body) if isinstance(body, str) else body

@@ -1,0 +1,263 @@
+"""A trace is a test: the recorded agent under the same drivers, in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+import agentrt
+from agentrt._trace.record import TraceRecord, encode
+from agentrt.testing import Departed, Replay, replay, run_seeded
+
+TESTS = Path(__file__).parents[1]
+ACP = [
+    f"{agent}-{story}"
+    for agent in ("claude-agent-acp", "codex-acp", "gemini", "opencode", "kimi-code", "qwen")
+    for story in ("text", "tool_allow", "tool_deny")
+]
+CLAUDE = ["text", "tool_allow", "tool_deny"]
+
+
+def converted(file: Path, protocol: str) -> Iterator[TraceRecord]:
+    """A transcript as a trace. What was cut out of it, and a driver needs, is put in again."""
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    chosen = [
+        row["msg"]["result"]["outcome"]["optionId"]
+        for row in rows
+        if row["dir"] == ">" and row["msg"].get("result", {}).get("outcome", {}).get("optionId")
+    ]
+    yield TraceRecord(t=0.0, kind="session", session="s", process=1, agent="a", protocol=protocol)
+    for row in rows:
+        message = row["msg"]
+        if row["dir"] == "!":
+            continue
+        if isinstance(message, dict) and isinstance(message.get("result"), dict):
+            if message["result"].get("protocolVersion") == "<cut>":
+                message["result"]["protocolVersion"] = 1
+        if isinstance(message, dict) and message.get("method") == "session/request_permission":
+            params = message["params"]
+            known = [option for option in params["options"] if isinstance(option, dict)]
+            left_out = set(chosen) - {option["optionId"] for option in known}
+            params["options"] = known + [
+                {"optionId": option, "name": option, "kind": "reject_once"} for option in left_out
+            ]
+        yield TraceRecord(
+            t=row["t"],
+            kind="sent" if row["dir"] == ">" else "received",
+            session="s",
+            process=1,
+            line=json.dumps(message),
+        )
+
+
+def prompts(records: list[TraceRecord]) -> list[str]:
+    found = []
+    for record in records:
+        match json.loads(record.text) if record.kind == "sent" else None:
+            case {"method": "session/prompt", "params": {"prompt": [{"text": text}]}}:
+                found.append(text)
+            case {"type": "user", "message": {"content": text}}:
+                found.append(text)
+    return found
+
+
+def decisions(records: list[TraceRecord]) -> Iterator[str]:
+    """The options that the recorded host chose, in ACP by their ids."""
+    for record in records:
+        match json.loads(record.text) if record.kind == "sent" else None:
+            case {"result": {"outcome": {"optionId": option}}}:
+                yield option
+            case {"response": {"response": {"behavior": behavior}}}:
+                yield "allow_once" if behavior == "allow" else "reject_once"
+
+
+async def played(records: list[TraceRecord]) -> tuple[list[Any], list[str]]:
+    """The log of a session in which all that was prompted and decided is so again: its content, and
+    how its turns ended."""
+    options = decisions(records)
+    agent = Replay(records)
+    outcomes = []
+    async with agent.open_session() as session:
+        for prompt in prompts(records):
+            async with session.prompt(prompt, check=False) as turn:
+                async for event in turn:
+                    if isinstance(event, agentrt.PermissionOpened):
+                        turn.answer(event.request, next(options))
+            outcomes.append(turn.result.outcome)
+        snapshot = session.snapshot()
+    return [msgspec.to_builtins(item) for item in snapshot.items], outcomes
+
+
+@pytest.mark.parametrize(
+    ("file", "protocol"),
+    [(TESTS / "acp" / "transcripts" / f"{name}.ndjson", "acp") for name in ACP]
+    + [(TESTS / "claude" / "transcripts" / f"{name}.ndjson", "claude") for name in CLAUDE],
+    ids=[*ACP, *(f"claude-{name}" for name in CLAUDE)],
+)
+def test_a_recording_of_a_real_agent_replays_to_the_same_log_on_ten_schedules(
+    file: Path, protocol: str
+) -> None:
+    records = list(converted(file, protocol))
+    first = run_seeded(played, records, seed=0)
+    assert set(first[1]) <= {"completed", "refused"}
+    assert first[0]
+    for seed in range(1, 10):
+        assert run_seeded(played, records, seed=seed) == first
+
+
+# --- what a host may do otherwise
+
+
+def line(t: float, kind: str, message: Any) -> TraceRecord:
+    text = message if isinstance(message, str) else json.dumps({"jsonrpc": "2.0", **message})
+    return TraceRecord(t=t, kind=kind, session="s", process=1, line=text)  # type: ignore[arg-type]
+
+
+def update(text: str) -> dict[str, Any]:
+    what = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+    return {"method": "session/update", "params": {"sessionId": "x", "update": what}}
+
+
+def prompt(text: str) -> dict[str, Any]:
+    blocks = [{"type": "text", "text": text}]
+    return {"id": 7, "method": "session/prompt", "params": {"sessionId": "x", "prompt": blocks}}
+
+
+OPENING = [
+    line(0.0, "sent", {"id": "a", "method": "initialize", "params": {}}),
+    line(0.1, "received", {"id": "a", "result": {"protocolVersion": 1}}),
+    line(0.2, "sent", {"id": "b", "method": "session/new", "params": {"cwd": "/then"}}),
+    line(0.3, "received", {"id": "b", "result": {"sessionId": "x"}}),
+]
+TURN = [
+    line(1.0, "sent", prompt("hello")),
+    line(2.0, "received", update("Hi")),
+    line(3.0, "received", "no message"),
+    line(64.0, "received", {"id": 7, "result": {"stopReason": "end_turn"}}),
+]
+QUESTION = {
+    "toolCall": {"toolCallId": "c"},
+    "options": [
+        {"optionId": "y", "name": "y", "kind": "allow_once"},
+        {"optionId": "n", "name": "n", "kind": "reject_once"},
+    ],
+}
+
+
+async def test_what_was_said_is_said_again_as_late_as_it_was(autojump_clock: object) -> None:
+    started = trio.current_time()
+    agent = Replay(OPENING + TURN)
+    async with agent.open_session() as session:
+        assert (await session.run("hello")).text == "Hi"
+    assert trio.current_time() - started >= 63
+    agent.check()
+
+
+async def test_the_ids_are_those_of_the_host_that_plays_now(autojump_clock: object) -> None:
+    async with Replay(OPENING + TURN).open_session() as session:
+        assert (await session.run("hello")).outcome == "completed"  # its own ids are 1, 2, 3
+
+
+async def test_another_prompt_is_a_departure_that_names_the_record(autojump_clock: object) -> None:
+    with pytest.raises(Departed, match=r"session/prompt otherwise.*record 5") as caught:
+        async with Replay(OPENING + TURN).open_session() as session:
+            await session.run("good-bye")
+    assert (caught.value.number, caught.value.record) == (5, TURN[0])
+
+
+async def test_a_request_that_was_never_made_is_a_departure(autojump_clock: object) -> None:
+    async def twice() -> None:
+        async with Replay(OPENING + TURN).open_session() as session:
+            await session.run("hello")
+            await session.run("hello")
+
+    with pytest.raises(Departed, match="session/prompt, which it did not say"):
+        await twice()
+
+
+async def test_another_decision_is_a_departure(autojump_clock: object) -> None:
+    ask = {"id": 0, "method": "session/request_permission", "params": QUESTION}
+    params = {**QUESTION, "sessionId": "x"}
+    chosen = {"outcome": {"outcome": "selected", "optionId": "y"}}
+    records = [
+        *OPENING,
+        TURN[0],
+        line(2.0, "received", {**ask, "params": params}),
+        line(3.0, "sent", {"id": 0, "result": chosen}),
+        TURN[-1],
+    ]
+    async with Replay(records).open_session(permissions=agentrt.allow_all) as session:
+        assert (await session.run("hello")).outcome == "completed"
+    with pytest.raises(Departed, match="the answer to request 0 otherwise"):
+        async with Replay(records).open_session(permissions=agentrt.deny_all) as session:
+            await session.run("hello")
+
+
+async def test_a_host_that_does_not_go_on_is_a_departure_after_a_while(
+    autojump_clock: object,
+) -> None:
+    records = [*OPENING, *TURN[:2], line(2.5, "sent", {"method": "session/cancel", "params": {}})]
+    with pytest.raises(Departed, match="has not said session/cancel for 60 s"):
+        async with Replay(records).open_session() as session:
+            await session.run("hello")
+
+
+async def test_what_a_host_has_left_out_and_what_it_has_cancelled_is_found_by_check(
+    autojump_clock: object,
+) -> None:
+    agent = Replay(OPENING + TURN)
+    async with agent.open_session():
+        pass
+    with pytest.raises(Departed, match="did not say session/prompt"):
+        agent.check()
+    agent = Replay(OPENING + TURN)
+    async with agent.open_session() as session:
+        with trio.move_on_after(1):
+            await session.run("hello")
+    with pytest.raises(Departed, match="said session/cancel"):
+        agent.check()
+
+
+async def test_a_death_is_died_again_and_a_restart_is_the_next_process(
+    autojump_clock: object,
+) -> None:
+    death = TraceRecord(t=2.5, kind="exited", session="s", process=1, code=-9)
+    again = [msgspec.structs.replace(record, process=2) for record in OPENING + TURN]
+    agent = Replay([*OPENING, *TURN[:2], death, *again])
+    async with agent.open_session() as session:
+        assert (await session.run("hello", check=False)).outcome == "agent_died"
+        assert (await session.run("hello")).outcome == "completed"
+    agent.check()
+
+
+async def test_what_was_redacted_is_not_compared(autojump_clock: object) -> None:
+    said = msgspec.structs.replace(line(1.0, "sent", prompt("[redacted]")), redacted=True)
+    async with Replay([*OPENING, said, *TURN[1:]]).open_session() as session:
+        assert (await session.run("my password")).outcome == "completed"
+
+
+async def test_a_trace_of_a_real_process_replays_in_memory(tmp_path: Path) -> None:
+    with trio.fail_after(60):
+        async with agentrt.open_session("demo", cwd=tmp_path, trace=tmp_path / "t") as session:
+            then = await session.run("hello")
+    agent = replay(tmp_path / "t", speed=float("inf"))
+    with trio.fail_after(60):
+        async with agent.open_session() as session:
+            now = await session.run("hello")
+    agent.check()
+    assert (agent.agent, now.text, now.outcome) == ("demo", then.text, then.outcome)
+
+
+def test_a_replay_is_of_one_session(tmp_path: Path) -> None:
+    header = TraceRecord(t=0, kind="trace", version=1)
+    other = [msgspec.structs.replace(record, session="other") for record in OPENING]
+    (tmp_path / "t").write_bytes(encode([header, *OPENING, *other]))
+    with pytest.raises(Departed, match="there are 2: s, other"):
+        replay(tmp_path / "t")
+    assert replay(tmp_path / "t", session="ot").protocol == "acp"
