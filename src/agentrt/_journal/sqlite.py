@@ -13,6 +13,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from .._errors import RemoteProtocolError, StoreError, StoreInUse
@@ -50,11 +51,13 @@ _ANSWERS = 24 * 3600.0  # seconds for which a client may send a command again
 _PAGES = 1000  # of the write-ahead log, after which its writer puts them into the file
 _LOOK = 1.0  # seconds between two looks whether the file is still there
 _WAIT = 0.05  # seconds between two attempts at a lock
+_ROWS = 64  # frames of one statement; the libraries keep as many statements, and some more
 
 _CARRIED = (
     "agent, cwd, title, prompt, phase, turns, tenant, created, updated, about, head, head_seq"
 )
 _FRAME = "first, last, owner, at, body"
+_ROW = "next=?, updated=?, title=?, prompt=?, phase=?, turns=?, about=?"
 
 _MOVED = 1032
 
@@ -236,13 +239,12 @@ class SqliteBackend:
             if flush.firm is not self._full:
                 self.database.execute(f"PRAGMA synchronous={'FULL' if flush.firm else 'NORMAL'}")
                 self._full = flush.firm
+            now = time.time()
+            if len(flush.parts) <= _ROWS and not flush.answers and all(map(_is_plain, flush.parts)):
+                self._write_all(flush.parts, now)  # one statement, which is in or not by itself
+                return
             with self.transaction():
-                now = time.time()
-                frames = [self._write(part, now) for part in flush.parts]
-                self.database.many(
-                    f"INSERT INTO frame(session, {_FRAME}) VALUES(?,?,?,?,?,?)",
-                    [frame for frame in frames if frame is not None],
-                )
+                self._write_all(flush.parts, now)
                 if flush.answers:
                     self.database.many(
                         "INSERT OR REPLACE INTO answer VALUES(?, ?, ?, ?, ?)",
@@ -271,6 +273,18 @@ class SqliteBackend:
         if (found.st_dev, found.st_ino) != self._file:
             raise Unusable(f"{self.path} was replaced by another file")
 
+    def _write_all(self, parts: list[Part], now: float) -> None:
+        """Their frames many at a time: after each statement a thread has to get the interpreter
+        back from those who use it meanwhile."""
+        frames = [frame for part in parts if (frame := self._write(part, now)) is not None]
+        for start in range(0, len(frames), _ROWS):
+            some = frames[start : start + _ROWS]
+            self.database.execute(
+                f"INSERT INTO frame(session, {_FRAME}) VALUES(?,?,?,?,?,?)"
+                + ",(?,?,?,?,?,?)" * (len(some) - 1),
+                tuple(chain.from_iterable(some)),
+            )
+
     def _write(self, part: Part, now: float) -> tuple[object, ...] | None:
         """Write what is to be known of a session; the frame, if it is to be written."""
         database = self.database
@@ -292,19 +306,14 @@ class SqliteBackend:
             self._unindexed[num, record.number] = record
         if part.row is not None:
             row, head = part.row, part.head
-            values: dict[str, object] = {
-                "next": last + 1,
-                "updated": now,
-                "title": row.title,
-                "prompt": row.prompt,
-                "phase": row.phase,
-                "turns": row.turns,
-                "about": encode(row.about),
-            }
-            if head is not None:
-                values |= {"head": encode(head), "head_seq": head.seq}
-            columns = ", ".join(f"{column}=?" for column in values)
-            database.execute(f"UPDATE session SET {columns} WHERE num=?", (*values.values(), num))
+            values = (last + 1, now, row.title, row.prompt, row.phase, row.turns, encode(row.about))
+            if head is None:
+                database.execute(f"UPDATE session SET {_ROW} WHERE num=?", (*values, num))
+            else:
+                database.execute(
+                    f"UPDATE session SET {_ROW}, head=?, head_seq=? WHERE num=?",
+                    (*values, encode(head), head.seq, num),
+                )
         return num, part.first, last, owner, now, encode_events(part.events)
 
     def _place(self, num: int) -> tuple[int, int] | None:
@@ -463,6 +472,11 @@ def writing(path: str | os.PathLike[str], *, patience: float = 0) -> Iterator[Sq
             backend.finish()
     finally:
         backend.close()
+
+
+def _is_plain(part: Part) -> bool:
+    """Whether there is nothing of it but a frame."""
+    return part.row is None and not part.records
 
 
 def _boot() -> str:

@@ -430,16 +430,20 @@ async def _writing(backend: Backend, store: Store, limits: Limits) -> AsyncItera
     token = trio.lowlevel.current_trio_token()
     writer = Writer(backend, token, store, keep=limits.store_events)
     store.writer, store.write = writer, writer.put
-    async with bare_errors(), trio.open_nursery() as nursery:
-        # What is put before the thread runs waits for it.
-        nursery.start_soon(partial(_in_thread, writer.run))  # noqa: ASYNC113
-        nursery.start_soon(store._watch)
-        nursery.start_soon(store._measure, writer.put)
-        try:
-            yield
-        finally:
-            writer.stop()
-            nursery.cancel_scope.cancel()  # not the thread, which is waited for
+    trio.lowlevel.add_instrument(writer)
+    try:
+        async with bare_errors(), trio.open_nursery() as nursery:
+            # What is put before the thread runs waits for it.
+            nursery.start_soon(partial(_in_thread, writer.run))  # noqa: ASYNC113
+            nursery.start_soon(store._watch)
+            nursery.start_soon(store._measure, writer.put)
+            try:
+                yield
+            finally:
+                writer.stop()
+                nursery.cancel_scope.cancel()  # not the thread, which is waited for
+    finally:
+        trio.lowlevel.remove_instrument(writer)
 
 
 async def _in_thread(run: Callable[[], object]) -> None:

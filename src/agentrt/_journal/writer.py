@@ -7,9 +7,9 @@ text, of which there will be more at once, gathers a little longer.
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
@@ -30,7 +30,7 @@ FLUSH: Final = 1024 * 1024
 RETRY: Final = (0.1, 2.0)
 """Seconds from a failed commit to the next attempt: at first, and at most."""
 
-GATHER: Final = 0.002
+GATHER: Final = 0.0025
 """Seconds from one flush to the next, if that has only what nobody waits for: with many sessions
 that stream, each flush then has something of several of them."""
 
@@ -86,8 +86,10 @@ class Observer(Protocol):
         ...
 
 
-class Writer:
-    """`run` is the thread's function. Everything else may be called from any thread."""
+class Writer(trio.abc.Instrument):
+    """`run` is the thread's function; everything else is called in Trio's. The thread is woken at
+    the end of a pass of Trio's loop: earlier, it would compete for the interpreter with those who
+    still have something to put."""
 
     def __init__(
         self, backend: Backend, token: trio.lowlevel.TrioToken, observer: Observer, *, keep: float
@@ -96,11 +98,13 @@ class Writer:
         self._tell = token.run_sync_soon
         self._observer = observer
         self._keep = keep
-        self._queue: queue.SimpleQueue[Batch | Call | None] = queue.SimpleQueue()
-        self._hurry = threading.Event()
-        """Set when something is queued that somebody waits for."""
+        self._queue: deque[Batch | Call | None] = deque()
+        self._put = self._firm = False  # in this pass: anything, and what somebody waits for
+        self._more, self._hurry = threading.Lock(), threading.Lock()
+        """Released when something is queued, and when somebody waits for it."""
+        self._more.acquire()
+        self._hurry.acquire()
         self._flushed = 0.0
-        self._held: list[Batch | Call | None] = []  # taken from the queue, and not seen to yet
         self._stopping = threading.Event()
         self._unusable: Exception | None = None
         self._tidied = 0.0
@@ -113,9 +117,20 @@ class Writer:
 
     def put(self, item: Batch | Call | None) -> None:
         """Queue it. Never waits."""
-        self._queue.put(item)
+        self._queue.append(item)
+        self._put = True
         if not isinstance(item, Batch) or item.firm:
-            self._hurry.set()
+            self._firm = True
+
+    def before_io_wait(self, timeout: float) -> None:
+        if self._put:
+            self._put = False
+            if self._more.locked():
+                self._more.release()
+            if self._firm:
+                self._firm = False
+                if self._hurry.locked():
+                    self._hurry.release()
 
     def stop(self) -> None:
         """Let the thread end when it has written what is queued. What cannot be written now is
@@ -133,7 +148,7 @@ class Writer:
                 self._wait_for_more(item)
                 stored = self._flush(self._gather(item)) and stored
                 self._behind = True
-                if not self._held and self._queue.empty():
+                if not self._queue:
                     self._tidy()
             del item  # its session may be gone while nothing else is written
         if stored and self._unusable is None:
@@ -143,34 +158,28 @@ class Writer:
         return stored
 
     def _next(self) -> Batch | Call | None:
-        if self._held:
-            return self._held.pop()
-        if self._behind:
-            try:
-                return self._queue.get(timeout=IDLE)
-            except queue.Empty:
+        while not self._queue:
+            self._more.acquire(blocking=False)  # of what was taken already
+            if self._queue:
+                break
+            if not self._more.acquire(timeout=IDLE if self._behind else -1):
                 self._behind = False
                 self._try(lambda backend: backend.catch_up())
-        return self._queue.get()
+        return self._queue.popleft()
 
     def _wait_for_more(self, batch: Batch) -> None:
         left = self._flushed + GATHER - time.monotonic()
-        if left > 0 and not batch.firm:
-            self._hurry.wait(left)
-        self._hurry.clear()
+        hurry = self._hurry.acquire
+        if left <= 0 or batch.firm or not hurry(timeout=left):
+            hurry(blocking=False)
         self._flushed = time.monotonic()
 
     def _gather(self, batch: Batch) -> list[Batch]:
         """What is queued, up to the size of a flush."""
         batches, size = [batch], batch.size
-        while size < FLUSH:
-            try:
-                item = self._queue.get_nowait()
-            except queue.Empty:
-                break
-            if not isinstance(item, Batch):
-                self._held.append(item)
-                break
+        queue = self._queue
+        while queue and size < FLUSH and isinstance(item := queue[0], Batch):
+            queue.popleft()
             batches.append(item)
             size += item.size
         return batches
