@@ -29,6 +29,7 @@ _OF_A_CONVERSATION = {
     "json_schema": "--json-schema",
     "max_turns": "--max-turns",
     "continue_": "--continue",
+    "serve": "--serve",
     "system": "--system",
     "append_system": "--append-system",
 }
@@ -212,6 +213,8 @@ def _conversation(options: argparse.Namespace, config: Config) -> Work:
         options.resume = None
     setup = _found(options, config) or _setup(options, config)
     if options.prompt is not None or not os.isatty(0):
+        if options.serve:
+            raise UsageError("--serve is for a conversation: it needs a terminal, and no -p")
         from ._terminal.oneshot import one_shot
 
         return partial(
@@ -227,7 +230,7 @@ def _conversation(options: argparse.Namespace, config: Config) -> Work:
             raise UsageError(f"{_OF_A_CONVERSATION[name]} is for one prompt: say -p TEXT")
     from ._terminal.repl import converse
 
-    return partial(converse, setup, pick=pick)
+    return partial(converse, setup, pick=pick, serve=bool(options.serve))
 
 
 def _bound(options: argparse.Namespace) -> float | None:

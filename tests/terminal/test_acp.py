@@ -31,17 +31,19 @@ class Editor:
             self.process.stdin.write(json.dumps(message).encode() + b"\n")
         self.process.stdin.flush()
 
+    def message(self) -> Any:
+        while b"\n" not in self._left:
+            data = read_some(self.process.stdout)
+            assert data, self.process.communicate(timeout=PATIENCE)
+            self._left += data
+        line, _, self._left = self._left.partition(b"\n")
+        return json.loads(line)  # there is nothing else on standard output
+
     def answer(self, id: object) -> Any:
         """The answer to that request, behind whatever else is said."""
-        while True:
-            while b"\n" not in self._left:
-                data = read_some(self.process.stdout)
-                assert data, self.process.communicate(timeout=PATIENCE)
-                self._left += data
-            line, _, self._left = self._left.partition(b"\n")
-            message = json.loads(line)  # there is nothing else on standard output
-            if message.get("id") == id and "method" not in message:
-                return message
+        while (message := self.message()).get("id", "none") != id or "method" in message:
+            pass
+        return message
 
     def new(self, program: Program) -> str:
         params = {"cwd": str(program.folder), "mcpServers": []}

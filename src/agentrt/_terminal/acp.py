@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import trio
-from msgspec import structs
 
 from .._errors import AgentrtError, SessionNotFound
 from .._limits import Limits
@@ -23,6 +22,7 @@ from .._web.relay import Relay
 from .._web.stdio import OwnSessions, Peer, talk
 from .kept import Kept
 from .own import OwnStore, open_own
+from .serve import pages_config, without_secrets
 from .sessions import failed
 from .setup import Setup
 from .signals import BROKEN_PIPE
@@ -35,10 +35,8 @@ MOST = 200
 
 async def serve_editor(setup: Setup) -> int:
     """Be an agent on standard streams until standard input ends; returns the exit status."""
-    agents = {**setup.config.agents, setup.agent.name: setup.agent}
-    config = structs.replace(setup.attended.config, agents=agents)
+    config = pages_config(setup)
     policy = setup.policy(setup.config.permissions.mode or "ask", attended=True)
-    env = {name: v for name, v in os.environ.items() if not name.startswith("AGENTRT_SERVE_")}
     defaults = Meta(agent=setup.agent.name, model=setup.model, mode=setup.mode)
     try:
         async with (
@@ -49,7 +47,7 @@ async def serve_editor(setup: Setup) -> int:
             open_runtime(
                 config=config,
                 permissions=policy,
-                env=env,
+                env=without_secrets(),
                 trace=trace,
                 store=own.store if own is not None else None,
             ) as runtime,

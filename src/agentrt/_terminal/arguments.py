@@ -185,6 +185,13 @@ def _add_terminal(parser: argparse.ArgumentParser) -> None:
         help="colours: on a terminal unless NO_COLOR is set (auto), always, or never",
     )
     add(
+        "--serve",
+        action="store_true",
+        default=None,
+        dest="serve",
+        help="let browsers and other clients into the conversation; /share prints the link",
+    )
+    add(
         "--plain",
         action="store_true",
         help="the conversation line by line, for screen readers and simple terminals",

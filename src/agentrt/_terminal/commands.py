@@ -140,6 +140,17 @@ async def _session(repl: Conversation, argument: str) -> None:
         repl.say(f"folder   {repl.setup.cwd}")
 
 
+async def _share(repl: Conversation, argument: str) -> None:
+    if repl.share is None:
+        raise UsageError("nobody else can see this: `agentrt --serve` lets browsers in")
+    from .sharing import qr_code
+
+    link = repl.share.link()
+    for line in qr_code(link):
+        repl.say(line)
+    repl.say(f"for one browser: {link}")
+
+
 async def _retell(repl: Conversation, argument: str) -> None:
     if repl.session is not None:
         repl.session.retell()
@@ -169,6 +180,7 @@ COMMANDS: Final = {
         Command("permissions", "who decides, and by which rules", permissions, "[RULE …]"),
         Command("export", "write the conversation to a file", export, "[FILE]"),
         Command("debug", "what is behind it", debug),
+        Command("share", "a link to it for a browser (with --serve)", _share),
         Command("quit", "leave (so does Ctrl-D)", _quit),
     )
 }

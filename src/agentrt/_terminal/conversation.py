@@ -10,8 +10,9 @@ import re
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from difflib import get_close_matches
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import trio
 from msgspec import Struct, structs
@@ -43,6 +44,9 @@ from .signals import INTERRUPTED, let_the_next_one_kill
 from .stores import Past
 from .text import one_line
 from .view import Display, View, how_it_ended
+
+if TYPE_CHECKING:
+    from .sharing import Share
 
 TWICE: Final = 2.0
 """Seconds in which a second Ctrl-C means to leave."""
@@ -85,9 +89,15 @@ def what_is_meant(ours: Collection[str], view: View, line: str) -> str | None:
 class Conversation(ABC):
     """What all ways to show a conversation share. Theirs are the methods of the first part."""
 
-    def __init__(self, commands: Mapping[str, Command], own: OwnStore | None = None) -> None:
-        """`own`: where the sessions are kept."""
+    def __init__(
+        self,
+        commands: Mapping[str, Command],
+        own: OwnStore | None = None,
+        share: Share | None = None,
+    ) -> None:
+        """`own`: where the sessions are kept. `share`: the server that shows them, if one does."""
         self.own = own
+        self.share = share
         self._commands = commands
         self.setup: Setup
         self.session: Session | None = None
@@ -199,7 +209,7 @@ class Conversation(ABC):
                     on_stderr=self._keep_stderr,
                     own=self.own,
                 )
-                async with opening as session:
+                async with opening as session, self._shared(session):
                     self.session = session
                     self.asker = Asker(session, self.view, shows)
                     now = session.snapshot() if self.setup.kept is not None else None
@@ -224,6 +234,11 @@ class Conversation(ABC):
             if self.own is not None:
                 self.own.report = warn
             self.closed()
+
+    @asynccontextmanager
+    async def _shared(self, session: Session) -> AsyncIterator[None]:
+        with self.share.showing(session) if self.share is not None else nullcontext():
+            yield
 
     def _followed(self, session: Session, now: Snapshot | None) -> Subscription:
         """The events of a session; of one that was stored those from now on."""

@@ -15,6 +15,7 @@ MAIN: Final = """\
 Talk to a coding agent: in a conversation, or with one prompt whose answer goes to standard output.
 
   agentrt                       a conversation in this folder
+  agentrt --serve               the same, and others are let into it (/share)
   agentrt -p "list the files"   one prompt
   git diff | agentrt -p "explain this"
 """

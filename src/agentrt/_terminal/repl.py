@@ -11,11 +11,13 @@ import importlib.util
 import os
 import signal
 import sys
-from typing import Final
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
 
 import trio
 
-from .._errors import StoreError
+from .._errors import AgentrtError
 from .._model.content import plain_text
 from .._model.events import Item, TurnEnded, TurnStarted
 from .._model.state import TurnRecord
@@ -37,31 +39,51 @@ from .text import folded, one_line, safe
 from .transcript import Transcript
 from .view import Display, how_it_ended, how_it_failed, tool_title
 
+if TYPE_CHECKING:
+    from .sharing import Share
+
 PROMPT: Final = "> "
 MORE: Final = "… "
 
 
-async def converse(setup: Setup, *, pick: bool = False) -> int:
+async def converse(setup: Setup, *, pick: bool = False, serve: bool = False) -> int:
     """Talk until it is left; returns the exit status. `pick`: offer the earlier sessions first.
-    On a terminal that can do more, and with the
+    `serve`: let browsers in. On a terminal that can do more, and with the
     libraries for it, the prompt stays at the bottom (`screen/`)."""
     terminal = setup.config.terminal
     try:
-        async with open_own(setup.config.terminal.store) as own:
+        async with (
+            bare_errors(),
+            open_own(setup.config.terminal.store) as own,
+            _open_share(setup, own, serve=serve) as share,
+        ):
             if not terminal.plain and _has_screen():
                 from .screen.repl import converse as converse_on_screen
 
                 colour = wants_colour(1, terminal.color)
-                status = await converse_on_screen(setup, own, colour=colour, pick=pick)
+                status = await converse_on_screen(setup, own, share, colour=colour, pick=pick)
             else:
-                status = await converse_in_lines(setup, own, pick=pick)
-    except StoreError as error:
+                status = await converse_in_lines(setup, own, share, pick=pick)
+    except AgentrtError as error:
         return failed(error)
     if own is not None and own.hint and os.isatty(1):
         with trio.move_on_after(PARTING):  # the terminal may take nothing any more
             async with open_output(1, encoding=encoding_of(sys.stdout)) as out:
                 out.write(f"{own.hint}\n")
     return status
+
+
+@asynccontextmanager
+async def _open_share(
+    setup: Setup, own: OwnStore | None, *, serve: bool
+) -> AsyncIterator[Share | None]:
+    if not serve:
+        yield None
+        return
+    from .sharing import open_share
+
+    async with open_share(setup, own) as share:
+        yield share
 
 
 def _has_screen() -> bool:
@@ -73,7 +95,9 @@ def _has_screen() -> bool:
         return False
 
 
-async def converse_in_lines(setup: Setup, own: OwnStore | None, *, pick: bool = False) -> int:
+async def converse_in_lines(
+    setup: Setup, own: OwnStore | None, share: Share | None, *, pick: bool = False
+) -> int:
     """Talk line by line."""
     status = 128 + signal.SIGHUP  # unless it ends otherwise than by a terminal that is gone
     with trio.open_signal_receiver(*ending_signals()) as signals:
@@ -84,7 +108,7 @@ async def converse_in_lines(setup: Setup, own: OwnStore | None, *, pick: bool = 
                 scope.cancel(reason=str(error))
 
             async with open_console(gone, setup.config.terminal.color) as console:
-                repl = LineRepl(console, own)
+                repl = LineRepl(console, own, share)
                 repl.early += ["/resume"] * pick
                 nursery.start_soon(repl.obey, signals)
                 status = await repl.run(setup)
@@ -95,8 +119,8 @@ async def converse_in_lines(setup: Setup, own: OwnStore | None, *, pick: bool = 
 class LineRepl(Conversation):
     """Shows it on a `Console`."""
 
-    def __init__(self, console: Console, own: OwnStore | None) -> None:
-        super().__init__(COMMANDS, own)
+    def __init__(self, console: Console, own: OwnStore | None, share: Share | None) -> None:
+        super().__init__(COMMANDS, own, share)
         self.console = console
         self._reader = LineReader(0)
         self._lines = _Lines(self)

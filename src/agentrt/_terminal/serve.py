@@ -48,16 +48,25 @@ def make_security(setup: Setup) -> Security:
         raise UsageError(str(error)) from error
 
 
+def pages_config(setup: Setup) -> Config:
+    """The settings of what pages open. An agent that was given by its command is one that they can
+    open sessions with."""
+    agents = {**setup.config.agents, setup.agent.name: setup.agent}
+    return structs.replace(setup.attended.config, agents=agents)
+
+
+def without_secrets() -> dict[str, str]:
+    """The environment of agents."""
+    return {name: value for name, value in os.environ.items() if name not in SECRETS}
+
+
 async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
     """Serve until cancelled, and print a new link whenever one was used. `start`: open a session
     with the agent at once."""
     said, mode = setup.config.serve, setup.config.permissions.mode or "ask"
-    # An agent that was given by its command is one that pages can open sessions with.
-    agents = {**setup.config.agents, setup.agent.name: setup.agent}
-    config = structs.replace(setup.attended.config, agents=agents)
-    env = {name: value for name, value in os.environ.items() if name not in SECRETS}
+    config, env = pages_config(setup), without_secrets()
     policy = setup.policy(mode, attended=True)
-    metrics = None if said.metrics_token is None else Metrics(agents=agents)
+    metrics = None if said.metrics_token is None else Metrics(agents=config.agents)
     store_path(said.store)  # wrong usage is said before anything begins
     try:
         async with (

@@ -378,7 +378,7 @@ class AcpViewer(ForeignViewer):
     def stop(self) -> None:
         """Cancel what this client has asked for: it says nothing more."""
         for feed, attached in list(self._sessions.items()):
-            if attached.prompts:
+            if attached.prompts and self._hub.open_session(feed) is not None:
                 self._cancel(feed.log.session)
 
     async def answered(self) -> None:

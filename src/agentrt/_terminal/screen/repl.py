@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -35,6 +35,9 @@ from .status import status_line
 from .style import Painter
 from .terminal import Screen, open_screen
 
+if TYPE_CHECKING:
+    from ..sharing import Share
+
 FRAME: Final = 0.03
 """Seconds between two frames, at the least."""
 TICK: Final = 0.12
@@ -43,10 +46,12 @@ ROOM: Final = 64 * 1024
 """Characters that may wait for the next frame."""
 
 
-async def converse(setup: Setup, own: OwnStore | None, *, colour: bool, pick: bool = False) -> int:
+async def converse(
+    setup: Setup, own: OwnStore | None, share: Share | None, *, colour: bool, pick: bool = False
+) -> int:
     """Talk until it is left; returns the exit status."""
     with trio.open_signal_receiver(*ending_signals()) as signals:
-        repl = ScreenRepl(setup, own, colour=colour)
+        repl = ScreenRepl(setup, own, share, colour=colour)
         repl.early += ["/resume"] * pick
         async with bare_errors(), open_screen(repl.interface, colour=colour) as screen:
             repl.screen = screen
@@ -66,8 +71,10 @@ async def converse(setup: Setup, own: OwnStore | None, *, colour: bool, pick: bo
 class ScreenRepl(Conversation):
     """Shows it on a `Screen`. Its keys are those of `Listener`."""
 
-    def __init__(self, setup: Setup, own: OwnStore | None, *, colour: bool) -> None:
-        super().__init__(COMMANDS, own)
+    def __init__(
+        self, setup: Setup, own: OwnStore | None, share: Share | None, *, colour: bool
+    ) -> None:
+        super().__init__(COMMANDS, own, share)
         self.screen: Screen
         self.nursery: trio.Nursery
         self.page = Page(Painter(colour=colour), self._width)

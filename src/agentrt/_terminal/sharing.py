@@ -1,0 +1,94 @@
+"""`agentrt --serve`: the conversation in a terminal, for browsers and other clients as well."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+
+import trio
+
+from .._errors import AgentrtError
+from .._nesting import bare_errors
+from .._runtime.runtime import Runtime, open_runtime
+from .._session.session import Session
+from .._web.server import serve
+from .._web.site import Site
+from .own import OwnStore
+from .serve import make_security, pages_config, without_secrets
+from .servers import announced
+from .setup import Setup, UsageError
+
+QUIET = 2
+"""Modules of light around a QR code."""
+
+
+class Share:
+    """A server of this process, and what it shows. Made by `open_share`."""
+
+    def __init__(self, runtime: Runtime, site: Site) -> None:
+        self._runtime = runtime
+        self._site = site
+
+    @contextmanager
+    def showing(self, session: Session) -> Iterator[None]:
+        """Whoever comes in sees this session while the block runs."""
+        release = self._runtime.adopt(session)
+        try:
+            yield
+        finally:
+            release()
+
+    def link(self) -> str:
+        """For one browser."""
+        return self._site.link()
+
+
+@asynccontextmanager
+async def open_share(setup: Setup, own: OwnStore | None) -> AsyncIterator[Share]:
+    """Serve while the block runs, as the settings of `agentrt serve` say. Raises `AgentrtError`."""
+    said, security = setup.config.serve, make_security(setup)
+    policy = setup.policy(setup.config.permissions.mode or "ask", attended=True)
+    async with (
+        bare_errors(),
+        open_runtime(
+            config=pages_config(setup),
+            permissions=policy,
+            env=without_secrets(),
+            store=own.store if own is not None else None,
+        ) as runtime,
+        trio.open_nursery() as nursery,
+    ):
+        started = partial(
+            serve,
+            runtime,
+            said.host,
+            said.port,
+            agent=setup.agent.name,
+            cwd=setup.cwd,
+            roots=said.root,
+            security=security,
+        )
+        try:
+            site: Site = await nursery.start(started)
+        except ValueError as error:  # an address that may not be listened on
+            raise UsageError(str(error)) from error
+        except OSError as error:
+            where = f"{said.host} port {said.port}"
+            raise AgentrtError(f"cannot serve on {where}: {error}") from error
+        with announced(site.url, security.token):
+            yield Share(runtime, site)
+        nursery.cancel_scope.cancel(reason="left")
+
+
+def qr_code(text: str) -> list[str]:
+    """The lines of a QR code, two rows of it in each, for dark terminals; none without `segno`."""
+    try:
+        import segno
+    except ModuleNotFoundError:
+        return []
+    rows = [list(row) for row in segno.make(text, error="l").matrix_iter(border=QUIET)]
+    rows += [[0] * len(rows[0])] * (len(rows) % 2)
+    marks = {(0, 0): "█", (0, 1): "▀", (1, 0): "▄", (1, 1): " "}
+    pairs = zip(rows[::2], rows[1::2], strict=True)
+    return ["".join(marks[one, two] for one, two in zip(*pair, strict=True)) for pair in pairs]
