@@ -212,6 +212,13 @@ def store(session: nox.Session) -> None:
 
 
 @nox.session
+def telemetry(session: nox.Session) -> None:
+    """What spans and metrics cost: `nox -s telemetry -- --rounds 5 --quick`."""
+    install(session, "-e", ".[test]")
+    session.run("python", "benchmarks/telemetry.py", *session.posargs)
+
+
+@nox.session
 def beside(session: nox.Session) -> None:
     """What a session notices of a hostile agent in another: `nox -s beside -- --seconds 5`."""
     install(session, "-e", ".[test]")
