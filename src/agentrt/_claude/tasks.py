@@ -61,7 +61,7 @@ class Tasks:
     @property
     def hold(self) -> bool:
         """Whether background work goes on that keeps Claude from going to rest: all but shells."""
-        return any(task.kind != "local_bash" for task in self._live())
+        return bool(self._tasks) and any(task.kind != "local_bash" for task in self._live())
 
     @property
     def live(self) -> bool:

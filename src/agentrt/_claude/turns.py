@@ -193,9 +193,10 @@ class Turns:
         aborted = verdict.outcome == "cancelled" and self.state is not None and agent is None
         turn.apply(Sign.ABORT if aborted else Sign.RESULT)
         turn.verdict, turn.usage = verdict, usage
-        mine = [uuid for uuid in uuids if uuid in self.steered]
-        self.steered.difference_update(mine)
-        turn.folded = tuple(self.used[uuid] for uuid in dict.fromkeys(mine))
+        if self.steered:
+            folded = [uuid for uuid in dict.fromkeys(uuids) if uuid in self.steered]
+            self.steered.difference_update(folded)
+            turn.folded = tuple(self.used[uuid] for uuid in folded)
         if resting or self.state in (None, "idle"):
             self._flush(out)
         return True

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import astuple
 
 from .._errors import LocalProtocolError
 from .._limits import Limits
@@ -85,7 +86,7 @@ CLOSING: Final[dict[Outcome, ItemStatus]] = {
 }
 """What becomes of an item that the agent left open at the end of its turn."""
 
-_COUNTS: Final = tuple(name for name in Usage.__struct_fields__ if name != "models")
+_COUNTS: Final = Usage.__struct_fields__
 
 _DELTAS: Final[dict[str, type[ItemDelta]]] = {"text": TextDelta, "thought": ThoughtDelta}
 """What a delta is called in Python, by the item it belongs to; as JSON it is one kind."""
@@ -284,8 +285,9 @@ class Conversation:
         known = self.log.state.usage
         usage = effect.usage
         if known is not None:
-            for name in _COUNTS:
-                if getattr(usage, name) is None and (before := getattr(known, name)) is not None:
+            counts = zip(_COUNTS, astuple(usage), astuple(known), strict=True)
+            for name, now, before in counts:
+                if now is None and before is not None:
                     setattr(usage, name, before)
         self._append(UsageChanged(usage))
 

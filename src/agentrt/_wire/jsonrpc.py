@@ -137,7 +137,7 @@ class Calls(Generic[T]):
         `id_type`: it belongs to a request, but 7 was echoed as "7" or 7.0. `duplicate`: the
         request was answered before. `foreign`: we never sent such a request.
         """
-        own = _as_int(id)
+        own = id if type(id) is int else _as_int(id)
         if own is None or not 0 < own <= self._last:
             return None, "foreign"
         purpose = self._waiting.pop(own, None)
