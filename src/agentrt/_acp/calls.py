@@ -16,7 +16,7 @@ from .messages import (
     SessionCapabilities,
     SessionRequest,
 )
-from .settings import Change, Settings, Unsupported
+from .settings import AcpSettings, Change, Unsupported
 
 _OWN = {
     "initialize": "start",
@@ -36,7 +36,7 @@ _OWN = {
 
 
 def resolve(
-    method: str, params: JsonObject, session: str, settings: Settings, agent: AgentCapabilities
+    method: str, params: JsonObject, session: str, settings: AcpSettings, agent: AgentCapabilities
 ) -> Change:
     """The request that a command stands for. `Unsupported` if the agent did not advertise it,
     `LocalProtocolError` if the command itself is wrong."""

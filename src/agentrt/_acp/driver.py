@@ -48,7 +48,7 @@ from .messages import (
 from .opening import Handshake
 from .requests import Requests
 from .services import ElicitationRequest, PermissionRequest
-from .settings import Settings, Unsupported
+from .settings import AcpSettings, Unsupported
 from .stream import Stream
 from .translate import OUTCOMES, error_of, quota, turn_usage
 from .updates import (
@@ -102,7 +102,7 @@ class AcpDriver:
         self._late_history = late_history
         self._lines = Lines(line_limit, long_apart=True)
         self._channel = Channel()
-        self._settings = Settings()
+        self._settings = AcpSettings()
         self._requests = Requests(self._channel, new_key, capabilities, held=line_limit)
         self._stream = Stream(self._channel, self._settings)
         self._handshake: Handshake | None = None

@@ -195,7 +195,7 @@ class SessionModelState(Message):
     available_models: list[SessionModel]
 
 
-class Settings(Message, kw_only=True):
+class OfferedSettings(Message, kw_only=True):
     """What a session can be set to. If `config_options` has a mode or a model, it is that one."""
 
     modes: SessionModeState | None = None
@@ -209,7 +209,7 @@ class NewSessionRequest(Message):
     additional_directories: list[str] | None = None
 
 
-class NewSessionResponse(Settings):
+class NewSessionResponse(OfferedSettings):
     session_id: str
 
 
@@ -220,7 +220,7 @@ class LoadSessionRequest(Message):
     additional_directories: list[str] | None = None
 
 
-class LoadSessionResponse(Settings):
+class LoadSessionResponse(OfferedSettings):
     pass
 
 
@@ -231,7 +231,7 @@ class ResumeSessionRequest(Message):
     additional_directories: list[str] | None = None
 
 
-class ResumeSessionResponse(Settings):
+class ResumeSessionResponse(OfferedSettings):
     pass
 
 

@@ -39,7 +39,7 @@ from .messages import (
     ResumeSessionRequest,
     SessionCapabilities,
 )
-from .settings import Change, Settings, Unsupported
+from .settings import AcpSettings, Change, Unsupported
 from .stream import Stream
 from .translate import error_of
 
@@ -63,7 +63,7 @@ class Handshake:
         self,
         channel: Channel,
         opening: Opening,
-        settings: Settings,
+        settings: AcpSettings,
         stream: Stream,
         *,
         offered: ClientCapabilities,

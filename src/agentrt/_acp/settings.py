@@ -16,6 +16,7 @@ from .._model.content import JsonObject
 from .._model.events import Choice, Modes, Option
 from .._wire.lenient import lenient
 from .messages import (
+    OfferedSettings,
     SessionModelState,
     SessionModeState,
     SetConfigOptionRequest,
@@ -23,7 +24,6 @@ from .messages import (
     SetModelRequest,
     SetModeRequest,
 )
-from .messages import Settings as WireSettings
 from .updates import ConfigOption
 
 
@@ -39,7 +39,7 @@ class Change(NamedTuple):
     apply: Callable[[Any], None] | None = None
 
 
-class Settings:
+class AcpSettings:
     """The settings of one session, as last reported."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Settings:
         self.models: SessionModelState | None = None
         self.options: list[ConfigOption] = []
 
-    def open(self, offered: WireSettings) -> None:
+    def open(self, offered: OfferedSettings) -> None:
         """Take what the answer to `session/new` and the like said."""
         self.modes = offered.modes
         self.models = offered.models

@@ -16,7 +16,7 @@ from .._model.driver import Asked, ModesSet, Said, Showed, Spoke, TaskSet, Title
 from .._model.events import Task, Usage
 from .channel import Channel
 from .services import PermissionRequest
-from .settings import Settings
+from .settings import AcpSettings
 from .translate import commands_set, plan_set, tool_called, tool_name, usage_set, with_usage
 from .updates import (
     AgentMessageChunk,
@@ -74,7 +74,7 @@ class _Tool(Struct):
 class Stream:
     """One session's updates."""
 
-    def __init__(self, channel: Channel, settings: Settings) -> None:
+    def __init__(self, channel: Channel, settings: AcpSettings) -> None:
         self.session: str | None = None
         """The agent's id of our session, as soon as it is known."""
         self.live: str | None = None

@@ -40,7 +40,7 @@ from .control import Calls, Requests, Sent, error_of
 from .handshake import Handshake
 from .options import ClaudeOptions, effective
 from .outcome import judge, session_usage, total_cost, turn_usage
-from .settings import Settings
+from .settings import ClaudeSettings
 from .speech import Translator
 from .tasks import Tasks, reports_end
 from .turns import Turns
@@ -87,7 +87,7 @@ class ClaudeDriver:
         self._turns = Turns()
         self._tasks = Tasks()
         self._speech = Translator()
-        self._settings = Settings()
+        self._settings = ClaudeSettings()
         self._calls = Calls()
         self._requests = Requests(new_key, self._tasks, self._speech.hidden, self._speech.denied)
         self._opening = Opening(cwd="")

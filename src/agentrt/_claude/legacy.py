@@ -44,7 +44,7 @@ from .driver import ClaudeDriver
 from .options import ClaudeOptions, effective
 from .outcome import Verdict, judge, total_cost, turn_usage
 from .questions import ask_permission, permission_response
-from .settings import Settings
+from .settings import ClaudeSettings
 from .speech import CALLS, Translator
 
 NOT_FOR_IT = (
@@ -71,7 +71,7 @@ class LegacyDriver:
         self._repeats = Repeats()
         self._speech = Translator()
         self._snapshots = _Snapshots(self._speech)
-        self._settings = Settings()
+        self._settings = ClaudeSettings()
         self._turn: str | None = None
         self._said = False
         """Something came since the prompt."""

@@ -22,7 +22,7 @@ MODES = {
 }
 
 
-class Settings:
+class ClaudeSettings:
     """Keeps the current values. What changes is appended to `out`."""
 
     def __init__(self) -> None:

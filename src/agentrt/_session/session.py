@@ -29,7 +29,7 @@ from .._wire.mcp import ToolInfo
 from .calls import call
 from .core import When
 from .host import SessionHost
-from .settings import Settings
+from .settings import SessionSettings
 from .subscription import Subscription
 from .turn import Turn
 
@@ -54,7 +54,7 @@ class Session:
         self._host = host
         self._core = host.core
         self._set_tools: Callable[[Iterable[OfferedTool]], None] | None = None
-        self._settings = Settings(host)
+        self._settings = SessionSettings(host)
 
     # --- what it is
 

@@ -17,7 +17,7 @@ from .calls import call
 from .host import SessionHost
 
 
-class Settings:
+class SessionSettings:
     """Changes the settings of one session. While its agent does not run, they are only noted, and
     what it does not offer raises `LocalProtocolError`; else as `call`."""
 

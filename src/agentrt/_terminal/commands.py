@@ -8,7 +8,7 @@ from .._agents import find_agents, resolve_agent
 from .._model.events import Choice
 from .._model.events import Command as AgentCommand
 from .attaching import text_of
-from .conversation import Command, Conversation
+from .conversation import Command, Repl
 from .inspecting import debug, export, tasks
 from .past import resume, show_sessions
 from .permits import permissions
@@ -17,7 +17,7 @@ from .text import one_line
 from .view import View
 
 
-async def _help(repl: Conversation, argument: str) -> None:
+async def _help(repl: Repl, argument: str) -> None:
     repl.say(
         "A line is a prompt; a \\ at its end goes on in the next one, and //TEXT is the prompt"
     )
@@ -43,11 +43,11 @@ def _name(command: AgentCommand) -> str:
     return slash + one_line(command.name)
 
 
-async def _quit(repl: Conversation, argument: str) -> None:
+async def _quit(repl: Repl, argument: str) -> None:
     repl.leave()
 
 
-async def _agent(repl: Conversation, argument: str) -> None:
+async def _agent(repl: Repl, argument: str) -> None:
     config = repl.setup.config
     if argument:
         repl.leave(next=repl.setup.changed(resolve_agent(argument, config)))
@@ -59,11 +59,11 @@ async def _agent(repl: Conversation, argument: str) -> None:
     )
 
 
-async def _new(repl: Conversation, argument: str) -> None:
+async def _new(repl: Repl, argument: str) -> None:
     repl.leave(next=repl.setup.changed(repl.setup.agent))
 
 
-async def _mode(repl: Conversation, argument: str) -> None:
+async def _mode(repl: Repl, argument: str) -> None:
     session = repl.session
     if session is None:
         return
@@ -74,7 +74,7 @@ async def _mode(repl: Conversation, argument: str) -> None:
     _choices(repl, "mode", modes.modes if modes else [], modes.mode if modes else None)
 
 
-async def _model(repl: Conversation, argument: str) -> None:
+async def _model(repl: Repl, argument: str) -> None:
     session = repl.session
     if session is None:
         return
@@ -86,7 +86,7 @@ async def _model(repl: Conversation, argument: str) -> None:
     _choices(repl, "model", modes.models if modes else [], modes.model if modes else None)
 
 
-def _choices(repl: Conversation, what: str, choices: list[Choice], current: str | None) -> None:
+def _choices(repl: Repl, what: str, choices: list[Choice], current: str | None) -> None:
     if choices:
         rows = [(one_line(c.id), one_line(c.description or c.name)) for c in choices]
         repl.choose(f"/{what}", rows, current)
@@ -94,7 +94,7 @@ def _choices(repl: Conversation, what: str, choices: list[Choice], current: str 
         repl.say(f"The agent has no {what} to choose.")
 
 
-async def _queue(repl: Conversation, argument: str) -> None:
+async def _queue(repl: Repl, argument: str) -> None:
     word, _, number = argument.partition(" ")
     session = repl.session
     entries = session.queue if session is not None else []
@@ -118,7 +118,7 @@ async def _queue(repl: Conversation, argument: str) -> None:
         repl.say("No prompt is waiting.")
 
 
-async def _cost(repl: Conversation, argument: str) -> None:
+async def _cost(repl: Repl, argument: str) -> None:
     usage = repl.view.usage
     if usage is None:
         repl.say("The agent has not said.")
@@ -132,7 +132,7 @@ async def _cost(repl: Conversation, argument: str) -> None:
         repl.say(f"cost     {usage.cost:.4f} {one_line(usage.currency or 'USD')}")
 
 
-async def _session(repl: Conversation, argument: str) -> None:
+async def _session(repl: Repl, argument: str) -> None:
     session = repl.session
     if session is not None:
         repl.say(f"agent    {one_line(session.agent.name)} {one_line(session.agent.version or '')}")
@@ -140,7 +140,7 @@ async def _session(repl: Conversation, argument: str) -> None:
         repl.say(f"folder   {repl.setup.cwd}")
 
 
-async def _share(repl: Conversation, argument: str) -> None:
+async def _share(repl: Repl, argument: str) -> None:
     if repl.share is None:
         raise UsageError("nobody else can see this: `agentrt --serve` lets browsers in")
     from .sharing import qr_code
@@ -151,12 +151,12 @@ async def _share(repl: Conversation, argument: str) -> None:
     repl.say(f"for one browser: {link}")
 
 
-async def _retell(repl: Conversation, argument: str) -> None:
+async def _retell(repl: Repl, argument: str) -> None:
     if repl.session is not None:
         repl.session.retell()
 
 
-def _table(repl: Conversation, rows: list[tuple[str, str]]) -> None:
+def _table(repl: Repl, rows: list[tuple[str, str]]) -> None:
     width = max(len(name) for name, _ in rows)
     for name, description in rows:
         repl.say(f"  {name.ljust(width)}  {description}")

@@ -65,7 +65,7 @@ class Command(Struct, frozen=True):
 
     name: str
     description: str
-    run: Callable[[Conversation, str], Awaitable[None]]
+    run: Callable[[Repl, str], Awaitable[None]]
     hint: str = ""
 
 
@@ -86,7 +86,7 @@ def what_is_meant(ours: Collection[str], view: View, line: str) -> str | None:
     return f"there is no command /{name}{meant} (//{name} sends it to the agent as it stands)"
 
 
-class Conversation(ABC):
+class Repl(ABC):
     """What all ways to show a conversation share. Theirs are the methods of the first part."""
 
     def __init__(

@@ -10,7 +10,7 @@ import trio
 
 from .._model.events import TERMINAL
 from .console import quoted
-from .conversation import Conversation
+from .conversation import Repl
 from .export import exported
 from .setup import UsageError
 from .text import as_json, one_line, plain
@@ -19,7 +19,7 @@ NAME: Final = 40
 """Characters of a title that go into a file's name."""
 
 
-async def tasks(repl: Conversation, argument: str) -> None:
+async def tasks(repl: Repl, argument: str) -> None:
     """`/tasks [stop N]`: the background work that the agent reports."""
     session = repl.session
     if session is None:
@@ -38,7 +38,7 @@ async def tasks(repl: Conversation, argument: str) -> None:
         repl.say("The agent has no background work.")
 
 
-async def export(repl: Conversation, argument: str) -> None:
+async def export(repl: Repl, argument: str) -> None:
     """`/export [FILE]`: write the conversation as Markdown, or as JSON if the name says so."""
     session = repl.session
     if session is None:
@@ -58,7 +58,7 @@ async def export(repl: Conversation, argument: str) -> None:
     repl.say(f"written: {one_line(str(path), 1000)}")
 
 
-async def debug(repl: Conversation, argument: str) -> None:
+async def debug(repl: Repl, argument: str) -> None:
     """`/debug`: who is talked to, and how it is."""
     session, setup = repl.session, repl.setup
     agent = session.agent if session is not None else None

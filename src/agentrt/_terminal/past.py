@@ -15,7 +15,7 @@ from msgspec import structs
 
 from .._agents import resolve_agent
 from .._errors import AgentrtError, SessionNotFound, StoreError
-from .conversation import Conversation
+from .conversation import Repl
 from .kept import Kept
 from .note import TITLE
 from .sessions import Stored, listed, stored_sessions
@@ -29,7 +29,7 @@ SHOWN: Final = 20
 """Sessions that are offered."""
 
 
-async def past_sessions(repl: Conversation) -> list[Past]:
+async def past_sessions(repl: Repl) -> list[Past]:
     """The earlier sessions of this folder, the newest first, without the one that is open."""
     session, setup = repl.session, repl.setup
     found: list[Kept] = []
@@ -64,7 +64,7 @@ def _past(kept: Kept) -> Past:
     )
 
 
-async def _others(repl: Conversation) -> list[Stored]:
+async def _others(repl: Repl) -> list[Stored]:
     """Those that agents list, or that were noted."""
     session, setup = repl.session, repl.setup
     known = {
@@ -93,7 +93,7 @@ def described(stored: Stored, now: float) -> str:
     return f"{title} · {stored.agent} · {_ago(stored.updated, now)}"
 
 
-async def show_sessions(repl: Conversation, argument: str) -> None:
+async def show_sessions(repl: Repl, argument: str) -> None:
     """`/sessions`: the earlier ones."""
     found = repl.offered = (await past_sessions(repl))[:SHOWN]
     now = time.time()
@@ -102,7 +102,7 @@ async def show_sessions(repl: Conversation, argument: str) -> None:
     repl.say("/resume N goes on with one." if found else "There is no earlier session here.")
 
 
-async def resume(repl: Conversation, argument: str) -> None:
+async def resume(repl: Repl, argument: str) -> None:
     """`/resume [N | ID]`: go on with an earlier one."""
     if not argument:
         found = repl.offered = (await past_sessions(repl))[:SHOWN]

@@ -7,7 +7,7 @@ from typing import Final, get_args
 from msgspec import structs
 
 from .._config import PermissionMode, Permissions
-from .conversation import Conversation
+from .conversation import Repl
 from .setup import UsageError
 from .text import one_line
 
@@ -18,7 +18,7 @@ _MODES: Final = {
 }
 
 
-async def permissions(repl: Conversation, argument: str) -> None:
+async def permissions(repl: Repl, argument: str) -> None:
     """`/permissions [ask | deny | allow-all | allow RULE | deny RULE | forget RULE]`."""
     now = repl.setup.config.permissions
     word, _, rule = argument.partition(" ")
@@ -53,6 +53,6 @@ def _changed(now: Permissions, word: str, rule: str) -> Permissions:
     )
 
 
-def _permit(repl: Conversation, permissions: Permissions) -> None:
+def _permit(repl: Repl, permissions: Permissions) -> None:
     config = structs.replace(repl.setup.config, permissions=permissions)
     repl.permit(structs.replace(repl.setup, config=config))

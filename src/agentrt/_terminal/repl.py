@@ -28,7 +28,7 @@ from .asking import Shows
 from .attaching import text_of
 from .commands import COMMANDS
 from .console import PARTING, Console, open_console, quoted
-from .conversation import HISTORY, Conversation
+from .conversation import HISTORY, Repl
 from .lines import LineReader
 from .output import encoding_of, open_output, wants_colour
 from .own import OwnStore, open_own
@@ -116,7 +116,7 @@ async def converse_in_lines(
     return status
 
 
-class LineRepl(Conversation):
+class LineRepl(Repl):
     """Shows it on a `Console`."""
 
     def __init__(self, console: Console, own: OwnStore | None, share: Share | None) -> None:

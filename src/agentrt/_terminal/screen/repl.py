@@ -15,7 +15,7 @@ from ..._session.session import Session
 from ..asking import Shows
 from ..commands import COMMANDS, agent_commands
 from ..console import PARTING, quoted
-from ..conversation import TWICE, Conversation
+from ..conversation import TWICE, Repl
 from ..own import OwnStore
 from ..setup import Setup
 from ..signals import ending_signals
@@ -68,7 +68,7 @@ async def converse(
     return status
 
 
-class ScreenRepl(Conversation):
+class ScreenRepl(Repl):
     """Shows it on a `Screen`. Its keys are those of `Listener`."""
 
     def __init__(
