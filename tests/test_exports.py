@@ -59,8 +59,15 @@ def test_a_session_imports_what_it_needs(tmp_path: Path) -> None:
     )
     modules = set(done.stdout.split())
     assert "agentrt._acp.driver" in modules
-    others = ("_claude.driver", "_tools.http", "_tools.server", "_permissions.rules", "_web")
-    assert not modules & {"h11", "difflib", *(f"agentrt.{name}" for name in others)}
+    unused = [
+        "_claude.driver",
+        "_journal",
+        "_permissions.rules",
+        "_tools.http",
+        "_tools.server",
+        "_web",
+    ]
+    assert not modules & {"h11", "difflib", *(f"agentrt.{name}" for name in unused)}
 
 
 ERRORS = [

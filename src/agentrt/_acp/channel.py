@@ -85,18 +85,18 @@ class Channel:
         is the path of the culprit, if it is unusable."""
         dropped: list[str] = []
         message = lenient(raw, type, dropped)
-        self.notice_dropped(dropped, raw, what)
+        if dropped:
+            self.notice_dropped(dropped, raw, what)
         return message
 
     def notice_dropped(self, dropped: list[str], raw: Any, what: str) -> None:
-        if dropped:
-            self.notice(
-                "info",
-                "wrong_fields",
-                f"{what} came with wrong fields, which were left out",
-                {"fields": dropped, "message": raw},
-                about=what,
-            )
+        self.notice(
+            "info",
+            "wrong_fields",
+            f"{what} came with wrong fields, which were left out",
+            {"fields": dropped, "message": raw},
+            about=what,
+        )
 
     def notice(
         self,

@@ -411,7 +411,8 @@ class AcpDriver:
         raw, session = params.get("update"), params.get("sessionId")
         dropped: list[str] = []
         update: KnownUpdate | UnknownUpdate = read_update(raw, dropped)
-        self._channel.notice_dropped(dropped, raw, f"a {raw['sessionUpdate']}" if dropped else "")
+        if dropped:
+            self._channel.notice_dropped(dropped, raw, f"a {raw['sessionUpdate']}")
         self._stream.update(session if isinstance(session, str) else "", update)
 
     def _requested(self, request: Request) -> None:

@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import trio
@@ -15,7 +15,11 @@ from msgspec import structs
 from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.content import JsonObject
+from .._model.conversation import Conversation
 from .._model.driver import Opening
+from .._model.events import AgentState
+from .._model.log import Log
+from .._model.state import SessionState
 from .._nesting import open_service_nursery
 from .._permissions.policies import Policy, check_policy, for_agent
 from .._process.inherited import inherited
@@ -29,11 +33,12 @@ from .folders import folder, folders
 
 if TYPE_CHECKING:
     from .._agents import Agent
+    from .._journal.keeper import StoreKeeper
     from .._journal.store import Store
     from .._telemetry.observation import Telemetries, Telemetry
     from .._tools.hooks import Hook
     from .offer import Assembly
-    from .stored import Again
+    from .stored import Again, Described
 
 
 @asynccontextmanager
@@ -231,12 +236,19 @@ async def serve_session(
 ) -> AsyncIterator[Session]:
     """A session of these parts; `again`: one that `store` has. `ids` and `now` are for tests that
     want to know them beforehand."""
-    from .stored import Described, conversation_with
-
     clock = trio.lowlevel.current_clock().current_time  # a third of what Trio's own call costs
-    describe = Described(agent)
-    async with (
-        conversation_with(
+    describe: Described | None = None
+    conversing: AbstractAsyncContextManager[tuple[Conversation, StoreKeeper | None]]
+    if store is None:
+        state = AgentState(agent.name, agent.protocol)
+        log = Log(ids(), ids(), limits, SessionState(state))
+        spoken = Conversation(log, agent=state, now=now, limits=limits, clock=clock)
+        conversing = nullcontext((spoken, None))
+    else:
+        from .stored import Described, conversation_with
+
+        describe = Described(agent)
+        conversing = conversation_with(
             agent,
             limits,
             assembly.opening,
@@ -246,9 +258,8 @@ async def serve_session(
             ids=ids,
             now=now,
             clock=clock,
-        ) as (conversation, keeper),
-        open_service_nursery() as services,
-    ):
+        )
+    async with conversing as (conversation, keeper), open_service_nursery() as services:
         host = SessionHost(
             conversation,
             limits=limits,
@@ -261,7 +272,8 @@ async def serve_session(
             keeper=keeper,
             tap=assembly.tap,
         )
-        describe.core = host.core
+        if describe is not None:
+            describe.core = host.core
         observation = None
         if telemetry is not None:
             if store is not None:

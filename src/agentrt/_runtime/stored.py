@@ -87,12 +87,12 @@ async def conversation_with(
     opening: Opening,
     describe: Callable[[], About],
     *,
-    store: Store | None,
+    store: Store,
     again: Again | None,
     ids: Callable[[], str],
     now: Callable[[], float],
     clock: Callable[[], float],
-) -> AsyncIterator[tuple[Conversation, StoreKeeper | None]]:
+) -> AsyncIterator[tuple[Conversation, StoreKeeper]]:
     """A conversation, and what keeps it. Behind the block all of it is stored, or nobody waits for
     that any more."""
     state = AgentState(agent.name, agent.protocol)
@@ -100,9 +100,6 @@ async def conversation_with(
     def converse(log: Log) -> Conversation:
         return Conversation(log, agent=state, now=now, limits=limits, clock=clock)
 
-    if store is None:
-        yield converse(Log(ids(), ids(), limits, SessionState(state))), None
-        return
     if again is None:
         id, epoch = ids(), ids()
         place = await store.create(id, epoch, about_of(agent, opening))

@@ -10,13 +10,12 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trio
 from msgspec import structs
 
 from .._errors import AgentrtError, RequestError, SessionClosed, SessionNotFound
-from .._journal.keeper import StoreKeeper
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.conversation import Conversation
@@ -33,6 +32,9 @@ from .interfaces import CANCELLED, ClientServices, Lifetime, Observer
 from .link import Connect, Link, exit_words
 from .readers import Readers
 from .turn_tasks import TurnTasks
+
+if TYPE_CHECKING:
+    from .._journal.keeper import StoreKeeper
 
 logger = logging.getLogger(__name__)
 
