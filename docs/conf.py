@@ -43,7 +43,8 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(agentrt\.)?_.*"),
     (
         r"py:class",
-        r"Block|Config|JsonObject|Prompts?|ReportProgress|ToolFunction|HookFunction|When",
+        r"Block|Config|JsonObject|Prompts?|ReportProgress|ToolFunction|HookFunction|When"
+        r"|Telemetries|Redact|TracerProvider|CollectorRegistry",
     ),
     (
         r"py:class",
