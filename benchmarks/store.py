@@ -1,14 +1,16 @@
 """What it costs to keep sessions in a store: the same work with one and without.
 
     python benchmarks/store.py [--rounds 5] [--quick] [--works turns,flood] [--folder FOLDER]
-                               [--agentrt PYTHON ...]
+                               [--agentrt PYTHON ...] [--postgres URL]
 
 Rounds are interleaved, and each measurement is a process of its own; ratios are taken inside a
 round, and their medians shown. CPU is that of the process, with the store's thread. `--agentrt`
 adds builds to compare with, by a Python or a folder with the package: they do the same work without
 a store and, if they know of any, with one. `--folder` says where the store's files are, which
-decides what a flush costs; by default they are beside the scripted agent. The exit code is 1 when a
-target was missed.
+decides what a flush costs; by default they are beside the scripted agent. `--postgres` does the
+works of `IN_POSTGRES` once more with a store there, each in a schema of its own, which is dropped
+behind it; the server's CPU is not measured. The exit code is 1 when a target was missed (by the
+file: PostgreSQL has none).
 """
 
 from __future__ import annotations
@@ -59,6 +61,8 @@ TARGETS = (
 
 WORKS = tuple(dict.fromkeys(target.work for target in TARGETS))
 
+IN_POSTGRES = ("turns", "rested", "flood", "many")
+
 SIZES: dict[str, dict[str, Any]] = {
     "turns": {"n": 1000},
     "rested": {"n": 300},
@@ -85,14 +89,16 @@ QUICK: dict[str, dict[str, Any]] = {
 
 
 class Child:
-    """One work. `store`: whether sessions are kept in one."""
+    """One work. `store`: whether sessions are kept in one; `url`: where, if in no file."""
 
-    def __init__(self, *, agent: str, store: bool, folder: str) -> None:
+    def __init__(self, *, agent: str, store: bool, folder: str, url: str | None) -> None:
         import agentrt
 
         self.program = agentrt.Agent(name="fake", protocol="acp", command=(f"{agent}/fake-acp",))
         self.store = store
         self.folder = Path(folder)
+        self.url = url
+        """Of PostgreSQL, if the store is there."""
         self.out: Out = {}
         self.flows = threading.Event()
         """Cleared while the store's disk does not answer."""
@@ -105,6 +111,11 @@ class Child:
             yield None
             return
         import agentrt
+
+        if self.url is not None:
+            async with agentrt.open_store(self.url) as store:
+                yield store
+            return
         from agentrt._journal.sqlite import SqliteBackend
 
         commit: Callable[..., None] = SqliteBackend.commit
@@ -412,7 +423,7 @@ def child(told: str) -> None:
     import trio
 
     spec = json.loads(told)
-    one = Child(agent=spec["agent"], store=spec["store"], folder=spec["folder"])
+    one = Child(agent=spec["agent"], store=spec["store"], folder=spec["folder"], url=spec["url"])
     work = getattr(one, spec["work"])
 
     async def run() -> None:
@@ -443,6 +454,9 @@ class Build(NamedTuple):
         return not asked.returncode
 
 
+_SERVER = "this one in PostgreSQL"
+
+
 def build(where: str) -> Build:
     """`where`: a Python that has agentrt, or a folder that has the package."""
     if Path(where).is_dir():
@@ -450,11 +464,38 @@ def build(where: str) -> Build:
     return Build(where, where, None)
 
 
+@contextlib.contextmanager
+def schema_of(url: str | None) -> Iterator[str | None]:
+    """A schema of a server for one work."""
+    if url is None:
+        yield None
+        return
+    import psycopg
+
+    name = f"bench_{os.getpid()}"
+    try:
+        yield f"{url}{'&' if '?' in url else '?'}schema={name}"
+    finally:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE".encode())
+
+
 def measure(
-    each: Build, work: str, *, store: bool, size: dict[str, Any], agent: Path, place: str | None
+    each: Build,
+    work: str,
+    *,
+    store: bool,
+    size: dict[str, Any],
+    agent: Path,
+    place: str | None,
+    url: str | None = None,
 ) -> Out:
-    with tempfile.TemporaryDirectory(prefix="store-", dir=place or agent) as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="store-", dir=place or agent) as folder,
+        schema_of(url) as kept,
+    ):
         told = {"agent": str(agent), "store": store, "folder": folder, "work": work, "size": size}
+        told["url"] = kept
         ran = subprocess.run(
             [each.python, __file__, "--child", json.dumps(told)],
             env=each.environment(),
@@ -475,6 +516,7 @@ def main() -> int:
     parser.add_argument("--works", default=",".join(WORKS))
     parser.add_argument("--folder", help="where the store's files are")
     parser.add_argument("--agentrt", action="append", default=[], help="a build to compare with")
+    parser.add_argument("--postgres", metavar="URL", help="a server to measure, too")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.child is not None:
@@ -487,15 +529,19 @@ def main() -> int:
     builds = [here, *map(build, asked.agentrt)]
     variants = [(each, store) for each in builds for store in (False, True)]
     variants = [(each, store) for each, store in variants if not store or each.stores()]
+    server = Build(_SERVER, sys.executable, None)
     sizes = QUICK if asked.quick else SIZES
     missed = False
     for work in asked.works.split(","):
         targets = [target for target in TARGETS if target.work == work]
         alone = not any(target.ratio for target in targets)  # nothing to compare with
+        measured = [*variants]
+        if asked.postgres is not None and work in IN_POSTGRES:
+            measured.append((server, True))
         rounds: list[dict[tuple[str, bool], Out]] = []
         for _ in range(asked.rounds or (2 if asked.quick else 5)):
             rounds.append({})
-            for each, store in variants:
+            for each, store in measured:
                 if store or not alone:
                     rounds[-1][each.name, store] = measure(
                         each,
@@ -504,9 +550,10 @@ def main() -> int:
                         size=sizes[work],
                         agent=agent,
                         place=asked.folder,
+                        url=asked.postgres if each is server else None,
                     )
         print(f"\n{work} {sizes[work]}")
-        for each, store in variants:
+        for each, store in measured:
             outs = [one[each.name, store] for one in rounds if (each.name, store) in one]
             for figure in outs[0] if outs else ():
                 values = [out[figure] for out in outs]

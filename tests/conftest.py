@@ -12,11 +12,14 @@ import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from postgres.server import Server
 
 # A busy machine is no defect: how long an example takes is nothing that a test says.
 for name, examples in (("quick", 40), ("long", 100)):
@@ -45,6 +48,22 @@ LEFT_OUT = pytest.StashKey[dict[str, int]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run also what takes long")
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A PostgreSQL server, which all tests of the run share: each has a schema of its own."""
+    from postgres.server import INSTALL, programs, shared
+
+    if programs() is None:
+        # Whoever only looks at the tests need not have one; what checks a change does.
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(INSTALL)
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install psycopg[binary]")
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    with shared(folder / "postgres") as server:
+        yield server
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -3,6 +3,7 @@
 The word behind a code fence says what happens to its content:
 
 `python`      a whole program; it must end without an error or a warning
+`python postgres`  the same, where the environment says which PostgreSQL is meant
 `output`      what the program before it prints; a line `...` stands for any lines
 `console`     commands (`$ `), each with what it prints under it
 `js`          a module, beside the page's `reduce.js`; it is run where there is Node
@@ -29,6 +30,7 @@ from pathlib import Path
 import pytest
 
 from agentrt._config import load_config
+from postgres.server import Server
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -77,7 +79,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def run(command: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     scripts = Path(sys.executable).parent
     home = folder.parent / "home"
     home.mkdir(exist_ok=True)
@@ -90,6 +92,7 @@ def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
             "LANG": "C.UTF-8",
             "PYTHONWARNINGS": "error",
             **{name: value for name, value in os.environ.items() if name == "AGENTRT_TEST_RUN"},
+            **environment,
         },
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -106,9 +109,20 @@ def assert_shows(wanted: str, shown: str) -> None:
 
 @pytest.mark.parametrize("block", of("python"), ids=str)
 def test_a_program_in_the_documentation_works(block: Block, project: Path) -> None:
+    works(block, project)
+
+
+@pytest.mark.parametrize("block", of("python postgres"), ids=str)
+def test_a_program_in_the_documentation_works_on_a_server(
+    block: Block, project: Path, postgres: Server
+) -> None:
+    works(block, project, PGHOST=str(postgres.folder), PGPORT=str(postgres.port), PGUSER="postgres")
+
+
+def works(block: Block, project: Path, **environment: str) -> None:
     program = project.parent / "program.py"
     program.write_text(block.text)
-    done = run([sys.executable, str(program)], project)
+    done = run([sys.executable, str(program)], project, **environment)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     after = BLOCKS[BLOCKS.index(block) + 1 :]
@@ -155,7 +169,8 @@ def test_the_two_commands_of_the_readme_are_what_continuous_integration_runs() -
 
 
 def test_every_code_block_is_of_a_kind_that_is_checked() -> None:
-    checked = {"python", "output", "console", "js", "js npm", "toml", "sh start", "sh test"}
+    checked = {"python", "python postgres", "output", "console", "js", "js npm", "toml"}
+    checked |= {"sh start", "sh test"}
     directives = re.compile(r"\{[\w:-]+\}.*")  # MyST's, for Sphinx
     assert not [
         str(block)

@@ -22,8 +22,9 @@ _PUBLIC = {
     "_claude.sessions": "StoredSession",
     "_errors": (
         "AgentNotFound AgentrtError AgentStartError Busy LimitExceeded LocalProtocolError "
-        "ProtocolError RemoteProtocolError RequestError SessionClosed SessionNotFound StoreError "
-        "StoreDamaged StoreInUse StoreUnavailable TraceError"
+        "ProtocolError RemoteProtocolError RequestError SessionClosed SessionMoved "
+        "SessionNotFound StoreError StoreDamaged StoreInUse StoreUnavailable "
+        "TraceError"
     ),
     "_journal.base": "StoreEntry StoreHit StoreStatistics StoreStatus",
     "_journal.store": "Store open_store",

@@ -129,6 +129,7 @@ def _work(options: argparse.Namespace) -> Work:
     if not os.path.isdir(options.cwd):
         raise UsageError(f"--cwd: there is no folder {options.cwd!r}")
     config = load_config(options.cwd, flags=_flags(options))
+    _check_store(getattr(options, "store", None))
     if options.subcommand != "config":  # which shows them itself
         for warning in config.warnings:
             _warn(warning)
@@ -202,6 +203,21 @@ def _recorded(options: argparse.Namespace) -> None:
     options.subcommand = None
 
 
+def _check_store(said: str | None) -> None:
+    """Warn of a password that everybody on the machine can read."""
+    from ._journal.address import Server
+    from ._terminal.stores import named_store
+
+    if said is None or not said.startswith("postgres"):
+        return
+    store = named_store(said)
+    if isinstance(store, Server) and store.has_password:
+        _warn(
+            "others on this machine can read a password on a command line: say it as PGPASSWORD, in"
+            " ~/.pgpass, or the whole URL in the configuration file"
+        )
+
+
 def _conversation(options: argparse.Namespace, config: Config) -> Work:
     """One prompt, or many."""
     from functools import partial
@@ -241,8 +257,9 @@ def _bound(options: argparse.Namespace) -> float | None:
 def _serve(options: argparse.Namespace, config: Config) -> Work:
     from functools import partial
 
-    from ._terminal.serve import make_security, serve_pages
+    from ._terminal.serve import make_security, serve_pages, store_path
 
+    store_path(config.serve.store)  # wrong usage is said before anything begins
     setup = _setup(options, config)
     start = options.agent is not None or options.command is not None
     return partial(serve_pages, setup, make_security(setup), start=start)

@@ -93,7 +93,7 @@ class Serve(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     allow_origin: tuple[str, ...] = ()
     root: tuple[str, ...] = ()
     store: str | None = None
-    """A file, `sqlite:FILE`, or `off`. None: the usual file."""
+    """A file, `sqlite:FILE`, `postgresql://…`, or `off`. None: the usual file."""
     otel: bool = False
     """Whether OpenTelemetry gets spans of what happens."""
 
@@ -106,7 +106,8 @@ class Terminal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     plain: bool = False
     """The conversation line by line, without a prompt that stays where it is."""
     store: str | None = None
-    """The file in which conversations are kept, or `off`; None: the person's own."""
+    """The file in which conversations are kept, `postgresql://…`, or `off`; None: the person's
+    own."""
 
 
 class Tracing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

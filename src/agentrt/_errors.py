@@ -121,6 +121,11 @@ class StoreUnavailable(StoreError):
     """The store cannot keep anything now: the disk is full, say. Nothing was begun; try again."""
 
 
+class SessionMoved(StoreError):
+    """Another process goes on with the session, or has deleted it. It ends here, and nothing more
+    of it is stored by this process."""
+
+
 class TraceError(AgentrtError):
     """A trace cannot be written there, or what was given is none."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -76,20 +76,15 @@ def whole(snapshot: agentrt.Snapshot) -> Any:
     return msgspec.to_builtins(snapshot)
 
 
-def checked(path: Path) -> dict[str, int]:
-    """Look through a file that nobody writes: every session's frames follow each other without a
+def checked(path: Path | str) -> dict[str, int]:
+    """Look through a store that nobody writes: every session's frames follow each other without a
     gap or an overlap, and are no fewer than its row says. Returns the last event of each."""
-    import sqlite3
-
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    try:
-        [[verdict]] = connection.execute("PRAGMA integrity_check")
-        assert verdict == "ok"
+    with _looking(path) as rows:
         last: dict[str, int] = {}
-        for num, id, following in connection.execute("SELECT num, id, next FROM session"):
+        for num, id, following in rows("SELECT num, id, next FROM session"):
             expected, owner = None, 0
-            for first, end, by, body in connection.execute(
-                "SELECT first, last, owner, body FROM frame WHERE session=? ORDER BY first", (num,)
+            for first, end, by, body in rows(
+                f"SELECT first, last, owner, body FROM frame WHERE session={num} ORDER BY first"
             ):
                 assert expected in (None, first), f"{id}: {first} follows {expected}"
                 assert by >= owner, f"{id}: an earlier owner wrote {first}"
@@ -98,5 +93,22 @@ def checked(path: Path) -> dict[str, int]:
             assert expected is None or following <= expected, f"{id}: {expected} is lost"
             last[id] = (expected or following) - 1
         return last
-    finally:
-        connection.close()
+
+
+@contextmanager
+def _looking(path: Path | str) -> Iterator[Callable[[str], list[Any]]]:
+    if isinstance(path, Path):
+        import sqlite3
+
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        try:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            yield lambda sql: connection.execute(sql).fetchall()
+        finally:
+            connection.close()
+    else:
+        from agentrt._journal.address import server_of
+        from agentrt._journal.postgres.connection import connect
+
+        with connect(server_of(path), writes=False) as server:
+            yield server.rows

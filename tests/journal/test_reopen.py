@@ -27,6 +27,7 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path / "copy.db"
 
 
+@pytest.mark.every_store
 async def test_a_reopened_session_is_what_it_was(path: Path, library: Any) -> None:
     async with open_store(path, library=library) as store:
         async with kept(store, Incarnations(echo)) as session:
@@ -45,6 +46,7 @@ async def test_a_reopened_session_is_what_it_was(path: Path, library: Any) -> No
     assert after == before
 
 
+@pytest.mark.every_store
 async def test_no_agent_is_started_before_the_next_prompt(path: Path, library: Any) -> None:
     agents = Incarnations(echo)
     async with open_store(path, library=library) as store:
@@ -58,6 +60,7 @@ async def test_no_agent_is_started_before_the_next_prompt(path: Path, library: A
     assert [turn.id for turn in turns] == ["t1", "t2"]
 
 
+@pytest.mark.every_store
 async def test_the_agents_own_conversation_is_resumed_where_it_can_be(
     path: Path, library: Any
 ) -> None:
@@ -72,6 +75,7 @@ async def test_the_agents_own_conversation_is_resumed_where_it_can_be(
     assert len(agents.sent("session/prompt")) == 1
 
 
+@pytest.mark.every_store
 async def test_an_agent_that_cannot_resume_is_said_not_to_remember(
     path: Path, library: Any
 ) -> None:
@@ -85,6 +89,7 @@ async def test_an_agent_that_cannot_resume_is_said_not_to_remember(
     assert "does not remember" in notices[-1].message
 
 
+@pytest.mark.every_store
 async def test_an_agent_that_does_not_remember_can_be_told_what_was_said(
     path: Path, library: Any
 ) -> None:
@@ -119,6 +124,7 @@ def log_of_shown(session: agentrt.Session) -> list[Any]:
     return session.log.since(session.log.kept_after)
 
 
+@pytest.mark.every_store
 async def test_the_title_that_a_person_gave_stays_against_the_agents(
     path: Path, library: Any
 ) -> None:
@@ -299,6 +305,7 @@ async def test_prompts_that_waited_wait_on_until_they_are_let_go(
     assert sent == ["third"]
 
 
+@pytest.mark.every_store
 async def test_ids_go_on_where_they_were(path: Path, library: Any) -> None:
     keys = []
 
@@ -318,6 +325,7 @@ async def test_ids_go_on_where_they_were(path: Path, library: Any) -> None:
     assert len(set(ids)) == len(ids)
 
 
+@pytest.mark.every_store
 async def test_an_open_session_is_not_opened_twice(path: Path, library: Any) -> None:
     async with open_store(path, library=library) as store:
         async with kept(store, Incarnations(echo)) as session:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from agentrt import StoreError, open_store
 from agentrt._journal import schema, sqlite, writer
 from agentrt._journal import store as store_module
-from agentrt._journal.reader import SqliteReader
+from agentrt._journal.address import address_of
+from agentrt._journal.opening import reader_of
 from agentrt._journal.search import excerpt, words_of
 from agentrt._journal.sqlite import SqliteBackend
 from agentrt._journal.writer import Call
@@ -32,13 +33,14 @@ async def fill(path: Path, library: Any, *prompts: str) -> None:
 
 
 def found(path: Path, library: Any, words: str, limit: int = 20) -> list[str]:
-    reader = SqliteReader(path, library)
+    reader = reader_of(address_of(path), library)
     try:
         return [hit.entry.session for hit in reader.search(words, limit)]
     finally:
         reader.close()
 
 
+@pytest.mark.every_store
 async def test_a_session_is_found_by_words_in_any_order_case_and_accent(
     path: Path, library: Any
 ) -> None:
@@ -51,6 +53,7 @@ async def test_a_session_is_found_by_words_in_any_order_case_and_accent(
     assert found(path, library, " ") == []
 
 
+@pytest.mark.every_store
 async def test_a_word_is_found_by_its_beginning_and_a_name_by_its_parts(
     path: Path, library: Any
 ) -> None:
@@ -62,6 +65,7 @@ async def test_a_word_is_found_by_its_beginning_and_a_name_by_its_parts(
     assert found(path, library, "c++") == ["in C++ and C"]
 
 
+@pytest.mark.every_store
 async def test_scripts_without_spaces_are_looked_through_letter_by_letter(
     path: Path, library: Any
 ) -> None:
@@ -71,6 +75,7 @@ async def test_scripts_without_spaces_are_looked_through_letter_by_letter(
     assert found(path, library, "%") == ["done 🎉 100%"]
 
 
+@pytest.mark.every_store
 async def test_words_may_stand_in_different_turns_and_in_the_title(
     path: Path, library: Any
 ) -> None:
@@ -90,6 +95,7 @@ async def test_words_may_stand_in_different_turns_and_in_the_title(
     "words",
     ['"', "'", '"door', "door OR", "NOT door", "AND", "text: door", "door*", "^door", "(", "-", ""],
 )
+@pytest.mark.every_store
 async def test_what_is_typed_is_never_taken_for_syntax(
     path: Path, library: Any, words: str
 ) -> None:
@@ -106,6 +112,7 @@ def test_any_words_can_be_looked_for(tmp_path_factory: pytest.TempPathFactory, w
     assert found(path, "sqlite3", words) == []
 
 
+@pytest.mark.every_store
 async def test_what_was_deleted_is_not_found(path: Path, library: Any) -> None:
     await fill(path, library, "one door", "two doors")
     async with open_store(path, library=library) as store:
@@ -113,6 +120,7 @@ async def test_what_was_deleted_is_not_found(path: Path, library: Any) -> None:
         assert [hit.entry.session for hit in await store.search("door")] == ["two doors"]
 
 
+@pytest.mark.every_store
 async def test_halves_of_characters_and_zeros_do_not_matter(path: Path, library: Any) -> None:
     async with open_store(path, library=library) as store:
         async with kept(store, Incarnations(echo)) as session:

@@ -31,6 +31,7 @@ def test_a_record_of_any_size_is_read_as_it_was_written(size: int) -> None:
     assert decode_record(encode_record(record)) == record
 
 
+@pytest.mark.every_store
 async def test_what_a_session_shows_is_read_back_from_the_store(path: Path, library: Any) -> None:
     async with open_store(path, library=library) as store:
         async with kept(store, Incarnations(echo)) as session:
@@ -40,6 +41,7 @@ async def test_what_a_session_shows_is_read_back_from_the_store(path: Path, libr
     assert checked(path) == {"one": session.log.seq}
 
 
+@pytest.mark.every_store
 async def test_a_list_names_the_sessions_that_had_a_turn_the_latest_first(
     path: Path, library: Any
 ) -> None:
@@ -63,6 +65,7 @@ async def test_a_list_names_the_sessions_that_had_a_turn_the_latest_first(
     assert found[0].agent_session == "s1"
 
 
+@pytest.mark.every_store
 async def test_a_list_is_read_page_by_page(path: Path, library: Any) -> None:
     async with open_store(path, library=library) as store:
         for id in ("one", "two", "three"):
@@ -75,6 +78,7 @@ async def test_a_list_is_read_page_by_page(path: Path, library: Any) -> None:
         assert [each.session for each in page] == ["one"]
 
 
+@pytest.mark.every_store
 async def test_a_list_can_be_of_one_folder(path: Path, library: Any) -> None:
     async with open_store(path, library=library) as store:
         for id, folder in (("one", "/"), ("two", "/tmp"), ("three", "/")):
@@ -83,6 +87,7 @@ async def test_a_list_can_be_of_one_folder(path: Path, library: Any) -> None:
         assert [each.session for each in await store.sessions(cwd="/", limit=2)] == ["three", "one"]
 
 
+@pytest.mark.every_store
 async def test_a_session_is_found_by_the_beginning_of_its_id(path: Path, library: Any) -> None:
     async with open_store(path, library=library) as store:
         for id in ("ab_c", "abXc", "b"):
@@ -99,6 +104,7 @@ def test_no_id_looks_like_an_option_of_a_command(monkeypatch: pytest.MonkeyPatch
     assert new_id() == "like-an-id"
 
 
+@pytest.mark.every_store
 async def test_the_turns_of_a_session_are_read_from_the_end(path: Path, library: Any) -> None:
     async with open_store(path, library=library) as store:
         async with kept(store, Incarnations(echo)) as session:
@@ -116,6 +122,7 @@ async def test_the_turns_of_a_session_are_read_from_the_end(path: Path, library:
             await store.records("two", count=1)
 
 
+@pytest.mark.every_store
 async def test_a_result_is_returned_when_its_turn_is_stored(path: Path, library: Any) -> None:
     async with open_store(path, library=library) as store:
         async with kept(store, Incarnations(echo)) as session:
@@ -125,6 +132,7 @@ async def test_a_result_is_returned_when_its_turn_is_stored(path: Path, library:
                 assert kinds([event for _, event in events]).count("turn.ended") == number + 1
 
 
+@pytest.mark.every_store
 async def test_a_reader_is_given_nothing_before_it_is_stored(path: Path, library: Any) -> None:
     async with open_store(path, library=library) as store:
         async with kept(store, Incarnations(echo)) as session:
@@ -137,6 +145,7 @@ async def test_a_reader_is_given_nothing_before_it_is_stored(path: Path, library
                     break
 
 
+@pytest.mark.every_store
 async def test_a_turn_is_iterated_as_without_a_store(path: Path, library: Any) -> None:
     async with kept(None, Incarnations(asking)) as session, session.prompt("hello") as turn:
         without = [type(event) async for event in turn]
@@ -146,6 +155,7 @@ async def test_a_turn_is_iterated_as_without_a_store(path: Path, library: Any) -
                 assert [type(event) for event in await every(turn)] == without
 
 
+@pytest.mark.every_store
 async def test_a_subscription_ends_behind_the_last_event(path: Path, library: Any) -> None:
     got = []
 
@@ -161,6 +171,7 @@ async def test_a_subscription_ends_behind_the_last_event(path: Path, library: An
     assert got[-1] == agentrt.StateChanged(session.state)
 
 
+@pytest.mark.every_store
 async def test_a_cancelled_turn_is_stored_as_such(path: Path, library: Any) -> None:
     async with open_store(path, library=library) as store:
         async with kept(store, Incarnations(obedient)) as session:
@@ -170,6 +181,7 @@ async def test_a_cancelled_turn_is_stored_as_such(path: Path, library: Any) -> N
     assert turn.outcome == "cancelled"
 
 
+@pytest.mark.every_store
 async def test_a_deleted_session_is_forgotten(path: Path, library: Any) -> None:
     async with open_store(path, library=library) as store:
         async with kept(store, Incarnations(echo)) as session:

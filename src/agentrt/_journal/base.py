@@ -8,13 +8,13 @@ one owner at a time; a frame is taken from its owner only, and only behind the l
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from .._errors import RemoteProtocolError
+from .._errors import RemoteProtocolError, StoreError
 from .._model.checkpoint import Head, Record, restored
 from .._model.content import JsonObject
 from .._model.events import Event, Notice, Phase
@@ -175,8 +175,26 @@ class Unusable(Exception):
     """The database cannot be written any more, by this process: nothing is tried again."""
 
 
+class Outdated(StoreError):
+    """A store of an older version: who opens it to write brings it up to date."""
+
+
+class Fenced(Exception):
+    """Some sessions of a flush have another owner by now, or are deleted: nothing of it was
+    written. Without theirs it can be."""
+
+    def __init__(self, places: Collection[Place]) -> None:
+        super().__init__(f"{len(places)} sessions were taken over by another process, or deleted")
+        self.places = frozenset(places)
+
+
 class Backend(Protocol):
     """A database, as the writer thread uses it: synchronous, and from one thread at a time."""
+
+    gather: float
+    """Seconds from one flush to the next, if that has only what nobody waits for."""
+    gathers_all: bool
+    """Whether it is the same for what somebody waits for."""
 
     def open(self) -> None:
         """Raises `StoreError`."""
@@ -184,7 +202,7 @@ class Backend(Protocol):
 
     def commit(self, flush: Flush) -> None:
         """All of it, or nothing. What was committed before, although its commit seemed to fail, is
-        not committed twice. Raises `Unusable`, or what is worth another try."""
+        not committed twice. Raises `Unusable`, `Fenced`, or what is worth another try."""
         ...
 
     def create(self, session: str, epoch: str, about: About) -> Place: ...

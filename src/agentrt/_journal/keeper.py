@@ -8,7 +8,7 @@ from typing import Protocol
 
 import trio
 
-from .._errors import AgentrtError, StoreUnavailable
+from .._errors import AgentrtError, SessionMoved, StoreUnavailable
 from .._limits import Limits
 from .._model.checkpoint import Checkpoints
 from .._model.content import plain_text
@@ -69,7 +69,8 @@ class StoreKeeper:
         """`about` gives the same object until something in it is another."""
         self.place = place
         self.lost: Callable[[AgentrtError], None] = lambda error: None
-        """Called when the store has failed for longer than anybody waits."""
+        """Called when the store has failed for longer than anybody waits, or takes nothing more of
+        this session: with a `SessionMoved` then."""
         self.unseen: Callable[[], None] = lambda: None
         """Called after each batch that will not be shown, because of that."""
         self.answers: list[Answer] = []
@@ -83,6 +84,8 @@ class StoreKeeper:
         """Called when it is read again."""
         self.over_at = trio.Event()
         """Set when the session is not this keeper's any more: another one may claim it."""
+        self.moved: SessionMoved | None = None
+        """Why nothing more of this session is stored, if another process has it now."""
         self._home = home
         self._gate = home.gate
         self._conversation = conversation
@@ -107,6 +110,9 @@ class StoreKeeper:
     # --- what the log wants
 
     def put(self, first: int, events: list[Event], size: int) -> None:
+        if self.moved is not None:
+            self.unseen()
+            return
         state = self._log.state
         turn = self._conversation.turn
         last = first + len(events) - 1
@@ -143,6 +149,8 @@ class StoreKeeper:
             self.unseen()
 
     def check(self) -> None:
+        if self.moved is not None:
+            raise self.moved
         if self._home.trouble is not None:
             raise self._home.trouble
 
@@ -173,6 +181,16 @@ class StoreKeeper:
             self.wake()
         self.stored(last)
 
+    def fenced(self, error: SessionMoved) -> None:
+        if self.moved is None:
+            self.moved = error
+            self._waiting.clear()
+            self._home.backlog -= self._bytes
+            self._bytes = 0
+            self.wake()
+            self.lost(error)
+            self.unseen()
+
     def wake(self) -> None:
         """Something is stored, or nothing will be."""
         if self._moved is not None:
@@ -189,7 +207,7 @@ class StoreKeeper:
     @property
     def over(self) -> bool:
         """Whether nobody waits any more for what is not stored."""
-        return self._home.waited
+        return self._home.waited or self.moved is not None
 
     @property
     def room(self) -> bool:

@@ -17,6 +17,7 @@ from .._model.state import Ahead
 from . import schema
 from .base import (
     Answer,
+    Outdated,
     Query,
     Stored,
     StoreEntry,
@@ -46,10 +47,6 @@ class FileReport(Struct, frozen=True, kw_only=True):
     mode: str
     size: int
     sessions: int
-
-
-class Outdated(StoreError):
-    """A file of an older version: who opens it to write brings it up to date."""
 
 
 class SqliteReader:

@@ -63,6 +63,9 @@ _MOVED = 1032
 
 
 class SqliteBackend:
+    gather = 0.0025  # with many sessions that stream, each flush has something of several of them
+    gathers_all = False
+
     def __init__(self, path: str | os.PathLike[str], library: Library | None = None) -> None:
         self.path = Path(os.path.abspath(path))
         self.library: Library = library or installed()

@@ -11,7 +11,13 @@ from typing import Any, Final, TypeVar
 
 import trio
 
-from .._errors import LocalProtocolError, SessionNotFound, StoreError, StoreUnavailable
+from .._errors import (
+    LocalProtocolError,
+    SessionMoved,
+    SessionNotFound,
+    StoreError,
+    StoreUnavailable,
+)
 from .._limits import Limits
 from .._model.checkpoint import Checkpoints, Record
 from .._model.conversation import Conversation
@@ -19,6 +25,7 @@ from .._model.events import Event
 from .._model.log import Log
 from .._model.state import SessionState, Snapshot
 from .._nesting import bare_errors
+from .address import Address, address_of
 from .base import (
     About,
     Answer,
@@ -36,8 +43,7 @@ from .base import (
 )
 from .keeper import StoreKeeper
 from .libraries import Library
-from .reader import SqliteReader
-from .sqlite import SqliteBackend
+from .opening import backend_of, reader_of
 from .writer import Batch, Call, Writer
 
 T = TypeVar("T")
@@ -61,6 +67,9 @@ class _Answered:
         self.stored = True
         self.moved.set()
 
+    def fenced(self, error: SessionMoved) -> None:
+        raise AssertionError("an answer by itself is no session's")
+
 
 class Store:
     """Sessions that outlive the process which runs them. Made by `open_store`.
@@ -71,7 +80,7 @@ class Store:
 
     def __init__(self, path: str, reader: Reader, limits: Limits) -> None:
         self.path = path
-        """The file."""
+        """The file; or the URL, without a password."""
         self.backlog = 0
         self.trouble: StoreUnavailable | None = None
         self.waited = False
@@ -389,30 +398,45 @@ async def open_store(
     library: Library | None = None,
     gate: bool = True,
 ) -> AsyncIterator[Store]:
-    """A store in the SQLite file `path`, which is made if it is not there::
+    """A store in the SQLite file `path`, which is made if it is not there; or in PostgreSQL, if it
+    is a URL (`postgresql://USER@HOST/DATABASE`, with the extra `postgres`)::
 
         async with agentrt.open_store("sessions.db") as store:
             async with agentrt.open_session("claude", journal=store) as session:
                 ...
 
     - `limits`: the bounds whose names begin with `store_`.
-    - `library`: `"apsw"` or `"sqlite3"`; by default the first where it is installed.
+    - `library`: of a file, `"apsw"` or `"sqlite3"`; by default the first where it is installed.
     - `gate`: False shows what happens at once, and not only when it is stored: what was seen last
       may be missing after a kill. It is meant for somebody who reads along at a terminal, whom a
       slow disk should not hold up. What reaches the agent waits all the same.
 
     Leaving the block writes what is left to write. To be left after every session in it.
 
-    Raises `StoreInUse` while another process writes the file, `StoreError` if it cannot be opened,
-    and at the end `StoreUnavailable` if something could not be stored.
+    Raises `StoreInUse` while another process writes it, `StoreError` if it cannot be opened,
+    `ValueError` for a URL that is none, and at the end `StoreUnavailable` if something could not be
+    stored.
     """
+    async with open_address(address_of(path), limits=limits, library=library, gate=gate) as store:
+        yield store
+
+
+@asynccontextmanager
+async def open_address(
+    address: Address,
+    *,
+    limits: Limits | None = None,
+    library: Library | None = None,
+    gate: bool = True,
+) -> AsyncIterator[Store]:
+    """The same, of an address."""
     limits = limits or Limits()
-    backend = SqliteBackend(path, library)
+    backend = backend_of(address, library)
     await trio.to_thread.run_sync(backend.open)
     try:
-        reader = SqliteReader(path, library)
+        reader = await trio.to_thread.run_sync(partial(reader_of, address, library, writes=True))
         try:
-            store = Store(str(backend.path), reader, limits)
+            store = Store(str(address), reader, limits)
             store.gate = gate
             async with _writing(backend, store, limits):
                 yield store

@@ -10,17 +10,17 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
 import trio
 from msgspec import Struct
 
-from .._errors import StoreUnavailable
+from .._errors import SessionMoved, StoreUnavailable
 from .._model.checkpoint import Head, Record
 from .._model.events import Event
-from .base import Answer, Backend, Flush, Job, Part, Place, Row, Unusable
+from .base import Answer, Backend, Fenced, Flush, Job, Part, Place, Row, Unusable
 
 logger = logging.getLogger(__name__)
 
@@ -29,10 +29,6 @@ FLUSH: Final = 1024 * 1024
 
 RETRY: Final = (0.1, 2.0)
 """Seconds from a failed commit to the next attempt: at first, and at most."""
-
-GATHER: Final = 0.0025
-"""Seconds from one flush to the next, if that has only what nobody waits for: with many sessions
-that stream, each flush then has something of several of them."""
 
 IDLE: Final = 1.0
 """Seconds without a flush after which it is time for what was put off."""
@@ -48,6 +44,10 @@ class Source(Protocol):
 
     def kept(self, last: int) -> None:
         """All up to event `last` is committed. Called in Trio's thread."""
+        ...
+
+    def fenced(self, error: SessionMoved) -> None:
+        """Nothing more of it will be committed. Called in Trio's thread."""
         ...
 
 
@@ -168,9 +168,12 @@ class Writer(trio.abc.Instrument):
         return self._queue.popleft()
 
     def _wait_for_more(self, batch: Batch) -> None:
-        left = self._flushed + GATHER - time.monotonic()
+        left = self._flushed + self._backend.gather - time.monotonic()
         hurry = self._hurry.acquire
-        if left <= 0 or batch.firm or not hurry(timeout=left):
+        if left > 0 and self._backend.gathers_all:
+            self._stopping.wait(left)
+            hurry(blocking=False)
+        elif left <= 0 or batch.firm or not hurry(timeout=left):
             hurry(blocking=False)
         self._flushed = time.monotonic()
 
@@ -192,6 +195,11 @@ class Writer(trio.abc.Instrument):
             begun = time.monotonic()
             try:
                 self._backend.commit(flush)
+            except Fenced as error:
+                places = error.places
+                self._tell(_fence, {b.source for b in batches if b.source.place in places})
+                batches = [b for b in batches if b.source.place not in places]
+                flush = gathered(batches)
             except Exception as error:
                 self.failures += 1
                 final = isinstance(error, Unusable) or self._stopping.is_set()
@@ -257,6 +265,16 @@ def gathered(batches: Sequence[Batch]) -> Flush:
         if batch.record is not None:
             part.records[batch.record.number] = batch.record
     return Flush(list(parts.values()), firm, answers)
+
+
+def _fence(sources: Collection[Source]) -> None:
+    for source in sources:
+        source.fenced(
+            SessionMoved(
+                "another process goes on with this session, or has deleted it: nothing more of it"
+                " is stored here"
+            )
+        )
 
 
 def _acknowledge(kept: dict[Source, int]) -> None:

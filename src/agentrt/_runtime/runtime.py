@@ -12,7 +12,7 @@ import logging
 import math
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, Unpack
 
@@ -650,7 +650,7 @@ async def open_runtime(
     limits: Limits | None = None,
     tools: Iterable[Tool] = (),
     env: Mapping[str, str] | None = None,
-    store: Store | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
     telemetry: Telemetries | None = None,
     trace: Trace | str | os.PathLike[str] | None = None,
 ) -> AsyncIterator[Runtime]:
@@ -661,8 +661,9 @@ async def open_runtime(
     - `limits`: those of the runtime and of each session; by default each agent's own.
     - `tools`: functions of this program that every agent may call.
     - `env`: the agents' whole environment; default: as in `open_session`.
-    - `store`: where the sessions are kept (see `open_store`). Those that it has already are listed,
-      and opened when they are wanted (`reopen`). To be left behind the runtime.
+    - `store`: where the sessions are kept: what `open_store` gives, to be left behind the runtime,
+      or what it takes, a file or a URL. Those that it has already are listed, and opened when they
+      are wanted (`reopen`).
     - `telemetry`: as in `open_session`, of all sessions.
     - `trace`: a file for what goes over the wire of all its sessions; as in `open_session`.
 
@@ -695,14 +696,14 @@ async def open_runtime(
         }
         given: SessionOptions = {**usual, **options}
         given["tools"] = (*common, *options.get("tools", ()))
-        return open_session(found, journal=store, **given)
+        return open_session(found, journal=kept, **given)
 
     def reopen(entry: StoreEntry, tools: tuple[Tool, ...]) -> AbstractAsyncContextManager[Session]:
-        assert store is not None
+        assert kept is not None
         found = resolve_agent(entry.agent, config)
         return reopen_session(
             entry.session,
-            store,
+            kept,
             agent=found,
             tools=(*common, *tools),
             permissions=permissions,
@@ -718,13 +719,22 @@ async def open_runtime(
             for f in find_agents(config)
         ]
 
+    kept: Store | None
     common = checked_tools(tools)
     bounds = limits or Limits()
     if limits is None and config is not None:
         bounds = config.bound(bounds)
     source = Source(open, agents, reopen)
-    async with opened(trace) as traced, guard(), serve_runtime(source, bounds, store) as runtime:
-        yield runtime
+    async with AsyncExitStack() as stack:
+        if isinstance(store, str | os.PathLike):
+            from .._journal.store import open_store
+
+            kept = await stack.enter_async_context(open_store(store, limits=bounds))
+        else:
+            kept = store
+        traced = await stack.enter_async_context(opened(trace))
+        await stack.enter_async_context(guard())
+        yield await stack.enter_async_context(serve_runtime(source, bounds, kept))
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import trio
 from msgspec import structs
 
-from .._errors import AgentrtError, RequestError, SessionClosed, SessionNotFound
+from .._errors import AgentrtError, RequestError, SessionClosed, SessionMoved, SessionNotFound
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.conversation import Conversation
@@ -561,6 +561,13 @@ class SessionHost:
     def _store_lost(self, error: AgentrtError) -> None:
         self.core.store_lost(error)
         self.readers.wake()
+        nursery: ServiceNursery | None = getattr(self, "nursery", None)  # none before the start
+        if isinstance(error, SessionMoved) and nursery is not None:
+            nursery.start_soon(self._end)
+
+    async def _end(self) -> None:
+        with trio.CancelScope(shield=True):  # bounded by the ladder
+            await self.finish()
 
     @property
     def rests(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from .._errors import AgentrtError, LocalProtocolError, StoreUnavailable
+from .._errors import AgentrtError, LocalProtocolError, StoreError, StoreUnavailable
 from .._limits import Limits
 from .._model.events import Event, Outcome, PermissionOpened, TurnEnded
 from .._model.log import Cursor
@@ -30,8 +30,6 @@ _FAILURES: Final[dict[Outcome, type[TurnFailed]]] = {
     "agent_died": AgentDied,
     "timed_out": TurnTimedOut,
 }
-
-_UNSTORED: Final = "the turn is over, but could not be stored"
 
 
 class Turn:
@@ -197,10 +195,15 @@ class Turn:
         if machine.error is not None:
             raise machine.error
         if error is None and machine.ended_seq > self._core.log.shown.seq:
-            raise StoreUnavailable(_UNSTORED)
+            raise self._unstored()
         ended = machine.ended
         if self._check and error is None and (ended is None or ended.outcome in _FAILURES):
             self.raise_for_outcome()
+
+    def _unstored(self) -> StoreError:
+        keeper = self._host.keeper
+        moved = None if keeper is None else keeper.moved
+        return moved or StoreUnavailable("the turn is over, but could not be stored")
 
     async def _stop(self) -> None:
         """Cancel the turn unless it is over, and see it end."""
@@ -254,7 +257,7 @@ class Turn:
             event = cursor.pop() if machine.verdict is None else self._skip(cursor)
             if event is None:
                 if self._host.keeper is not None and self._host.lacks_its_end(machine):
-                    raise StoreUnavailable(_UNSTORED)
+                    raise self._unstored()
                 await self._pace.wait(self._host.readers)
             else:
                 if type(event) is TurnEnded:

@@ -10,6 +10,7 @@ from pathlib import Path
 import trio
 
 from .._errors import AgentrtError, SessionNotFound
+from .._journal.address import Server
 from .._limits import Limits
 from .._nesting import bare_errors
 from .._runtime.runtime import Runtime, SessionInfo, open_runtime
@@ -106,7 +107,7 @@ class _OtherStores:
         self._own = own
         self._setup = setup
 
-    def _files(self) -> list[Path]:
+    def _files(self) -> list[Path | Server]:
         return store_files(self._setup.store, self._setup.config)
 
     async def sessions(self, cwd: str | None) -> Fields:

@@ -98,7 +98,9 @@ def _add_agent(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
 
 def _add_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--store", metavar="FILE", help="where sessions are kept, or `off` (see agentrt doctor)"
+        "--store",
+        metavar="FILE",
+        help="where sessions are kept: a file, postgresql://…, or `off` (see agentrt doctor)",
     )
 
 
@@ -227,7 +229,8 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
     add(
         "--store",
         metavar="FILE",
-        help="where sessions are kept (~/.local/state/agentrt/journal.db), or `off`",
+        help="where sessions are kept (~/.local/state/agentrt/journal.db): a file,"
+        " postgresql://…, or `off`",
     )
     add(
         "--otel",

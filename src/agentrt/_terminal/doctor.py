@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-from pathlib import Path
 
 import msgspec
 import trio
@@ -13,6 +12,8 @@ from msgspec import Struct, structs
 from .._agents import Agent, find_agents
 from .._config import Config
 from .._errors import AgentrtError, AgentStartError, StoreError
+from .._journal.address import Address
+from .._journal.reader import FileReport
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.events import Notice
@@ -62,7 +63,7 @@ async def examine(
     *,
     as_json: bool,
     timeout: float | None = None,
-    stores: list[Path] | None = None,
+    stores: list[Address] | None = None,
 ) -> int:
     """Start each agent in an empty folder, without a prompt, within `timeout` for all, and look
     into the stores, for people (None: into none). 3 if the time was too short, 1 if one of them
@@ -102,8 +103,8 @@ async def examine(
     return 0 if sound and all(each.ok for each in found) else 1
 
 
-def _show_stores(files: list[Path]) -> bool:
-    """Say where sessions are kept; False if one of the files cannot be used."""
+def _show_stores(files: list[Address]) -> bool:
+    """Say where sessions are kept; False if one of the stores cannot be used."""
     print("\nSessions are kept in")
     if not files:
         print(f"  {plain(str(home_file()))}, where there are none yet")
@@ -116,7 +117,11 @@ def _show_stores(files: list[Path]) -> bool:
             print(f"✗ {plain(str(error))}")
         else:
             print(f"✓ {plain(found.path)}: {sessions(found.sessions)}, {size(found.size)}")
-            print(f"    SQLite        {found.version} ({found.library}), mode {found.mode}")
+            if isinstance(found, FileReport):
+                print(f"    SQLite        {found.version} ({found.library}), mode {found.mode}")
+            else:
+                how = "encrypted" if found.encrypted else "not encrypted"
+                print(f"    PostgreSQL    {found.version}, the connection is {how}")
     return sound
 
 

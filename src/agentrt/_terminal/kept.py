@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
 
+from .._journal.address import Address
 from .._journal.base import StoreEntry
 from .._journal.store import Store
 
 
 class Kept(Struct, frozen=True, kw_only=True):
-    """A session, and the file that it is in."""
+    """A session, and the store that it is in."""
 
-    file: Path
+    file: Address
     entry: StoreEntry
     snippet: str = ""
 

@@ -19,14 +19,15 @@ from typing import Final
 import trio
 
 from .._errors import SessionNotFound, StoreError, StoreInUse, StoreUnavailable
+from .._journal.address import Address
 from .._journal.base import StoreEntry
 from .._journal.sqlite import SqliteBackend, writing
-from .._journal.store import Store, open_store
+from .._journal.store import Store, open_address, open_store
 from .._session.session import Session
 from .kept import Kept
 from .setup import UsageError
 from .state import state_folder
-from .stores import SHORT, named_file
+from .stores import SHORT, named_store
 from .text import plain
 
 TERMINALS: Final = 32
@@ -43,10 +44,11 @@ def home_file() -> Path:
 class OwnStore:
     """The store of this process. `store` is where its sessions are kept."""
 
-    def __init__(self, store: Store, *, shared: bool) -> None:
-        """`shared`: sessions of other files can be taken into it, and go home at the end."""
+    def __init__(self, store: Store, file: Address, *, shared: bool) -> None:
+        """`file`: where it is. `shared`: sessions of other files can be taken into it, and go home
+        at the end."""
         self.store = store
-        self.file = Path(store.path)
+        self.file = file
         self.homes: dict[str, Path] = {}
         """Where sessions came from."""
         self.last: str | None = None
@@ -86,12 +88,15 @@ class OwnStore:
     async def fetch(self, kept: Kept) -> None:
         """Have a stored session in this store, to go on with it. Raises `AgentrtError`: it is open
         somewhere, say."""
-        if kept.file == self.file or not self.shared:
+        file = kept.file
+        if file == self.file or not self.shared:
             return
         session = kept.entry.session
+        if not isinstance(file, Path):
+            raise UsageError(f"the session is in {file}: go on there, with --store")
 
         def take() -> None:
-            with writing(kept.file) as source:
+            with writing(file) as source:
                 packed = source.pack(session)
                 if packed is None:
                     raise SessionNotFound(f"no session {session!r} is stored any more")
@@ -103,9 +108,9 @@ class OwnStore:
         except StoreInUse as error:
             who = f"process {error.pid}" if error.pid is not None else "another process"
             raise UsageError(
-                f"the session is in {kept.file}, which {who} has open: go on there, or end it"
+                f"the session is in {file}, which {who} has open: go on there, or end it"
             ) from error
-        self.homes[session] = kept.file
+        self.homes[session] = file
 
 
 @asynccontextmanager
@@ -113,7 +118,8 @@ async def open_own(said: str | None) -> AsyncIterator[OwnStore | None]:
     """The store of this process, or the file that `--store` names; None without one. Raises
     `StoreError` for a file that was named; where it is only that nothing can be kept, this is
     said."""
-    if said is not None and named_file(said) is None:
+    named = None if said is None else named_store(said)
+    if said is not None and named is None:
         yield None
         return
     logging.getLogger("agentrt._journal").addHandler(logging.NullHandler())  # `report` says it
@@ -121,8 +127,13 @@ async def open_own(said: str | None) -> AsyncIterator[OwnStore | None]:
     own: OwnStore | None = None
     try:
         async with AsyncExitStack() as stack:
-            store = await _opened(stack, said)
-            own = None if store is None else OwnStore(store, shared=said is None)
+            store: Store | None
+            if named is not None:
+                store = await stack.enter_async_context(open_address(named, gate=False))
+            else:
+                store = await _opened(stack)
+            if store is not None:
+                own = OwnStore(store, named or Path(store.path), shared=named is None)
             yield own
             done = True
     except StoreUnavailable as error:
@@ -130,14 +141,12 @@ async def open_own(said: str | None) -> AsyncIterator[OwnStore | None]:
             raise
         warn(f"the end of this conversation is not stored: {error}")
     finally:
-        if own is not None and said is None:
+        if own is not None and isinstance(own.file, Path) and own.shared:
             with trio.CancelScope(shield=True):  # a thread, which gives up after its patience
                 await trio.to_thread.run_sync(_send_home, own.file, own.homes)
 
 
-async def _opened(stack: AsyncExitStack, said: str | None) -> Store | None:
-    if said is not None:
-        return await stack.enter_async_context(open_store(named_file(said) or said, gate=False))
+async def _opened(stack: AsyncExitStack) -> Store | None:
     for number in range(1, TERMINALS + 1):
         try:
             file = state_folder() / f"terminal-{number}.db"

@@ -7,14 +7,14 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from pathlib import Path
 
 import trio
 from msgspec import structs
 
 from .._config import Config
 from .._errors import AgentrtError
-from .._journal.store import Store, open_store
+from .._journal.address import Address, Server
+from .._journal.store import Store, open_address
 from .._limits import Limits
 from .._nesting import bare_errors
 from .._runtime.runtime import open_runtime
@@ -25,12 +25,15 @@ from .._web.server import serve
 from .._web.site import Site
 from .servers import announced
 from .setup import Setup, UsageError, exit_code
-from .stores import named_file
+from .stores import named_store
 from .text import plain
 from .tracing import command_trace
 
-SECRETS = tuple(f"AGENTRT_SERVE_{name}" for name in ("TOKEN", "VIEWER_TOKEN", "METRICS_TOKEN"))
-"""Variables that agents do not inherit: what holds a token can answer its own questions."""
+SECRETS = tuple(
+    f"AGENTRT_SERVE_{name}" for name in ("TOKEN", "VIEWER_TOKEN", "METRICS_TOKEN", "STORE")
+)
+"""Variables that agents do not inherit: what holds a token can answer its own questions, and what
+holds the store's password can write there."""
 
 
 def make_security(setup: Setup) -> Security:
@@ -67,7 +70,8 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
     config, env = pages_config(setup), without_secrets()
     policy = setup.policy(mode, attended=True)
     metrics = None if said.metrics_token is None else Metrics(agents=config.agents)
-    store_path(said.store)  # wrong usage is said before anything begins
+    if isinstance(store_path(said.store), Server):
+        env.pop("PGPASSWORD", None)
     try:
         async with (
             bare_errors(),
@@ -123,7 +127,7 @@ async def _open_store(config: Config) -> AsyncIterator[Store | None]:
     if path is None:
         yield None
         return
-    async with open_store(path, limits=config.bound(Limits())) as store:
+    async with open_address(path, limits=config.bound(Limits())) as store:
         yield store
 
 
@@ -139,9 +143,9 @@ async def _open_tracing(config: Config) -> AsyncIterator[OpenTelemetry | None]:
         yield tracing
 
 
-def store_path(said: str | None) -> Path | None:
-    """The file in which a server keeps its sessions, if it does. Raises `UsageError`."""
-    return named_file(said or "sqlite")
+def store_path(said: str | None) -> Address | None:
+    """Where a server keeps its sessions, if it does. Raises `UsageError`."""
+    return named_store(said or "sqlite")
 
 
 async def _print_links(site: Site, viewers: bool) -> None:

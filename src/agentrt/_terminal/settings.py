@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from .._agents import BUILT_IN, Agent
 from .._config import Config
+from .._journal.address import is_server, server_of
 from .._limits import Limits
 from .text import escaped, one_line
 
@@ -23,8 +24,8 @@ async def show_config(config: Config, *, as_json: bool) -> int:
     tables = {
         "limits": _given(Limits()) | config.limits,
         "permissions": _given(config.permissions),
-        "serve": _hidden(_given(config.serve), "token", "viewer_token", "metrics_token"),
-        "terminal": _given(config.terminal),
+        "serve": _stored(_hidden(_given(config.serve), "token", "viewer_token", "metrics_token")),
+        "terminal": _stored(_given(config.terminal)),
         "trace": _given(config.trace),
     }
     agents = {name: _agent(agent) for name, agent in config.agents.items()}
@@ -111,6 +112,17 @@ def _changes(settings: Struct | None, usual: Struct | None) -> dict[str, Any]:
         for name, value in structs.asdict(settings).items()
         if value is not None and value != getattr(usual, name)
     }
+
+
+def _stored(settings: dict[str, Any]) -> dict[str, Any]:
+    """The store without its password; all of a URL that is none, which may have one anywhere."""
+    store = settings.get("store")
+    if store is not None and is_server(store):
+        try:
+            settings = {**settings, "store": str(server_of(store))}
+        except ValueError:
+            settings = {**settings, "store": SECRET}
+    return settings
 
 
 def _hidden(settings: dict[str, Any], *names: str) -> dict[str, Any]:

@@ -11,15 +11,17 @@ import msgspec
 import trio
 
 from .._errors import AgentrtError, SessionNotFound, StoreError
+from .._journal.address import Address, Server
 from .._journal.base import StoreEntry
+from .._journal.opening import writing
 from .._journal.repair import Repaired, repair
-from .._journal.sqlite import writing
+from .._journal.sqlite import writing as writing_file
 from .._journal.store import snapshot_of
 from .agents import print_table
 from .export import ExportFormat, exported
 from .kept import Kept
 from .sessions import failed, print_document, when
-from .setup import exit_code
+from .setup import UsageError, exit_code
 from .stores import SHORT, find, listed, load, read_all, searched
 from .text import escaped, one_line, plain
 
@@ -31,7 +33,7 @@ class Listed(StoreEntry, frozen=True, kw_only=True, omit_defaults=True):
     snippet: str = ""
 
 
-async def show_list(files: list[Path], cwd: str | None, limit: int, *, as_json: bool) -> int:
+async def show_list(files: list[Address], cwd: str | None, limit: int, *, as_json: bool) -> int:
     """Print the latest sessions of a folder, or of all."""
     found, errors = await trio.to_thread.run_sync(partial(listed, files, cwd=cwd, limit=limit))
     where = "" if cwd is None else " in this folder (--all: in any; --agent NAME: by an agent)"
@@ -40,14 +42,14 @@ async def show_list(files: list[Path], cwd: str | None, limit: int, *, as_json: 
     )
 
 
-async def search(files: list[Path], words: str, limit: int, *, as_json: bool) -> int:
+async def search(files: list[Address], words: str, limit: int, *, as_json: bool) -> int:
     """Print the latest sessions in which words are."""
     found, errors = await trio.to_thread.run_sync(partial(searched, files, words, limit=limit))
     return _print(found, errors, "nothing was found", folders=True, as_json=as_json)
 
 
 async def export(
-    files: list[Path], id: str, format: ExportFormat, otherwise: Callable[[], Awaitable[int]]
+    files: list[Address], id: str, format: ExportFormat, otherwise: Callable[[], Awaitable[int]]
 ) -> int:
     """Print one session. `otherwise`: what to do if none is stored."""
     try:
@@ -62,7 +64,7 @@ async def export(
     return 0
 
 
-async def delete(files: list[Path], id: str, otherwise: Callable[[], Awaitable[int]]) -> int:
+async def delete(files: list[Address], id: str, otherwise: Callable[[], Awaitable[int]]) -> int:
     """Delete one. `otherwise`: what to do if none is stored."""
 
     def work() -> Kept:
@@ -87,18 +89,20 @@ async def delete(files: list[Path], id: str, otherwise: Callable[[], Awaitable[i
     return 0
 
 
-async def vacuum(files: list[Path]) -> int:
+async def vacuum(files: list[Address]) -> int:
     """Make files as small as what is in them."""
 
     def work(file: Path) -> tuple[int, int]:
         before = file.stat().st_size
-        with writing(file) as backend:
+        with writing_file(file) as backend:
             backend.vacuum()
         return before, file.stat().st_size
 
     status = 0
     for file in files:
         try:
+            if isinstance(file, Server):
+                raise UsageError(f"{file}: PostgreSQL does this by itself (autovacuum)")
             if not file.is_file():
                 raise StoreError(f"there is no store {file}")
             before, after = await trio.to_thread.run_sync(work, file)
@@ -109,11 +113,15 @@ async def vacuum(files: list[Path]) -> int:
     return status
 
 
-async def mend(files: list[Path]) -> int:
+async def mend(files: list[Address]) -> int:
     """Set damaged files aside, and take what can be read into new ones."""
     status = 0
     for file in files:
         try:
+            if isinstance(file, Server):
+                raise UsageError(
+                    f"{file}: `repair` is for files; PostgreSQL's own is a restored backup"
+                )
             done = await trio.to_thread.run_sync(repair, file)
         except AgentrtError as error:
             status = failed(error)

@@ -1,4 +1,4 @@
-"""The files that keep sessions of the person who sits here, and what is in them.
+"""The stores that keep sessions of the person who sits here, and what is in them.
 
 `agentrt serve` writes one, and so do conversations in terminals; whatever lists or finds sessions
 looks into all of them. Reading needs no lock, so that it works beside whoever writes.
@@ -12,10 +12,10 @@ from typing import Final, TypeVar
 
 from .._config import Config
 from .._errors import SessionNotFound, StoreError
-from .._journal.base import Query
+from .._journal.address import Address, Server, is_server, server_of
+from .._journal.base import Outdated, Query
 from .._journal.base import Stored as Loaded
-from .._journal.reader import Outdated, SqliteReader
-from .._journal.sqlite import writing
+from .._journal.opening import Reporting, reader_of, writing
 from .kept import Kept
 from .sessions import Stored
 from .setup import UsageError
@@ -43,36 +43,45 @@ def server_file() -> Path:
     return state_folder() / "journal.db"
 
 
-def store_files(said: str | None, config: Config) -> list[Path]:
-    """The files that there are; `said`: the one that `--store` names, or `off`."""
+def store_files(said: str | None, config: Config) -> list[Address]:
+    """The stores that there are; `said`: the one that `--store` names, or `off`."""
     if said is not None:
-        path = named_file(said)
-        return [] if path is None else [path]
-    files = [named_file(config.serve.store or "sqlite"), named_file(config.terminal.store or OFF)]
-    files += sorted(state_folder().glob("terminal*.db"))
-    return [path for path in dict.fromkeys(files) if path is not None and path.is_file()]
+        one = named_store(said)
+        return [] if one is None else [one]
+    named = [named_store(config.serve.store or "sqlite"), named_store(config.terminal.store or OFF)]
+    named += sorted(state_folder().glob("terminal*.db"))
+    return [
+        each
+        for each in dict.fromkeys(named)
+        if each is not None and (isinstance(each, Server) or each.is_file())
+    ]
 
 
-def named_file(said: str) -> Path | None:
-    """The file that `--store` names. Raises `UsageError`."""
+def named_store(said: str) -> Address | None:
+    """What `--store` names. Raises `UsageError`."""
     if said in (OFF, "memory"):
         return None
+    if is_server(said):
+        try:
+            return server_of(said)
+        except ValueError as error:
+            raise UsageError(f"--store: {error}") from None
     path = server_file() if said == "sqlite" else Path(said.removeprefix("sqlite:"))
     if not path.name:
-        raise UsageError(f"--store takes a file or `off`, not {said!r}")
+        raise UsageError(f"--store takes a file, a URL of PostgreSQL or `off`, not {said!r}")
     if path.is_dir():
         raise UsageError(f"--store takes a file, and {path} is a folder")
     return path
 
 
-def read(file: Path, look: Callable[[SqliteReader], T]) -> T:
-    """What a look into a file gives. Raises `StoreError`."""
+def read(file: Address, look: Callable[[Reporting], T]) -> T:
+    """What a look into a store gives. Raises `StoreError`."""
     try:
-        reader = SqliteReader(file)
+        reader = reader_of(file)
     except Outdated:
         with writing(file):
             pass  # it is brought up to date
-        reader = SqliteReader(file)
+        reader = reader_of(file)
     try:
         return look(reader)
     finally:
@@ -80,10 +89,10 @@ def read(file: Path, look: Callable[[SqliteReader], T]) -> T:
 
 
 def read_all(
-    files: Iterable[Path], look: Callable[[SqliteReader], list[T]]
-) -> tuple[list[tuple[Path, T]], list[StoreError]]:
+    files: Iterable[Address], look: Callable[[Reporting], list[T]]
+) -> tuple[list[tuple[Address, T]], list[StoreError]]:
     """The same of all, and why some could not be read."""
-    found: list[tuple[Path, T]] = []
+    found: list[tuple[Address, T]] = []
     errors: list[StoreError] = []
     for file in files:
         try:
@@ -94,7 +103,7 @@ def read_all(
 
 
 def listed(
-    files: Iterable[Path], *, cwd: str | None, limit: int
+    files: Iterable[Address], *, cwd: str | None, limit: int
 ) -> tuple[list[Kept], list[StoreError]]:
     """The latest sessions of a folder (None: of all)."""
     query = Query(limit=limit, cwd=cwd)
@@ -103,7 +112,7 @@ def listed(
 
 
 def searched(
-    files: Iterable[Path], words: str, *, limit: int
+    files: Iterable[Address], words: str, *, limit: int
 ) -> tuple[list[Kept], list[StoreError]]:
     """The latest sessions in which words are."""
     found, errors = read_all(files, lambda reader: reader.search(words, limit))
@@ -111,7 +120,7 @@ def searched(
     return _latest(hits, limit), errors
 
 
-def latest(files: Iterable[Path], cwd: str, agent: str | None = None) -> Kept:
+def latest(files: Iterable[Address], cwd: str, agent: str | None = None) -> Kept:
     """The latest session of a folder, and of an agent. Raises `SessionNotFound` or `StoreError`."""
     query = Query(cwd=cwd, agent=agent, limit=1)
     found, errors = read_all(files, lambda reader: reader.sessions(query))
@@ -122,7 +131,7 @@ def latest(files: Iterable[Path], cwd: str, agent: str | None = None) -> Kept:
     raise SessionNotFound(f"no session is stored of {cwd}")
 
 
-def find(files: Iterable[Path], prefix: str, agent: str | None = None) -> Kept:
+def find(files: Iterable[Address], prefix: str, agent: str | None = None) -> Kept:
     """The one session (of an agent) whose id begins so, or else whose agent's own id does. Raises
     `SessionNotFound`, `UsageError` if there are several, or `StoreError`."""
     found, errors = read_all(files if prefix else (), lambda reader: reader.find(prefix))

@@ -1,0 +1,85 @@
+"""Where a store is: a file, or a schema of a PostgreSQL database. Imports nothing for either."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final, TypeAlias
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from msgspec import Struct
+
+SCHEMES: Final = ("postgresql://", "postgres://")
+
+SCHEMA: Final = "agentrt"
+"""The schema of a database that a store is in, unless its URL has `?schema=NAME`."""
+
+_HOSTS = re.compile(r"(?:(?:\[[^\]@]*\]|[^\[\]:@,]*)(?::\d*)?(?:,|$))*")
+_SHOWN = ("host", "port", "user", "dbname", "service")
+
+
+class Server(Struct, frozen=True):
+    """A schema of a PostgreSQL database. As text it has no password."""
+
+    conninfo: str
+    """What libpq connects by. It may hold a password: not to be shown."""
+    schema: str = SCHEMA
+
+    def __str__(self) -> str:
+        url = urlsplit(self.conninfo)
+        user, at, hosts = url.netloc.rpartition("@")
+        user = user.partition(":")[0]
+        query = [(key, value) for key, value in parse_qsl(url.query) if key in _SHOWN]
+        if self.schema != SCHEMA:
+            query.append(("schema", self.schema))
+        text = f"postgresql://{user}{at}{hosts}{url.path}"
+        return f"{text}?{urlencode(query, quote_via=quote, safe='/')}" if query else text
+
+    __repr__ = __str__
+
+    @property
+    def has_password(self) -> bool:
+        url = urlsplit(self.conninfo)
+        return ":" in url.netloc.rpartition("@")[0] or any(
+            "password" in key for key, _ in parse_qsl(url.query)
+        )
+
+
+Address: TypeAlias = Path | Server
+
+
+def is_server(said: str | os.PathLike[str]) -> bool:
+    """Whether this is a URL of PostgreSQL, and no file."""
+    return isinstance(said, str) and said.startswith(SCHEMES)
+
+
+def server_of(said: str) -> Server:
+    """What a URL means. Raises `ValueError`, whose message has nothing of it: where a password
+    begins and ends is not sure then."""
+    try:
+        url = urlsplit(said)
+        query = parse_qsl(url.query, keep_blank_values=True, strict_parsing=bool(url.query))
+    except ValueError:
+        raise ValueError(_WRONG) from None
+    user, _, hosts = url.netloc.rpartition("@")
+    if "@" in user + url.path + url.query or url.fragment or not _HOSTS.fullmatch(hosts):
+        raise ValueError(_WRONG)
+    schema = dict(query).get("schema", SCHEMA)
+    if not schema or "\0" in unquote(said):
+        raise ValueError(_WRONG)
+    rest = urlencode([each for each in query if each[0] != "schema"], quote_via=quote)
+    return Server(f"postgresql://{url.netloc}{url.path}{'?' * bool(rest)}{rest}", schema)
+
+
+_WRONG = (
+    "this is no URL of PostgreSQL (postgresql://USER@HOST:PORT/DATABASE?sslmode=…&schema=…; what"
+    " has a meaning in a URL, like / or @ in a name, is written as %2F or %40)"
+)
+
+
+def address_of(said: str | os.PathLike[str]) -> Address:
+    """A path, or what a URL means. Raises `ValueError`."""
+    if isinstance(said, str) and is_server(said):
+        return server_of(said)
+    return Path(os.path.abspath(said))

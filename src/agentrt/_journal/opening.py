@@ -1,0 +1,63 @@
+"""What writes a store, and what reads it, by where it is."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from .._errors import StoreError
+from .address import Address, Server
+from .base import Backend, Reader
+from .libraries import Library
+from .reader import FileReport, SqliteReader
+from .sqlite import SqliteBackend
+from .sqlite import writing as writing_file
+
+if TYPE_CHECKING:
+    from .postgres.reader import ServerReport
+
+
+class Reporting(Reader, Protocol):
+    """One that also says what there is to say of the store."""
+
+    def report(self) -> FileReport | ServerReport: ...
+
+
+def backend_of(address: Address, library: Library | None = None) -> Backend:
+    """What writes it, not yet opened. Raises `StoreError`."""
+    if not isinstance(address, Server):
+        return SqliteBackend(address, library)
+    with _psycopg():
+        from .postgres.backend import PostgresBackend
+    return PostgresBackend(address)
+
+
+def reader_of(
+    address: Address, library: Library | None = None, *, writes: bool = False
+) -> Reporting:
+    """`writes`: it is read beside what writes it. Raises `StoreError`."""
+    if not isinstance(address, Server):
+        return SqliteReader(address, library)
+    with _psycopg():
+        from .postgres.reader import PostgresReader
+    return PostgresReader(address, writes=writes)
+
+
+def writing(address: Address) -> contextlib.AbstractContextManager[Backend]:
+    """A store, to be changed in the block. Raises `StoreError`."""
+    if not isinstance(address, Server):
+        return writing_file(address)
+    with _psycopg():
+        from .postgres.backend import writing as writing_server
+    return writing_server(address)
+
+
+@contextlib.contextmanager
+def _psycopg() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise StoreError(
+            f"a store in PostgreSQL needs psycopg ({error}): pip install 'agentrt[postgres]'"
+        ) from error

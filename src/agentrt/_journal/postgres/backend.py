@@ -1,0 +1,429 @@
+"""What writes a store in PostgreSQL: one process at a time, while any may read it.
+
+A lock of the writer's connection says which process that is. It ends with the connection, and so
+the server knows that a process is gone. One whose connection was cut may believe that it still
+writes: each flush names the owner of each of its sessions and its next event, and is taken in whole
+or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import psycopg
+from psycopg import errors, sql
+
+from ..._errors import StoreError, StoreInUse
+from ..address import Server
+from ..base import (
+    About,
+    Fenced,
+    Flush,
+    Packed,
+    Part,
+    Place,
+    Unusable,
+    decode_record,
+    encode,
+)
+from ..search import clean, text_of
+from . import schema
+from .connection import LOCK, Connection, connect, database_errors, is_lost, is_newer, newer
+from .connection import versions as versions_of
+from .statements import COPIED, COPY, statement
+from .words import vector
+
+T = TypeVar("T")
+
+_ANSWERS = 24 * 3600.0  # seconds for which a client may send a command again
+_SILENT = 7 * 24 * 3600.0  # seconds for which a session without a turn is kept
+_HOUR = 3600
+_AHEAD = 2  # hours whose partitions are made before they begin
+_WAIT = 0.05  # seconds between two attempts at a lock
+
+_CARRIED = (
+    "agent, cwd, title, prompt, phase, turns, tenant, created, updated, about, head, head_seq"
+)
+
+
+class PostgresBackend:
+    gather = 0.005
+    """Seconds from one flush to the next: a server has more to do for many small ones, and for
+    other processes."""
+    gathers_all = True
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._connection: Connection | None = None
+        self._last: tuple[int, str] | None = None
+        """The process of the server that had our connection, and since when."""
+        self._generation = 0
+        self._doubtful = False
+        """Whether what was to be committed last may be in, although it seemed to fail."""
+
+    # --- the connection
+
+    def open(self, patience: float = 0) -> None:
+        """`patience`: seconds to wait for whoever writes it now."""
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                self._connected()
+            except StoreInUse:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_WAIT)
+            else:
+                return
+
+    def _connected(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            self.close()
+            connection = connect(self.server, writes=True)
+            try:
+                with database_errors(self.server):
+                    self._begin(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _begin(self, connection: Connection) -> None:
+        self._make_schema(connection)
+        self._take_lock(connection)
+        [(pid, since)] = connection.rows(
+            "SELECT pid::bigint, backend_start::text FROM pg_stat_activity"
+            " WHERE pid=pg_backend_pid()"
+        )
+        self._last = pid, since
+        with connection.unhurried(), connection.transaction():
+            self._migrate(connection)
+            self._begin_generation(connection)
+        self._make_partitions(connection)
+
+    def _make_schema(self, connection: Connection) -> None:
+        name = self.server.schema
+        known = "SELECT 1 FROM pg_namespace WHERE nspname=%s"
+        if not connection.rows(known, [name]):
+            quoted = sql.Identifier(name).as_string(connection)
+            connection.rows(f"CREATE SCHEMA IF NOT EXISTS {quoted}")
+
+    def _take_lock(self, connection: Connection) -> None:
+        key = (LOCK, self.server.schema)
+        if connection.rows("SELECT pg_try_advisory_lock(%s::int, hashtext(%s))", key) == [(True,)]:
+            return
+        holders = connection.rows(
+            "SELECT l.pid::bigint, backend_start::text, application_name, client_addr::text"
+            " FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid=l.pid"
+            " WHERE locktype='advisory' AND classid=%s::bigint::oid"
+            " AND objid::bigint=hashtext(%s)::bigint & 4294967295 AND l.granted"
+            " AND l.database=(SELECT oid FROM pg_database WHERE datname=current_database())",
+            key,
+        )
+        for pid, since, name, where in holders:
+            if (pid, since) == self._last:
+                # The server has not noticed yet that this connection is lost.
+                connection.rows("SELECT pg_terminate_backend(%s::int)", [pid])
+                raise errors.OperationalError("the server still has the connection that was lost")
+            words = (name or "").split()
+            who = "another process"
+            number = None
+            if len(words) == 3 and words[0] == "agentrt":
+                who = f"process {words[2]} of {words[1]}"
+                if words[1] == socket.gethostname():
+                    number = int(words[2]) if words[2].isdecimal() else None
+            elif where:
+                who = f"a process of {where}"
+            if self._last is not None:
+                raise Unusable(f"{self.server} is being written by {who} now")
+            raise StoreInUse(f"{self.server} is being written by {who}", number)
+        raise errors.OperationalError("the lock of the store is not free")
+
+    def _migrate(self, connection: Connection) -> None:
+        found = versions_of(connection)
+        if is_newer(found):
+            raise newer(self.server, found[0])
+        version = found[0]
+        if not version:
+            other = connection.rows(
+                "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p')"
+                " AND relnamespace=quote_ident(current_schema())::regnamespace LIMIT 1"
+            )
+            if other:
+                raise StoreError(f"{self.server} is not a store of agentrt: another schema is")
+        if version >= len(schema.MIGRATIONS):
+            return  # also what a newer version has made, and this one can still use
+        for migration in schema.MIGRATIONS[version:]:
+            connection.execute(migration.sql.encode(), prepare=False)
+        newest = schema.MIGRATIONS[-1]
+        self._set_meta(connection, schema=len(schema.MIGRATIONS), least=newest.least)
+
+    def _begin_generation(self, connection: Connection) -> None:
+        """Viewers may go on where they were, unless the database is another one than before (one
+        that took over, or that was restored): then the last things they saw may be lost, and
+        another generation begins."""
+        [(where,)] = connection.rows(
+            "SELECT (SELECT oid FROM pg_database WHERE datname=current_database())::text || ' ' ||"
+            " left(pg_walfile_name(pg_current_wal_lsn()), 8)"
+        )
+        meta = dict(connection.rows("SELECT key, value FROM meta"))
+        self._generation = int(meta.get("generation", 0))
+        if meta.get("database", where) != where:
+            self._generation += 1
+        if meta.get("database") != where:
+            self._set_meta(connection, generation=self._generation, database=where)
+
+    @staticmethod
+    def _set_meta(connection: Connection, **values: object) -> None:
+        connection.rows(
+            "INSERT INTO meta SELECT * FROM unnest(%s::text[], %s::text[])"
+            " ON CONFLICT (key) DO UPDATE SET value=excluded.value",
+            [list(values), [str(value) for value in values.values()]],
+        )
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def finish(self) -> None:
+        pass  # each commit is on the disk
+
+    def catch_up(self) -> None:
+        pass  # and in the index
+
+    # --- writing
+
+    def commit(self, flush: Flush) -> None:
+        try:
+            connection = self._connected()
+            if self._doubtful:
+                flush = self._settled(connection, flush)
+                self._doubtful = False
+            try:
+                self._write(connection, flush)
+            except errors.DivisionByZero:
+                self._write(connection, self._settled(connection, flush))  # or raises `Fenced`
+            except errors.CheckViolation:
+                self._make_partitions(connection)  # the clock has gone on by hours
+                self._write(connection, flush)
+        except Exception as error:
+            self._doubtful = self._doubtful or is_lost(error)
+            raise
+
+    def _write(self, connection: Connection, flush: Flush) -> None:
+        if not flush.parts and not flush.answers:
+            return
+        one = statement(flush)
+        if not one.frames:
+            connection.rows(one.text, one.args)
+            return
+        with connection.transaction():
+            connection.rows(one.text, one.args)
+            with connection.cursor() as cursor, cursor.copy(COPY) as copy:
+                copy.set_types(COPIED)
+                for frame in one.frames:
+                    copy.write_row(frame)
+
+    def _settled(self, connection: Connection, flush: Flush) -> Flush:
+        """What of a flush is not in yet. Raises `Fenced` for the sessions of others."""
+        found = {
+            num: (owner, next)
+            for num, owner, next in connection.rows(
+                "SELECT num, owner, next FROM session WHERE num=ANY(%s::bigint[])",
+                [[part.place.num for part in flush.parts]],
+            )
+        }
+        gone: list[Place] = []
+        missing: list[Part] = []
+        for part in flush.parts:
+            place, behind = part.place, part.first + len(part.events)
+            owner, next = found.get(place.num, (0, 0))
+            if (owner, next) == (place.owner, part.first):
+                missing.append(part)
+            elif (owner, next) != (place.owner, behind):
+                gone.append(place)
+        if gone:
+            raise Fenced(gone)
+        return Flush(missing, flush.firm, flush.answers)
+
+    def _once_more(self, job: Callable[[Connection], T]) -> T:
+        """Something that may be done twice: a server that was restarted is noticed only when it is
+        asked."""
+        connection = self._connected()
+        try:
+            return job(connection)
+        except psycopg.Error as error:
+            if not is_lost(error) or not connection.closed:
+                raise
+            return job(self._connected())
+
+    def create(self, session: str, epoch: str, about: About) -> Place:
+        def job(connection: Connection) -> Place:
+            [(num,)] = connection.rows(
+                "INSERT INTO session(id, epoch, generation, owner, next, agent, cwd, phase,"
+                " created, updated, about)"
+                " VALUES(%s, %s, %s, 1, 1, %s, %s, 'starting', now(), now(), %s)"
+                " ON CONFLICT (id) DO UPDATE SET id=excluded.id"
+                " WHERE session.epoch=excluded.epoch AND session.next=1 RETURNING num",
+                (
+                    *(clean(session), epoch, self._generation),
+                    *(clean(about.agent), clean(about.cwd), encode(about)),
+                ),
+            )
+            return Place(num, 1)
+
+        return self._once_more(job)
+
+    def claim(self, session: str) -> Place | None:
+        def job(connection: Connection) -> Place | None:
+            found = connection.rows(
+                "UPDATE session SET owner=owner+1 WHERE id=%s RETURNING num, owner",
+                [clean(session)],
+            )
+            return Place(*found[0]) if found else None
+
+        return self._once_more(job)
+
+    def delete(self, session: str) -> bool:
+        def job(connection: Connection) -> bool:
+            with connection.unhurried(), connection.transaction():
+                return _forget(connection, session)
+
+        return self._once_more(job)
+
+    def put(self, packed: Packed) -> None:
+        def job(connection: Connection) -> None:
+            with connection.unhurried(), connection.transaction():
+                self._put(connection, packed)
+
+        self._once_more(job)
+
+    def _put(self, connection: Connection, packed: Packed) -> None:
+        epoch, owner, next, *row = packed.row
+        known = connection.rows(
+            "SELECT owner, next FROM session WHERE id=%s", [clean(packed.session)]
+        )
+        if known and known[0] > (owner, next):
+            return
+        _forget(connection, packed.session)
+        row[2:4] = [None if text is None else clean(text) for text in row[2:4]]
+        [(num,)] = connection.rows(
+            f"INSERT INTO session(id, generation, epoch, owner, next, {_CARRIED})"
+            " VALUES(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,"
+            " to_timestamp(%s), to_timestamp(%s), %s, %s, %s) RETURNING num",
+            (clean(packed.session), self._generation, epoch, owner, next, *row),
+        )
+        for number, last, body in packed.records:
+            said = text_of(decode_record(body))
+            connection.rows(
+                "INSERT INTO record VALUES(%s, %s, %s, %s, %s, %s::tsvector)",
+                (num, number, last, body, said, vector(said)),
+            )
+        for first, last, by, _, body in packed.frames:
+            connection.rows(
+                "INSERT INTO frame(session, first, last, owner, body) VALUES(%s, %s, %s, %s, %s)",
+                (num, first, last, by, body),
+            )
+
+    def name_chat(self, chat: str, session: str) -> None:
+        def job(connection: Connection) -> None:
+            connection.rows(
+                "INSERT INTO chat VALUES(%s, %s)"
+                " ON CONFLICT (name) DO UPDATE SET session=excluded.session",
+                (clean(chat), clean(session)),
+            )
+
+        self._once_more(job)
+
+    # --- what need not be kept
+
+    def tidy(self, older: float) -> None:
+        connection = self._connected()
+        change = connection.change
+        change("DELETE FROM answer WHERE at < now() - make_interval(secs => %s)", [_ANSWERS])
+        change(
+            "DELETE FROM session WHERE turns=0 AND updated < now() - make_interval(secs => %s)",
+            [_SILENT],
+        )
+        self._make_partitions(connection)
+        for hour in self._hours(connection):
+            if (hour + 1) * _HOUR < self._now(connection) - max(older, 60.0):
+                self._drop(connection, hour)
+        change(
+            f"DELETE FROM {schema.KEPT} f WHERE NOT EXISTS"
+            " (SELECT 1 FROM session WHERE num=f.session AND f.last>head_seq)"
+        )
+
+    @staticmethod
+    def _now(connection: Connection) -> float:
+        [(now,)] = connection.rows("SELECT extract(epoch FROM clock_timestamp())::float8")
+        return float(now)
+
+    @staticmethod
+    def _hours(connection: Connection) -> list[int]:
+        """Those that have a partition."""
+        names = connection.rows(
+            "SELECT relname::text FROM pg_inherits JOIN pg_class ON oid=inhrelid"
+            " WHERE inhparent='frame'::regclass"
+        )
+        return sorted(hour for (name,) in names if (hour := schema.hour_of(name)) is not None)
+
+    def _make_partitions(self, connection: Connection) -> None:
+        """Of this hour and the next ones. They are made beside the table and then attached, which
+        keeps nobody from reading and writing it."""
+        now = int(self._now(connection) // _HOUR)
+        known = self._hours(connection)
+        for hour in range(now, now + _AHEAD + 1):
+            if hour in known:
+                continue
+            name = schema.partition(hour)
+            begin, end = (f"to_timestamp({each * _HOUR})" for each in (hour, hour + 1))
+            with connection.transaction():
+                connection.rows(f"DROP TABLE IF EXISTS {name}")  # of an attempt that failed
+                connection.rows(f"CREATE TABLE {name} (LIKE frame INCLUDING ALL)")
+                connection.rows(
+                    f"ALTER TABLE frame ATTACH PARTITION {name} FOR VALUES"
+                    f" FROM ({begin}) TO ({end})"
+                )
+
+    @staticmethod
+    def _drop(connection: Connection, hour: int) -> None:
+        """What no head stands for yet is kept: of a turn that is hours long, or whose process died
+        in it. Whoever reads the table for long is not waited for: there is another minute."""
+        name = schema.partition(hour)
+        with contextlib.suppress(errors.LockNotAvailable), connection.transaction():
+            connection.rows("SELECT set_config('lock_timeout', '200', true)")
+            connection.rows("LOCK TABLE frame")
+            connection.rows(
+                "INSERT INTO frame(session, first, last, owner, at, body)"
+                " SELECT session, first, last, f.owner, '-infinity', body"
+                f" FROM {name} f JOIN session ON num=f.session WHERE last>head_seq"
+            )
+            connection.rows(f"DROP TABLE {name}")
+
+
+def _forget(connection: Connection, session: str) -> bool:
+    found = connection.rows("DELETE FROM session WHERE id=%s RETURNING num", [clean(session)])
+    for (num,) in found:
+        for table in ("frame", "record"):
+            connection.rows(f"DELETE FROM {table} WHERE session=%s", [num])
+        connection.rows("DELETE FROM chat WHERE session=%s", [clean(session)])
+    return bool(found)
+
+
+@contextlib.contextmanager
+def writing(server: Server) -> Iterator[PostgresBackend]:
+    """A store, to be changed in the block. Raises `StoreError`."""
+    backend = PostgresBackend(server)
+    try:
+        backend.open()
+        with database_errors(server):
+            yield backend
+    finally:
+        backend.close()

@@ -1,0 +1,66 @@
+"""What is in the schema of a store."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+
+class Migration(Struct, frozen=True):
+    """Takes the schema to the version of its place in the list. `least`: the oldest version whose
+    programs can still use it. What only adds leaves that where it was: then programs of both
+    versions run side by side, and a later one takes away what the older needed."""
+
+    sql: str
+    least: int
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (
+    Migration(
+        """
+        CREATE TABLE meta(key text PRIMARY KEY, value text NOT NULL);
+        CREATE TABLE session(
+            num bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            id text COLLATE "C" NOT NULL UNIQUE, epoch text NOT NULL, generation integer NOT NULL,
+            owner bigint NOT NULL, next bigint NOT NULL, agent text NOT NULL, cwd text NOT NULL,
+            title text, prompt text NOT NULL DEFAULT '', phase text NOT NULL,
+            turns bigint NOT NULL DEFAULT 0, tenant text NOT NULL DEFAULT '',
+            created timestamptz NOT NULL, updated timestamptz NOT NULL,
+            about bytea NOT NULL, head bytea NOT NULL DEFAULT '',
+            head_seq bigint NOT NULL DEFAULT 0) WITH (fillfactor=50);
+        CREATE INDEX session_by ON session(tenant, updated, id);
+        CREATE INDEX session_of ON session(tenant, cwd, updated, id);
+        CREATE TABLE frame(
+            session bigint NOT NULL, first bigint NOT NULL, last bigint NOT NULL,
+            owner bigint NOT NULL, at timestamptz NOT NULL DEFAULT now(), body bytea NOT NULL)
+            PARTITION BY RANGE (at);
+        CREATE INDEX frame_at ON frame(session, first);
+        CREATE TABLE frame_left PARTITION OF frame FOR VALUES FROM (MINVALUE) TO ('2000-01-01');
+        CREATE TABLE record(
+            session bigint NOT NULL, number bigint NOT NULL, last bigint NOT NULL,
+            body bytea NOT NULL, said text NOT NULL, words tsvector NOT NULL,
+            PRIMARY KEY(session, number));
+        CREATE INDEX record_words ON record USING gin(words);
+        CREATE TABLE answer(
+            client text NOT NULL, id text NOT NULL, digest bytea NOT NULL, body bytea NOT NULL,
+            at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY(client, id));
+        CREATE TABLE chat(name text PRIMARY KEY, session text NOT NULL);
+        """,
+        least=1,
+    ),
+)
+
+KEPT: Final = "frame_left"
+"""The partition of frames that no head stands for when their hour's is dropped: they are few."""
+
+
+def partition(hour: int) -> str:
+    """The name of the partition for an hour since the Unix epoch."""
+    return f"frame_{hour}"
+
+
+def hour_of(name: str) -> int | None:
+    """Which hour a partition is for, by its name."""
+    number = name.removeprefix("frame_")
+    return int(number) if number.isdecimal() else None

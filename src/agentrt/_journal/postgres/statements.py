@@ -1,0 +1,143 @@
+"""The one statement that a flush is: all of it, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Final
+
+from msgspec import Struct
+
+from ..base import Flush, Part, encode, encode_events, encode_record
+from ..search import clean, text_of
+from .words import vector
+
+_FRAMES = """
+WITH f AS (SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[])
+    AS f(num, owner, first, last))"""
+
+_BODIES = """
+WITH f AS (SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bytea[])
+    AS f(num, owner, first, last, body)),
+i AS (INSERT INTO frame(session, owner, first, last, body)
+    SELECT num, owner, first, last, body FROM f)"""
+
+_OURS = "s.num=f.num AND s.owner=f.owner AND s.next=f.first"
+
+_NEXT = f""",
+u AS (UPDATE session s SET next=f.last+1 FROM f WHERE {_OURS} RETURNING s.num)"""
+
+_ROWS = f""",
+r AS (SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::bigint[],
+        %s::bytea[], %s::bytea[], %s::bigint[])
+    AS r(num, title, prompt, phase, turns, about, head, head_seq)),
+u AS (UPDATE session s SET next=f.last+1,
+        updated=CASE WHEN r.num IS NULL THEN s.updated ELSE now() END,
+        title=CASE WHEN r.num IS NULL THEN s.title ELSE r.title END,
+        prompt=coalesce(r.prompt, s.prompt), phase=coalesce(r.phase, s.phase),
+        turns=coalesce(r.turns, s.turns), about=coalesce(r.about, s.about),
+        head=coalesce(r.head, s.head), head_seq=coalesce(r.head_seq, s.head_seq)
+    FROM f LEFT JOIN r USING (num) WHERE {_OURS} RETURNING s.num)"""
+
+_RECORDS = """,
+c AS (INSERT INTO record(session, number, last, body, said, words)
+    SELECT num, number, last, body, said, words::tsvector
+    FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bytea[], %s::text[], %s::text[])
+        AS c(num, number, last, body, said, words)
+    ON CONFLICT (session, number) DO UPDATE
+    SET last=excluded.last, body=excluded.body, said=excluded.said, words=excluded.words)"""
+
+_ANSWERS = """,
+a AS (INSERT INTO answer(client, id, digest, body)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::bytea[], %s::bytea[])
+    ON CONFLICT (client, id) DO UPDATE
+    SET digest=excluded.digest, body=excluded.body, at=excluded.at)"""
+
+_ALL_OURS = " SELECT 1/(count(*)=%s)::integer FROM u"
+"""Fails where one of the sessions is another owner's: then nothing of the flush is written."""
+
+COPY: Final = "COPY frame(session, owner, first, last, body) FROM STDIN (FORMAT binary)"
+COPIED: Final = ("int8", "int8", "int8", "int8", "bytea")
+
+MUCH: Final = 64 * 1024
+"""Bytes of frames from which on they are copied: a backlog."""
+
+Row = tuple[int, int, int, int, bytes]
+
+
+class Statement(Struct):
+    """`frames`: to be copied in the same transaction, if there are any."""
+
+    text: str
+    args: list[Any]
+    frames: list[Row]
+
+
+def statement(flush: Flush) -> Statement:
+    """What writes a flush, in the order of the sessions' numbers: two that wait for each other's
+    would be in each other's way."""
+    parts = sorted(flush.parts, key=lambda part: part.place.num)
+    frames = [_frame(part) for part in parts]
+    copied = sum(len(frame[4]) for frame in frames) > MUCH
+    rows = [_row(part) for part in parts if part.row is not None]
+    records = [row for part in parts for row in _records(part)]
+    answers = [
+        (clean(each.client), clean(each.id), each.digest, each.body)
+        # of several answers to one command the last
+        for each in {(each.client, each.id): each for each in flush.answers}.values()
+    ]
+    args = _columns([frame[:4] for frame in frames] if copied else frames, 4 if copied else 5)
+    if rows:
+        args += _columns(rows, 8)
+    if records:
+        args += _columns(records, 6)
+    if answers:
+        args += _columns(answers, 4)
+    args.append(len(parts))
+    text = _text(copied, bool(rows), bool(records), bool(answers))
+    return Statement(text, args, frames if copied else [])
+
+
+@cache
+def _text(copied: bool, rows: bool, records: bool, answers: bool) -> str:
+    return (
+        (_FRAMES if copied else _BODIES)
+        + (_ROWS if rows else _NEXT)
+        + _RECORDS * records
+        + _ANSWERS * answers
+        + _ALL_OURS
+    )
+
+
+def _columns(rows: Sequence[Sequence[object]], width: int) -> list[Any]:
+    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]
+
+
+def _frame(part: Part) -> Row:
+    last = part.first + len(part.events) - 1
+    return part.place.num, part.place.owner, part.first, last, encode_events(part.events)
+
+
+def _row(part: Part) -> tuple[object, ...]:
+    row, head = part.row, part.head
+    assert row is not None
+    return (
+        part.place.num,
+        None if row.title is None else clean(row.title),
+        clean(row.prompt),
+        row.phase,
+        row.turns,
+        encode(row.about),
+        None if head is None else encode(head),
+        None if head is None else head.seq,
+    )
+
+
+def _records(part: Part) -> list[tuple[object, ...]]:
+    last = part.first + len(part.events) - 1
+    found: list[tuple[object, ...]] = []
+    for record in part.records.values():
+        said = text_of(record)
+        body = encode_record(record)
+        found.append((part.place.num, record.number, last, body, said, vector(said)))
+    return found

@@ -1,0 +1,155 @@
+"""What is done to a server, and to the way to it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from agentrt._journal.address import server_of
+from agentrt._journal.base import About, Flush, Part, Place
+from agentrt._journal.postgres.backend import PostgresBackend
+from agentrt._journal.postgres.connection import connect
+from agentrt._model.events import TextDelta
+
+ABOUT = About(agent="fake", protocol="acp", cwd="/")
+
+
+def events(count: int, size: int = 1) -> list[Any]:
+    return [TextDelta("i1", f"{number} ".ljust(size)) for number in range(count)]
+
+
+def flush(*parts: tuple[Place, int, int], size: int = 1) -> Flush:
+    """Of places: so many events from number so-and-so on."""
+    return Flush([Part(place, first, events(count, size)) for place, first, count in parts])
+
+
+def rows(url: str, sql: str) -> list[tuple[Any, ...]]:
+    with connect(server_of(url), writes=False) as connection:
+        return connection.rows(sql)
+
+
+def frames(url: str) -> list[tuple[Any, ...]]:
+    return rows(url, "SELECT session, first, last, owner FROM frame ORDER BY session, first")
+
+
+def backend_pid(backend: PostgresBackend) -> int:
+    """The server's process that has a connection."""
+    assert backend._connection is not None
+    return int(backend._connection.info.backend_pid)
+
+
+class Proxy:
+    """What stands between a program and the server, and may cut them off from each other."""
+
+    def __init__(self, listener: socket.socket, target: Callable[[], socket.socket]) -> None:
+        self.port: int = listener.getsockname()[1]
+        self._listener = listener
+        self._target = target
+        self._sockets: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+        self.cut_query: int | None = None
+        """Cut the connection instead of bringing the server what is sent next; behind so many."""
+        self.cut_answer: int | None = None
+        """The same, instead of bringing the program what is answered."""
+        self.silent = False
+        """Whether new connections are let in, and nothing is said."""
+
+    def accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            self._sockets.append(client)
+            if self.silent:
+                continue
+            server = self._target()
+            self._sockets.append(server)
+            for pump in (self._questions, self._answers):
+                thread = threading.Thread(target=pump, args=(client, server))
+                self._threads.append(thread)
+                thread.start()
+
+    def _questions(self, client: socket.socket, server: socket.socket) -> None:
+        for data in received(client):
+            if self._cuts("cut_query"):
+                break
+            if not sent(server, data):
+                break
+        for each in (client, server):
+            shut(each)
+
+    def _answers(self, client: socket.socket, server: socket.socket) -> None:
+        for data in received(server):
+            if self._cuts("cut_answer"):
+                break
+            if not sent(client, data):
+                break
+        for each in (client, server):
+            shut(each)
+
+    def _cuts(self, what: str) -> bool:
+        left = getattr(self, what)
+        if left is None:
+            return False
+        setattr(self, what, left - 1 if left else None)
+        return not left
+
+    def close(self) -> None:
+        shut(self._listener)
+        self._listener.close()
+        for each in self._sockets:
+            shut(each)
+        for thread in self._threads:
+            thread.join()
+        for each in self._sockets:
+            each.close()
+
+
+def received(source: socket.socket) -> Iterator[bytes]:
+    while True:
+        try:
+            data = source.recv(65536)
+        except OSError:
+            return
+        if not data:
+            return
+        yield data
+
+
+def sent(target: socket.socket, data: bytes) -> bool:
+    try:
+        target.sendall(data)
+    except OSError:
+        return False
+    return True
+
+
+def shut(each: socket.socket) -> None:
+    try:
+        each.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # the other end was first
+
+
+@contextmanager
+def proxy(socket_path: str) -> Iterator[Proxy]:
+    """On a port of its own, to a server's socket."""
+
+    def target() -> socket.socket:
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(socket_path)
+        return server
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        one = Proxy(listener, target)
+        thread = threading.Thread(target=one.accept)
+        thread.start()
+        try:
+            yield one
+        finally:
+            one.close()
+            thread.join()

@@ -1,0 +1,114 @@
+"""`agentrt` on sessions that are stored in PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+
+import pytest
+import trio
+from program import Program
+
+from agentrt import open_store
+from agentrt._journal.address import server_of
+from agentrt._journal.opening import writing
+from journal.kit import kept
+from postgres.server import PASSWORD, Server
+from runtime.fakes import Incarnations, echo
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    program = Program(tmp_path)
+    program.env["PATH"] = "/nowhere"  # the demo agent is the only one
+    return program
+
+
+@pytest.fixture
+def url(postgres: Server, program: Program) -> str:
+    """A store with a session in the program's folder, and one that is elsewhere."""
+    url = postgres.url(f"t_{secrets.token_hex(6)}")
+
+    async def fill() -> None:
+        async with open_store(url) as store:
+            for id, cwd, prompt in (
+                ("abc-one", str(program.folder), "mend the blue door"),
+                ("abd-two", str(program.home), "paint the red window"),
+            ):
+                async with kept(store, Incarnations(echo), id=id, cwd=cwd) as session:
+                    await session.run(prompt)
+
+    trio.run(fill)
+    return url
+
+
+def test_sessions_are_listed_found_shown_and_deleted(program: Program, url: str) -> None:
+    store = ("--store", url)
+    [one] = json.loads(program.run("sessions", *store, "--json").stdout)
+    assert (one["session"], one["store"]) == ("abc-one", str(server_of(url)))
+    [one] = json.loads(program.run("sessions", "search", *store, "WIND", "red", "--json").stdout)
+    assert one["session"] == "abd-two"
+    assert "## You\n\nmend the blue door" in program.run("sessions", "show", *store, "abc").stdout
+    program.run("sessions", "show", *store, "ab", status=2)
+    assert program.run("sessions", "delete", *store, "abc").stdout.startswith("deleted abc-one")
+    assert program.run("sessions", "show", *store, "abc", status=4).stdout == ""
+
+
+def test_what_is_for_files_alone_is_refused_with_a_word(program: Program, url: str) -> None:
+    assert "autovacuum" in program.run("sessions", "vacuum", "--store", url, status=2).stderr
+    assert "backup" in program.run("sessions", "repair", "--store", url, status=2).stderr
+
+
+def test_the_doctor_names_the_server(program: Program, url: str) -> None:
+    told = program.run("--store", url, "doctor").stdout
+    assert f"✓ {server_of(url)}: 2 sessions" in told
+    assert "PostgreSQL    1" in told
+
+
+def test_one_is_gone_on_with_and_stored_again(program: Program, url: str) -> None:
+    store = ("--store", url)
+    program.run("--agent", "demo", *store, "-p", "say one and two")
+    [one] = json.loads(program.run("sessions", "search", *store, "one", "two", "--json").stdout)
+    program.run("--resume", one["session"], *store, "-p", "say three")
+    [one] = json.loads(program.run("sessions", "search", *store, "one", "three", "--json").stdout)
+    assert one["turns"] == 2
+
+
+def test_a_store_that_somebody_writes_can_be_read_and_not_written(
+    program: Program, url: str
+) -> None:
+    with writing(server_of(url)):
+        assert "abc-one" in program.run("sessions", "--store", url, "--json").stdout
+        done = program.run("sessions", "delete", "--store", url, "abc", status=2)
+        assert "is being written by process" in done.stderr
+
+
+def test_a_password_on_the_command_line_is_warned_of_and_shown_nowhere(
+    program: Program, postgres: Server
+) -> None:
+    store = ("--store", postgres.tcp_url("guest:the-secret"))
+    done = program.run("sessions", *store, status=2)
+    assert "PGPASSWORD" in done.stderr
+    assert "password authentication failed" in done.stderr
+    doctor = program.run(*store, "doctor", status=1)
+    for text in (done.stdout, done.stderr, doctor.stdout, doctor.stderr):
+        assert "the-secret" not in text
+    program.env["PGPASSWORD"] = PASSWORD
+    done = program.run("sessions", "--store", postgres.tcp_url(schema="none"), status=2)
+    assert "warning" not in done.stderr
+    assert "there is no store in" in done.stderr
+
+
+def test_a_password_in_the_settings_is_shown_by_none_of_them(program: Program) -> None:
+    for url, shown in (
+        ("postgresql://me:the-secret@host/db", "postgresql://me@host/db"),
+        ("postgresql://me:the-secret/db@host", "(set)"),
+    ):
+        program.env["AGENTRT_SERVE_STORE"] = url
+        told = program.run("config").stdout + program.run("config", "--json").stdout
+        assert told.count(f'"{shown}"') == 2
+        assert "the-secret" not in told
+    done = program.run("serve", status=2)
+    assert "this is no URL of PostgreSQL" in done.stderr
+    assert "the-secret" not in done.stderr
