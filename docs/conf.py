@@ -43,8 +43,8 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(agentrt\.)?_.*"),
     (
         r"py:class",
-        r"Block|Config|JsonObject|Prompts?|ReportProgress|ToolFunction|HookFunction|When"
-        r"|Telemetries|Redact|TracerProvider|CollectorRegistry",
+        r"AbstractAsyncContextManager|Block|Config|JsonObject|Prompts?|ReportProgress|ToolFunction"
+        r"|HookFunction|When|Telemetries|Redact|TracerProvider|CollectorRegistry",
     ),
     (
         r"py:class",

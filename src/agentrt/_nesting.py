@@ -1,4 +1,5 @@
-"""What agentrt adds to Trio's nurseries: bare errors, and service scopes.
+"""What agentrt adds to Trio's nurseries: bare errors, and service scopes; and the error where
+there is no Trio.
 
 A *service scope* holds tasks that must outlive the block that uses them for a moment: when the
 block is cancelled they go on, so that the last words can still be written, until the block's own
@@ -13,6 +14,18 @@ from types import TracebackType
 from typing import Any
 
 import trio
+
+from ._errors import LocalProtocolError
+
+
+def check_trio(function: str) -> None:
+    """Raises `LocalProtocolError` where no task of Trio's runs: Trio's own error would not say what
+    to do."""
+    if not trio.lowlevel.in_trio_task():
+        raise LocalProtocolError(
+            f"agentrt.{function} was called outside Trio. In a program on asyncio use"
+            f" agentrt.aio.{function}, which is the same; or run yours with trio.run(main)"
+        )
 
 
 class bare_errors:
@@ -35,7 +48,7 @@ class bare_errors:
     ) -> None:
         if not isinstance(raised, BaseExceptionGroup):
             return
-        errors = [error for error in raised.exceptions if not _only_cancelled(error)]
+        errors = [error for error in raised.exceptions if not only_cancelled(error)]
         if len(errors) != 1:
             return
         [error] = errors
@@ -48,9 +61,10 @@ class bare_errors:
             del error, errors, context, raised
 
 
-def _only_cancelled(error: BaseException) -> bool:
+def only_cancelled(error: BaseException) -> bool:
+    """Whether it says nothing but that a scope of Trio's was cancelled."""
     if isinstance(error, BaseExceptionGroup):
-        return all(map(_only_cancelled, error.exceptions))
+        return all(map(only_cancelled, error.exceptions))
     return isinstance(error, trio.Cancelled)
 
 

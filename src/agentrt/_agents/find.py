@@ -15,6 +15,7 @@ import trio
 from msgspec import Struct, structs
 
 from .._errors import AgentNotFound
+from .._nesting import check_trio
 from .agent import Agent
 from .catalogue import BUILT_IN
 
@@ -80,6 +81,7 @@ async def agent_version(agent: Agent) -> str | None:
 
     Runs it. Cancelling kills what was started.
     """
+    check_trio("agent_version")
     if not agent.version_args:
         await trio.lowlevel.checkpoint()
         return None

@@ -24,7 +24,7 @@ from .._model.conversation import Conversation
 from .._model.events import Event
 from .._model.log import Log
 from .._model.state import SessionState, Snapshot
-from .._nesting import bare_errors
+from .._nesting import bare_errors, check_trio
 from .address import Address, address_of
 from .base import (
     About,
@@ -417,6 +417,7 @@ async def open_store(
     `ValueError` for a URL that is none, and at the end `StoreUnavailable` if something could not be
     stored.
     """
+    check_trio("open_store")
     async with open_address(address_of(path), limits=limits, library=library, gate=gate) as store:
         yield store
 

@@ -20,7 +20,7 @@ from .._model.driver import Opening
 from .._model.events import AgentState
 from .._model.log import Log
 from .._model.state import SessionState
-from .._nesting import open_service_nursery
+from .._nesting import check_trio, open_service_nursery
 from .._permissions.policies import Policy, check_policy, for_agent
 from .._process.inherited import inherited
 from .._session.host import SessionHost
@@ -94,6 +94,7 @@ async def open_session(
     Raises `AgentNotFound`, `AgentStartError`, `SessionNotFound`, `StoreError` or `TraceError`;
     `TypeError`, `ValueError` or `LocalProtocolError` for an argument that cannot be meant.
     """
+    check_trio("open_session")
     # The catalogue, the drivers and the bridges cost as much to import as all the rest.
     from .._agents import resolve_agent
     from .assembly import assemble, limits_for
@@ -180,6 +181,7 @@ async def reopen_session(
     from .offer import Offer
     from .stored import Again
 
+    check_trio("reopen_session")
     if permissions is not None:
         check_policy(permissions)
     telemetry = _one(telemetry)

@@ -35,19 +35,20 @@ class Query:
     def __init__(self, session: Session, events: Subscription) -> None:
         self.session = session
         self.results: list[TurnResult] = []
-        self._events = events
+        self.events = events
+        """The subscription that it reads."""
 
     @property
     def seq(self) -> int:
         """The number of the last event given."""
-        return self._events.seq
+        return self.events.seq
 
     def __aiter__(self) -> Query:
         return self
 
     async def __anext__(self) -> Event:
         """The next event. Cancelling it loses none."""
-        return await self._events.__anext__()
+        return await self.events.__anext__()
 
 
 @asynccontextmanager
@@ -94,4 +95,4 @@ async def _feed(query: Query, prompts: Prompts) -> None:
         for prompt in prompts:
             query.results.append(await session.run(prompt, check=False))
     await wait_for_rest(host_of(session))
-    query._events.finish()
+    query.events.finish()

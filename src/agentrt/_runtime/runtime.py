@@ -26,7 +26,7 @@ from .._limits import Limits
 from .._model.events import Notice, Phase
 from .._model.log import Log
 from .._model.turn import TurnState
-from .._nesting import bare_errors
+from .._nesting import bare_errors, check_trio
 from .._permissions.policies import Policy, ask, check_policy
 from .._session.session import Session, host_of
 from .._tools.checked import checked_tools
@@ -669,6 +669,7 @@ async def open_runtime(
 
     Leaving the block ends every session at once, in bounded time.
     """
+    check_trio("open_runtime")
     # The catalogue and the drivers cost as much to import as all the rest.
     from .._agents import find_agents, resolve_agent
     from .._process.guard import guard

@@ -577,7 +577,9 @@ class SessionHost:
             core.conversation.life is Life.DEAD
             and core.turn is None
             and not (core.queue.waiting or state.permissions or self.handlers_open or self._tasks)
-            and not (self._restarted or self.readers.tasks or self._rest.tasks)
+            and not (
+                self._restarted or self.readers.tasks or self.readers.others or self._rest.tasks
+            )
             and bool(state.turns)
             and self.keeper is not None
             and not self.log.behind

@@ -25,6 +25,8 @@ class Readers:
 
     def __init__(self) -> None:
         self.tasks: dict[trio.lowlevel.Task, Callable[[], bool] | None] = {}
+        self.others: list[Callable[[], None]] = []
+        """Called once, at the next `wake`: those who wait in another event loop."""
 
     async def wait(self, until: Callable[[], bool] | None = None) -> None:
         """Until `wake`, or a `wake` at which `until` is true: to ask that costs less than to let a
@@ -38,8 +40,17 @@ class Readers:
 
         await trio.lowlevel.wait_task_rescheduled(abort)
 
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Have `wake` called at the next `wake`; returns the function that ends that."""
+        self.others.append(wake)
+        return lambda: self.others.remove(wake) if wake in self.others else None
+
     def wake(self) -> None:
         """Let all go on who wait now, unless it is in vain."""
+        if self.others:
+            others, self.others = self.others, []
+            for wake in others:
+                wake()
         if self.tasks:
             tasks, self.tasks = self.tasks, {}
             for task, until in tasks.items():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import trio
 from msgspec import structs
 
-from .._nesting import bare_errors, open_service_nursery
+from .._nesting import bare_errors, check_trio, open_service_nursery
 from .security import Security
 from .site import Site
 
@@ -58,6 +58,7 @@ async def serve(
     Cancelling it notifies every client, closes all connections in bounded time, and leaves the
     runtime as it is.
     """
+    check_trio("serve")
     # h11 and trio-websocket cost as much to import as all the rest.
     from .folders import Folders
     from .hub import Hub

@@ -1,0 +1,119 @@
+"""agentrt for programs on asyncio: the same functions and objects, awaited there.
+
+What is here has the names, arguments, results and errors that it has in `agentrt`, where it is
+described. Trio runs beside asyncio in the same thread, as the guest of its loop, for as long as a
+block is open. In a task of Trio's (anyio's other backend) all of it is what it is in `agentrt`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+
+import trio
+
+from .._agents import agent_version as _agent_version
+from .._journal.store import open_store as _open_store
+from .._nesting import bare_errors
+from .._runtime import open as _open
+from .._runtime.query import query as _query
+from .._runtime.runtime import open_runtime as _open_runtime
+from .._trace.trace import open_trace as _open_trace
+from .._web.server import serve as _serve
+from .block import Block
+from .guest import guest
+from .views import carried
+
+if TYPE_CHECKING:
+    import ssl
+
+    from .._runtime.runtime import Runtime
+    from .._web.security import Security
+    from .._web.site import Site
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _block(
+    function: Callable[P, AbstractAsyncContextManager[T]],
+) -> Callable[P, AbstractAsyncContextManager[T]]:
+    @functools.wraps(function)
+    def open(*args: P.args, **named: P.kwargs) -> AbstractAsyncContextManager[T]:
+        return Block(function, args, named)
+
+    return open
+
+
+def _alone(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """For a function that belongs to no block."""
+    inner = carried(function)
+
+    @functools.wraps(function)
+    async def call(*args: P.args, **named: P.kwargs) -> T:
+        if trio.lowlevel.in_trio_task():
+            return await function(*args, **named)
+        async with guest():
+            return cast("T", await inner(*args, **named))
+
+    return call
+
+
+open_session = _block(_open.open_session)
+reopen_session = _block(_open.reopen_session)
+query = _block(_query)
+open_runtime = _block(_open_runtime)
+open_store = _block(_open_store)
+open_trace = _block(_open_trace)
+agent_version = _alone(_agent_version)
+
+
+def serve(
+    runtime: Runtime,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    agent: str | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    roots: Iterable[str | os.PathLike[str]] = (),
+    security: Security | None = None,
+    ssl_context: ssl.SSLContext | None = None,
+) -> AbstractAsyncContextManager[Site]:
+    """`agentrt.serve` as a block, since asyncio has no `nursery.start`: it listens while the block
+    runs. The arguments are the same."""
+    job = partial(
+        _serve,
+        runtime,
+        host,
+        port,
+        agent=agent,
+        cwd=cwd,
+        roots=roots,
+        security=security,
+        ssl_context=ssl_context,
+    )
+    return Block(_serving, (job,), {})
+
+
+@asynccontextmanager
+async def _serving(job: Callable[..., Awaitable[None]]) -> AsyncIterator[Site]:
+    async with bare_errors(), trio.open_nursery() as nursery:
+        site: Site = await nursery.start(job)
+        yield site
+        nursery.cancel_scope.cancel()
+
+
+__all__ = [
+    "agent_version",
+    "open_runtime",
+    "open_session",
+    "open_store",
+    "open_trace",
+    "query",
+    "reopen_session",
+    "serve",
+]

@@ -1,0 +1,211 @@
+"""Trio as the guest of an asyncio loop: started for the first block, ended with the last one.
+
+Both run in one thread, and take turns. So what needs no waiting (cancelling, answering, looking at
+a state) is called as it is, and nothing is ever looked at while it changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import trio
+
+from .._errors import AgentrtError, LocalProtocolError
+from .._nesting import bare_errors, only_cancelled
+
+T = TypeVar("T")
+
+
+class _Here(threading.local):
+    guest: Guest | None = None
+
+
+_here = _Here()
+
+
+class Waiter:
+    """Something that tasks of asyncio wait for, and cannot stop waiting for before it has come: a
+    cancellation is passed on, once."""
+
+    def __init__(self) -> None:
+        self.come = False
+        self._futures: set[asyncio.Future[None]] = set()
+
+    def set(self) -> None:
+        self.come = True
+        for future in self._futures:
+            if not future.done():
+                future.set_result(None)
+
+    async def wait(
+        self, cancel: Callable[[], object] = lambda: None
+    ) -> asyncio.CancelledError | None:
+        """Until it has come; `cancel` is called for the first cancellation, which is returned."""
+        first: asyncio.CancelledError | None = None
+        loop = asyncio.get_running_loop()
+        while not self.come:
+            future = loop.create_future()
+            self._futures.add(future)
+            try:
+                await future
+            except asyncio.CancelledError as cancelled:  # noqa: ASYNC103 - returned
+                if first is None:
+                    first = cancelled
+                    cancel()
+            finally:
+                self._futures.discard(future)
+        return first
+
+
+class Guest:
+    """Trio in one loop. To be had by `guest`."""
+
+    nursery: trio.Nursery
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.users = 0
+        self.ready = Waiter()
+        self.over = Waiter()
+        self.interrupted: KeyboardInterrupt | None = None
+        trio.lowlevel.start_guest_run(
+            self._main,
+            run_sync_soon_threadsafe=self.loop.call_soon_threadsafe,
+            run_sync_soon_not_threadsafe=self.loop.call_soon,
+            done_callback=self._done,
+            host_uses_signal_set_wakeup_fd=True,
+        )
+
+    def _done(self, outcome: object) -> None:
+        _here.guest = None
+        self.over.set()
+
+    async def _main(self) -> None:
+        async with bare_errors(), trio.open_nursery() as self.nursery:
+            self.ready.set()
+            try:
+                await trio.sleep_forever()
+            except KeyboardInterrupt as error:  # where the loop has no handler of its own for it
+                self.interrupted = error
+                raise
+
+    def lost(self) -> BaseException:
+        """Why Trio has cancelled what nobody else has."""
+        return self.interrupted or AgentrtError("Trio was ended while it was in use")
+
+    async def call(self, function: Callable[..., Awaitable[T]], *args: Any, **named: Any) -> T:
+        """Await something of Trio's. Cancelling it cancels that, and waits until it is over."""
+        call = _Call(self, lambda: function(*args, **named))
+        self.nursery.start_soon(call.run)
+        cancelled = await call.over.wait(call.scope.cancel)
+        if call.error is not None:
+            try:
+                raise call.error
+            finally:
+                del call.error
+        if cancelled is not None:
+            raise cancelled
+        return call.value  # type: ignore[no-any-return]
+
+    async def call_back(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """In a task of Trio's, await something of asyncio's. A cancellation is passed on."""
+        task = self.loop.create_task(_as_coroutine(function, args))
+        waiting = trio.lowlevel.current_task()
+        cancelling: list[trio.lowlevel.RaiseCancelT] = []
+
+        def abort(raise_cancel: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+            cancelling.append(raise_cancel)
+            task.cancel()
+            return trio.lowlevel.Abort.FAILED  # it is over when its task is
+
+        task.add_done_callback(lambda _: trio.lowlevel.reschedule(waiting))
+        await trio.lowlevel.wait_task_rescheduled(abort)
+        if task.cancelled():
+            if cancelling:
+                cancelling[0]()
+            raise RuntimeError("the handler's task was cancelled")  # as a loop does at its end
+        return task.result()
+
+
+async def _as_coroutine(function: Callable[..., Awaitable[T]], args: tuple[Any, ...]) -> T:
+    return await function(*args)
+
+
+class _Call:
+    """One call into Trio."""
+
+    def __init__(self, guest: Guest, function: Callable[[], Awaitable[Any]]) -> None:
+        self.over = Waiter()
+        self.scope = trio.CancelScope()
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self._guest = guest
+        self._function = function
+
+    async def run(self) -> None:
+        try:
+            with self.scope:
+                self.value = await self._function()
+        except BaseException as error:  # noqa: ASYNC103 - asyncio's side raises it
+            if only_cancelled(error):
+                self.error = self._guest.lost()
+                raise
+            self.error = error
+        finally:
+            self.over.set()
+
+
+def the_guest() -> Guest:
+    """The one of this loop. Raises `LocalProtocolError` if no block is open in it."""
+    guest = _here.guest
+    if guest is None or guest.loop is not asyncio.get_running_loop():
+        raise LocalProtocolError(
+            "this belongs to a block of agentrt.aio that is not open (any more) in this event loop"
+        )
+    return guest
+
+
+@asynccontextmanager
+async def guest() -> AsyncIterator[Guest]:
+    """Trio in this loop, for as long as anybody uses it."""
+    while (here := _here.guest) is not None and here.users == 0 and not here.loop.is_closed():
+        if (cancelled := await here.over.wait()) is not None:  # it is ending
+            raise cancelled
+    here = _join()
+    try:
+        if (cancelled := await here.ready.wait()) is not None:
+            raise cancelled
+        yield here
+    finally:
+        here.users -= 1
+        if here.users == 0:
+            await here.ready.wait()  # noqa: ASYNC102 - Trio ends in bounded time
+            here.nursery.cancel_scope.cancel()
+            cancelled = await here.over.wait()  # noqa: ASYNC102 - Trio ends in bounded time
+            if cancelled is not None and sys.exc_info()[0] is None:
+                raise cancelled
+
+
+def _join() -> Guest:
+    """Become one of its users."""
+    here = _here.guest
+    if here is None:
+        try:
+            here = _here.guest = Guest()
+        except RuntimeError as error:
+            raise LocalProtocolError(
+                "Trio runs in this thread already, as somebody else's guest: use `agentrt` in its"
+                " tasks, or agentrt.aio without it"
+            ) from error
+    elif here.loop is not asyncio.get_running_loop():
+        raise LocalProtocolError(
+            "an event loop of this thread was closed in the middle of a block of agentrt.aio: its"
+            " Trio cannot be ended any more"
+        )
+    here.users += 1
+    return here

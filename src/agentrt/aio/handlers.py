@@ -1,0 +1,89 @@
+"""What a program lends to an agent: policies, tools and hooks that are coroutines of asyncio's."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from typing import Any, TypeVar, cast
+
+from .._model.content import JsonObject
+from .._permissions.policies import Decision, PermissionRequest, Policy
+from .._tools.checked import checked_hooks, checked_tools
+from .._tools.hooks import Hook, HookContext
+from .._tools.tools import Tool, ToolContext
+from .guest import Guest
+
+T = TypeVar("T")
+View = Callable[[Any], Any]
+
+
+def lent(guest: Guest, named: dict[str, Any], view: View) -> dict[str, Any]:
+    """The keyword arguments of a call into Trio; those that are functions asyncio awaits."""
+    changed = dict(named)
+    if callable(policy := named.get("permissions")):
+        changed["permissions"] = _policy(guest, cast("Policy", policy))
+    if (tools := named.get("tools")) is not None:
+        changed["tools"] = [_tool(guest, each, view) for each in checked_tools(tools)]
+    if (hooks := named.get("hooks")) is not None:
+        changed["hooks"] = [_hook(guest, each, view) for each in checked_hooks(hooks)]
+    return changed
+
+
+def lend_tools(guest: Guest, tools: Iterable[object], view: View) -> list[Tool]:
+    """As `lent`, for tools."""
+    return [_tool(guest, each, view) for each in checked_tools(tools)]
+
+
+class _Later:
+    """What a policy gave to be awaited: by asyncio, and only if somebody awaits this."""
+
+    def __init__(self, guest: Guest, pending: Awaitable[Decision]) -> None:
+        self._guest = guest
+        self._pending = pending
+
+    def __await__(self) -> Generator[Any, Any, Decision]:
+        return self._guest.call_back(lambda: self._pending).__await__()
+
+
+def _is_async(function: object) -> bool:
+    called = getattr(function, "__call__", None)  # noqa: B004 - of an object, its method
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+def _policy(guest: Guest, policy: Policy) -> Policy:
+    async def later(request: PermissionRequest) -> Decision:
+        decision: Decision = await guest.call_back(policy, request)  # type: ignore[arg-type]
+        return decision
+
+    def decide(request: PermissionRequest) -> Decision | Awaitable[Decision]:
+        decision = policy(request)
+        return _Later(guest, decision) if inspect.isawaitable(decision) else decision
+
+    wrapped = later if _is_async(policy) else decide
+    wrapped.__qualname__ = getattr(policy, "__qualname__", None) or repr(policy)
+    return wrapped
+
+
+def _tool(guest: Guest, tool: Tool, view: View) -> Tool:
+    if tool.function is not None and not _is_async(inspect.unwrap(tool.function)):
+        return tool  # it runs in a thread
+
+    async def call(arguments: JsonObject, context: ToolContext) -> object:
+        shown = copy.copy(context)
+        shown.session, shown.turn = view(context.session), view(context.turn)
+        return await guest.call_back(tool.fn, arguments, shown)
+
+    return dataclasses.replace(tool, fn=call)
+
+
+def _hook(guest: Guest, hook: Hook, view: View) -> Hook:
+    async def ask(given: JsonObject) -> JsonObject | None:
+        return await guest.call_back(hook.function, given)
+
+    async def ask_with(given: JsonObject, context: HookContext) -> JsonObject | None:
+        shown = dataclasses.replace(context, turn=view(context.turn))
+        return await guest.call_back(hook.function, given, shown)
+
+    return dataclasses.replace(hook, function=ask_with if hook.takes_context else ask)

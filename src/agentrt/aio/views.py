@@ -1,0 +1,171 @@
+"""agentrt's objects as asyncio sees them: the same ones, whose asynchronous methods asyncio awaits.
+
+A *view* has the class of what it shows, and shares all that it consists of. Its class is made here:
+each asynchronous method is carried over into Trio, and what gives other objects gives their views.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Final, TypeVar, cast
+
+import trio
+
+from .._journal.store import Store
+from .._model.events import Event
+from .._runtime.claude_sessions import ClaudeSessions
+from .._runtime.query import Query
+from .._runtime.runtime import Runtime
+from .._session.polling import due, rested, take, when_more
+from .._session.session import Session
+from .._session.subscription import Subscription
+from .._session.turn import Turn
+from .._tools.tools import Tool
+from .._trace.subscription import TraceSubscription
+from .._trace.trace import Trace
+from .._web.site import Site
+from .guest import Waiter, the_guest
+from .handlers import lend_tools, lent
+
+T = TypeVar("T")
+
+
+def view(value: T) -> T:
+    """What asyncio is to see of it; what has no view is given as it is."""
+    kind = _VIEWS.get(type(value))
+    if kind is None:
+        return cast("T", _query_view(value)) if isinstance(value, Query) else value
+    shown = object.__new__(kind)
+    shown.__dict__ = value.__dict__
+    return cast("T", shown)
+
+
+def carried(method: Callable[..., Any]) -> Callable[..., Any]:
+    """An asynchronous method or function of Trio's, for asyncio. In a task of Trio's it is what it
+    was."""
+
+    @functools.wraps(method)
+    async def call(*args: Any, **named: Any) -> Any:
+        if trio.lowlevel.in_trio_task():
+            return await method(*args, **named)
+        guest = the_guest()
+        return view(await guest.call(method, *args, **lent(guest, named, view)))
+
+    return call
+
+
+def _giving(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that gives an object, which asyncio gets a view of."""
+
+    @functools.wraps(method)
+    def call(*args: Any, **named: Any) -> Any:
+        value = method(*args, **named)
+        return value if trio.lowlevel.in_trio_task() else view(value)
+
+    return call
+
+
+def _view_of(kind: type[Any], *giving: str, **own: Any) -> type[Any]:
+    members = {
+        name: carried(member)
+        for name, member in inspect.getmembers(kind, inspect.iscoroutinefunction)
+        if not name.startswith("_")
+    }
+    members |= {name: _giving(getattr(kind, name)) for name in giving}
+    about = {"__doc__": kind.__doc__, "__module__": __name__}
+    return type(kind.__name__, (kind,), {**about, **members, **own})
+
+
+def _events(kind: type[Any]) -> Callable[[Any], Any]:
+    """Iterating a turn or a subscription: what is there is taken at once, from the session's own
+    bounded log; only for what is still to come asyncio waits."""
+
+    async def step(self: Turn | Subscription) -> Event:
+        if trio.lowlevel.in_trio_task():
+            return cast("Event", await kind.__anext__(self))
+        if due(self):
+            await asyncio.sleep(0)
+            rested(self)
+        while (event := take(self)) is None:
+            the_guest()
+            more = Waiter()
+            stop = when_more(self, more.set)
+            try:
+                if (cancelled := await more.wait(more.set)) is not None:
+                    raise cancelled
+            finally:
+                stop()
+                rested(self)
+        return event
+
+    return step
+
+
+async def _enter(self: Turn) -> Turn:
+    entered = False
+
+    async def enter() -> None:
+        nonlocal entered
+        await Turn.__aenter__(self)
+        entered = True
+
+    if trio.lowlevel.in_trio_task():
+        return await Turn.__aenter__(self)
+    guest = the_guest()
+    try:
+        await guest.call(enter)
+    except asyncio.CancelledError as cancelled:
+        if entered:  # in the same moment: nobody else would leave the block
+            await guest.call(Turn.__aexit__, self, type(cancelled), cancelled, None)  # noqa: ASYNC102 - the turn's
+        raise
+    return self
+
+
+async def _leave(
+    self: Turn,
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    traceback: TracebackType | None,
+) -> None:
+    if trio.lowlevel.in_trio_task():
+        await Turn.__aexit__(self, kind, error, traceback)
+    else:
+        await the_guest().call(Turn.__aexit__, self, kind, error, traceback)
+
+
+def _set_tools(self: Session, tools: Iterable[Tool]) -> None:
+    if not trio.lowlevel.in_trio_task():
+        tools = lend_tools(the_guest(), tools, view)
+    Session.set_tools(self, tools)
+
+
+def _query_view(query: Query) -> Query:
+    shown = Query(view(query.session), view(query.events))
+    shown.results = query.results
+    return shown
+
+
+_VIEWS: Final[dict[type, type[Any]]] = {
+    Session: _view_of(
+        Session,
+        "prompt",
+        "submit",
+        "retell",
+        "subscribe",
+        "subscribe_all",
+        set_tools=_set_tools,
+    ),
+    Turn: _view_of(Turn, __aenter__=_enter, __aexit__=_leave, __anext__=_events(Turn)),
+    Subscription: _view_of(Subscription, __anext__=_events(Subscription)),
+    Runtime: _view_of(Runtime, "get"),
+    Store: _view_of(Store),
+    Site: _view_of(Site),
+    ClaudeSessions: _view_of(ClaudeSessions),
+    Trace: _view_of(Trace),
+    TraceSubscription: _view_of(TraceSubscription, __anext__=carried(TraceSubscription.__anext__)),
+}
+"""The classes that have views. Of each, every public asynchronous method is carried over."""

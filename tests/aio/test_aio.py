@@ -1,0 +1,319 @@
+"""Programs on asyncio: the same objects, awaited there."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from pathlib import Path
+
+import anyio
+import pytest
+import trio
+
+import agentrt
+from agentrt import aio
+from agentrt.aio.guest import guest
+from agentrt.aio.handlers import lent
+from agentrt.aio.views import _VIEWS, view
+from agentrt.testing import FakeAcpAgent
+from aio.kit import fake_session, run
+from runtime.fakes import Incarnations, asking, echo, obedient
+
+
+def test_a_session_and_its_turns_are_awaited_from_asyncio(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with aio.open_session("demo", cwd=tmp_path) as session:
+            assert isinstance(session, agentrt.Session)
+            assert (await session.run("list the files")).outcome == "completed"
+            async with session.prompt("list the files") as turn:
+                events = [event async for event in turn]
+            assert isinstance(events[0], agentrt.TurnStarted)
+            assert isinstance(events[-1], agentrt.TurnEnded)
+            assert turn.result.outcome == "completed"
+        assert session.state.phase == "closed"
+
+    run(main)
+
+
+def test_a_cancelled_task_cancels_its_turn_and_the_agent_is_notified() -> None:
+    agents = Incarnations(obedient)
+
+    async def main() -> None:
+        async with fake_session(agents.start) as session:
+            task = asyncio.create_task(session.run("work"))
+            while session.state.phase != "running":
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert len(agents.sent("session/cancel")) == 1
+            assert session.state.turn is None
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    async with session.prompt("more") as turn:
+                        async for _ in turn:
+                            pass
+            assert turn.result.outcome == "cancelled"
+
+    run(main)
+
+
+def test_a_task_that_is_cancelled_as_it_starts_a_turn_leaves_none_behind() -> None:
+    async def main() -> None:
+        async with fake_session(Incarnations(obedient).start) as session:
+            for steps in range(12):
+
+                async def one() -> None:
+                    async with session.prompt("work") as turn:
+                        async for _ in turn:
+                            pass
+
+                task = asyncio.create_task(one())
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                assert session.state.turn is None
+                assert session.queue == []
+
+    run(main)
+
+
+def test_errors_come_through_with_their_types() -> None:
+    async def dies(agent: FakeAcpAgent) -> None:
+        async for _ in agent.prompts:
+            agent.process.exit(9)
+
+    async def main() -> None:
+        with pytest.raises(agentrt.AgentNotFound):
+            async with aio.open_session("nobody"):
+                pass
+        async with fake_session(Incarnations(dies).start) as session:
+            with pytest.raises(agentrt.AgentDied) as caught:
+                await session.run("hello")
+            assert caught.value.result.outcome == "agent_died"
+        with pytest.raises(ZeroDivisionError):
+            async with fake_session(Incarnations(echo).start):
+                _ = 1 / 0
+        with pytest.raises(agentrt.LocalProtocolError, match="not open"):
+            await session.run("too late")
+
+    run(main)
+
+
+def test_a_session_that_breaks_cancels_the_task_that_is_in_its_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from agentrt._session.host import SessionHost
+
+    broken = trio.Event()
+
+    async def breaks(self: SessionHost) -> None:
+        await broken.wait()
+        raise OSError("the host broke")
+
+    async def main() -> None:
+        monkeypatch.setattr(SessionHost, "run", breaks)
+        with pytest.raises(OSError, match="the host broke"):
+            async with fake_session(Incarnations(echo).start):
+                broken.set()
+                await asyncio.sleep(60)
+        await asyncio.sleep(0)  # the cancellation is used up
+
+    run(main)
+
+
+def test_policies_tools_and_hooks_may_be_coroutines_of_asyncio() -> None:
+    asked: list[str] = []
+
+    async def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+        await asyncio.sleep(0.001)
+        asked.append(request.title)
+        return agentrt.Allow()
+
+    async def main() -> str:
+        async with fake_session(Incarnations(asking).start, permissions=policy) as session:
+            return (await session.run("go")).text
+
+    assert run(main) == "yes"
+    assert len(asked) == 1
+
+
+def test_a_tool_runs_in_asyncio_and_sees_its_session_so(tmp_path: Path) -> None:
+    seen: list[object] = []
+
+    @agentrt.tool
+    async def record_result(summary: str, context: agentrt.ToolContext) -> str:
+        """Persist the final outcome of a job."""
+        await asyncio.sleep(0.001)
+        assert context.session is not None
+        seen.append(context.session.state.phase)
+        return f"recorded: {summary}"
+
+    async def main() -> str:
+        async with aio.open_session(
+            "demo", cwd=tmp_path, tools=[record_result], permissions=agentrt.allow_all
+        ) as session:
+            return (await session.run('/tool record_result {"summary": "done"}')).text
+
+    run(main)
+    assert seen == ["running"]
+
+
+def test_a_hook_is_asked_in_asyncio() -> None:
+    @agentrt.hook("PreToolUse")
+    async def look(given: dict[str, str], context: agentrt.HookContext) -> None:
+        await asyncio.sleep(0.001)
+        assert (given, context.turn) == ({"tool": "x"}, None)
+
+    async def main() -> None:
+        async with guest() as trios:
+            [hook] = lent(trios, {"hooks": [look]}, view)["hooks"]
+            assert hook.takes_context
+            context = agentrt.HookContext("PreToolUse", None, None)
+            assert await trios.call(hook.function, {"tool": "x"}, context) is None
+
+    run(main)
+
+
+def test_a_handler_of_asyncio_is_cancelled_with_its_turn() -> None:
+    ended: list[str] = []
+
+    async def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(request.title)
+        return agentrt.Allow()
+
+    async def main() -> None:
+        async with fake_session(Incarnations(asking).start, permissions=policy) as session:
+            async with session.prompt("go") as turn:
+                while not session.permissions:
+                    await asyncio.sleep(0.001)
+                turn.cancel()
+            assert turn.result.outcome == "cancelled"
+        assert len(ended) == 1
+
+    run(main)
+
+
+def test_a_question_waits_for_its_reader_s_answer() -> None:
+    async def main() -> str:
+        async with fake_session(Incarnations(asking).start) as session:
+            async with session.prompt("go") as turn:
+                async for event in turn:
+                    if isinstance(event, agentrt.PermissionOpened):
+                        turn.answer(event.request, "allow_once")
+            return turn.result.text
+
+    assert run(main) == "yes"
+
+
+def test_several_blocks_share_one_trio_and_the_last_one_ends_it() -> None:
+    async def one(text: str) -> str:
+        async with fake_session(Incarnations(echo).start) as session:
+            return (await session.run(text)).text
+
+    async def main() -> None:
+        for _ in range(3):
+            texts = await asyncio.gather(*(one(str(n)) for n in range(5)))
+            assert texts == ["0", "1", "2", "3", "4"]
+            assert not trio.lowlevel.in_trio_run()
+
+    run(main)
+
+
+def test_a_slow_reader_holds_nothing_up_and_misses_nothing() -> None:
+    async def main() -> None:
+        async with fake_session(Incarnations(echo).start) as session:
+            following = session.subscribe_all()
+            for n in range(50):
+                assert (await session.run(str(n))).text == str(n)
+            last = session.log.seq
+            ends = 0
+            while following.seq < last:
+                ends += isinstance(await anext(following), agentrt.TurnEnded)
+            assert ends == 50
+
+    run(main)
+
+
+def test_a_query_a_runtime_a_store_and_a_server_are_there_too(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with aio.query("list the files", agent="demo", cwd=tmp_path) as events:
+            kinds = {type(event) async for event in events}
+        assert agentrt.TurnEnded in kinds
+        assert events.results[-1].outcome == "completed"
+        async with (
+            aio.open_store(tmp_path / "sessions.db") as store,
+            aio.open_runtime(store=store) as runtime,
+            aio.serve(runtime) as site,
+        ):
+            session = await runtime.create("demo", cwd=tmp_path)
+            assert (await runtime.get(session.id).run("list the files")).outcome == "completed"
+            assert site.link().startswith(f"http://127.0.0.1:{site.port}/")
+            assert [entry.session for entry in await store.sessions()] == [session.id]
+
+    run(main)
+
+
+def test_what_is_called_where_trio_does_not_run_names_what_to_use() -> None:
+    async def main() -> None:
+        for block in (
+            agentrt.open_session("demo"),
+            agentrt.open_runtime(),
+            agentrt.open_store("/nowhere/x"),
+            agentrt.query("hello", agent="demo"),
+        ):
+            with pytest.raises(agentrt.LocalProtocolError, match=r"agentrt\.aio\.open_"):
+                await block.__aenter__()
+        with pytest.raises(agentrt.LocalProtocolError, match=r"agentrt\.aio\.agent_version"):
+            await agentrt.agent_version(agentrt.acp("x"))
+
+    asyncio.run(main())
+
+
+async def test_in_a_task_of_trio_s_it_is_what_it_is_in_agentrt(tmp_path: Path) -> None:
+    async with aio.open_session("demo", cwd=tmp_path) as session:
+        assert type(session) is agentrt.Session
+        assert (await session.run("list the files")).outcome == "completed"
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_an_anyio_program_cancels_by_its_own_scopes(backend: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with aio.open_session("demo", cwd=tmp_path) as session:
+            with anyio.move_on_after(0.3) as scope:
+                await session.run("/slow 60")
+            assert scope.cancelled_caught
+            assert session.state.turn is None
+            assert (await session.run("list the files")).outcome == "completed"
+
+    anyio.run(main, backend=backend)
+
+
+def test_every_public_asynchronous_method_is_carried_over() -> None:
+    classes = {
+        value
+        for value in (getattr(agentrt, name) for name in dir(agentrt))
+        if isinstance(value, type)
+        and any(
+            inspect.iscoroutinefunction(member)
+            for name, member in vars(value).items()
+            if not name.startswith("_") or name in ("__anext__", "__aenter__")
+        )
+    }
+    assert classes - {agentrt.Query} == set(_VIEWS)  # a query reads a subscription
+    for kind, shown in _VIEWS.items():
+        for name, member in inspect.getmembers(kind, inspect.iscoroutinefunction):
+            if not name.startswith("_") or name in ("__anext__", "__aenter__", "__aexit__"):
+                assert getattr(shown, name) is not member
+    functions = {
+        name
+        for name in dir(agentrt)
+        if inspect.iscoroutinefunction(inspect.unwrap(getattr(agentrt, name)))
+        or inspect.isasyncgenfunction(inspect.unwrap(getattr(agentrt, name)))
+    }
+    assert functions == set(aio.__all__)
