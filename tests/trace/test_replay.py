@@ -260,4 +260,4 @@ def test_a_replay_is_of_one_session(tmp_path: Path) -> None:
     (tmp_path / "t").write_bytes(encode([header, *OPENING, *other]))
     with pytest.raises(Departed, match="there are 2: s, other"):
         replay(tmp_path / "t")
-    assert replay(tmp_path / "t", session="ot").protocol == "acp"
+    assert replay(tmp_path / "t", session="oth").protocol == "acp"
