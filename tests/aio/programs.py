@@ -70,6 +70,8 @@ def on_uvloop(main: Main) -> None:
 
 
 def main() -> None:
+    # Whatever a shell has started in the background inherits it as ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     programs: dict[str, Main] = {each.__name__: each for each in (interrupted, failed, left)}
     runs: dict[str, Callable[[Main], None]] = {
         "asyncio": lambda program: asyncio.run(program()),

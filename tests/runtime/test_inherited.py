@@ -9,8 +9,9 @@ import psutil
 import pytest
 
 import agentrt
+from agentrt._config import Config, load_config
 from agentrt._process.inherited import inherited
-from agentrt._terminal.setup import _environment
+from agentrt._terminal.setup import agents_environment
 from hostile.kit import SHORT, bad_agent
 
 
@@ -143,6 +144,19 @@ def test_the_command_line_passes_its_person_s_environment_on_but_no_token_of_a_s
 ) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", "mine")
     monkeypatch.setenv("AGENTRT_SERVE_TOKEN", "the viewers'")
-    environment = _environment()
+    environment = agents_environment(Config())
     assert environment["GITHUB_TOKEN"] == "mine"
     assert "AGENTRT_SERVE_TOKEN" not in environment
+
+
+@pytest.mark.parametrize("section", ["serve", "terminal"])
+def test_the_command_line_passes_no_password_of_its_store_on(
+    monkeypatch: pytest.MonkeyPatch, section: str
+) -> None:
+    name, url = f"AGENTRT_{section.upper()}_STORE", "postgresql://me:secret@host/db"
+    monkeypatch.setenv("PGPASSWORD", "secret")
+    monkeypatch.setenv(name, url)
+    assert agents_environment(Config())["PGPASSWORD"] == "secret"
+    environment = agents_environment(load_config(env={"HOME": "/nowhere", name: url}))
+    assert "PGPASSWORD" not in environment
+    assert url not in environment.values()

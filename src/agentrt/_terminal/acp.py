@@ -23,9 +23,9 @@ from .._web.relay import Relay
 from .._web.stdio import OwnSessions, Peer, talk
 from .kept import Kept
 from .own import OwnStore, open_own
-from .serve import pages_config, without_secrets
+from .serve import pages_config
 from .sessions import failed
-from .setup import Setup
+from .setup import Setup, agents_environment
 from .signals import BROKEN_PIPE
 from .stores import find, listed, store_files
 from .tracing import command_trace
@@ -48,7 +48,7 @@ async def serve_editor(setup: Setup) -> int:
             open_runtime(
                 config=config,
                 permissions=policy,
-                env=without_secrets(),
+                env=agents_environment(setup.config),
                 trace=trace,
                 store=own.store if own is not None else None,
             ) as runtime,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,7 +12,7 @@ from msgspec import structs
 
 from .._config import Config
 from .._errors import AgentrtError
-from .._journal.address import Address, Server
+from .._journal.address import Address
 from .._journal.store import Store, open_address
 from .._limits import Limits
 from .._nesting import bare_errors
@@ -24,16 +23,10 @@ from .._web.security import Security
 from .._web.server import serve
 from .._web.site import Site
 from .servers import announced
-from .setup import Setup, UsageError, exit_code
+from .setup import Setup, UsageError, agents_environment, exit_code
 from .stores import named_store
 from .text import plain
 from .tracing import command_trace
-
-SECRETS = tuple(
-    f"AGENTRT_SERVE_{name}" for name in ("TOKEN", "VIEWER_TOKEN", "METRICS_TOKEN", "STORE")
-)
-"""Variables that agents do not inherit: what holds a token can answer its own questions, and what
-holds the store's password can write there."""
 
 
 def make_security(setup: Setup) -> Security:
@@ -58,20 +51,13 @@ def pages_config(setup: Setup) -> Config:
     return structs.replace(setup.attended.config, agents=agents)
 
 
-def without_secrets() -> dict[str, str]:
-    """The environment of agents."""
-    return {name: value for name, value in os.environ.items() if name not in SECRETS}
-
-
 async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
     """Serve until cancelled, and print a new link whenever one was used. `start`: open a session
     with the agent at once."""
     said, mode = setup.config.serve, setup.config.permissions.mode or "ask"
-    config, env = pages_config(setup), without_secrets()
+    config = pages_config(setup)
     policy = setup.policy(mode, attended=True)
     metrics = None if said.metrics_token is None else Metrics(agents=config.agents)
-    if isinstance(store_path(said.store), Server):
-        env.pop("PGPASSWORD", None)
     try:
         async with (
             bare_errors(),
@@ -81,7 +67,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
             open_runtime(
                 config=config,
                 permissions=policy,
-                env=env,
+                env=agents_environment(config),
                 store=store,
                 telemetry=[each for each in (tracing, metrics) if each is not None] or None,
                 trace=trace,

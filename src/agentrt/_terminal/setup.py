@@ -24,6 +24,7 @@ from .._errors import (
     StoreUnavailable,
     TraceError,
 )
+from .._journal.address import is_server
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._permissions.policies import (
@@ -165,7 +166,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             mode=self.mode,
             options=self.options if replay else {**self.options, "replay": False},
             limits=limits,
-            env=_environment(),
+            env=agents_environment(self.config),
             on_stderr=on_stderr,
             journal=own.store if own is not None else None,
         )
@@ -188,7 +189,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             agent=self.agent,
             permissions=policy,
             limits=limits,
-            env=_environment(),
+            env=agents_environment(self.config),
             on_stderr=on_stderr,
         ) as session:
             if self.model is not None:
@@ -240,10 +241,19 @@ async def _resumed(
         yield session
 
 
-def _environment() -> dict[str, str]:
-    """The person's own, as if they had started the agent by hand. The tokens of a server are for
-    its viewers."""
-    return {name: v for name, v in os.environ.items() if not name.startswith("AGENTRT_SERVE_")}
+def agents_environment(config: Config) -> dict[str, str]:
+    """The person's own, as if they had started the agent by hand, without what opens a server or a
+    store: what holds a token can answer its own questions, and what holds a store's password can
+    write there."""
+    stores = (config.serve.store, config.terminal.store)
+    hidden = {"AGENTRT_TERMINAL_STORE"}
+    if any(said is not None and is_server(said) for said in stores):
+        hidden.add("PGPASSWORD")
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("AGENTRT_SERVE_") and name not in hidden
+    }
 
 
 def _ask_forms(request: PermissionRequest) -> Decision:

@@ -15,9 +15,9 @@ from .._session.session import Session
 from .._web.server import serve
 from .._web.site import Site
 from .own import OwnStore
-from .serve import make_security, pages_config, without_secrets
+from .serve import make_security, pages_config
 from .servers import announced
-from .setup import Setup, UsageError
+from .setup import Setup, UsageError, agents_environment
 
 QUIET = 2
 """Modules of light around a QR code."""
@@ -54,7 +54,7 @@ async def open_share(setup: Setup, own: OwnStore | None) -> AsyncIterator[Share]
         open_runtime(
             config=pages_config(setup),
             permissions=policy,
-            env=without_secrets(),
+            env=agents_environment(setup.config),
             store=own.store if own is not None else None,
         ) as runtime,
         trio.open_nursery() as nursery,
