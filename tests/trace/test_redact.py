@@ -58,9 +58,11 @@ def test_the_variables_and_headers_of_mcp_servers_lose_their_secrets() -> None:
         ("export GITHUB_TOKEN=abcdefg123 && ls", f"export GITHUB_TOKEN={REDACTED} && ls"),
         ("Authorization: Bearer abcdefgh12345", f"Authorization: Bearer {REDACTED}"),
         ("curl -H 'x-api-key: abcdefgh'", f"curl -H 'x-api-key: {REDACTED}'"),
+        ("psql postgresql://me:pass@host/db", f"psql postgresql://me:{REDACTED}@host/db"),
+        ("https://host:8000/a?b=c@d", "https://host:8000/a?b=c@d"),
     ],
 )
-def test_assignments_and_headers_in_plain_text_are_redacted(text: str, shown: str) -> None:
+def test_assignments_headers_and_urls_in_plain_text_are_redacted(text: str, shown: str) -> None:
     assert Redaction().text(text) == shown
 
 

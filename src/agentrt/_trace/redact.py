@@ -1,9 +1,10 @@
 """Secrets in what goes over the wire, and their removal.
 
-Four things are taken for a secret: a value that the agent was given in a variable with a telling
-name; what has the shape of a known kind of key; what an `Authorization` header holds; what stands
-behind a telling name, in JSON (also in JSON inside a string), as `NAME=value` or in a list of names
-and values, as MCP servers have them. Text stays what it was in all else: JSON stays JSON.
+Five things are taken for a secret: a value that the agent was given in a variable with a telling
+name; what has the shape of a known kind of key; what an `Authorization` header holds; the password
+of a URL; what stands behind a telling name, in JSON (also in JSON inside a string), as `NAME=value`
+or in a list of names and values, as MCP servers have them. Text stays what it was in all else: JSON
+stays JSON.
 
 A rule looks at a line at a time. A secret that an agent writes in pieces, a word a message, is not
 found unless the agent was given it.
@@ -42,6 +43,7 @@ _SHAPES: Final = re.compile(
     re.DOTALL,
 )
 _HEADER: Final = re.compile(r"\b(bearer|basic)(\s+)(?!\[)[\w.~+/=-]{8,}", re.IGNORECASE)
+_IN_A_URL: Final = re.compile(r"""(://[^/\s:@"\\]{0,200}:)[^/\s@"\\]{1,200}(?=@)""")
 _IN_JSON: Final = re.compile(r'("([\w.-]{3,80})"\s*:\s*")((?:[^"\\]|\\.)+)(?=")', re.DOTALL)
 _IN_A_STRING: Final = re.compile(r'(\\+"([\w.-]{3,80})\\+"\s*:\s*\\+")([^"\\]+)(?=\\)')
 _LISTED: Final = re.compile(
@@ -129,7 +131,7 @@ def _behind_a_name(found: re.Match[str]) -> str:
     return found[1] + REDACTED if _is_telling(found[2]) else found[0]
 
 
-_HINTS: Final = _SHAPE_HINTS + _NAME_HINTS
+_HINTS: Final = (*_SHAPE_HINTS, *_NAME_HINTS, "://")
 _RULES: Final[tuple[Rule, ...]] = (
     partial(_HEADER.sub, rf"\1\2{REDACTED}"),
     *(partial(rule.sub, _behind_a_name) for rule in (_IN_JSON, _IN_A_STRING, _LISTED, _ASSIGNED)),
@@ -148,6 +150,8 @@ def _line(line: str) -> str:
     lower = line.lower()
     if _hinted(lower, _SHAPE_HINTS):
         line = _SHAPES.sub(REDACTED, line)
+    if "://" in line and "@" in line:
+        line = _IN_A_URL.sub(rf"\1{REDACTED}", line)
     if _hinted(lower, _NAME_HINTS) and _NAMED.search(lower) is not None:
         for rule in _RULES:
             line = rule(line)
