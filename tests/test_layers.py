@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -60,23 +61,29 @@ def test_a_wrong_import_is_found(module: str, line: str, contract: str, tmp_path
 # --- circles and rooms
 
 
+@cache
+def nodes(source: str) -> tuple[ast.AST, ...]:
+    """All that is in a file."""
+    return tuple(ast.walk(ast.parse(source)))
+
+
 class Tree:
     """The files of the package below a folder, by module."""
 
     def __init__(self, src: Path) -> None:
-        self.files: dict[str, ast.Module] = {}
+        self.files: dict[str, tuple[ast.AST, ...]] = {}
         self._packages: set[str] = set()
         for path in sorted((src / "agentrt").rglob("*.py")):
             module = ".".join(path.relative_to(src).with_suffix("").parts)
             if path.name == "__init__.py":
                 module = module.removesuffix(".__init__")
                 self._packages.add(module)
-            self.files[module] = ast.parse(path.read_text())
+            self.files[module] = nodes(path.read_text())
 
     def imports(self, module: str) -> Iterator[tuple[str, str | None, str]]:
         """Whatever a file imports, wherever in it: the module, the name in that or None, and the
         name that it gets."""
-        for node in ast.walk(self.files[module]):
+        for node in self.files[module]:
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     yield alias.name, None, alias.asname or alias.name
@@ -120,7 +127,7 @@ class Tree:
                 bound[known_as] = room_of(into) if into in self.files else ""
                 if name is not None and is_private(name) and bound[known_as] not in ("", room):
                     found.append(f"{module}: {into}.{name}")
-            for node in ast.walk(file):
+            for node in file:
                 if isinstance(node, ast.Attribute) and is_private(node.attr):
                     theirs = node.attr in others[room] - defined[room]
                     if isinstance(node.value, ast.Name) and node.value.id in bound:
@@ -138,9 +145,9 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-def definitions(file: ast.Module) -> Iterator[str]:
+def definitions(file: tuple[ast.AST, ...]) -> Iterator[str]:
     """The names that a file gives to functions, classes, variables and its own attributes."""
-    for node in ast.walk(file):
+    for node in file:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -152,7 +159,7 @@ def definitions(file: ast.Module) -> Iterator[str]:
 
 def planted(tmp_path: Path, module: str, line: str) -> Tree:
     """The package with a line more in one of its files."""
-    shutil.copytree(SRC / "agentrt", tmp_path / "agentrt", ignore=shutil.ignore_patterns("page"))
+    shutil.copytree(SRC / "agentrt", tmp_path / "agentrt", ignore=shutil.ignore_patterns("page", "__pycache__"))
     with open(tmp_path / "agentrt" / module, "a") as file:
         file.write(f"\n{line}\n")
     return Tree(tmp_path)

@@ -64,7 +64,7 @@ def attempt(folder: Path, library: Any, n: int, which: int, times: float, where:
 def test_whichever_call_fails_nothing_is_lost_that_was_seen(
     library: Any, where: Where, which: int, times: float, tmp_path: Path
 ) -> None:
-    for n in chosen(count(1), one_in=60):
+    for n in chosen(count(1), one_in=120):
         folder = tmp_path / str(n)
         folder.mkdir()
         if not attempt(folder, library, n, which, times, where).failed:
