@@ -60,7 +60,7 @@ def entry(page: Page, at: int) -> None:
 def test_somebody_who_looks_elsewhere_is_notified_that_a_turn_is_over(page: Page) -> None:
     phase(page, "ready")
     page.evaluate(NOTIFIED)
-    ask(page, "wait 0.3\nsay done")
+    ask(page, "wait 3\nsay done")
     phase(page, "working")
     page.evaluate(HIDE, True)
     until(lambda: page.evaluate("window.shown.length"))
@@ -76,7 +76,7 @@ def test_somebody_who_looks_elsewhere_is_notified_that_a_turn_is_over(page: Page
 
 def test_a_question_of_another_session_is_reported_and_leads_there(two: Page) -> None:
     two.evaluate(NOTIFIED)
-    ask(two, "wait 0.3\nask echo hello")
+    ask(two, "wait 3\nask echo hello")
     phase(two, "working")
     entry(two, 1)
     phase(two, "ready")

@@ -82,7 +82,7 @@ def test_of_thousands_of_items_few_are_drawn_and_none_is_lost(page: Page, shoot:
 def test_what_is_unfolded_stays_so_when_it_is_out_of_sight(page: Page) -> None:
     phase(page, "ready")
     ask(page, "many 200")
-    phase(page, "working")
+    expect(page.locator(".transcript")).to_contain_text("Answer 199", timeout=120_000)
     phase(page, "ready")
     first = page.locator(
         "details.tool", has=page.locator(".title", has_text=re.compile("^call 0$"))
