@@ -159,7 +159,9 @@ def definitions(file: tuple[ast.AST, ...]) -> Iterator[str]:
 
 def planted(tmp_path: Path, module: str, line: str) -> Tree:
     """The package with a line more in one of its files."""
-    shutil.copytree(SRC / "agentrt", tmp_path / "agentrt", ignore=shutil.ignore_patterns("page", "__pycache__"))
+    shutil.copytree(
+        SRC / "agentrt", tmp_path / "agentrt", ignore=shutil.ignore_patterns("page", "__pycache__")
+    )
     with open(tmp_path / "agentrt" / module, "a") as file:
         file.write(f"\n{line}\n")
     return Tree(tmp_path)
