@@ -357,3 +357,13 @@ def test_a_store_is_a_file(program: Program) -> None:
     for arguments in (("-p", "hello", *folder), ("sessions", *folder)):
         done = program.run(*arguments, status=2)
         assert f"--store takes a file, and {program.folder} is a folder" in done.stderr
+
+
+def test_a_prompt_behind_a_turn_that_a_kill_has_interrupted_ends_as_its_own_turn(
+    program: Program,
+) -> None:
+    with program.terminal(*FAST_DEMO) as it:
+        it.line("run sleep 60")
+        it.expect("y/a/n/x? ")
+        it.process.kill()
+    assert "first line" in program.run("--continue", "-p", "read notes.txt:1", status=0).stdout

@@ -12,6 +12,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import dropwhile
 from typing import Final, TextIO
 
 import trio
@@ -329,8 +330,9 @@ class _OneShot:
 def _decisive(result: TurnResult, ends: list[TurnEnded]) -> TurnResult:
     """How it all ended: as the prompt's turn, unless the agent failed in what it went on with."""
     if result.outcome == "completed":
-        for end in ends:
-            if end.turn != result.turn and end.outcome not in ("completed", "cancelled"):
+        behind = dropwhile(lambda end: end.turn != result.turn, ends)
+        for end in behind:
+            if end.outcome not in ("completed", "cancelled"):
                 return structs.replace(
                     result,
                     turn=end.turn,
