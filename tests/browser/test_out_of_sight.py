@@ -251,6 +251,7 @@ def test_what_has_left_the_sight_is_not_shown_as_work(
     with serving(tmp_path, *arguments, kind=Host if host else Server) as server:
         page = new_page(network.through(server.link()), clock=True)
         phase(page, "ready")
+        until(lambda: view(page), "the page knows its session")
         known = view(page)
         assert known is not None
         ask(page, "begin sleep 60\nask rm -rf build")
