@@ -317,3 +317,9 @@ def test_every_public_asynchronous_method_is_carried_over() -> None:
         or inspect.isasyncgenfunction(inspect.unwrap(getattr(agentrt, name)))
     }
     assert functions == set(aio.__all__)
+
+
+def test_serving_takes_what_it_takes_under_trio() -> None:
+    under_trio = dict(inspect.signature(agentrt.serve).parameters)
+    del under_trio["task_status"]
+    assert list(inspect.signature(aio.serve).parameters.values()) == list(under_trio.values())

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import ssl
 
     from .._runtime.runtime import Runtime
+    from .._telemetry.metrics import Metrics
     from .._web.security import Security
     from .._web.site import Site
 
@@ -82,6 +83,7 @@ def serve(
     roots: Iterable[str | os.PathLike[str]] = (),
     security: Security | None = None,
     ssl_context: ssl.SSLContext | None = None,
+    metrics: Metrics | None = None,
 ) -> AbstractAsyncContextManager[Site]:
     """`agentrt.serve` as a block, since asyncio has no `nursery.start`: it listens while the block
     runs. The arguments are the same."""
@@ -95,6 +97,7 @@ def serve(
         roots=roots,
         security=security,
         ssl_context=ssl_context,
+        metrics=metrics,
     )
     return Block(_serving, (job,), {})
 

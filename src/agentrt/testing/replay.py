@@ -59,13 +59,13 @@ class _Said(Struct, kw_only=True):
     ids: list[str | int] = []
     """What the host made up, which the agent's answer repeats."""
     answers: bool = False
-    loose: bool = False
+    uncompared: bool = False
     """Something in it was replaced, so only `what` counts."""
 
     def fits(self, other: _Said) -> bool:
         if self.what != other.what or self.answers != other.answers:
             return False
-        return self.loose or self.key == other.key
+        return self.uncompared or self.key == other.key
 
 
 class Replay:
@@ -174,7 +174,7 @@ class _Player:
         self._expected = {
             number: said
             for number, record in enumerate(self._records)
-            if record.kind == "sent" and (said := _said(record.data, loose=record.redacted))
+            if record.kind == "sent" and (said := _said(record.data, uncompared=record.redacted))
         }
         """What the host has still to say, by its record."""
         self._ids: dict[str | int, str | int] = {}
@@ -287,7 +287,7 @@ class _Player:
         return msgspec.json.encode(body) + end
 
 
-def _said(line: bytes, *, loose: bool = False) -> _Said | None:
+def _said(line: bytes, *, uncompared: bool = False) -> _Said | None:
     """What a host says. None: no message."""
     try:
         body = _json.decode(line)
@@ -298,23 +298,27 @@ def _said(line: bytes, *, loose: bool = False) -> _Said | None:
         case {"method": str(method)}:
             params = body.get("params") or {}
             ids = [body["id"]] if "id" in body else []
-            return _Said(what=method, key=_matters(params), ids=ids, loose=loose)
+            return _Said(what=method, key=_matters(params), ids=ids, uncompared=uncompared)
         case {"jsonrpc": _, "id": id}:
             key = (id, "error" if "error" in body else _decision(body.get("result")))
-            return _Said(what=f"the answer to request {id!r}", key=key, answers=True, loose=loose)
+            return _Said(
+                what=f"the answer to request {id!r}", key=key, answers=True, uncompared=uncompared
+            )
         case {"type": "control_request", "request_id": id, "request": {"subtype": what, **more}}:
-            return _Said(what=str(what), key=_matters(more), ids=[id], loose=loose)
+            return _Said(what=str(what), key=_matters(more), ids=[id], uncompared=uncompared)
         case {"type": "control_response", "response": {"request_id": id, **more}}:
             inner = more.get("response")
             decision = inner.get("behavior") if isinstance(inner, dict) else None
             key = (id, more.get("subtype"), decision)
-            return _Said(what=f"the answer to request {id!r}", key=key, answers=True, loose=loose)
+            return _Said(
+                what=f"the answer to request {id!r}", key=key, answers=True, uncompared=uncompared
+            )
         case {"type": "user", "message": {"content": content}}:
             uuid = body.get("uuid")
             ids = [uuid] if isinstance(uuid, str | int) else []
-            return _Said(what="a prompt", key=_plain(content), ids=ids, loose=loose)
+            return _Said(what="a prompt", key=_plain(content), ids=ids, uncompared=uncompared)
         case {"type": str(kind)}:
-            return _Said(what=kind, key=None, loose=True)
+            return _Said(what=kind, key=None, uncompared=True)
     return None
 
 
