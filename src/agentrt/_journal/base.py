@@ -8,7 +8,7 @@ one owner at a time; a frame is taken from its owner only, and only behind the l
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
@@ -346,3 +346,19 @@ def plain(value: Any) -> Any:
         return msgspec.json.decode(encode(value))
     except (TypeError, ValueError, RecursionError, OverflowError):
         return None
+
+
+def entry_of(row: Sequence[Any]) -> StoreEntry:
+    """Of a row that begins with these, in this order; either database's."""
+    id, agent, cwd, title, prompt, turns, created, updated, about, _ = row
+    return StoreEntry(
+        session=id,
+        agent=agent,
+        cwd=cwd,
+        title=title,
+        prompt=prompt,
+        turns=turns,
+        created=created,
+        updated=updated,
+        agent_session=decode_about(about).agent_session,
+    )

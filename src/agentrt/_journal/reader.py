@@ -27,6 +27,7 @@ from .base import (
     decode_head,
     decode_record,
     encode,
+    entry_of,
 )
 from .libraries import Library, connect, installed, store_errors
 from .search import SHIFT, Word, clean, excerpt, words_of
@@ -98,7 +99,7 @@ class SqliteReader:
                 f"{_ENTRIES} WHERE {where} ORDER BY updated DESC, id DESC LIMIT ?",
                 (*args, -1 if query.limit is None else query.limit),
             )
-        return [_entry(row) for row in rows]
+        return [entry_of(row) for row in rows]
 
     def find(self, prefix: str) -> list[StoreEntry]:
         prefix = clean(prefix)
@@ -112,7 +113,7 @@ class SqliteReader:
                     f"{_ENTRIES} WHERE instr(about, ?) ORDER BY updated DESC LIMIT {_FEW}",
                     (b'"agent_session":' + encode(prefix)[:-1],),
                 )
-        return [_entry(row) for row in rows]
+        return [entry_of(row) for row in rows]
 
     def report(self) -> FileReport:
         with self._reading():
@@ -149,7 +150,9 @@ class SqliteReader:
             rows = self._execute(
                 f"{_ENTRIES} WHERE {where} ORDER BY updated DESC, id DESC LIMIT ?", (*args, limit)
             )
-            return [StoreHit(entry=_entry(row), snippet=self._snippet(row, wanted)) for row in rows]
+            return [
+                StoreHit(entry=entry_of(row), snippet=self._snippet(row, wanted)) for row in rows
+            ]
 
     def _snippet(self, row: Sequence[Any], words: list[Word]) -> str:
         """Of the record of a session that has the most of the words, more or less."""
@@ -244,19 +247,3 @@ def _condition(word: Word) -> tuple[str, str]:
     if word.match is not None:
         return "said MATCH ?", word.match
     return r"text LIKE ? ESCAPE '\'", word.like
-
-
-def _entry(row: Sequence[Any]) -> StoreEntry:
-    """Of a row of `_ENTRIES`."""
-    id, agent, cwd, title, prompt, turns, created, updated, about, _ = row
-    return StoreEntry(
-        session=id,
-        agent=agent,
-        cwd=cwd,
-        title=title,
-        prompt=prompt,
-        turns=turns,
-        created=created,
-        updated=updated,
-        agent_session=decode_about(about).agent_session,
-    )

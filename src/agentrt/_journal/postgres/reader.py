@@ -26,6 +26,7 @@ from ..base import (
     decode_head,
     decode_record,
     encode,
+    entry_of,
 )
 from ..search import Word, clean, excerpt, words_of
 from . import schema
@@ -107,7 +108,7 @@ class PostgresReader:
         args.append(query.limit)
         return self._reading(
             lambda connection: [
-                _entry(row)
+                entry_of(row)
                 for row in connection.rows(
                     f"{_ENTRIES} WHERE {where} ORDER BY updated DESC, id DESC LIMIT %s", args
                 )
@@ -127,7 +128,7 @@ class PostgresReader:
                     f"{_ENTRIES} WHERE position(%s IN about)>0 ORDER BY updated DESC LIMIT {_FEW}",
                     [b'"agent_session":' + encode(prefix)[:-1]],
                 )
-            return [_entry(row) for row in rows]
+            return [entry_of(row) for row in rows]
 
         return self._reading(read)
 
@@ -166,7 +167,7 @@ class PostgresReader:
                 f"{_ENTRIES} WHERE {where} ORDER BY updated DESC, id DESC LIMIT %s", (*args, limit)
             )
             return [
-                StoreHit(entry=_entry(row), snippet=_snippet(connection, row[-1], wanted))
+                StoreHit(entry=entry_of(row), snippet=_snippet(connection, row[-1], wanted))
                 for row in rows
             ]
 
@@ -291,19 +292,3 @@ def _condition(word: Word) -> tuple[str, str]:
     """For the records that have a word."""
     known = query_of([word])
     return ("words @@ %s::tsquery", known) if known is not None else ("said ILIKE %s", word.like)
-
-
-def _entry(row: Sequence[Any]) -> StoreEntry:
-    """Of a row of `_ENTRIES`."""
-    id, agent, cwd, title, prompt, turns, created, updated, about, _ = row
-    return StoreEntry(
-        session=id,
-        agent=agent,
-        cwd=cwd,
-        title=title,
-        prompt=prompt,
-        turns=turns,
-        created=created,
-        updated=updated,
-        agent_session=decode_about(about).agent_session,
-    )
