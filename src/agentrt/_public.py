@@ -92,9 +92,9 @@ from ._runtime.open import reopen_session as reopen_session
 from ._runtime.options import SessionOptions as SessionOptions
 from ._runtime.query import Query as Query
 from ._runtime.query import query as query
+from ._runtime.register import SessionInfo as SessionInfo
 from ._runtime.runtime import AgentInfo as AgentInfo
 from ._runtime.runtime import Runtime as Runtime
-from ._runtime.runtime import SessionInfo as SessionInfo
 from ._runtime.runtime import open_runtime as open_runtime
 from ._session.session import Session as Session
 from ._session.subscription import Subscription as Subscription

@@ -13,7 +13,8 @@ from .._errors import AgentrtError, SessionNotFound
 from .._journal.address import Server
 from .._limits import Limits
 from .._nesting import bare_errors
-from .._runtime.runtime import Runtime, SessionInfo, open_runtime
+from .._runtime.register import SessionInfo
+from .._runtime.runtime import Runtime, open_runtime
 from .._web.acpmessages import Meta
 from .._web.address import Address
 from .._web.answers import Fields

@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 
 from .._errors import RemoteProtocolError
 from .._model.content import JsonObject
-from .._runtime.runtime import SessionInfo
+from .._runtime.register import SessionInfo
 from .._session.core import TakenBack
 from .._session.session import Session, host_of
 from .._session.turn import Turn

@@ -19,8 +19,9 @@ from msgspec import Struct
 
 from .._journal.base import Answer, StoreStatus
 from .._model.log import Log
+from .._runtime.register import SessionInfo
 from .._runtime.resting import look_back
-from .._runtime.runtime import AgentInfo, Runtime, SessionInfo
+from .._runtime.runtime import AgentInfo, Runtime
 from .._session.session import Session
 from .answers import Fields, Refused, pack
 from .client import Client, Done, Fail

@@ -1,0 +1,189 @@
+"""The task that one session of a runtime lives in.
+
+A host keeps its session's block open and looks after it: a session that rests for long is
+*suspended* (its process is ended, the session kept), one that hangs is *recycled*. Both are brought
+back by the next prompt, as after any end of a process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Literal
+
+import trio
+
+from .._errors import LocalProtocolError
+from .._journal.base import StoreEntry
+from .._journal.keeper import first_prompt
+from .._model.events import Notice
+from .._model.turn import TurnState
+from .._session.session import Session, host_of
+from .register import Register, SessionInfo
+
+logger = logging.getLogger(__name__)
+
+
+class Host:
+    """The task that one session lives in."""
+
+    session: Session
+
+    def __init__(
+        self,
+        register: Register,
+        agent: str,
+        cwd: str | os.PathLike[str],
+        *,
+        whole: bool,
+        created: float | None = None,
+    ) -> None:
+        """`whole`: a store would have all that it takes to open the session again. `created`: when
+        the session was, if it is not a new one."""
+        self.agent = agent
+        self.cwd = os.path.abspath(cwd)
+        self.scope = trio.CancelScope()
+        self.over = trio.Event()
+        self.is_adopted = False
+        self._register = register
+        self._unloads = whole and register.has_store
+        self._created = created
+
+    def adopted(self, session: Session) -> Callable[[], None]:
+        """The session is another block's, and only shown here."""
+        self.session = session
+        self.is_adopted = True
+        self._created = host_of(session).wall_time()
+        self._register.add(self)
+
+        def release() -> None:
+            self._register.remove(self)
+            self.scope.cancel()
+
+        return release
+
+    async def follow(self, session: Session) -> None:
+        """Until an adopted session is over, and may be opened again where it is stored."""
+        host = host_of(session)
+        with self.scope:
+            await host.closed.wait()
+            if host.keeper is not None:
+                await host.keeper.over_at.wait()
+            self._register.remove(self)
+
+    def info(self) -> SessionInfo:
+        session = self.session
+        return SessionInfo(
+            session=session.id,
+            agent=self.agent,
+            cwd=self.cwd,
+            title=session.title,
+            phase=session.state.phase,
+            created=self._created or 0.0,
+            prompt=first_prompt(session.log.state),
+        )
+
+    def entry(self) -> StoreEntry:
+        """The session as its store has it now that it is closed."""
+        session = self.session
+        state = session.log.state
+        host = host_of(session)
+        rested = trio.current_time() - host.core.active_at if host.unloaded else 0.0
+        return StoreEntry(
+            session=session.id,
+            agent=self.agent,
+            cwd=self.cwd,
+            title=state.title,
+            prompt=first_prompt(state),
+            turns=state.turn_count,
+            created=self._created or 0.0,
+            updated=host.wall_time() - rested,
+            agent_session=session.agent_session,
+        )
+
+    async def close(self) -> None:
+        """End the session now, in bounded time. Cancelling it does not keep it from ending."""
+        if self.is_adopted:
+            raise LocalProtocolError(
+                "this session is a program's own, which is only shown here: the program closes it"
+            )
+        self.scope.cancel()
+        await self.over.wait()
+
+    async def run(
+        self,
+        opening: AbstractAsyncContextManager[Session],
+        *,
+        task_status: trio.TaskStatus[Session],
+    ) -> None:
+        """Hold the session's block open until it is to be closed. A session that breaks is lost,
+        and nothing else."""
+        opened = False
+        try:
+            with self.scope:
+                async with opening as self.session:
+                    opened = True
+                    if self._created is None:
+                        self._created = host_of(self.session).wall_time()
+                    self._register.add(self)
+                    task_status.started(self.session)
+                    await self._look_after()
+        except Exception:
+            if not opened:
+                raise  # for the one who waits for the start
+            logger.exception("the session %s broke", self.session.id)
+        finally:
+            if opened and host_of(self.session).unloaded:
+                self._register.unloaded(self)
+            elif opened:
+                self._register.remove(self)
+            self.over.set()
+
+    async def _look_after(self) -> None:
+        limits = self.session.limits
+        unload = limits.unload if self._unloads else None
+        bounds = (limits.suspend, limits.hang, unload)
+        step = min((bound for bound in bounds if bound is not None), default=None)
+        if step is None:
+            await trio.sleep_forever()
+        while True:
+            soonest = trio.current_time() + step / 8  # what is not ended stays as it is for a while
+            await trio.sleep_until(max(host_of(self.session).core.active_at + step, soonest))
+            self._look()
+            if unload is not None and self._unseen(unload):
+                host_of(self.session).unloaded = True
+                self._register.unload(self)
+                return
+
+    def _unseen(self, limit: float) -> bool:
+        """Whether the session rests, and nobody has looked at it for so long."""
+        host, id = host_of(self.session), self.session.id
+        seen = max(host.core.active_at, self._register.looked_at(id))
+        alone = host.rests and not self._register.is_busy(id)
+        return alone and trio.current_time() - seen >= limit
+
+    def _look(self) -> None:
+        """Suspend what rests, recycle what hangs."""
+        core, limits = host_of(self.session).core, self.session.limits
+        turn, silence = core.turn, trio.current_time() - core.active_at
+        if not core.ready:
+            return
+        if turn is None and core.idle:
+            # A conversation that cannot be resumed is kept where it is.
+            resumable = core.capabilities.get("resume") or not core.log.state.turns
+            if limits.suspend is not None and silence >= limits.suspend and resumable:
+                self._retire("info", "suspended", limits.suspend)
+        elif limits.hang is None or silence < limits.hang or core.serving:
+            return
+        elif turn is None:
+            self._retire("warning", "hung", limits.hang)
+        elif turn.state is TurnState.RUNNING:
+            core.time_out(turn, "hang", limits.hang)
+
+    def _retire(self, level: Literal["info", "warning"], code: str, limit: float) -> None:
+        core = host_of(self.session).core
+        if core.retire():
+            message = f"the agent was silent for {limit:g} s: its process is ended"
+            core.say(Notice(level, code, f"{message}, and started again by the next prompt"))

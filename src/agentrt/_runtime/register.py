@@ -1,0 +1,180 @@
+"""Which sessions a runtime has: those that are open, and those that its store has beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Literal, Protocol
+
+import trio
+from msgspec import Struct
+
+from .._errors import LimitExceeded, SessionClosed, SessionNotFound
+from .._journal.base import StoreEntry
+from .._model.events import Phase
+from .._session.session import Session, host_of
+
+
+class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A session in a list. `phase` is `stored` for one that the runtime's store has and that is not
+    open: the next prompt opens it. `prompt` is the beginning of its first prompt. Times are seconds
+    since the Unix epoch; `updated`, of a stored one, is when something happened there last."""
+
+    session: str
+    agent: str
+    cwd: str
+    title: str | None = None
+    phase: Phase | Literal["stored"]
+    created: float
+    prompt: str = ""
+    updated: float | None = None
+
+
+class Hosted(Protocol):
+    """The host of an open session, as the register needs it."""
+
+    @property
+    def agent(self) -> str: ...
+    @property
+    def session(self) -> Session: ...
+
+    def info(self) -> SessionInfo: ...
+
+    def entry(self) -> StoreEntry:
+        """The session as its store has it now that it is closed."""
+        ...
+
+    async def close(self) -> None:
+        """End the session now. Raises `LocalProtocolError` if it is not the runtime's to end."""
+
+
+class Register:
+    """The sessions of one runtime, and who looks at them."""
+
+    def __init__(self, room: int, stored: Iterable[StoreEntry], *, has_store: bool) -> None:
+        """`room`: how many may be open at once. `stored`: those of the store, the one that rests
+        the longest first. Nobody else writes the store, so there is no need to ask it again."""
+        self.hosts: dict[str, Hosted] = {}
+        self.stored = {entry.session: entry for entry in stored}
+        self.closed = False
+        self.has_store = has_store
+        self._room = room
+        self._starting: set[Hosted] = set()
+        self._busy: dict[str, trio.Event] = {}  # stored ones that are being opened, read or deleted
+        self._listeners: set[Callable[[], None]] = set()
+        self._lookers: set[Callable[[str], float]] = set()
+
+    # --- who looks
+
+    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
+        self._listeners.add(changed)
+        return lambda: self._listeners.discard(changed)
+
+    def show(self, looked_at: Callable[[str], float]) -> Callable[[], None]:
+        self._lookers.add(looked_at)
+        return lambda: self._lookers.discard(looked_at)
+
+    def looked_at(self, id: str) -> float:
+        """When somebody looked at a session last, by Trio's clock."""
+        return max((looked_at(id) for looked_at in self._lookers), default=-math.inf)
+
+    def _changed(self) -> None:
+        for changed in tuple(self._listeners):
+            changed()
+
+    # --- coming and going
+
+    def host(self, id: str) -> Hosted:
+        host = self.hosts.get(id)
+        if host is None:
+            raise SessionNotFound(f"no session {id!r} is open")
+        return host
+
+    def check_room(self) -> None:
+        if self.closed:
+            raise SessionClosed("the runtime is closed")
+        if len(self.hosts) + len(self._starting) >= self._room:
+            raise LimitExceeded(
+                f"{self._room} sessions are open (limits.sessions): close one first"
+            )
+
+    @contextmanager
+    def starting(self, host: Hosted) -> Iterator[None]:
+        """A session that starts has its place already."""
+        self._starting.add(host)
+        try:
+            yield
+        finally:
+            self._starting.discard(host)
+
+    def add(self, host: Hosted) -> None:
+        self._starting.discard(host)
+        self.hosts[host.session.id] = host
+        self.stored.pop(host.session.id, None)
+        self._changed()
+
+    def remove(self, host: Hosted) -> None:
+        """A session is not open any more, or not shown."""
+        session = host.session
+        if self.hosts.get(session.id) is host:
+            del self.hosts[session.id]
+            inside = host_of(session)
+            over = inside.closed.is_set() and inside.keeper is not None
+            if over and self.has_store and session.log.state.turns:
+                self.stored[session.id] = host.entry()
+            self._changed()
+
+    def unload(self, host: Hosted) -> None:
+        """Close a session that rests to its row: whoever wants it next waits until that is done
+        (`unloaded`), and opens it again."""
+        entry = host.entry()
+        del self.hosts[entry.session]
+        self._busy[entry.session] = trio.Event()
+        later = [each for each in self.stored.values() if each.updated > entry.updated]
+        for each in (entry, *later):  # which are few: it goes to its place among them
+            self.stored.pop(each.session, None)
+            self.stored[each.session] = each
+        self._changed()
+
+    def unloaded(self, host: Hosted) -> None:
+        self._busy.pop(host.session.id).set()
+
+    def add_stored(self, entry: StoreEntry) -> None:
+        if entry.session not in self.hosts:
+            self.stored[entry.session] = entry
+            self._changed()
+
+    def remove_stored(self, id: str) -> None:
+        del self.stored[id]
+        self._changed()
+
+    # --- one at a time
+
+    def is_busy(self, id: str) -> bool:
+        return id in self._busy
+
+    @asynccontextmanager
+    async def alone(self, id: str) -> AsyncIterator[None]:
+        """Nobody else opens, reads or deletes that session meanwhile."""
+        await trio.lowlevel.checkpoint()
+        while (busy := self._busy.get(id)) is not None:
+            await busy.wait()
+        self._busy[id] = trio.Event()
+        try:
+            yield
+        finally:
+            self._busy.pop(id).set()
+
+
+def stored_info(entry: StoreEntry) -> SessionInfo:
+    return SessionInfo(
+        session=entry.session,
+        agent=entry.agent,
+        cwd=entry.cwd,
+        title=entry.title,
+        phase="stored",
+        created=entry.created,
+        prompt=entry.prompt,
+        updated=entry.updated,
+    )
