@@ -7,10 +7,23 @@ from typing import Any
 
 import pytest
 
-from agentrt._journal.base import About, Flush, Part, Place
+from agentrt._journal import sqlite
+from agentrt._journal.base import About, Flush, Part, Place, Row
 from agentrt._journal.reader import SqliteReader
 from agentrt._journal.sqlite import SqliteBackend
-from agentrt._model.events import Notice
+from agentrt._journal.store import snapshot_of
+from agentrt._model.checkpoint import Head, Record
+from agentrt._model.events import (
+    Event,
+    Item,
+    ItemClosed,
+    ItemOpened,
+    Notice,
+    TextDelta,
+    TurnEnded,
+    TurnStarted,
+)
+from agentrt._model.state import TurnRecord
 
 ABOUT = About(agent="fake", protocol="acp", cwd="/")
 MANY = 70
@@ -71,3 +84,91 @@ def test_a_flush_that_fails_leaves_nothing_and_can_be_tried_again(
     x("DROP TRIGGER full")
     backend.commit(flush_of(places[:count], 1))
     assert [len(each) for each in stored(path, library)] == [1] * count + [0] * (MANY - count)
+
+
+LARGE = 1_000_000
+"""Characters: more than anybody should wait for at the end of a turn."""
+
+
+def said(backend: SqliteBackend, place: Place, number: int, size: int) -> None:
+    """A turn, its record and its head."""
+    turn, text = f"t{number}", "x" * size
+    events: list[Event] = [
+        TurnStarted(turn, "user", []),
+        ItemOpened(Item(id=f"i{number}", type="text", turn=turn)),
+        TextDelta(f"i{number}", text),
+        ItemClosed(f"i{number}", "completed"),
+        TurnEnded(turn=turn, outcome="completed"),
+    ]
+    first = 5 * number + 1
+    item = Item(id=f"i{number}", type="text", turn=turn, status="completed", text=text)
+    record = Record(number, [TurnRecord(id=turn, origin="user", outcome="completed")], [item])
+    head = Head(seq=first + 4, records=number + 1)
+    row = Row(title=None, prompt="", phase="idle", turns=number + 1, about=ABOUT)
+    backend.commit(Flush([Part(place, first, events, row, head, {number: record})], firm=True))
+
+
+def shown(path: Path, library: Any) -> tuple[int, list[int]]:
+    """How many records there are of a session, and the lengths of all that was said in it."""
+    reader = SqliteReader(path, library)
+    try:
+        stored = reader.load("s0")
+    finally:
+        reader.close()
+    assert stored is not None
+    assert len(stored.records) == stored.head.records
+    snapshot = snapshot_of("s0", stored)
+    assert [turn.outcome for turn in snapshot.turns] == ["completed"] * len(snapshot.turns)
+    return len(stored.records), [len(item.text) for item in snapshot.items]
+
+
+def test_a_large_record_is_written_when_there_is_time_and_nothing_is_missing_meanwhile(
+    backend: SqliteBackend, path: Path, library: Any
+) -> None:
+    place = made(backend)[0]
+    said(backend, place, 0, 10)
+    assert shown(path, library) == (1, [10])
+    said(backend, place, 1, LARGE)
+    said(backend, place, 2, 10)
+    assert shown(path, library) == (1, [10, LARGE, 10])
+    backend.catch_up()
+    assert shown(path, library) == (3, [10, LARGE, 10])
+    said(backend, place, 3, 10)
+    assert shown(path, library) == (4, [10, LARGE, 10, 10])
+
+
+def test_large_records_are_written_before_there_are_too_many(
+    backend: SqliteBackend, path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "_LARGEST", 2 * LARGE)
+    place = made(backend)[0]
+    said(backend, place, 0, LARGE)
+    assert shown(path, library) == (0, [LARGE])
+    said(backend, place, 1, LARGE)
+    assert shown(path, library) == (2, [LARGE, LARGE])
+
+
+def test_who_goes_on_with_a_session_finds_its_large_record(
+    backend: SqliteBackend, path: Path, library: Any
+) -> None:
+    place = made(backend)[0]
+    said(backend, place, 0, LARGE)
+    assert backend.claim("s0") == Place(place.num, place.owner + 1)
+    assert shown(path, library) == (1, [LARGE])
+
+
+def test_a_deleted_session_leaves_no_large_record(
+    backend: SqliteBackend, path: Path, library: Any
+) -> None:
+    said(backend, made(backend)[0], 0, LARGE)
+    assert backend.delete("s0")
+    backend.finish()
+    assert backend.database.execute("SELECT count(*) FROM record") == [(0,)]
+
+
+def test_a_large_record_that_was_never_written_is_made_again_of_its_events(
+    backend: SqliteBackend, path: Path, library: Any
+) -> None:
+    said(backend, made(backend)[0], 0, LARGE)
+    backend.close()
+    assert shown(path, library) == (0, [LARGE])

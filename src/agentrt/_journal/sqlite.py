@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 
 from .._errors import RemoteProtocolError, StoreError, StoreInUse
-from .._model.checkpoint import Record
+from .._model.checkpoint import Head, Record
 from . import schema
 from .base import (
     About,
@@ -52,6 +52,8 @@ _PAGES = 1000  # of the write-ahead log, after which its writer puts them into t
 _LOOK = 1.0  # seconds between two looks whether the file is still there
 _WAIT = 0.05  # seconds between two attempts at a lock
 _ROWS = 64  # frames of one statement; the libraries keep as many statements, and some more
+_LARGE = 512 * 1024  # characters of a record for which nobody should have to wait
+_LARGEST = 32 * _LARGE  # of all records that are put off
 
 _CARRIED = (
     "agent, cwd, title, prompt, phase, turns, tenant, created, updated, about, head, head_seq"
@@ -78,6 +80,9 @@ class SqliteBackend:
         self._places: dict[int, tuple[int, int]] = {}
         """The owner and the next event of each session that was written, as far as this is sure."""
         self._unindexed: dict[tuple[int, int], Record] = {}
+        self._late: dict[int, tuple[Head, dict[int, Record]]] = {}
+        """Checkpoints that are put off, by session: its frames say the same meanwhile."""
+        self._late_size = 0
 
     # --- opening
 
@@ -219,9 +224,9 @@ class SqliteBackend:
 
     def finish(self) -> None:
         with self.transaction():
-            self._index_rest()
+            self._write_rest()
             self._set_meta(closed=1)
-        self._unindexed.clear()
+        self._forget_rest()
         self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
@@ -253,10 +258,11 @@ class SqliteBackend:
                         "INSERT OR REPLACE INTO answer VALUES(?, ?, ?, ?, ?)",
                         [(a.client, a.id, a.digest, a.body, now) for a in flush.answers],
                     )
-                if many := len(self._unindexed) >= _TOGETHER:
-                    self._index_rest()
+                many = len(self._unindexed) >= _TOGETHER or self._late_size >= _LARGEST
+                if many:
+                    self._write_rest()
             if many:
-                self._unindexed.clear()
+                self._forget_rest()
         except Exception as error:
             self._places.clear()  # it may be in all the same
             if is_damage(error) or code_of(error) == _MOVED:
@@ -301,23 +307,29 @@ class SqliteBackend:
                 raise Unusable(f"a session of {self.path} was written by somebody else")
             return None  # its commit failed only as far as we know
         self._places[num] = owner, last + 1
-        for record in part.records.values():
-            database.execute(
+        if part.row is not None:
+            row = part.row
+            values = (last + 1, now, row.title, row.prompt, row.phase, row.turns, encode(row.about))
+            database.execute(f"UPDATE session SET {_ROW} WHERE num=?", (*values, num))
+        if part.head is not None:
+            size = sum(map(_text, part.records.values()))
+            late = self._late.get(num)
+            if late is not None or size > _LARGE:
+                self._late[num] = part.head, {**(late[1] if late else {}), **part.records}
+                self._late_size += size
+            else:
+                self._write_checkpoint(num, part.head, part.records)
+        return num, part.first, last, owner, now, encode_events(part.events)
+
+    def _write_checkpoint(self, num: int, head: Head, records: dict[int, Record]) -> None:
+        x = self.database.execute
+        for record in records.values():
+            x(
                 "INSERT OR REPLACE INTO record(session, number, last, body) VALUES(?,?,?,?)",
-                (num, record.number, last, encode_record(record)),
+                (num, record.number, head.seq, encode_record(record)),
             )
             self._unindexed[num, record.number] = record
-        if part.row is not None:
-            row, head = part.row, part.head
-            values = (last + 1, now, row.title, row.prompt, row.phase, row.turns, encode(row.about))
-            if head is None:
-                database.execute(f"UPDATE session SET {_ROW} WHERE num=?", (*values, num))
-            else:
-                database.execute(
-                    f"UPDATE session SET {_ROW}, head=?, head_seq=? WHERE num=?",
-                    (*values, encode(head), head.seq, num),
-                )
-        return num, part.first, last, owner, now, encode_events(part.events)
+        x("UPDATE session SET head=?, head_seq=? WHERE num=?", (encode(head), head.seq, num))
 
     def _place(self, num: int) -> tuple[int, int] | None:
         """The owner and the next event of a session; None: there is none."""
@@ -335,17 +347,24 @@ class SqliteBackend:
             )
 
     def catch_up(self) -> None:
-        if self._unindexed:
+        if self._unindexed or self._late:
             with self.transaction():
-                self._index_rest()
-            self._unindexed.clear()
+                self._write_rest()
+            self._forget_rest()
 
-    def _index_rest(self) -> None:
-        """Many at a time cost a tenth of what each by itself does. (They are forgotten when the
-        transaction is in.)"""
+    def _write_rest(self) -> None:
+        """Write what was put off, to be forgotten when the transaction is in."""
+        for num, (head, records) in self._late.items():
+            self._write_checkpoint(num, head, records)
+        # Many at a time cost a tenth of what each by itself does.
         for (num, _), record in self._unindexed.items():
             self.index(num, record)
         self._set_meta(indexed=time.time())
+
+    def _forget_rest(self) -> None:
+        self._unindexed.clear()
+        self._late.clear()
+        self._late_size = 0
 
     def create(self, session: str, epoch: str, about: About) -> Place:
         with self.transaction():
@@ -362,6 +381,7 @@ class SqliteBackend:
         return Place(num, 1)
 
     def claim(self, session: str) -> Place | None:
+        self.catch_up()  # its next records are numbered behind those that are read now
         with self.transaction():
             x = self.database.execute
             x("UPDATE session SET owner=owner+1 WHERE id=?", (session,))
@@ -379,6 +399,7 @@ class SqliteBackend:
         if found:
             [[num]] = found
             self._places.pop(num, None)
+            self._late.pop(num, None)
             self._unindexed = {k: r for k, r in self._unindexed.items() if k[0] != num}
             x("DELETE FROM said WHERE rowid>=? AND rowid<?", (num << SHIFT, num + 1 << SHIFT))
             x("DELETE FROM frame WHERE session=?", found[0])
@@ -475,6 +496,11 @@ def writing(path: str | os.PathLike[str], *, patience: float = 0) -> Iterator[Sq
             backend.finish()
     finally:
         backend.close()
+
+
+def _text(record: Record) -> int:
+    """Characters of what was said."""
+    return sum(len(item.text) for item in record.items)
 
 
 def _is_plain(part: Part) -> bool:
