@@ -29,6 +29,7 @@ _PUBLIC = {
     "_journal.base": "StoreEntry StoreHit StoreStatistics StoreStatus",
     "_journal.store": "Store open_store",
     "_limits": "Limits",
+    "_logging": "LogContext log_context",
     "_model.content": "Audio Diff Image Resource ResourceLink Text",
     "_model.events": (
         "CommandsChanged Error Event Item ItemClosed ItemDelta ItemOpened ItemUpdated Modes "

@@ -133,6 +133,11 @@ def _work(options: argparse.Namespace) -> Work:
     if options.subcommand != "config":  # which shows them itself
         for warning in config.warnings:
             _warn(warning)
+    level = config.log.level or ("error" if options.subcommand == "serve" else None)
+    if level is not None:
+        from ._terminal.logs import start_logging
+
+        start_logging(level, config.log.format)
     match options.subcommand:
         case None:
             return _conversation(options, config)
@@ -447,6 +452,7 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
     if options.subcommand == "serve":
         for name in ("store", "otel", "metrics_token"):
             serve[name] = getattr(options, name, None)
+    log = {"level": options.log_level, "format": options.log_format}
     trace = {"file": options.trace} if options.trace is not None else {}
     terminal = {"color": options.color, "plain": options.plain or None}
     if options.subcommand in (None, "acp"):
@@ -455,6 +461,7 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
         "terminal": {name: value for name, value in terminal.items() if value is not None},
         "serve": {name: value for name, value in serve.items() if value is not None},
         "trace": trace,
+        "log": {name: value for name, value in log.items() if value is not None},
         "limits": {name: value for name, value in limits.items() if value is not None},
         "permissions": {name: value for name, value in permissions.items() if value is not None},
     }

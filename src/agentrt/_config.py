@@ -26,6 +26,9 @@ file: the nearest `.agentrt.toml` in the working folder or above. Environment: `
     [trace]
     file = "~/trace.ndjson"       # what goes over the wire
 
+    [log]
+    level = "info"                # on standard error
+
     [terminal]
     color = "never"               # auto (default), always, never
     plain = true                  # the conversation line by line, as for a screen reader
@@ -52,6 +55,8 @@ from ._model.content import JsonObject
 
 PermissionMode: TypeAlias = Literal["ask", "deny", "allow-all"]
 ColorChoice: TypeAlias = Literal["auto", "always", "never"]
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+LogFormat: TypeAlias = Literal["text", "json"]
 
 USER_FILE = "agentrt/config.toml"
 PROJECT_FILE = ".agentrt.toml"
@@ -123,6 +128,14 @@ class Tracing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Regular expressions; what they match is taken out, beside what looks like a secret."""
 
 
+class Logging(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is logged, on standard error."""
+
+    level: LogLevel | None = None
+    """None: nothing, but what goes wrong inside a server."""
+    format: LogFormat = "text"
+
+
 class Config(Struct, frozen=True, kw_only=True):
     """All settings, from all places."""
 
@@ -136,6 +149,7 @@ class Config(Struct, frozen=True, kw_only=True):
     serve: Serve = Serve()
     terminal: Terminal = Terminal()
     trace: Tracing = Tracing()
+    log: Logging = Logging()
     files: tuple[str, ...] = ()
     """The files that were read."""
     origins: dict[str, str] = {}
@@ -176,6 +190,7 @@ class _File(Struct, kw_only=True, forbid_unknown_fields=True):
     serve: JsonObject = {}
     terminal: JsonObject = {}
     trace: JsonObject = {}
+    log: JsonObject = {}
     trusted: tuple[str, ...] = ()
 
 
@@ -213,6 +228,7 @@ def load_config(
         serve=msgspec.convert(merged.serve, Serve),
         terminal=msgspec.convert(merged.terminal, Terminal),
         trace=msgspec.convert(merged.trace, Tracing),
+        log=msgspec.convert(merged.log, Logging),
         files=tuple(str(path) for path in (user_path, project_path) if path and path.is_file()),
         origins=_origins([*places, _VARIABLES, _FLAGS], layers),
         warnings=tuple(warnings),
@@ -303,6 +319,7 @@ def _from_environment(env: Mapping[str, str]) -> _File:
     file.trace = _variables(env, Tracing, "trace")
     if name := env.get(PREFIX + "TRACE"):
         file.trace["file"] = name
+    file.log = _variables(env, Logging, "log")
     return _check_tables(file, _VARIABLES)
 
 
@@ -329,6 +346,7 @@ _SETTINGS: dict[str, type[Struct]] = {
     "serve": Serve,
     "terminal": Terminal,
     "trace": Tracing,
+    "log": Logging,
 }
 """The tables whose settings may also be variables."""
 _OURS = tuple(f"{PREFIX}{name}" for name in ("GUARD", "MCP_", "TEST_", "FULL"))
@@ -366,6 +384,7 @@ def _check_tables(file: _File, source: str) -> _File:
         _check_rules(texts, f"{source}: permissions.{name}", denies=name == "deny")
     _convert(file.serve, Serve, source, "serve")
     _convert(file.terminal, Terminal, source, "terminal")
+    _convert(file.log, Logging, source, "log")
     for pattern in _convert(file.trace, Tracing, source, "trace").redact:
         try:
             re.compile(pattern)
@@ -436,6 +455,7 @@ def _merge(layers: Sequence[_File]) -> _File:
         merged.serve |= layer.serve
         merged.terminal |= layer.terminal
         merged.trace |= layer.trace
+        merged.log |= layer.log
         rules = {
             name: [*merged.permissions.get(name, ()), *layer.permissions[name]]
             for name in ("allow", "deny")

@@ -34,6 +34,8 @@ from ._journal.base import StoreStatus as StoreStatus
 from ._journal.store import Store as Store
 from ._journal.store import open_store as open_store
 from ._limits import Limits as Limits
+from ._logging import LogContext as LogContext
+from ._logging import log_context as log_context
 from ._model.content import Audio as Audio
 from ._model.content import Diff as Diff
 from ._model.content import Image as Image

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import errno
-import logging
 import os
 import re
 import secrets
@@ -22,6 +21,7 @@ import trio
 
 from .._errors import RequestError
 from .._limits import Limits
+from .._logging import get_logger
 from .._model.content import JsonObject
 from .._nesting import bare_errors
 from .._process.descendants import MARKER
@@ -33,7 +33,7 @@ from .messages import NOT_FOUND
 from .roots import Roots
 from .services import CreateTerminalRequest, TerminalRequest
 
-logger = logging.getLogger(__name__)
+logger = get_logger("terminals")
 
 OnOutput = Callable[[str, str], None]
 OnLeftOut = Callable[[str], None]

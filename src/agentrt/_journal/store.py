@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable
@@ -19,6 +20,7 @@ from .._errors import (
     StoreUnavailable,
 )
 from .._limits import Limits
+from .._logging import get_logger
 from .._model.checkpoint import Checkpoints, Record
 from .._model.conversation import Conversation
 from .._model.events import Event
@@ -45,6 +47,8 @@ from .keeper import StoreKeeper
 from .libraries import Library
 from .opening import backend_of, reader_of
 from .writer import Batch, Call, Writer
+
+logger = get_logger("store")
 
 T = TypeVar("T")
 
@@ -323,6 +327,8 @@ class Store:
         before = self._status
         if (status.state, status.message) != (before.state, before.message):
             self._status = status
+            level = logging.INFO if status.state == "ok" else logging.WARNING
+            logger.log(level, "the store is %s", status.state, extra={"state": status.state})
             for changed in tuple(self._listeners):
                 changed()
 

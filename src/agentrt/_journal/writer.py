@@ -6,7 +6,6 @@ text, of which there will be more at once, gathers a little longer.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
@@ -18,11 +17,12 @@ import trio
 from msgspec import Struct
 
 from .._errors import SessionMoved, StoreUnavailable
+from .._logging import get_logger
 from .._model.checkpoint import Head, Record
 from .._model.events import Event
 from .base import Answer, Backend, Fenced, Flush, Job, Part, Place, Row, Unusable
 
-logger = logging.getLogger(__name__)
+logger = get_logger("store")
 
 FLUSH: Final = 1024 * 1024
 """Bytes of one flush, roughly: encoding more would keep the interpreter from other threads."""

@@ -34,7 +34,7 @@ FIRST = 8 * 1024
 """Bytes that are taken at a time while it is not known what they cost."""
 
 
-_log = logging.getLogger("agentrt")
+_log = logging.getLogger("agentrt.process")
 
 _NOTHING = memoryview(b"")
 

@@ -8,6 +8,7 @@ and its session's, cannot be used again, and signalling them is safe.
 
 from __future__ import annotations
 
+import contextvars
 import errno
 import logging
 import os
@@ -16,7 +17,7 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import trio
 
@@ -28,7 +29,11 @@ from .guard import guard
 from .pipes import Happening, ReadEnd, Transport, Watcher, Writer, read_loop
 from .tree import WALK, ProcessTree, reap
 
-_log = logging.getLogger("agentrt")
+_log = logging.getLogger("agentrt.process")
+_stderr = logging.getLogger("agentrt.process.stderr")
+
+LINE: Final = 8 * 1024
+"""Bytes of a line of stderr that are logged."""
 
 
 @asynccontextmanager
@@ -141,6 +146,8 @@ class AgentProcess:
         self._tail = bytearray()
         self._on_stderr = on_stderr
         self._watcher = watcher
+        self._context = contextvars.copy_context()  # for what is logged of it
+        self._said = b""  # the beginning of a line
         self._exited = trio.Event()
         self._tree = ProcessTree(process.pid, marker)
         self._reaped = False
@@ -204,6 +211,8 @@ class AgentProcess:
 
     def terminate(self) -> None:
         self._report("signal", signal="SIGTERM")
+        if self._returncode is None:
+            self._log_signal(logging.INFO, "SIGTERM")
         self._tree.terminate()
 
     async def wait_tree(self) -> None:
@@ -211,10 +220,13 @@ class AgentProcess:
 
     async def kill_tree(self) -> None:
         self._report("signal", signal="SIGKILL")
+        self._log_signal(logging.WARNING, "SIGKILL")
         await self._tree.kill(self._exited)
 
     def _release(self) -> None:
         """Reap the process and close everything that belongs to it."""
+        if self._said:
+            self._log_lines(b"\n")
         self._reaped = True
         self._tree.reaped()
         self._process.poll()
@@ -240,6 +252,11 @@ class AgentProcess:
     def _report(self, kind: Happening, **fields: Any) -> None:
         if self._watcher is not None and self._watcher.on:
             self._watcher.happened(kind, **fields)
+
+    def _log_signal(self, level: int, name: str) -> None:
+        words = "process %d, or what it has started, has not ended: %s"
+        extra = {"pid": self.pid, "signal": name}
+        self._context.run(_log.log, level, words, self.pid, name, extra=extra)
 
     def _take_stderr(self) -> None:
         """What waits in the pipe: whoever asks why the agent failed shall have its last words."""
@@ -274,6 +291,8 @@ class AgentProcess:
     def _keep(self, data: bytes) -> None:
         if self._watcher is not None and self._watcher.on:
             self._watcher.complained(data)
+        if _stderr.isEnabledFor(logging.DEBUG):
+            self._log_lines(data)
         self._tail += data
         del self._tail[: max(0, len(self._tail) - self._limits.stderr_ring)]
         if self._on_stderr is not None:
@@ -281,6 +300,13 @@ class AgentProcess:
                 self._on_stderr(data)
             except Exception:
                 _log.exception("on_stderr failed; stderr is read on")
+
+    def _log_lines(self, data: bytes) -> None:
+        *lines, rest = (self._said + data).split(b"\n")
+        self._said = rest[-LINE:]
+        for line in lines:
+            text = line[:LINE].decode(errors="replace").rstrip("\r")
+            self._context.run(_stderr.debug, "%s", text, extra={"pid": self.pid})
 
 
 async def _spawn(

@@ -7,7 +7,6 @@ back by the next prompt, as after any end of a process.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -18,12 +17,13 @@ import trio
 from .._errors import LocalProtocolError
 from .._journal.base import StoreEntry
 from .._journal.keeper import first_prompt
+from .._logging import get_logger
 from .._model.events import Notice
 from .._model.turn import TurnState
 from .._session.session import Session, host_of
 from .register import Register, SessionInfo
 
-logger = logging.getLogger(__name__)
+logger = get_logger("session")
 
 
 class Host:

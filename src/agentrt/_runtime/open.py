@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import time
@@ -285,19 +286,22 @@ async def serve_session(
         session = Session(host)
         try:
             async with assembly.attach(host, session) as opening:
-                if again is None:
-                    await host.start(services, opening)
-                else:
-                    about = again.stored.about
-                    host.restore(services, opening, about.agent_session, about.capabilities)
-                if keeper is not None:
-                    await keeper.wait_until_stored()  # so that viewers see it as it is
-                services.start_soon(host.run)
+                with host.scope.entered():
+                    if again is None:
+                        await host.start(services, opening)
+                    else:
+                        about = again.stored.about
+                        host.restore(services, opening, about.agent_session, about.capabilities)
+                    if keeper is not None:
+                        await keeper.wait_until_stored()  # so that viewers see it as it is
+                    services.start_soon(host.run)
+                host.scope.say(logging.INFO, "the session is open")
                 yield session
                 await wait_for_rest(host)
                 await host.finish()
         finally:
             with trio.CancelScope(shield=True):  # bounded by the ladder
                 await host.finish()
+            host.scope.say(logging.INFO, "the session is closed")
             if observation is not None:
                 observation.close()

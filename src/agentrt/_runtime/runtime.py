@@ -4,7 +4,6 @@ another.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from .._config import Config
     from .._journal.store import Store
     from .._telemetry.observation import Telemetries
-
-logger = logging.getLogger(__name__)
 
 STORED: Final = frozenset({"cwd", "roots", "tools", "resume", "fork", "model", "mode", "options"})
 """Of `SessionOptions` what a store keeps; of `tools` those that clients run."""

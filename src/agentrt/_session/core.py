@@ -7,15 +7,17 @@ its end says the state if it changed, and wakes whoever reads.
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from msgspec import structs
 
 from .._errors import AgentrtError, Busy, LimitExceeded, LocalProtocolError, SessionClosed
 from .._limits import Limits
+from .._logging import LogScope, get_logger
 from .._model.clocks import NEVER, Alarm, Ring, next_alarm
 from .._model.content import Block, JsonObject, Text
 from .._model.conversation import Conversation
@@ -36,7 +38,7 @@ from .._model.driver import (
     Withdrawn,
     Write,
 )
-from .._model.events import CancelledBy, Error, Notice, Outcome, Usage
+from .._model.events import CancelledBy, Error, Notice, Outcome, TurnEnded, Usage
 from .._model.life import Life, LifeInput
 from .._model.turn import TurnInput, TurnMachine, TurnState
 from .._permissions.policies import Policy
@@ -46,6 +48,12 @@ from .requests import Requests
 from .withheld import Withheld
 
 When = Literal["queue", "interrupt", "reject"]
+
+
+_logger: Final = get_logger("session")
+_LEVELS: Final = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+"""How notices are logged."""
+_BAD_ENDS: Final = frozenset({"failed", "timed_out", "agent_died"})
 
 
 def unsendable(error: Exception) -> AgentrtError:
@@ -80,8 +88,12 @@ class SessionCore:
         host: Host,
         wall: Callable[[], float],
         clock: Callable[[], float],
+        env: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
+        """`env`: what the agent is given, some of which is secret."""
         self.conversation = conversation
+        self.scope = LogScope(conversation.log, conversation.agent.name, env)
+        """What its log records are about."""
         self.log = conversation.log
         self.queue = conversation.queue
         self.limits = limits
@@ -129,6 +141,7 @@ class SessionCore:
             Started: self._opened,
             StartFailed: self._refused,
             Returned: self.requests.returned,
+            Notice: self._noticed,
         }
 
     # --- steps
@@ -186,7 +199,14 @@ class SessionCore:
     def say(self, notice: Notice) -> None:
         """Put a notice into the log."""
         with self:
-            self.log.append(notice)
+            self._noticed(notice)
+
+    def _noticed(self, notice: Notice) -> None:
+        self.log.append(notice)
+        turn = self.turn
+        id = None if turn is None else turn.id
+        level = _LEVELS[notice.level]
+        self.scope.say(level, "%s", notice.message, turn=id, code=notice.code)
 
     # --- the process
 
@@ -230,6 +250,7 @@ class SessionCore:
     def spawned(self, pid: int | None) -> None:
         """The process runs: shake hands."""
         assert self.driver is not None
+        self.scope.say(logging.INFO, "the agent runs as process %s", pid, pid=pid)
         conversation = self.conversation
         conversation.agent = structs.replace(conversation.agent, pid=pid, alive=True)
         self.active_at = self._clock()
@@ -246,6 +267,11 @@ class SessionCore:
         """The process is gone, or did not come about. `how`, in words; `wanted`: it was ended
         because it is not needed any more, which is no error."""
         conversation = self.conversation
+        self.scope.say(
+            *(logging.INFO if wanted else logging.WARNING, "%s", how),
+            turn=None if self.turn is None else self.turn.id,
+            pid=conversation.agent.pid,
+        )
         with self:
             self._forget_driver()
             self.requests.process_ended()
@@ -377,6 +403,8 @@ class SessionCore:
         conversation.begin(turn, id)
         self.active_at = turn.began_at
         self._moved = True
+        if _logger.isEnabledFor(logging.DEBUG):
+            self.scope.say(logging.DEBUG, "the turn begins", turn=id)
         if self.log.keeper is None:
             self.receive(prompt)
         else:
@@ -484,7 +512,7 @@ class SessionCore:
         """If nobody waits for a prompt that will never be sent, the log says so."""
         if not turn.awaited:
             data = {"entry": turn.entry}
-            self.log.append(Notice("error", "prompt_dropped", str(turn.failure), data))
+            self._noticed(Notice("error", "prompt_dropped", str(turn.failure), data))
 
     def _queue_changed(self) -> None:
         self.conversation.show_queue()
@@ -533,6 +561,8 @@ class SessionCore:
             self.conversation.cancel(by, self._wall() + grace)
             self._host.turn_cancelled()
             self._moved = True
+            words = f"by {by}" if by is not None else "by agentrt"
+            self.scope.say(logging.INFO, "the turn is being cancelled %s", words, turn=turn.id)
 
     def _end_unsent(self, turn: TurnMachine, by: CancelledBy | None) -> None:
         """Cancel a turn that the agent knows nothing of: it is over."""
@@ -545,6 +575,7 @@ class SessionCore:
         it is the deadline that the program has given."""
         what = f"{which} limit of {limit:g} s (limits.{which})" if limit else f"{which} limit"
         turn.timeout = Error("timed_out", f"the turn reached its {what}", {"limit": which})
+        self.scope.say(logging.WARNING, "the turn reached its %s", what, turn=turn.id, limit=which)
         self.cancel_turn(turn, "timed_out", by=None)
 
     def store_lost(self, error: AgentrtError) -> None:
@@ -597,6 +628,19 @@ class SessionCore:
         turn.ended_at = self._clock()
         self._host.turn_ended(turn)
         self._moved = True
+        level = logging.WARNING if outcome in _BAD_ENDS else logging.INFO
+        if _logger.isEnabledFor(level):
+            self._log_end(turn, turn.ended, level)
+
+    def _log_end(self, turn: TurnMachine, ended: TurnEnded, level: int) -> None:
+        seconds = round(turn.ended_at - turn.began_at, 3)
+        why = "" if ended.error is None else f": {ended.error.message}"
+        self.scope.say(
+            *(level, "the turn ended: %s after %g s%s", ended.outcome, seconds, why),
+            turn=turn.id,
+            outcome=ended.outcome,
+            seconds=seconds,
+        )
 
     @property
     def stopped(self) -> bool:
@@ -640,6 +684,7 @@ class SessionCore:
             match ring:
                 case Ring.RESEND:
                     turn.resend_at = turn.grace_at
+                    self.scope.say(logging.INFO, "the cancel is sent once more", turn=turn.id)
                     self._send_cancel()
                 case Ring.GRACE if not turn.explicit:
                     self.end_turn("cancelled")  # no message could have said its end
@@ -654,7 +699,7 @@ class SessionCore:
 
     def _give_up(self, why: Notice) -> None:
         """Nobody waits for the agent to end its cancelled turn: agentrt ends it, and the agent."""
-        self.log.append(why)
+        self._noticed(why)
         self.end_turn("cancelled")
         self.replace()
 
@@ -706,7 +751,7 @@ class SessionCore:
         elif effect.turn in self._steered:
             self._steered.discard(effect.turn)  # the agent dropped it
         else:
-            self.log.append(
+            self._noticed(
                 Notice("info", "stale", "the end of an earlier turn came late", effect.turn)
             )
 
@@ -725,7 +770,10 @@ class SessionCore:
     def handler_failed(self, what: str, error: Exception) -> None:
         """A handler failed: its caller gets an error answer, and the log says so."""
         message = f"{what} failed: {type(error).__name__}: {error}"
-        self.say(Notice("error", "handler_failed", message))
+        turn = None if self.turn is None else self.turn.id
+        self.scope.say(logging.ERROR, "%s failed", what, turn=turn, exc_info=error)
+        with self:  # as the session's log has it
+            self.log.append(Notice("error", "handler_failed", message))
 
     def pause(self, turn: TurnMachine) -> None:
         """Somebody is asked, whose time is not the turn's: the hard limit stands still."""

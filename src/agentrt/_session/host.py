@@ -6,7 +6,7 @@ handler and meets no deadline begins and ends without waking it.
 
 from __future__ import annotations
 
-import logging
+import contextvars
 import math
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
@@ -35,8 +35,6 @@ from .turn_tasks import TurnTasks
 
 if TYPE_CHECKING:
     from .._journal.keeper import StoreKeeper
-
-logger = logging.getLogger(__name__)
 
 Service: TypeAlias = Callable[[Requested], Awaitable[Any]]
 """Answers one kind of request; an exception is an error answer."""
@@ -95,7 +93,9 @@ class SessionHost:
             host=self,
             wall=wall,
             clock=clock,
+            env=lambda: self.tap.env,
         )
+        self.scope = self.core.scope
         self.log = conversation.log
         self.log.shown.listen(self.readers.wake)
         self.keeper = keeper
@@ -259,12 +259,15 @@ class SessionHost:
         What only looks at a turn that is being cancelled has no place in its nursery any more."""
         turn = self.core.turn
         nursery: trio.Nursery | ServiceNursery = self.nursery
-        context = None
+        context, scope = None, self.scope.of(None)
         if turn is not None and until in ("turn", "cancel"):
-            context = turn.context
+            context, scope = turn.context, self.scope.of(turn.id)
             if until == "turn" and turn.state is not TurnState.CANCELLING:
                 tasks = self.tasks_of(turn)
                 nursery = self.nursery if tasks is None else tasks.nursery
+        if context is None:
+            context = contextvars.copy_context()
+        context.run(scope.enter)
         self.handlers.start(
             nursery, key, service, reply, refuse, on_error, until=until, context=context
         )
@@ -300,7 +303,6 @@ class SessionHost:
 
     def handler_failed(self, what: str, error: Exception) -> None:
         """Its caller gets an error answer; the log says so."""
-        logger.error("%s failed", what, exc_info=error)
         self.core.handler_failed(what, error)
 
     def _handler_ended(self) -> None:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Literal, Protocol, TypeAlias
 
+from .._logging import LogScope
 from .._model.content import JsonObject
 from .._model.driver import Driver, Effect, Requested, Write
 from .._model.events import CancelledBy, Event, Outcome
@@ -153,6 +154,11 @@ class Steps(Protocol):
         traceback: TracebackType | None,
         /,
     ) -> None: ...
+
+    @property
+    def scope(self) -> LogScope:
+        """What is logged about it."""
+        ...
 
     @property
     def driver(self) -> Driver | None:

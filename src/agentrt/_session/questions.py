@@ -80,7 +80,8 @@ class Questions:
         if self._policy is None:
             return Ask() if turn is not None and turn.attended else Deny()
         try:
-            decision = self._policy(PermissionRequest.of(effect, cwd=self._cwd))
+            with self._core.scope.of(None if turn is None else turn.id).entered():
+                decision = self._policy(PermissionRequest.of(effect, cwd=self._cwd))
             if inspect.isawaitable(decision):
                 return decision
             return check_decision(self._policy, decision)

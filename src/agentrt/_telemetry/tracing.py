@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,13 +15,14 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from .._logging import get_logger
 from .._model.content import JsonObject
 from .._model.events import Event
 from .._version import __version__
 from .observation import Observation
 from .spans import Change, End, Operation, Point, Redact, Spans, Start
 
-logger = logging.getLogger(__name__)
+logger = get_logger("telemetry")
 
 _TRACE: Final = TraceContextTextMapPropagator()
 _BAGGAGE: Final = W3CBaggagePropagator()

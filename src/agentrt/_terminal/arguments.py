@@ -43,6 +43,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="go on with the latest session of this folder",
     )
     _add_terminal(parser)
+    _add_log(parser)
     parser.set_defaults(cwd=".")
     commands = parser.add_subparsers(
         prog="agentrt", dest="subcommand", metavar="COMMAND", help=argparse.SUPPRESS
@@ -50,9 +51,11 @@ def make_parser() -> argparse.ArgumentParser:
 
     def command(name: str, description: str, more: str) -> argparse.ArgumentParser:
         # What is not said behind a command keeps what was said before it.
-        return commands.add_parser(
+        parser = commands.add_parser(
             name, description=description, epilog=more, argument_default=argparse.SUPPRESS
         )
+        _add_log(parser)
+        return parser
 
     _fill_serve(command("serve", manual.SERVE, manual.SERVE_MORE))
     _fill_acp(command("acp", manual.ACP, manual.ACP_MORE))
@@ -200,6 +203,16 @@ def _add_terminal(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_log(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("logging").add_argument
+    add(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        help="say on standard error what happens, from this level on (nothing; `serve`: error)",
+    )
+    add("--log-format", choices=("text", "json"), help="lines for people (text) or programs")
+
+
 def _fill_rules(rules: argparse.ArgumentParser) -> None:
     rules.add_argument("verb", choices=("check",), help="say what a rule would do about a call")
     rules.add_argument("rule", metavar="RULE", help="the rule")
@@ -275,6 +288,7 @@ def _fill_sessions(sessions: argparse.ArgumentParser) -> None:
             description=f"{description[0].upper()}{description[1:]}.",
             argument_default=argparse.SUPPRESS,
         )
+        _add_log(parser)
         if of_agents:
             _add_agent(parser, several=name == "list")
             parser.add_argument("--cwd", metavar="DIR", help="the folder whose sessions are meant")
@@ -314,6 +328,7 @@ def _fill_trace(trace: argparse.ArgumentParser) -> None:
         argument_default=argparse.SUPPRESS,
     )
     show.add_argument("file", metavar="FILE", help="the trace")
+    _add_log(show)
     add = show.add_argument
     add("--follow", "-f", action="store_true", default=False, help="go on with what is written")
     add("--odd", action="store_true", default=False, help="only what is not as it should be")

@@ -167,6 +167,7 @@ environment, before the command line:
   AGENTRT_LIMITS_HARD, …          limits, by their names
   AGENTRT_SERVE_PORT, …           the server's settings
   AGENTRT_TRACE                   the file for what goes over the wire, as --trace
+  AGENTRT_LOG_LEVEL, …_FORMAT     what is logged on standard error, as --log-level, --log-format
   NO_COLOR                        no colours
 
 settings:

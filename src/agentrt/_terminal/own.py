@@ -8,7 +8,6 @@ from there first. So no file is locked for long but the server's, and a session 
 
 from __future__ import annotations
 
-import logging
 import shlex
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -122,7 +121,6 @@ async def open_own(said: str | None) -> AsyncIterator[OwnStore | None]:
     if said is not None and named is None:
         yield None
         return
-    logging.getLogger("agentrt._journal").addHandler(logging.NullHandler())  # `report` says it
     done = False
     own: OwnStore | None = None
     try:

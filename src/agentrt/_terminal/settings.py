@@ -27,6 +27,7 @@ async def show_config(config: Config, *, as_json: bool) -> int:
         "serve": _stored(_hidden(_given(config.serve), "token", "viewer_token", "metrics_token")),
         "terminal": _stored(_given(config.terminal)),
         "trace": _given(config.trace),
+        "log": _given(config.log),
     }
     agents = {name: _agent(agent) for name, agent in config.agents.items()}
     if as_json:

@@ -8,7 +8,6 @@ may be given `Endpoint.http_server` instead.
 from __future__ import annotations
 
 import hmac
-import logging
 import os
 import secrets
 import shutil
@@ -23,6 +22,7 @@ import trio
 
 from .._errors import AgentStartError, RemoteProtocolError
 from .._limits import Limits
+from .._logging import get_logger
 from .._model.content import JsonObject
 from .._nesting import bare_errors
 from .._process.guard import private_folder
@@ -35,7 +35,7 @@ from . import stdio as mcp_stdio
 from .http import HttpServer
 from .server import Spawn, ToolServer
 
-logger = logging.getLogger(__name__)
+logger = get_logger("tools")
 
 CONNECTIONS: Final = 32
 """Bridges at a time. An agent needs one, or one for each of its own sub-agents."""

@@ -7,7 +7,6 @@ for, and a request with an Origin comes from a browser, which has no business he
 from __future__ import annotations
 
 import hmac
-import logging
 import secrets
 from http import HTTPStatus
 from typing import Any, Final
@@ -17,13 +16,14 @@ import trio
 
 from .._errors import RemoteProtocolError
 from .._limits import Limits
+from .._logging import get_logger
 from .._model.content import JsonObject
 from .._wire.json import decode, encode_line
 from .._wire.mcp import UNSUPPORTED_VERSION, Message, stateless_version
 from .pending import PendingConnections
 from .server import Spawn, ToolConnection, ToolServer
 
-logger = logging.getLogger(__name__)
+logger = get_logger("tools")
 
 CONNECTIONS: Final = 32
 """Open at a time, of those that have shown the token; a client opens one for each call that it

@@ -6,12 +6,12 @@ started) a `ToolConnection`, which takes the client's messages and runs its call
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Final, Protocol, TypeAlias
 
+from .._logging import get_logger
 from .._model.content import JsonObject
 from .._session.session import Session
 from .._session.turn import Turn
@@ -20,7 +20,7 @@ from .._wire.mcp import CallTool, CancelTool, McpServer, Message, ToolOutcome
 from .checked import checked_tools
 from .tools import Tool, ToolContext, call_tool
 
-logger = logging.getLogger(__name__)
+logger = get_logger("tools")
 
 NAME: Final = "agentrt"
 """The server's name towards agents: the model sees `mcp__agentrt__TOOL`."""

@@ -36,7 +36,7 @@ LAST: Final = 2.0
 SMALLEST: Final = 4096
 """Bytes that a file must be able to hold."""
 
-_logger = logging.getLogger(__name__)
+_logger = logging.getLogger("agentrt.trace")
 
 
 class Trace:

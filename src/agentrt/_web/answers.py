@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any, Final, TypeAlias
 
 from .._errors import (
@@ -14,11 +13,12 @@ from .._errors import (
     SessionNotFound,
     StoreUnavailable,
 )
+from .._logging import get_logger
 from .._model.bounds import cut
 from .._wire.json import encode_line
 from .._wire.jsonrpc import METHOD_NOT_FOUND
 
-logger = logging.getLogger(__name__)
+logger = get_logger("server")
 
 MESSAGE: Final = 4096
 DATA: Final = 16 * 1024

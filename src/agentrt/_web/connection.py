@@ -7,7 +7,6 @@ nothing else. What a session does is none of the connection's business.
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from wsproto.connection import ConnectionState
 from wsproto.events import CloseConnection, Ping, Request
 
 from .._limits import Limits
+from .._logging import get_logger
 from .._nesting import bare_errors
 from .frames import Bucket, Meter, largest
 from .hub import Dialect
@@ -28,7 +28,7 @@ from .security import Role
 from .stream import Wire
 from .viewer import Viewer
 
-logger = logging.getLogger(__name__)
+logger = get_logger("server")
 
 
 class Socket(WebSocketConnection):

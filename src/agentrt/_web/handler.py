@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from functools import partial
 from typing import Final
@@ -10,6 +9,7 @@ from typing import Final
 import trio
 
 from .._limits import Limits
+from .._logging import get_logger
 from .connection import Connection
 from .dialects import DIALECTS
 from .frames import Bucket
@@ -21,7 +21,7 @@ from .security import Grant, Role
 from .site import Site
 from .stream import abort
 
-logger = logging.getLogger(__name__)
+logger = get_logger("server")
 
 GUESSES: Final = 10
 """Wrong tokens a second that are answered at once; each further one waits for a second, in one of
@@ -71,7 +71,7 @@ class ConnectionHandler:
                 dialect = DIALECTS.get(request.path, NATIVE)
                 handshake = request.handshake(dialect.protocol)
             except BadRequest as error:
-                self._count.refused += 1
+                self._refused(error)
                 if error.status == 401:
                     await self._slow_down(pending)
                 await self._answer(stream, response(error.status, f"{error}\n"), pending)
@@ -84,7 +84,7 @@ class ConnectionHandler:
                 self._check_number(grant.role)
                 admitted = connect(grant.role), grant, dialect
             except Refusal as refusal:
-                self._count.refused += 1
+                self._refused(refusal)
                 if refusal.code is Code.UNAUTHORIZED:
                     await self._slow_down(pending)
                 connection = connect(None)
@@ -92,6 +92,10 @@ class ConnectionHandler:
                 await connection.run()
         if admitted is not None:
             await self._serve_client(*admitted)
+
+    def _refused(self, why: BadRequest | Refusal) -> None:
+        self._count.refused += 1
+        logger.warning("a client was refused: %s", why)
 
     def _check_number(self, role: Role) -> None:
         """Those who only look on have three quarters of the places. Raises `Refusal`."""
@@ -108,6 +112,8 @@ class ConnectionHandler:
         self._clients.add(connection)
         self._count.clients += 1
         self._by_role[grant.role] += 1
+        about = {"role": grant.role, "protocol": dialect.protocol}
+        logger.info("a client is connected, one of %d", self._count.clients, extra=about)
         try:
             await connection.run(lambda: self._hub.attach_viewer(dialect, role=grant.role))
         finally:
@@ -115,6 +121,9 @@ class ConnectionHandler:
             self._count.clients -= 1
             self._by_role[grant.role] -= 1
             unsubscribe()
+            why = connection.refusal
+            words = "it closed the connection" if why is None else why.reason
+            logger.info("a client is gone: %s", words, extra=about)
             if connection.refusal is not None and connection.refusal.code is Code.BROKEN:
                 self._count.broken += 1
 

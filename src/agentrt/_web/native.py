@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import Final
 
@@ -10,6 +9,7 @@ import trio
 from msgspec.structs import asdict
 
 from .._errors import AgentrtError
+from .._logging import get_logger
 from .._version import __version__
 from . import commands as c
 from .answers import Fields, Refused, ack, pack, refusal
@@ -24,7 +24,7 @@ from .security import Role
 from .stream import Wire
 from .viewer import Viewer
 
-logger = logging.getLogger(__name__)
+logger = get_logger("server")
 
 FAR: Final = 2000
 """Events by which the log may be ahead of a viewer. Beyond that the viewer is *overtaken*: what it

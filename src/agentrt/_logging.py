@@ -1,0 +1,157 @@
+"""agentrt's loggers, and what they say each record is about.
+
+What a session has started knows by a context variable which session that is: its own tasks, and the
+program's handlers. What is logged about a session elsewhere, as when a program cancels its turn,
+names it itself (`LogScope.say`): there, the variable may be another session's.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+from ._model.log import Log
+from ._process.inherited import has_secret_name
+from ._trace.redact import Redaction
+
+FIELDS: Final = ("session", "agent", "turn", "seq")
+"""What a record is about, as far as that is known."""
+
+_NAMES: Final = (
+    *("session", "process", "process.stderr", "tools", "terminals", "store"),
+    *("server", "trace", "telemetry"),
+)
+"""The loggers, below `agentrt`."""
+
+_current: ContextVar[LogScope | None] = ContextVar("agentrt.log", default=None)
+
+
+class LogScope:
+    """A session, or one of its turns, as something that is logged about."""
+
+    __slots__ = ("_env", "_log", "_redaction", "agent", "turn")
+
+    def __init__(
+        self,
+        log: Log,
+        agent: str,
+        env: Callable[[], Mapping[str, str]] = dict,
+        turn: str | None = None,
+    ) -> None:
+        """`env`: what the agent was given, some of which is secret."""
+        self.agent = agent
+        self.turn = turn
+        self._log = log
+        self._env = env
+        self._redaction: Redaction | None = None
+
+    def of(self, turn: str | None) -> LogScope:
+        """The same session, in that turn."""
+        return self if turn == self.turn else LogScope(self._log, self.agent, self._env, turn)
+
+    @property
+    def fields(self) -> dict[str, str | int]:
+        found: dict[str, str | int] = {"session": self._log.session, "agent": self.agent}
+        if self.turn is not None:
+            found["turn"] = self.turn
+        return found | {"seq": self._log.seq}
+
+    @property
+    def redaction(self) -> Redaction:
+        if self._redaction is None:
+            self._redaction = _redaction({**os.environ, **self._env()})
+        return self._redaction
+
+    def enter(self) -> None:
+        """From now on, what runs in this context is about it."""
+        _current.set(self)
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """What is started in the block is about it."""
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    def say(
+        self,
+        level: int,
+        message: str,
+        *args: object,
+        turn: str | None = None,
+        exc_info: Exception | None = None,
+        **more: object,
+    ) -> None:
+        """Log something about the session, in whosever context; `more`: further fields."""
+        if _session.isEnabledFor(level):
+            with self.of(turn).entered():
+                _session.log(level, message, *args, exc_info=exc_info, extra=more, stacklevel=2)
+
+
+def log_context() -> dict[str, str | int]:
+    """What the running code works for, to be added to what it logs: `session` and `agent` and, if
+    it does so for a turn, `turn`; `seq` is the number of the session's last event.
+
+    It is empty outside sessions. In it are tools, hooks, policies and all else that a session calls
+    or starts; a block that reads a turn's events is its caller's.
+    """
+    scope = _current.get()
+    return {} if scope is None else scope.fields
+
+
+class LogContext(logging.Filter):
+    """Puts `log_context` on each record as attributes: a filter for the handlers of a program, so
+    that its own records have them, too. Every record gets all four; what is not known is None."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Takes every record."""
+        known = log_context()
+        for name in FIELDS:
+            if name not in record.__dict__:
+                setattr(record, name, known.get(name))
+        return True
+
+
+class _Own(logging.Filter):
+    """Of agentrt's own records: they say what they are about, and no secrets."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        scope = _current.get()
+        if scope is not None:
+            vars(record).update(scope.fields)
+        text = (_outside() if scope is None else scope.redaction).text
+        if isinstance(record.args, tuple):
+            record.args = tuple(
+                text(str(each)) if isinstance(each, str | Exception) else each
+                for each in record.args
+            )
+        if record.exc_info:
+            record.exc_text = text(_formatter.formatException(record.exc_info))
+        return True
+
+
+def get_logger(name: str) -> logging.Logger:
+    """One of agentrt's loggers, which are all set up when this module is imported."""
+    return logging.getLogger(f"agentrt.{name}")
+
+
+def _redaction(env: Mapping[str, str]) -> Redaction:
+    return Redaction(value for name, value in env.items() if has_secret_name(name))
+
+
+def _outside() -> Redaction:
+    return _redaction(os.environ)
+
+
+_session: Final = get_logger("session")
+_formatter: Final = logging.Formatter()
+_own: Final = _Own()
+logging.getLogger("agentrt").addHandler(logging.NullHandler())
+for _name in _NAMES:
+    get_logger(_name).addFilter(_own)
