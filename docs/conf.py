@@ -44,7 +44,8 @@ nitpick_ignore_regex = [
     (
         r"py:class",
         r"AbstractAsyncContextManager|Block|Config|JsonObject|Prompts?|ReportProgress|ToolFunction"
-        r"|HookFunction|When|Telemetries|Redact|TracerProvider|CollectorRegistry",
+        r"|HookFunction|When|Telemetries|Redact|TracerProvider|CollectorRegistry"
+        r"|Args|agentrt\.testing\.seeded\.T",
     ),
     (
         r"py:class",

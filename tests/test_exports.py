@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import agentrt
+import agentrt.testing
 from agentrt import _public
 
 REFERENCE = (Path(__file__).parents[1] / "docs" / "reference.md").read_text()
@@ -19,8 +20,9 @@ REFERENCE = (Path(__file__).parents[1] / "docs" / "reference.md").read_text()
 def test_every_public_name_is_in_the_reference_and_nothing_else_is() -> None:
     public = {
         name
-        for name in dir(agentrt)
-        if not name.startswith("_") and not isinstance(getattr(agentrt, name), ModuleType)
+        for package in (agentrt, agentrt.testing)
+        for name in dir(package)
+        if not name.startswith("_") and not isinstance(getattr(package, name), ModuleType)
     }
     documented = re.findall(r"^\.\. auto\w+:: (\w+)(?:\(\))?$", REFERENCE, re.MULTILINE)
     assert len(documented) == len(set(documented))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,103 +12,7 @@ import trio
 
 import agentrt
 from agentrt._trace.record import TraceRecord, encode
-from agentrt.testing import Departed, Replay, replay, run_seeded
-
-TESTS = Path(__file__).parents[1]
-ACP = [
-    f"{agent}-{story}"
-    for agent in ("claude-agent-acp", "codex-acp", "gemini", "opencode", "kimi-code", "qwen")
-    for story in ("text", "tool_allow", "tool_deny")
-]
-CLAUDE = ["text", "tool_allow", "tool_deny"]
-
-
-def converted(file: Path, protocol: str) -> Iterator[TraceRecord]:
-    """A transcript as a trace. What was cut out of it, and a driver needs, is put in again."""
-    rows = [json.loads(line) for line in file.read_text().splitlines()]
-    chosen = [
-        row["msg"]["result"]["outcome"]["optionId"]
-        for row in rows
-        if row["dir"] == ">" and row["msg"].get("result", {}).get("outcome", {}).get("optionId")
-    ]
-    yield TraceRecord(t=0.0, kind="session", session="s", process=1, agent="a", protocol=protocol)
-    for row in rows:
-        message = row["msg"]
-        if row["dir"] == "!":
-            continue
-        if isinstance(message, dict) and isinstance(message.get("result"), dict):
-            if message["result"].get("protocolVersion") == "<cut>":
-                message["result"]["protocolVersion"] = 1
-        if isinstance(message, dict) and message.get("method") == "session/request_permission":
-            params = message["params"]
-            known = [option for option in params["options"] if isinstance(option, dict)]
-            left_out = set(chosen) - {option["optionId"] for option in known}
-            params["options"] = known + [
-                {"optionId": option, "name": option, "kind": "reject_once"} for option in left_out
-            ]
-        yield TraceRecord(
-            t=row["t"],
-            kind="sent" if row["dir"] == ">" else "received",
-            session="s",
-            process=1,
-            line=json.dumps(message),
-        )
-
-
-def prompts(records: list[TraceRecord]) -> list[str]:
-    found = []
-    for record in records:
-        match json.loads(record.text) if record.kind == "sent" else None:
-            case {"method": "session/prompt", "params": {"prompt": [{"text": text}]}}:
-                found.append(text)
-            case {"type": "user", "message": {"content": text}}:
-                found.append(text)
-    return found
-
-
-def decisions(records: list[TraceRecord]) -> Iterator[str]:
-    """The options that the recorded host chose, in ACP by their ids."""
-    for record in records:
-        match json.loads(record.text) if record.kind == "sent" else None:
-            case {"result": {"outcome": {"optionId": option}}}:
-                yield option
-            case {"response": {"response": {"behavior": behavior}}}:
-                yield "allow_once" if behavior == "allow" else "reject_once"
-
-
-async def played(records: list[TraceRecord]) -> tuple[list[Any], list[str]]:
-    """The log of a session in which all that was prompted and decided is so again: its content, and
-    how its turns ended."""
-    options = decisions(records)
-    agent = Replay(records)
-    outcomes = []
-    async with agent.open_session() as session:
-        for prompt in prompts(records):
-            async with session.prompt(prompt, check=False) as turn:
-                async for event in turn:
-                    if isinstance(event, agentrt.PermissionOpened):
-                        turn.answer(event.request, next(options))
-            outcomes.append(turn.result.outcome)
-        snapshot = session.snapshot()
-    return [msgspec.to_builtins(item) for item in snapshot.items], outcomes
-
-
-@pytest.mark.parametrize(
-    ("file", "protocol"),
-    [(TESTS / "acp" / "transcripts" / f"{name}.ndjson", "acp") for name in ACP]
-    + [(TESTS / "claude" / "transcripts" / f"{name}.ndjson", "claude") for name in CLAUDE],
-    ids=[*ACP, *(f"claude-{name}" for name in CLAUDE)],
-)
-def test_a_recording_of_a_real_agent_replays_to_the_same_log_on_ten_schedules(
-    file: Path, protocol: str
-) -> None:
-    records = list(converted(file, protocol))
-    first = run_seeded(played, records, seed=0)
-    assert set(first[1]) <= {"completed", "refused"}
-    assert first[0]
-    for seed in range(1, 10):
-        assert run_seeded(played, records, seed=seed) == first
-
+from agentrt.testing import Departed, Replay, replay
 
 # --- what a host may do otherwise
 
@@ -261,3 +164,33 @@ def test_a_replay_is_of_one_session(tmp_path: Path) -> None:
     with pytest.raises(Departed, match="there are 2: s, other"):
         replay(tmp_path / "t")
     assert replay(tmp_path / "t", session="oth").protocol == "acp"
+
+
+async def test_what_was_done_can_be_done_again_also_what_started_the_next_process(
+    autojump_clock: object,
+) -> None:
+    death = TraceRecord(t=2.5, kind="exited", session="s", process=1, code=-9)
+    again = [msgspec.structs.replace(record, process=2) for record in OPENING + TURN]
+    agent = Replay([*OPENING, *TURN[:2], death, *again])
+    async with agent.open_session(permissions=agentrt.ask) as session:
+        await agent.enact(session)
+    agent.check()
+    assert [turn.outcome for turn in session.snapshot().turns] == ["agent_died", "completed"]
+
+
+async def test_times_go_on_from_those_of_the_recording(autojump_clock: object) -> None:
+    async with Replay(OPENING + TURN).open_session() as session, session.prompt("hello"):
+        assert session.state.turn is not None
+        assert session.state.turn.since < 2
+
+
+async def test_saying_good_bye_is_left_to_the_session(autojump_clock: object) -> None:
+    params = {"sessionId": "x"}
+    close = line(65.0, "sent", {"id": 9, "method": "session/close", "params": params})
+    able = {"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"close": {}}}}
+    opening = [OPENING[0], line(0.1, "received", {"id": "a", "result": able}), *OPENING[2:]]
+    closed = line(65.1, "received", {"id": 9, "result": {}})
+    agent = Replay([*opening, *TURN, close, closed])
+    async with agent.open_session(permissions=agentrt.ask) as session:
+        await agent.enact(session)
+    agent.check()

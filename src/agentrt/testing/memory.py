@@ -29,6 +29,7 @@ class MemoryAgent:
         *,
         stdin_capacity: int = 64 * 1024,
         ignores: frozenset[str] = frozenset(),
+        pid: int | None = None,
     ) -> None:
         self.ignores = ignores
         self.written = bytearray()
@@ -42,7 +43,7 @@ class MemoryAgent:
         self._stdout: deque[bytes] = deque()
         self._stdout_open = True
         self._stderr = ""
-        self._pid = next(_pids)
+        self._pid = next(_pids) if pid is None else pid
         self._returncode: int | None = None
         self._exited = trio.Event()
         self._host = trio.lowlevel.ParkingLot()

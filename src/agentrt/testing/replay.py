@@ -9,8 +9,9 @@ is as late as it was then, by Trio's clock.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -25,11 +26,14 @@ from .._model.content import JsonObject
 from .._nesting import bare_errors
 from .._session.session import Session
 from .._trace.record import TraceRecord, read_trace
+from .enacting import Enacting
 from .memory import MemoryAgent
 from .sessions import open_fake_session
 
 _MATTERS: Final = ("prompt", "modeId", "modelId", "configId", "optionId", "value", "mode", "model")
 """What of a request's parameters makes it another one. Folders, servers, versions, ids do not."""
+_PID: Final = 100_000
+"""Of the first process, where it is not known."""
 _GOODBYES: Final = frozenset({"session/close", "end_session"})
 """Said by hosts that leave sooner than the recorded one did."""
 _CANCELS: Final = frozenset({"session/cancel", "$/cancel_request", "interrupt"})
@@ -82,12 +86,14 @@ class Replay:
             "claude" if any(r.protocol == "claude" for r in records) else "acp"
         )
         """What it spoke."""
+        self._began = records[0].t if records else 0.0
         self._processes = [
             list(group) for _, group in groupby((r for r in records if r.process), _process_of)
         ]
         self._speed = speed
         self._patience = patience
         self._started: list[_Player] = []
+        self._starts = trio.lowlevel.ParkingLot()
 
     def start(self) -> MemoryAgent:
         """The next of its processes: what `open_fake_session` takes. Raises `Departed` if it was
@@ -97,15 +103,21 @@ class Replay:
             raise Departed(
                 f"the agent was started {number} time(s), and is to be started once more", 0, None
             )
-        player = _Player(self._processes[number], self._speed, self._patience)
+        records = self._processes[number]
+        player = _Player(records, self._speed, self._patience)
         self._started.append(player)
-        return MemoryAgent(player.play)
+        self._starts.unpark_all()
+        pid = next((r.pid for r in records if r.kind == "started"), None)
+        return MemoryAgent(player.play, pid=pid or _PID + number)
 
     @asynccontextmanager
     async def open_session(self, **options: Any) -> AsyncIterator[Session]:
-        """A session on it; `options` are those of `open_fake_session`. Raises `Departed`, alone:
-        that the agent is gone then follows from it."""
-        options = {"name": self.agent, "protocol": self.protocol, **options}
+        """A session on it, whose times begin with that of the recording; `options` are those of
+        `open_fake_session`. Raises `Departed`, alone: that the agent is gone then follows from it.
+        """
+        began = self._began - trio.current_time()
+        now = partial(_later, began)
+        options = {"name": self.agent, "protocol": self.protocol, "now": now, **options}
         try:
             async with open_fake_session(self.start, **options) as session:
                 yield session
@@ -113,6 +125,21 @@ class Replay:
             if (departed := _departed_in(errors)) is None:
                 raise
             raise departed from None
+
+    async def enact(self, session: Session) -> None:
+        """Do on `session` what the recorded host did, each thing where it was done: prompts,
+        answers to what the agent asks, cancels, settings. Returns where the recording ends, be it
+        in the middle of a turn. The session is one of `open_session`, opened with
+        `permissions=agentrt.ask`."""
+        async with bare_errors(), trio.open_nursery() as nursery:
+            host = Enacting(session, nursery)
+            for number, records in enumerate(self._processes):
+                if number >= len(self._started):
+                    host.begin(records)
+                while number >= len(self._started):
+                    await self._starts.park()
+                await host.run(self._started[number])
+            nursery.cancel_scope.cancel()
 
     def check(self) -> None:
         """Raises `Departed` if the host has left out something that was done in the recording."""
@@ -159,6 +186,10 @@ def _departed_in(errors: BaseExceptionGroup[BaseException]) -> Departed | None:
     return None
 
 
+def _later(began: float) -> float:
+    return began + trio.current_time()
+
+
 def _process_of(record: TraceRecord) -> int:
     return record.process
 
@@ -168,19 +199,18 @@ class _Player:
 
     def __init__(self, records: list[TraceRecord], speed: float, patience: float) -> None:
         kinds = ("sent", "received", "stderr", "stdin_closed", "stdout_closed", "exited")
-        self._records = sorted((r for r in records if r.kind in kinds), key=lambda r: r.t)
+        self.records = sorted((r for r in records if r.kind in kinds), key=lambda r: r.t)
         self._speed = speed
         self._patience = patience
-        self._expected = {
-            number: said
-            for number, record in enumerate(self._records)
-            if record.kind == "sent" and (said := _said(record.data, uncompared=record.redacted))
-        }
+        self._expected = dict(_expected(self.records))
         """What the host has still to say, by its record."""
         self._ids: dict[str | int, str | int] = {}
         """Ids of the recorded host, and what stands for them now."""
         self._news = trio.lowlevel.ParkingLot()
         self._left = False
+        self._awaited: int | None = None
+        self._over = False
+        self._cancelled: set[str] = set()
         self._surprise: Departed | None = None
         """A cancel that there was not in the recording."""
 
@@ -190,20 +220,31 @@ class _Player:
         for number, said in self._expected.items():
             raise self._departed(f"the host did not say {said.what}", number)
 
+    async def due(self, after: int | None) -> int | None:
+        while not self._over:
+            if (number := self._awaited) is not None and number != after and self.is_due(number):
+                return number
+            await self._news.park()
+        return None
+
+    def is_due(self, number: int) -> bool:
+        return number in self._expected
+
     def _departed(self, message: str, number: int) -> Departed:
-        record = self._records[number]
+        record = self.records[number]
         return Departed(f"{message} (record {number + 1}: {record.text:.200})", number + 1, record)
 
     async def play(self, process: MemoryAgent) -> None:
         async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(self._listen, process)
-            before = self._records[0].t if self._records else 0.0
-            for number, record in enumerate(self._records):
+            before = self.records[0].t if self.records else 0.0
+            for number, record in enumerate(self.records):
                 if record.kind in ("received", "exited") and math.isfinite(self._speed):
                     await trio.sleep(max(0.0, record.t - before) / self._speed)
                 before = record.t
                 if not await self._step(process, number, record):
                     break
+            self._end()
             while not self._left:
                 await self._news.park()
             nursery.cancel_scope.cancel()
@@ -218,16 +259,27 @@ class _Player:
             case "stderr":
                 process.complain(record.text + "\n")
             case "stdin_closed":
+                self._end()
                 while not self._left:
                     await self._news.park()
             case "stdout_closed":
                 process.close_stdout()
             case _:
+                self._end()
                 process.exit(record.code or 0)
                 return False
         return True
 
+    def _end(self) -> None:
+        """The host has nothing more to do."""
+        self._over = True
+        self._news.unpark_all()
+
     async def _wait_for(self, number: int) -> bool:
+        self._awaited = number
+        if number in self._expected and self._expected[number].what in _GOODBYES:
+            self._end()
+        self._news.unpark_all()
         with trio.move_on_after(self._patience) as scope:
             while number in self._expected and not self._left:
                 await self._news.park()
@@ -250,6 +302,8 @@ class _Player:
         for number, expected in self._expected.items():
             if expected.fits(said):
                 del self._expected[number]
+                if said.what in _CANCELS:
+                    self._cancelled.add(said.what)
                 self._ids.update(zip(expected.ids, said.ids, strict=False))
                 return
         if said.what in _GOODBYES:
@@ -257,6 +311,10 @@ class _Player:
                 answer: JsonObject = {"jsonrpc": "2.0", "id": said.ids[0], "result": {}}
                 process.send(msgspec.json.encode(answer) + b"\n")
             return
+        if self._over and (said.answers or said.what in _CANCELS):
+            return  # it leaves: the rest is closed
+        if said.what in self._cancelled:
+            return  # once more
         words = line[:200].decode(errors="replace")
         for number, expected in self._expected.items():
             if expected.what == said.what:
@@ -285,6 +343,34 @@ class _Player:
         else:
             body = _replaced(body, changed)
         return msgspec.json.encode(body) + end
+
+
+def _expected(records: list[TraceRecord]) -> Iterator[tuple[int, _Said]]:
+    withdrawn = set()
+    for number, record in enumerate(records):
+        if record.kind == "received":
+            withdrawn.add(_withdrawn(record.data))
+        elif record.kind == "sent" and (said := _said(record.data, uncompared=record.redacted)):
+            if said.answers and said.key[0] in withdrawn:
+                said.uncompared = True  # nobody was waiting for it
+            yield number, said
+
+
+def _withdrawn(line: bytes) -> Any:
+    """The request that the agent does not want an answer to any more."""
+    if b"cancel_request" not in line:
+        return None
+    try:
+        body = _json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    match body:
+        case {"type": "control_cancel_request", "request_id": str() | int() as id} | {
+            "method": "$/cancel_request",
+            "params": {"requestId": str() | int() as id},
+        }:
+            return id
+    return None
 
 
 def _said(line: bytes, *, uncompared: bool = False) -> _Said | None:

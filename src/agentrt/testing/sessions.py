@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
@@ -41,14 +42,15 @@ async def open_fake_session(
     name: str = "fake",
     protocol: ProtocolName = "acp",
     id: str = "id",
+    now: Callable[[], float] = time.time,
     store: Store | None = None,
     telemetry: Telemetry | None = None,
 ) -> AsyncIterator[Session]:
     """A session whose agent processes are made by `start`, one for each (re)start.
 
-    The ids in its log are the same in every run, and begin with `id`; with a `MockClock` its times
-    are the same, too. `name` is what the agent is called, and `protocol` what it speaks. A `store`
-    keeps it; `telemetry` sees it.
+    The ids in its log are the same in every run, and begin with `id`; its times are those of `now`.
+    `name` is what the agent is called, and `protocol` what it speaks. A `store` keeps it;
+    `telemetry` sees it.
     """
     limits = limits or Limits()
     agent = Agent(name=name, protocol=protocol, command=(name,))
@@ -67,6 +69,7 @@ async def open_fake_session(
         permissions,
         limits,
         ids=lambda: f"{id}{next(ids)}",
+        now=now,
         store=store,
         telemetry=telemetry,
     ) as session:

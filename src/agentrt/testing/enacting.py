@@ -1,0 +1,188 @@
+"""What the host of a recording did, done again on a session."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+import msgspec
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from .._errors import AgentrtError, LocalProtocolError
+from .._model.content import Prompt
+from .._model.events import PermissionOpened
+from .._session.session import Session
+from .._trace.record import TraceRecord
+
+_json: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
+
+
+class Recording(Protocol):
+    """One process of a recording, while it is played."""
+
+    records: list[TraceRecord]
+
+    async def due(self, after: int | None) -> int | None:
+        """Wait for the next record behind that one which the host has still to do: its place. None:
+        it is over."""
+        ...
+
+    def is_due(self, number: int) -> bool: ...
+
+
+class Enacting:
+    """The host of one recorded session."""
+
+    def __init__(self, session: Session, nursery: trio.Nursery) -> None:
+        self._session = session
+        self._nursery = nursery
+        self._ahead: list[Prompt] = []
+        """Prompts that were given so that the next process is started."""
+
+    def begin(self, records: list[TraceRecord]) -> None:
+        """Have the next process started, by the prompt that did so then."""
+        for record in records:
+            if record.kind == "sent" and (prompt := _prompt(_decoded(record))) is not None:
+                self._ahead.append(prompt)
+                self._session.submit(prompt)
+                return
+
+    async def run(self, recording: Recording) -> None:
+        """Do what was done with one process."""
+        number: int | None = None
+        while (number := await recording.due(after=number)) is not None:
+            # What the agent has said until now is to be known, in whatever order tasks run.
+            await wait_all_tasks_blocked()
+            if recording.is_due(number):
+                await self._do(recording, number)
+        await wait_all_tasks_blocked()
+
+    async def _do(self, recording: Recording, number: int) -> None:
+        body, session = _decoded(recording.records[number]), self._session
+        if (prompt := _prompt(body)) is not None:
+            self._prompt(prompt, steers=body.get("type") == "user")
+            return
+        match body:
+            case {"method": "session/cancel"} | {
+                "type": "control_request",
+                "request": {"subtype": "interrupt"},
+            }:
+                session.cancel()
+                await wait_all_tasks_blocked()
+                if recording.is_due(number) and "type" in body:
+                    self._ask(session.call, "interrupt")  # no turn ran
+            case {"method": "session/set_mode", "params": {"modeId": str(mode)}} | {
+                "type": "control_request",
+                "request": {"subtype": "set_permission_mode", "mode": str(mode)},
+            }:
+                self._ask(session.set_mode, mode)
+            case {"method": "session/set_model", "params": {"modelId": str(model)}} | {
+                "type": "control_request",
+                "request": {"subtype": "set_model", "model": str(model)},
+            }:
+                self._ask(session.set_model, model)
+            case {
+                "method": "session/set_config_option",
+                "params": {"configId": str(option), "value": str() | bool() as value},
+            }:
+                self._ask(session.set_option, option, value)
+            case {"type": "control_request", "request": {"subtype": str(subtype), **params}}:
+                self._call(subtype, {str(name): value for name, value in params.items()})
+            case {"method": str(method), "id": _}:
+                self._call(method, {k: v for k, v in body["params"].items() if k != "sessionId"})
+            case {"result": result, "id": id}:
+                self._answer_acp(_asked_by(session, recording.records[:number], id), result)
+            case {"type": "control_response", "response": {"request_id": id, **response}}:
+                answer = response.get("response")
+                self._answer_claude(_asked_by(session, recording.records[:number], id), answer)
+
+    def _prompt(self, prompt: Prompt, *, steers: bool) -> None:
+        if self._ahead:
+            self._ahead.pop()
+            return
+        if steers:
+            with suppress(LocalProtocolError):  # no turn runs that it could go into
+                self._session.steer(prompt)
+                return
+        self._session.submit(prompt)
+
+    def _call(self, method: str, params: dict[str, Any]) -> None:
+        async def call() -> None:
+            await self._session.call(method, **params)
+
+        self._ask(call)
+
+    def _ask(self, ask: Callable[..., Awaitable[object]], *args: object) -> None:
+        """A request, whose answer comes while the recording goes on."""
+
+        async def asking() -> None:
+            try:
+                await ask(*args)
+            except AgentrtError:  # as then
+                await trio.lowlevel.checkpoint()
+
+        self._nursery.start_soon(asking)
+
+    def _answer_acp(self, asked: PermissionOpened | None, result: Any) -> None:
+        if asked is None:
+            return
+        match result:
+            case {"outcome": {"optionId": str(option)}}:
+                self._session.answer(asked.request, option)
+            case {"action": "accept", "content": dict(content)}:
+                self._session.fill(asked.request, content)
+            case _:
+                self._session.dismiss(asked.request)
+
+    def _answer_claude(self, asked: PermissionOpened | None, answer: Any) -> None:
+        if asked is None:
+            return
+        match answer:
+            case {"behavior": "allow", "updatedInput": {"answers": dict(answers)}}:
+                self._session.fill(asked.request, answers)
+            case {"behavior": "allow", **more}:
+                for_good = bool(more.get("updatedPermissions"))
+                self._session.answer(asked.request, "allow_always" if for_good else "allow_once")
+            case {"behavior": "deny", **more}:
+                note = more.get("message")
+                self._session.answer(asked.request, "reject_once", note=str(note or ""))
+            case {"action": "accept", "content": dict(content)}:
+                self._session.fill(asked.request, content)
+            case _:
+                self._session.dismiss(asked.request)
+
+
+def _decoded(record: TraceRecord) -> dict[str, Any]:
+    try:
+        body = _json.decode(record.data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _prompt(body: dict[str, Any]) -> Prompt | None:
+    match body:
+        case {"method": "session/prompt", "params": {"prompt": list(content)}} | {
+            "type": "user",
+            "message": {"content": str() | list() as content},
+        }:
+            return content
+    return None
+
+
+def _asked_by(session: Session, before: list[TraceRecord], id: Any) -> PermissionOpened | None:
+    """The open question that is the agent's request `id`: that about the same tool call."""
+    call = None
+    for record in before:
+        if record.kind == "received":
+            match _decoded(record):
+                case {"id": asked, "params": {"toolCall": {"toolCallId": call_id}}} if asked == id:
+                    call = call_id
+                case {"request_id": asked, "request": {"tool_use_id": call_id}} if asked == id:
+                    call = call_id
+    open = list(session.permissions.values())
+    calls = {item.id: item.tool.call for item in session.snapshot().items if item.tool is not None}
+    about = [asked for asked in open if asked.item is not None and calls.get(asked.item) == call]
+    return next(iter(about or open), None)
