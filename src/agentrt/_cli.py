@@ -143,6 +143,8 @@ def _work(options: argparse.Namespace) -> Work:
             return _conversation(options, config)
         case "serve":
             return partial(until_signalled, _serve(options, config))
+        case "attach":
+            return _attach(options, config)
         case "acp":
             work: Work = _acp(options, config)
         case "agents":
@@ -298,15 +300,48 @@ def _acp(options: argparse.Namespace, config: Config) -> Work:
         from ._terminal.acp import serve_editor
 
         return partial(serve_editor, _setup(options, config))
-    for name, flag in _OF_A_SERVER.items():
-        if getattr(options, name) is not None:
-            raise UsageError(f"{flag} is for the server to say, not for who attaches to it")
+    _refuse_settings_of_a_server(options)
     from ._terminal.acp import attach_editor
     from ._terminal.servers import find_server
     from ._web.acpmessages import Meta
 
     defaults = Meta(agent=options.agent, model=options.model, mode=options.mode, session=session)
     return partial(attach_editor, *find_server(attach), defaults)
+
+
+def _attach(options: argparse.Namespace, config: Config) -> Work:
+    from functools import partial
+
+    from ._terminal.setup import UsageError
+
+    if options.resume is not None:
+        raise UsageError("--resume has no meaning for `agentrt attach`: say --session ID")
+    _refuse_settings_of_a_server(options)
+    session: str | None = getattr(options, "session", None)
+    if session is not None and (options.agent, options.model, options.mode) != (None,) * 3:
+        raise UsageError("--agent, --model and --mode are for a new session, not for --session")
+    if not os.isatty(0):
+        raise UsageError("attach needs a terminal; programs connect to the server's /ws")
+    from ._terminal.attach import Wanted, attach
+    from ._terminal.servers import find_server
+
+    wanted = Wanted(
+        session=session,
+        agent=options.agent,
+        model=options.model,
+        mode=options.mode,
+        cwd=options.cwd,
+    )
+    find_server(options.url)  # wrong usage is said before anything begins
+    return partial(attach, partial(find_server, options.url), wanted, config)
+
+
+def _refuse_settings_of_a_server(options: argparse.Namespace) -> None:
+    from ._terminal.setup import UsageError
+
+    for name, flag in _OF_A_SERVER.items():
+        if getattr(options, name) is not None:
+            raise UsageError(f"{flag} is for the server to say, not for who attaches to it")
 
 
 def _found(options: argparse.Namespace, config: Config) -> Setup | None:

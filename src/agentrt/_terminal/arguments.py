@@ -58,6 +58,7 @@ def make_parser() -> argparse.ArgumentParser:
         return parser
 
     _fill_serve(command("serve", manual.SERVE, manual.SERVE_MORE))
+    _fill_attach(command("attach", manual.ATTACH, manual.ATTACH_MORE))
     _fill_acp(command("acp", manual.ACP, manual.ACP_MORE))
     agents = command("agents", manual.AGENTS, manual.AGENTS_MORE)
     _add_json(agents)
@@ -184,17 +185,21 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
 
 def _add_terminal(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the terminal").add_argument
-    add(
-        "--color",
-        choices=("auto", "always", "never"),
-        help="colours: on a terminal unless NO_COLOR is set (auto), always, or never",
-    )
+    _add_look(add)
     add(
         "--serve",
         action="store_true",
         default=None,
         dest="serve",
         help="let browsers and other clients into the conversation; /share prints the link",
+    )
+
+
+def _add_look(add: Callable[..., argparse.Action]) -> None:
+    add(
+        "--color",
+        choices=("auto", "always", "never"),
+        help="colours: on a terminal unless NO_COLOR is set (auto), always, or never",
     )
     add(
         "--plain",
@@ -251,6 +256,17 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
         help="send spans of what happens to OpenTelemetry, as its own variables (OTEL_…) say",
     )
     _add_session(serve)
+
+
+def _fill_attach(attach: argparse.ArgumentParser) -> None:
+    attach.add_argument("url", metavar="URL", nargs="?", default="", help="the server (yours)")
+    attach.add_argument("--session", metavar="ID", help="the session: the beginning of its id")
+    add = attach.add_argument_group("a new session").add_argument
+    add("--agent", "-a", metavar="NAME", help="one of the server's agents")
+    add("--cwd", metavar="DIR", help="the folder that it works in")
+    _add_settings(add)
+    add = attach.add_argument_group("the terminal").add_argument
+    _add_look(add)
 
 
 def _fill_acp(acp: argparse.ArgumentParser) -> None:

@@ -17,7 +17,7 @@ import trio
 
 from .._errors import LocalProtocolError
 from .._model.events import Event, PermissionClosed, PermissionOpened
-from .._session.session import Session
+from .held import HeldSession
 from .lines import LineReader
 from .pages import BAR, Pages
 from .questions import Question, make_question, reject
@@ -63,7 +63,9 @@ class Asker:
     `can_ask=False` all are rejected.
     """
 
-    def __init__(self, session: Session, view: View, shows: Shows, *, can_ask: bool = True) -> None:
+    def __init__(
+        self, session: HeldSession, view: View, shows: Shows, *, can_ask: bool = True
+    ) -> None:
         self._session = session
         self._view = view
         self._shows = shows

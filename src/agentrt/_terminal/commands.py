@@ -14,7 +14,6 @@ from .past import resume, show_sessions
 from .permits import permissions
 from .setup import UsageError
 from .text import one_line
-from .view import View
 
 
 async def _help(repl: Repl, argument: str) -> None:
@@ -22,24 +21,27 @@ async def _help(repl: Repl, argument: str) -> None:
         "A line is a prompt; a \\ at its end goes on in the next one, and //TEXT is the prompt"
     )
     repl.say("/TEXT. Beside prompts:")
-    _table(repl, [(f"/{c.name} {c.hint}".rstrip(), c.description) for c in COMMANDS.values()])
+    _table(repl, [(f"/{c.name} {c.hint}".rstrip(), c.description) for c in repl.commands.values()])
     commands = repl.view.commands
     if commands:
         repl.say("The agent's own (// before a name that is also one of the above):")
         _table(
             repl,
-            [(f"{_name(c)} {one_line(c.hint or '')}", one_line(c.description)) for c in commands],
+            [
+                (f"{_name(repl, c)} {one_line(c.hint or '')}", one_line(c.description))
+                for c in commands
+            ],
         )
 
 
-def agent_commands(view: View) -> list[tuple[str, str]]:
+def agent_commands(repl: Repl) -> list[tuple[str, str]]:
     """The agent's commands: how each is typed, and what it does."""
-    return [(_name(c), c.description) for c in view.commands]
+    return [(_name(repl, c), c.description) for c in repl.view.commands]
 
 
-def _name(command: AgentCommand) -> str:
+def _name(repl: Repl, command: AgentCommand) -> str:
     """How a command of the agent is typed."""
-    slash = "//" if command.name in COMMANDS else "/"
+    slash = "//" if command.name in repl.commands else "/"
     return slash + one_line(command.name)
 
 
@@ -141,11 +143,11 @@ async def _session(repl: Repl, argument: str) -> None:
 
 
 async def _share(repl: Repl, argument: str) -> None:
-    if repl.share is None:
+    if repl.place.share is None:
         raise UsageError("nobody else can see this: `agentrt --serve` lets browsers in")
     from .sharing import qr_code
 
-    link = repl.share.link()
+    link = repl.place.share.link()
     for line in qr_code(link):
         repl.say(line)
     repl.say(f"for one browser: {link}")

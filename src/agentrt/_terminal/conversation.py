@@ -10,43 +10,41 @@ import re
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import asynccontextmanager, nullcontext
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import trio
 from msgspec import Struct, structs
 
 from .._errors import AgentrtError, AgentStartError
+from .._model.difference import difference
 from .._model.events import (
-    CommandsChanged,
+    TERMINAL,
     Event,
     Item,
-    ModesChanged,
-    QueueChanged,
-    StateChanged,
+    ItemClosed,
+    ItemDelta,
+    ItemOpened,
+    ItemUpdated,
+    PermissionOpened,
+    PlanChanged,
+    TaskChanged,
     TurnEnded,
-    UsageChanged,
 )
-from .._model.state import Snapshot, TurnRecord
+from .._model.state import SessionState, Snapshot, TurnRecord
 from .._nesting import bare_errors
 from .._permissions.policies import Decision, PermissionRequest
-from .._session.session import Session
-from .._session.subscription import Subscription
-from .._session.turn import Turn
 from .asking import Asker, Shows
 from .attaching import prompt_of, text_of
 from .console import PARTING
+from .held import HeldSession, Submitted
 from .note import Note
-from .own import OwnStore, warn
+from .place import Place
 from .setup import Setup, exit_code
 from .signals import INTERRUPTED, let_the_next_one_kill
 from .stores import Past
 from .text import one_line
 from .view import Display, View, how_it_ended
-
-if TYPE_CHECKING:
-    from .sharing import Share
 
 TWICE: Final = 2.0
 """Seconds in which a second Ctrl-C means to leave."""
@@ -55,6 +53,16 @@ STDERR: Final = 8192
 HISTORY: Final = 20
 """Items of a resumed conversation that are shown."""
 
+_OPEN: Final = (
+    ItemOpened,
+    ItemDelta,
+    ItemUpdated,
+    ItemClosed,
+    PermissionOpened,
+    PlanChanged,
+    TaskChanged,
+)
+"""Events about what is going on, which is shown below what was said before."""
 
 Interrupt: TypeAlias = Literal["leaving", "ending", "stopping", "idle"]
 """What came of a Ctrl-C."""
@@ -86,21 +94,26 @@ def what_is_meant(ours: Collection[str], view: View, line: str) -> str | None:
     return f"there is no command /{name}{meant} (//{name} sends it to the agent as it stands)"
 
 
+def _over(now: Snapshot) -> SessionState:
+    """What of a session is over, and shown as what was said before."""
+    state = SessionState()
+    state.turns = {turn.id: turn for turn in now.turns}
+    state.add_items(item for item in now.items if item.status in TERMINAL)
+    state.tasks = {task.id: task for task in now.tasks if task.status in TERMINAL}
+    if now.state.turn is None:
+        state.plan = now.plan
+    return state
+
+
 class Repl(ABC):
     """What all ways to show a conversation share. Theirs are the methods of the first part."""
 
-    def __init__(
-        self,
-        commands: Mapping[str, Command],
-        own: OwnStore | None = None,
-        share: Share | None = None,
-    ) -> None:
-        """`own`: where the sessions are kept. `share`: the server that shows them, if one does."""
-        self.own = own
-        self.share = share
-        self._commands = commands
+    def __init__(self, commands: Mapping[str, Command], place: Place) -> None:
+        """`place`: where the sessions are."""
+        self.place = place
+        self.commands = commands
         self.setup: Setup
-        self.session: Session | None = None
+        self.session: HeldSession | None = None
         self.view: View
         """The session that is open, or was last."""
         self.asker: Asker | None = None
@@ -111,7 +124,8 @@ class Repl(ABC):
         self._stderr = bytearray()
         self.left = trio.Event()
         """The session that is open is to be left."""
-        self._at_once: Turn | None = None
+        self._at_once: Submitted | None = None
+        self._before: Snapshot | None = None
         self._status = 0
         self._next: Setup | None = None
         self._shown = trio.Event()
@@ -133,7 +147,7 @@ class Repl(ABC):
         """An agent is being started: where its session and its questions are shown."""
 
     @abstractmethod
-    def opened(self, session: Session, nursery: trio.Nursery) -> None:
+    def opened(self, session: HeldSession, nursery: trio.Nursery) -> None:
         """It has started; tasks that live as long as the session go into the nursery."""
 
     @abstractmethod
@@ -174,53 +188,43 @@ class Repl(ABC):
                     return exit_code(error)
                 self._next, before = before, None
             else:
-                before = self._as_it_was(setup)
+                before = structs.replace(setup, resume=None, note="")
+                if self.session is not None:
+                    before = self.place.going_on(self.session, setup)
             if self._next is None:
                 return self._status
             setup, self._next = self._next, None
 
-    def _as_it_was(self, setup: Setup) -> Setup:
-        """How to go on with the session that was left."""
-        session, own = self.session, self.own
-        if session is not None and own is not None:
-            if (kept := own.kept(session, setup.cwd)) is not None:
-                return setup.going_on(kept, setup.agent)
-        resumable = session is not None and session.capabilities.get("resume")
-        resume = session.agent_session if session is not None and resumable else None
-        return structs.replace(setup, resume=resume, note="")
-
     async def _talk(self, setup: Setup) -> None:
         """One session, until it is left. Raises `AgentrtError` if it cannot be opened."""
         self.session, self.asker, self._at_once = None, None, None
+        self._before = None
         self._stderr.clear()
         self.left, self._shown = trio.Event(), trio.Event()
         self._decide = setup.policy(setup.config.permissions.mode or "ask", attended=True)
         display, shows = self.began(setup)
-        if self.own is not None:
-            self.own.report = self.report
         self.view = View(display)
         try:
             with trio.CancelScope() as self._opening:
-                limits = setup.attended.limits
-                opening = setup.open(
-                    self._policy,
-                    limits=limits,
-                    replay=True,
-                    on_stderr=self._keep_stderr,
-                    own=self.own,
+                opening = self.place.open(
+                    setup, self._policy, on_stderr=self._keep_stderr, report=self.report
                 )
-                async with opening as session, self._shared(session):
+                async with opening as (session, events, now):
                     self.session = session
-                    self.asker = Asker(session, self.view, shows)
-                    now = session.snapshot() if self.setup.kept is not None else None
-                    events = self._followed(session, now)
+                    self.asker = asker = Asker(session, self.view, shows)
+                    self._before = now
+                    missed = difference(_over(now), now) if now is not None else []
+                    for event in missed:
+                        if not isinstance(event, _OPEN):
+                            self.view.take(event)  # what can be chosen, for the greeting
                     async with bare_errors(), trio.open_nursery() as nursery:
                         self.opened(session, nursery)
-                        for question in now.permissions if now is not None else ():
-                            self.view.take(question)
-                            self.asker.take(question)  # below what was said before it
+                        for event in missed:
+                            if isinstance(event, _OPEN):
+                                self.view.take(event)
+                                asker.take(event)
                         note = Note(session, setup.agent.name, setup.cwd)
-                        nursery.start_soon(self._show, events, self.asker, note)
+                        nursery.start_soon(self._show, events, asker, note)
                         early, self.early = self.early, []
                         for line in early:
                             self.typed(line, nursery)
@@ -231,29 +235,7 @@ class Repl(ABC):
                             await self._shown.wait()
                         nursery.cancel_scope.cancel(reason="left")
         finally:
-            if self.own is not None:
-                self.own.report = warn
             self.closed()
-
-    @asynccontextmanager
-    async def _shared(self, session: Session) -> AsyncIterator[None]:
-        with self.share.showing(session) if self.share is not None else nullcontext():
-            yield
-
-    def _followed(self, session: Session, now: Snapshot | None) -> Subscription:
-        """The events of a session; of one that was stored those from now on."""
-        if now is None:
-            return session.subscribe_all()
-        events: list[Event] = [
-            CommandsChanged(now.commands),
-            QueueChanged(now.queue, now.paused),
-            *((ModesChanged(now.modes),) if now.modes is not None else ()),
-            *((UsageChanged(now.usage),) if now.usage is not None else ()),
-            StateChanged(now.state),
-        ]
-        for event in events:
-            self.view.take(event)
-        return session.subscribe(after=now.seq)
 
     @property
     def earlier(self) -> list[Item | TurnRecord]:
@@ -261,8 +243,12 @@ class Repl(ABC):
         about, the turns that did not end as one expects."""
         if self.session is None:
             return []
-        now, kept = self.session.snapshot(), self.setup.kept is not None
-        items = [i for i in now.items if (i.replay or kept) and i.parent is None]
+        now, known = self._before or self.session.snapshot(), self._before is not None
+        items = [
+            item
+            for item in now.items
+            if (item.replay or known) and item.parent is None and item.status in TERMINAL
+        ]
         last = {item.turn: item.id for item in items}
         ended = {last.get(turn.id): turn for turn in now.turns if how_it_ended(turn) is not None}
         shown: list[Item | TurnRecord] = []
@@ -272,16 +258,17 @@ class Repl(ABC):
                 shown.append(ended[item.id])
         return shown
 
-    async def _show(self, events: Subscription, asker: Asker, note: Note) -> None:
+    async def _show(self, events: AsyncIterator[Event], asker: Asker, note: Note) -> None:
+        own = self.place.own
         async for event in events:
             self.view.take(event)
             asker.take(event)
-            if self.own is None:
+            if own is None and not self.place.lasting:
                 note.take(event)
             if isinstance(event, TurnEnded):
                 self._at_once = None
-                if self.own is not None and self.session is not None:
-                    self.own.last = self.session.id
+                if own is not None and self.session is not None:
+                    own.last = self.session.id
             self.settled()
             await self.room()
         self._shown.set()
@@ -372,13 +359,13 @@ class Repl(ABC):
         name, _, argument = line.removeprefix("/").partition(" ")
         if not line:
             self.go_on()
-        elif line.startswith("/") and name in self._commands:
-            nursery.start_soon(self._obey_command, self._commands[name], argument.strip())
+        elif line.startswith("/") and name in self.commands:
+            nursery.start_soon(self._obey_command, self.commands[name], argument.strip())
         elif self.session is None:
             self.early.append(line)
         elif line.startswith("//"):
             self.submit(line[1:])
-        elif line.startswith("/") and (why := what_is_meant(self._commands, self.view, line)):
+        elif line.startswith("/") and (why := what_is_meant(self.commands, self.view, line)):
             self.report(why)
         else:
             self.submit(line)

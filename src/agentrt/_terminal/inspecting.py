@@ -43,7 +43,7 @@ async def export(repl: Repl, argument: str) -> None:
     session = repl.session
     if session is None:
         return
-    snapshot = session.snapshot()
+    snapshot = await repl.place.whole(session)
     title = re.sub(r"[^A-Za-z0-9]+", "-", snapshot.title or "conversation").strip("-").lower()
     name = argument or f"{title[:NAME] or 'conversation'}.md"
     text = exported(snapshot, "json" if name.endswith(".json") else "markdown")

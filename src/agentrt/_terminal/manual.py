@@ -8,6 +8,7 @@ USAGE: Final = """\
 agentrt [options]              a conversation
        agentrt [options] -p TEXT      one prompt
        agentrt serve [options]        the same for browsers
+       agentrt attach [URL]           the same on a server that runs
        agentrt acp [options]          the same for editors
        agentrt COMMAND [options]      agents, doctor, sessions, trace, config, completion"""
 
@@ -23,6 +24,7 @@ Talk to a coding agent: in a conversation, or with one prompt whose answer goes 
 MAIN_MORE: Final = """\
 commands:
   agentrt serve       serves sessions to browsers, and prints a link to the page
+  agentrt attach      the same conversation on a session of a server that runs
   agentrt acp         is the agent that an editor starts (Zed, JetBrains, Neovim, …)
   agentrt agents      the agents that are known, which are installed, how to get the rest
   agentrt doctor      starts the installed agents and says what works
@@ -105,6 +107,25 @@ examples:
 
 A program without a browser connects to /ws with `Authorization: Bearer TOKEN`. To keep the token
 from those who list processes, say it as AGENTRT_SERVE_TOKEN.
+"""
+
+ATTACH: Final = """\
+The conversation in this terminal on a session of a server (`agentrt serve`, `agentrt --serve`):
+the same screen and keys, beside browsers, editors and other terminals. Leaving leaves the session
+as it is; when the connection is cut, it is taken up again, and nothing is lost or sent twice.
+"""
+
+ATTACH_MORE: Final = """\
+examples:
+  agentrt attach                              the server of yours that runs
+  agentrt attach http://127.0.0.1:8000 --session 3f2a
+  agentrt attach --agent claude               a new session of it
+
+The token is the one that the server has written down for you alone, or AGENTRT_SERVE_TOKEN. Without
+--session it is the newest session that is open, and where there are several, they are offered;
+without any it is a new one. Agents, rules and the store are the server's.
+
+exit status: 0 when it is left, 1 no server, 2 wrong usage, 4 no such session
 """
 
 ACP: Final = """\

@@ -6,8 +6,8 @@ import time
 from typing import Final
 
 from .._model.events import Event, TurnEnded, TurnStarted
-from .._session.session import Session
 from .attaching import text_of
+from .held import HeldSession
 from .sessions import Stored
 from .state import remember
 from .text import one_line
@@ -18,7 +18,7 @@ TITLE: Final = 60
 class Note:
     """Takes note of the session that is held, once something was said in it."""
 
-    def __init__(self, session: Session, agent: str, cwd: str) -> None:
+    def __init__(self, session: HeldSession, agent: str, cwd: str) -> None:
         self._session = session
         self._agent = agent
         self._cwd = cwd

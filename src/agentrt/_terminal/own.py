@@ -22,7 +22,7 @@ from .._journal.address import Address
 from .._journal.base import StoreEntry
 from .._journal.sqlite import SqliteBackend, writing
 from .._journal.store import Store, open_address, open_store
-from .._session.session import Session
+from .held import HeldSession
 from .kept import Kept
 from .setup import UsageError
 from .state import state_folder
@@ -58,7 +58,7 @@ class OwnStore:
         self._failing = False
         store.listen(self._changed)
 
-    def kept(self, session: Session, cwd: str) -> Kept | None:
+    def kept(self, session: HeldSession, cwd: str) -> Kept | None:
         """How to go on with a session of this process; None if nothing was said in it."""
         if not session.snapshot().turns:
             return None

@@ -15,6 +15,7 @@ from msgspec import structs
 
 from .._agents import resolve_agent
 from .._errors import AgentrtError, SessionNotFound, StoreError
+from .._session.session import Session
 from .conversation import Repl
 from .kept import Kept
 from .note import TITLE
@@ -33,7 +34,7 @@ async def past_sessions(repl: Repl) -> list[Past]:
     """The earlier sessions of this folder, the newest first, without the one that is open."""
     session, setup = repl.session, repl.setup
     found: list[Kept] = []
-    if repl.own is not None:
+    if repl.place.own is not None:
         found, _ = await trio.to_thread.run_sync(_stored_here, setup)
     stored = [_past(kept) for kept in found if session is None or kept.entry.session != session.id]
     own = {(each.entry.agent, each.entry.agent_session) for each in found}
@@ -74,8 +75,10 @@ async def _others(repl: Repl) -> list[Stored]:
         try:
             if setup.agent.protocol == "claude":
                 found = await stored_sessions(setup.agent, setup.config, setup.cwd)
-            else:
+            elif isinstance(session, Session):
                 found = await listed(session, setup.cwd)
+            else:
+                found = []
         except AgentrtError:
             pass  # it keeps no list
         else:
@@ -119,7 +122,7 @@ async def resume(repl: Repl, argument: str) -> None:
     else:
         known = repl.offered or await past_sessions(repl)
         matches = [each for each in known if each.id == argument]
-        if not matches and repl.own is not None:
+        if not matches and repl.place.own is not None:
             matches = await trio.to_thread.run_sync(_named, repl.setup, argument)
         stored = matches[0] if matches else Past(agent=repl.setup.agent.name, id=argument)
     if repl.busy:
@@ -127,11 +130,11 @@ async def resume(repl: Repl, argument: str) -> None:
     agent = resolve_agent(stored.agent, repl.setup.config)
     if agent.name == repl.setup.agent.name:
         agent = repl.setup.agent
-    if stored.kept is not None and repl.own is not None:
+    if stored.kept is not None and repl.place.own is not None:
         if repl.session is not None and repl.session.id == stored.kept.entry.session:
             raise UsageError("that is the one that is open")
-        await repl.own.fetch(stored.kept)
-        kept = structs.replace(stored.kept, file=repl.own.file)
+        await repl.place.own.fetch(stored.kept)
+        kept = structs.replace(stored.kept, file=repl.place.own.file)
         repl.leave(next=repl.setup.going_on(kept, agent))
         return
     repl.leave(next=structs.replace(repl.setup.changed(agent), resume=stored.id))

@@ -15,9 +15,9 @@ from .._errors import LocalProtocolError
 from .._model.content import Diff, JsonObject, ToolContent, ToolText, plain_text
 from .._model.events import Item, PermissionOpened
 from .._permissions.policies import Deny, choose_option
-from .._session.session import Session
 from .diffs import show_diff
 from .forms import Field, Unfit, fields_of
+from .held import HeldSession
 from .text import as_json, one_line, plain, whole_line
 
 _KINDS: Final = {
@@ -72,7 +72,7 @@ class Question(Protocol):
 
 
 def make_question(
-    session: Session, request: PermissionOpened, item: Item | None
+    session: HeldSession, request: PermissionOpened, item: Item | None
 ) -> Question | None:
     """The question of a request; None if a line cannot answer it. `item`: what it is about."""
     if request.url is not None:
@@ -83,7 +83,7 @@ def make_question(
     return Choice(session, request, item) if request.options else None
 
 
-def reject(session: Session, request: PermissionOpened) -> None:
+def reject(session: HeldSession, request: PermissionOpened) -> None:
     """Say no, in the way that the request offers; nothing happens if it is over."""
     option = choose_option(request.options, Deny())
     try:
@@ -104,7 +104,7 @@ def could_be_an_answer(text: str) -> bool:
 class Choice:
     """A permission request: one of its options, by its letter, its place or a plain yes or no."""
 
-    def __init__(self, session: Session, request: PermissionOpened, item: Item | None) -> None:
+    def __init__(self, session: HeldSession, request: PermissionOpened, item: Item | None) -> None:
         self._session = session
         self._request = request
         self._item = item
@@ -261,7 +261,7 @@ class Visit:
 
     prompt = "y/n? "
 
-    def __init__(self, session: Session, request: PermissionOpened, url: str) -> None:
+    def __init__(self, session: HeldSession, request: PermissionOpened, url: str) -> None:
         self._session = session
         self._request = request
         self._url = url
@@ -295,7 +295,9 @@ class Visit:
 class Form:
     """A form, one field after the other; it is sent behind the last one."""
 
-    def __init__(self, session: Session, request: PermissionOpened, fields: list[Field]) -> None:
+    def __init__(
+        self, session: HeldSession, request: PermissionOpened, fields: list[Field]
+    ) -> None:
         self._session = session
         self._request = request
         self._left = fields

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -22,16 +22,17 @@ from .._model.content import plain_text
 from .._model.events import Item, TurnEnded, TurnStarted
 from .._model.state import TurnRecord
 from .._nesting import bare_errors
-from .._session.session import Session
 from .._version import __version__
 from .asking import Shows
 from .attaching import text_of
 from .commands import COMMANDS
 from .console import PARTING, Console, open_console, quoted
-from .conversation import HISTORY, Repl
+from .conversation import HISTORY, Command, Repl
+from .held import HeldSession
 from .lines import LineReader
 from .output import encoding_of, open_output, wants_colour
 from .own import OwnStore, open_own
+from .place import Here, Place
 from .sessions import failed
 from .setup import Setup
 from .signals import ending_signals
@@ -50,20 +51,13 @@ async def converse(setup: Setup, *, pick: bool = False, serve: bool = False) -> 
     """Talk until it is left; returns the exit status. `pick`: offer the earlier sessions first.
     `serve`: let browsers in. On a terminal that can do more, and with the
     libraries for it, the prompt stays at the bottom (`screen/`)."""
-    terminal = setup.config.terminal
     try:
         async with (
             bare_errors(),
             open_own(setup.config.terminal.store) as own,
             _open_share(setup, own, serve=serve) as share,
         ):
-            if not terminal.plain and _has_screen():
-                from .screen.repl import converse as converse_on_screen
-
-                colour = wants_colour(1, terminal.color)
-                status = await converse_on_screen(setup, own, share, colour=colour, pick=pick)
-            else:
-                status = await converse_in_lines(setup, own, share, pick=pick)
+            status = await show(setup, Here(own, share), COMMANDS, pick=pick)
     except AgentrtError as error:
         return failed(error)
     if own is not None and own.hint and os.isatty(1):
@@ -71,6 +65,20 @@ async def converse(setup: Setup, *, pick: bool = False, serve: bool = False) -> 
             async with open_output(1, encoding=encoding_of(sys.stdout)) as out:
                 out.write(f"{own.hint}\n")
     return status
+
+
+async def show(
+    setup: Setup, place: Place, commands: Mapping[str, Command], *, pick: bool = False
+) -> int:
+    """Talk at this place until it is left, with a screen where there can be one; returns the exit
+    status."""
+    terminal = setup.config.terminal
+    if not terminal.plain and _has_screen():
+        from .screen.repl import converse as converse_on_screen
+
+        colour = wants_colour(1, terminal.color)
+        return await converse_on_screen(setup, place, commands, colour=colour, pick=pick)
+    return await converse_in_lines(setup, place, commands, pick=pick)
 
 
 @asynccontextmanager
@@ -96,7 +104,7 @@ def _has_screen() -> bool:
 
 
 async def converse_in_lines(
-    setup: Setup, own: OwnStore | None, share: Share | None, *, pick: bool = False
+    setup: Setup, place: Place, commands: Mapping[str, Command], *, pick: bool = False
 ) -> int:
     """Talk line by line."""
     status = 128 + signal.SIGHUP  # unless it ends otherwise than by a terminal that is gone
@@ -108,7 +116,7 @@ async def converse_in_lines(
                 scope.cancel(reason=str(error))
 
             async with open_console(gone, setup.config.terminal.color) as console:
-                repl = LineRepl(console, own, share)
+                repl = LineRepl(console, place, commands)
                 repl.early += ["/resume"] * pick
                 nursery.start_soon(repl.obey, signals)
                 status = await repl.run(setup)
@@ -119,8 +127,8 @@ async def converse_in_lines(
 class LineRepl(Repl):
     """Shows it on a `Console`."""
 
-    def __init__(self, console: Console, own: OwnStore | None, share: Share | None) -> None:
-        super().__init__(COMMANDS, own, share)
+    def __init__(self, console: Console, place: Place, commands: Mapping[str, Command]) -> None:
+        super().__init__(commands, place)
         self.console = console
         self._reader = LineReader(0)
         self._lines = _Lines(self)
@@ -137,17 +145,17 @@ class LineRepl(Repl):
 
     def began(self, setup: Setup) -> tuple[Display, Shows]:
         self._lines = _Lines(self)
-        self.say(f"agentrt {__version__} · starting {setup.agent.name} …")
+        self.say(f"agentrt {__version__} · {self.place.opening(setup)}")
         return self._lines, self._lines
 
-    def opened(self, session: Session, nursery: trio.Nursery) -> None:
+    def opened(self, session: HeldSession, nursery: trio.Nursery) -> None:
         self._greet(session)
         nursery.start_soon(self._read, nursery)
 
     def closed(self) -> None:
         self.console.end()
 
-    def _greet(self, session: Session) -> None:
+    def _greet(self, session: HeldSession) -> None:
         agent, modes = session.agent, session.modes
         parts = [f"{one_line(agent.name)} {one_line(agent.version or '')}".strip()]
         if modes is not None and modes.mode is not None:
@@ -207,9 +215,9 @@ class LineRepl(Repl):
         while True:
             line = await self._reader.readline()
             if line is None:
-                if asker.answer(None):
+                if not self.place.lasting and asker.answer(None):
                     continue
-                if not self.busy:
+                if not self.busy or self.place.lasting:  # what is open there is left to others
                     self.leave()
                     return
                 self.say("(leaving when this is done; Ctrl-C stops it)")

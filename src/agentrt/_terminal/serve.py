@@ -72,8 +72,8 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                 telemetry=[each for each in (tracing, metrics) if each is not None] or None,
                 trace=trace,
             ) as runtime,
+            AsyncExitStack() as stack,  # left behind the nursery: as long as it serves
             trio.open_nursery() as nursery,
-            AsyncExitStack() as stack,
         ):
             site = await nursery.start(
                 partial(

@@ -52,7 +52,7 @@ from .console import stderr_of
 from .diffs import changes
 from .text import one_line, plain
 
-_SHOWN: Final = frozenset({"agent_restarted", "agent_ended"})
+_SHOWN: Final = frozenset({"agent_restarted", "agent_ended", "connected_again"})
 """Notices that are shown though nothing is wrong."""
 KEPT: Final = 2000
 """Lines of a call's output that can be shown in full."""

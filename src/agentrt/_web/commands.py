@@ -94,8 +94,11 @@ class Retell(ForSession, tag="retell"):
     """Tell the agent what was said, because it does not remember the conversation."""
 
 
-class Cancel(ForSession, tag="cancel"):
+class Cancel(ForSession, tag="cancel", omit_defaults=True):
+    """`now`: the agent is not waited for: its process is ended."""
+
     turn: str | None = None
+    now: bool = False
 
 
 class Permission(ForSession, tag="permission"):

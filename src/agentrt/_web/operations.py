@@ -217,7 +217,7 @@ def _cancel(session: Session, command: c.Cancel) -> Fields:
         if command.turn not in session.log.state.turns:
             raise Refused("unknown_turn", f"no turn {command.turn!r} in this session")
         return {"turn": command.turn}  # it is over already
-    session.cancel()
+    session.cancel(now=command.now)
     return {"turn": running.id if running is not None else None, "seq": session.log.seq}
 
 

@@ -7,9 +7,9 @@ import os
 from ..._model.content import plain_text
 from ..._model.events import Item
 from ..._model.state import TurnRecord
-from ..._session.session import Session
 from ..._version import __version__
 from ..conversation import HISTORY
+from ..held import HeldSession
 from ..setup import Setup
 from ..text import one_line
 from ..view import how_it_ended, how_it_failed, tool_title
@@ -17,7 +17,11 @@ from .drawing import Drawing
 
 
 def greet(
-    drawing: Drawing, session: Session, setup: Setup, earlier: list[Item | TurnRecord], width: int
+    drawing: Drawing,
+    session: HeldSession,
+    setup: Setup,
+    earlier: list[Item | TurnRecord],
+    width: int,
 ) -> None:
     """Show it; `earlier`: what was said before."""
     page, agent = drawing.page, session.agent

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 import trio
 
 from ..._errors import AgentrtError
-from ..._model.events import Command, Modes
+from ..._model.events import Command as AgentCommand
+from ..._model.events import Modes
 from ..._nesting import bare_errors
-from ..._session.session import Session
 from ..asking import Shows
-from ..commands import COMMANDS, agent_commands
+from ..commands import agent_commands
 from ..console import PARTING, quoted
-from ..conversation import TWICE, Repl
-from ..own import OwnStore
+from ..conversation import TWICE, Command, Repl
+from ..held import HeldSession
+from ..place import Place
 from ..setup import Setup
 from ..signals import ending_signals
 from ..text import one_line, plain
@@ -35,9 +37,6 @@ from .status import status_line
 from .style import Painter
 from .terminal import Screen, open_screen
 
-if TYPE_CHECKING:
-    from ..sharing import Share
-
 FRAME: Final = 0.03
 """Seconds between two frames, at the least."""
 TICK: Final = 0.12
@@ -47,11 +46,16 @@ ROOM: Final = 64 * 1024
 
 
 async def converse(
-    setup: Setup, own: OwnStore | None, share: Share | None, *, colour: bool, pick: bool = False
+    setup: Setup,
+    place: Place,
+    commands: Mapping[str, Command],
+    *,
+    colour: bool,
+    pick: bool = False,
 ) -> int:
     """Talk until it is left; returns the exit status."""
     with trio.open_signal_receiver(*ending_signals()) as signals:
-        repl = ScreenRepl(setup, own, share, colour=colour)
+        repl = ScreenRepl(setup, place, commands, colour=colour)
         repl.early += ["/resume"] * pick
         async with bare_errors(), open_screen(repl.interface, colour=colour) as screen:
             repl.screen = screen
@@ -72,9 +76,9 @@ class ScreenRepl(Repl):
     """Shows it on a `Screen`. Its keys are those of `Listener`."""
 
     def __init__(
-        self, setup: Setup, own: OwnStore | None, share: Share | None, *, colour: bool
+        self, setup: Setup, place: Place, commands: Mapping[str, Command], *, colour: bool
     ) -> None:
-        super().__init__(COMMANDS, own, share)
+        super().__init__(commands, place)
         self.screen: Screen
         self.nursery: trio.Nursery
         self.page = Page(Painter(colour=colour), self._width)
@@ -86,7 +90,7 @@ class ScreenRepl(Repl):
         self._taken = trio.Event()
         self._hint = ""
         self._hint_until = 0.0
-        self._learned: tuple[Modes | None, list[Command]] = None, []
+        self._learned: tuple[Modes | None, list[AgentCommand]] = None, []
         self._leave_when_done = False
 
     def _width(self) -> int:
@@ -113,18 +117,21 @@ class ScreenRepl(Repl):
     def began(self, setup: Setup) -> tuple[Display, Shows]:
         self._drawing = Drawing(self.page)
         self._learned = None, []
-        self._words.commands = _own_commands()
+        self._words.commands = self._own_commands()
         self._dirty.set()
         return self._drawing, OnScreen(self.screen, self.interface, self.page)
 
-    def opened(self, session: Session, nursery: trio.Nursery) -> None:
+    def opened(self, session: HeldSession, nursery: trio.Nursery) -> None:
         greet(self._drawing, session, self.setup, self.earlier, self._width())
+
+    def _own_commands(self) -> list[tuple[str, str]]:
+        return [(f"/{c.name}", c.description) for c in self.commands.values()]
 
     def _learn_words(self) -> None:
         """What can be completed now."""
         modes = self.view.modes
         self._learned = modes, self.view.commands
-        self._words.commands = _own_commands() + agent_commands(self.view)
+        self._words.commands = self._own_commands() + agent_commands(self)
         for name, choices in (
             ("/mode", modes.modes if modes is not None else []),
             ("/model", modes.models if modes is not None else []),
@@ -214,6 +221,8 @@ class ScreenRepl(Repl):
             return "leaving …"
         if self.asker is not None and self.asker.asking:
             return "ctrl-d rejects · ctrl-c stops the agent"
+        if self.place.trouble:
+            return "no connection: trying again · ctrl-d leaves"
         if self.view.phase == "cancelling":
             return "ctrl-c ends the agent"
         if self.view.phase == "dead":
@@ -228,7 +237,7 @@ class ScreenRepl(Repl):
         if text.startswith("!") and text != "!":
             self.nursery.start_soon(self._run_shell, text[1:].strip())
         else:
-            if text.startswith("/") and text[1:].partition(" ")[0] in COMMANDS:
+            if text.startswith("/") and text[1:].partition(" ")[0] in self.commands:
                 self.page.line(("you", f"❯ {one_line(text)}"), kind="you")
             self.typed(text, self.nursery)
         self._dirty.set()
@@ -270,7 +279,8 @@ class ScreenRepl(Repl):
             self.session.cancel()
 
     def end_key(self) -> None:
-        if self.busy and not self._leave_when_done and self.session is not None:
+        stays = self.busy and not self._leave_when_done and not self.place.lasting
+        if stays and self.session is not None:
             self._leave_when_done = True
             if self.asker is not None:
                 self.asker.stop_asking()
@@ -288,7 +298,7 @@ class ScreenRepl(Repl):
         place = ids.index(modes.mode) + 1 if modes.mode in ids else 0
         self.nursery.start_soon(self._set_mode, session, ids[place % len(ids)])
 
-    async def _set_mode(self, session: Session, mode: str) -> None:
+    async def _set_mode(self, session: HeldSession, mode: str) -> None:
         try:
             await session.set_mode(mode)
         except AgentrtError as error:
@@ -350,7 +360,3 @@ class ScreenRepl(Repl):
             self.report(f"the editor: {error}")
         else:
             self.screen.do(self.interface.set_draft, text)
-
-
-def _own_commands() -> list[tuple[str, str]]:
-    return [(f"/{c.name}", c.description) for c in COMMANDS.values()]

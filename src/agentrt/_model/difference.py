@@ -1,0 +1,155 @@
+"""The events between what a reader knows of a session and a snapshot of it.
+
+Whoever shows a session event by event, and has missed more of them than are kept, gets a snapshot;
+these events lead there. They are fewer than there were: a text comes in one piece, a question that
+was opened and closed meanwhile not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import structs
+
+from .content import JsonObject
+from .events import (
+    TERMINAL,
+    CommandsChanged,
+    Event,
+    Item,
+    ItemClosed,
+    ItemDelta,
+    ItemOpened,
+    ItemUpdated,
+    ModesChanged,
+    PermissionClosed,
+    PlanChanged,
+    QueueChanged,
+    StateChanged,
+    TaskChanged,
+    TextDelta,
+    ThoughtDelta,
+    TitleChanged,
+    Tool,
+    TurnEnded,
+    TurnStarted,
+    UsageChanged,
+)
+from .state import SessionState, Snapshot, TurnRecord
+
+_DELTAS: Final[dict[str, type[ItemDelta]]] = {"text": TextDelta, "thought": ThoughtDelta}
+_KEPT: Final = frozenset({"id", "type", "status", "text", "tool"})
+"""Fields of an item that do not change, or are not patched as they are."""
+
+
+def difference(known: SessionState, now: Snapshot) -> list[Event]:
+    """The events that make the snapshot of what is known. What is known and not in it stays as it
+    is, if it is over; else it is closed as `orphaned`: nobody says any more how it went on."""
+    return list(_difference(known, now))
+
+
+def _difference(known: SessionState, now: Snapshot) -> Iterator[Event]:
+    asked = {question.request for question in now.permissions}
+    for request in known.permissions:
+        if request not in asked:
+            yield PermissionClosed(request=request, outcome="cancelled")
+    there = {item.id for item in now.items}
+    for item in known.items.values():
+        if item.id not in there and item.status not in TERMINAL:
+            yield ItemClosed(item.id, "orphaned")
+    yield from _turns(known, now)
+    for question in now.permissions:
+        if question.request not in known.permissions:
+            yield question
+    for task in now.tasks:
+        if known.tasks.get(task.id) != task:
+            yield TaskChanged(task)
+    if (known.queue, known.paused) != (now.queue, now.paused):
+        yield QueueChanged(now.queue, now.paused)
+    if known.plan != now.plan:
+        yield PlanChanged(now.plan)
+    if now.usage is not None and known.usage != now.usage:
+        yield UsageChanged(now.usage)
+    if now.modes is not None and known.modes != now.modes:
+        yield ModesChanged(now.modes)
+    if known.commands != now.commands:
+        yield CommandsChanged(now.commands)
+    if known.title != now.title:
+        yield TitleChanged(now.title)
+    if known.state != now.state:
+        yield StateChanged(now.state)
+
+
+def _turns(known: SessionState, now: Snapshot) -> Iterator[Event]:
+    """The turns that have begun or ended, each around its items."""
+    last = {item.turn: item.id for item in now.items}
+    prompts = {item.turn: item.content for item in reversed(now.items) if item.type == "user"}
+    turns = {turn.id: turn for turn in now.turns}
+    waiting = dict(turns)
+
+    def begun(turn: TurnRecord) -> Iterator[Event]:
+        if turn.id not in known.turns:
+            yield TurnStarted(turn.id, turn.origin, prompts.get(turn.id))
+
+    for item in now.items:
+        while item.turn in waiting:  # those ahead of it have shown nothing
+            turn = waiting.pop(next(iter(waiting)))
+            yield from begun(turn)
+            if turn.id not in last:
+                yield from _ended(known, turn)
+        yield from _item(known, item)
+        if item.turn in turns and last[item.turn] == item.id:
+            yield from _ended(known, turns[item.turn])
+    for turn in waiting.values():
+        yield from begun(turn)
+        yield from _ended(known, turn)
+
+
+def _ended(known: SessionState, turn: TurnRecord) -> Iterator[Event]:
+    before = known.turns.get(turn.id)
+    if turn.outcome is not None and (before is None or before.outcome is None):
+        yield TurnEnded(
+            turn=turn.id,
+            outcome=turn.outcome,
+            by=turn.by,
+            stop_reason=turn.stop_reason,
+            usage=turn.usage,
+            error=turn.error,
+            structured_output=turn.structured_output,
+        )
+
+
+def _item(known: SessionState, item: Item) -> Iterator[Event]:
+    """What has happened to an item. Its text only grows."""
+    before, over = known.items.get(item.id), item.status in TERMINAL
+    if before is None:
+        status = "running" if over else item.status
+        yield ItemOpened(structs.replace(item, text="", status=status))
+        told, was_over = 0, False
+    else:
+        told, was_over = len(known.text(item.id)), before.status in TERMINAL
+    if rest := item.text[told:]:
+        yield _DELTAS.get(item.type, ItemDelta)(item.id, rest)
+    if before is not None and (patch := _patch(before, item)):
+        yield ItemUpdated(item.id, patch)
+    if over and not was_over:
+        yield ItemClosed(item.id, item.status)
+
+
+def _patch(before: Item, item: Item) -> JsonObject:
+    patch: JsonObject = {
+        name: value
+        for name in Item.__struct_fields__
+        if name not in _KEPT and (value := getattr(item, name)) != getattr(before, name)
+    }
+    if item.status not in TERMINAL and item.status != before.status:
+        patch["status"] = item.status
+    if item.tool is not None and item.tool != before.tool:
+        old = before.tool or Tool()
+        patch["tool"] = {
+            name: value
+            for name in Tool.__struct_fields__
+            if (value := getattr(item.tool, name)) != getattr(old, name)
+        }
+    return patch

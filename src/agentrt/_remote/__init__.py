@@ -1,0 +1,1 @@
+"""Sessions of a server, from another process: a client of `agentrt.v1`."""

@@ -1,0 +1,29 @@
+"""What a server tells of the time before a snapshot."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import structs
+
+from .._model.content import JsonObject
+from .._model.events import Item
+from .._model.state import History, Snapshot
+
+
+def earlier_of(answer: JsonObject) -> History:
+    """The page that the answer to `history` has. Raises `msgspec.ValidationError`."""
+    return msgspec.convert(answer, History)
+
+
+def with_earlier(now: Snapshot, page: History) -> Snapshot:
+    """The snapshot, which begins with that page: what was ahead of its first item."""
+    shown = {item.id: item for item in now.items}
+    older = {item.id: shown.get(item.id, item) for item in page.items}
+    items: list[Item] = []
+    for item in now.items:
+        if item.id == now.earlier:
+            items += older.values()
+        if item.id not in older:
+            items.append(item)
+    turns = {turn.id: turn for turn in page.turns} | {turn.id: turn for turn in now.turns}
+    return structs.replace(now, items=items, turns=list(turns.values()), earlier=page.earlier)

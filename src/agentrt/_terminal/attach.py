@@ -1,0 +1,280 @@
+"""`agentrt attach`: the conversation in a terminal on a session of a server.
+
+Leaving leaves the session as it is: its turns go on, and others may be in it. Agents, permissions
+and what is kept are the server's affair.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import trio
+from msgspec import Struct, convert, structs
+
+from .._agents import Agent
+from .._config import Config, Permissions
+from .._errors import AgentrtError, SessionNotFound
+from .._limits import Limits
+from .._model.state import Snapshot
+from .._nesting import bare_errors
+from .._permissions.policies import Policy
+from .._remote.line import Line, Where
+from .._remote.session import RemoteSession
+from .._runtime.register import SessionInfo
+from .._web import commands as c
+from .commands import COMMANDS
+from .console import PARTING
+from .conversation import Command, Repl
+from .held import HeldSession
+from .output import encoding_of, open_output
+from .place import Opened, Place
+from .repl import show
+from .sessions import failed
+from .setup import DEMO, Setup, UsageError
+from .stores import SHORT
+from .text import one_line
+
+SHOWN: Final = 20
+"""Sessions that are offered."""
+_LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
+_PHASES: Final = {"running": "working", "waiting": "waits for an answer", "dead": "asleep"}
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What was said of the session: the beginning of its id, or what a new one is opened with."""
+
+    session: str | None = None
+    agent: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    cwd: str = "."
+
+    @property
+    def new(self) -> bool:
+        return (self.agent, self.model, self.mode) != (None, None, None)
+
+
+async def attach(where: Where, wanted: Wanted, config: Config) -> int:
+    """Talk in a session of that server until it is left; returns the exit status."""
+    # Who decides is the server: no rule of this terminal's is to be taken for one that holds.
+    config = structs.replace(config, permissions=Permissions())
+    try:
+        async with bare_errors(), trio.open_nursery() as nursery:
+            line = Line(where, Limits())
+            await nursery.start(line.run)
+            place = ServerPlace(line, wanted, config)
+            setup, pick = await place.first()
+            status = await show(setup, place, place.commands, pick=pick)
+            nursery.cancel_scope.cancel(reason="left")
+    except AgentrtError as error:
+        return failed(error)
+    if place.last is not None and os.isatty(1):
+        with trio.move_on_after(PARTING):  # the terminal may take nothing any more
+            async with open_output(1, encoding=encoding_of(sys.stdout)) as out:
+                again = f"agentrt attach {line.server} --session {place.last[:SHORT]}"
+                out.write(f"It goes on without you. To come back: {again}\n")
+    return status
+
+
+class ServerPlace(Place):
+    """The sessions of a server."""
+
+    lasting = True
+
+    def __init__(self, line: Line, wanted: Wanted, config: Config) -> None:
+        self.line = line
+        self.last: str | None = None
+        """The session that was open last."""
+        self._wanted = wanted
+        self._config = config
+        self._offered: list[SessionInfo] = []
+        self._folder = self._own_folder()
+        here = (
+            Command("agent", "the server's agents, or a new conversation", self._agent, "[NAME]"),
+            Command("new", "a new conversation with the same agent", self._new),
+            Command("session", "the conversation's id, for --session", self._session),
+            Command("sessions", "the server's conversations", self._sessions),
+            Command("resume", "go on with another one", self._resume, "[N | ID]"),
+            Command("permissions", "who decides", self._permissions),
+            Command("debug", "what is behind it", self._debug),
+            Command("share", "a link to it for a browser", self._share),
+        )
+        self.commands = COMMANDS | {command.name: command for command in here}
+
+    def _own_folder(self) -> str:
+        """The folder of new sessions: the person's, where the server is on their machine."""
+        place = self.line.server.place if self.line.server is not None else ""
+        local = place.rpartition(":")[0] in _LOCAL
+        return os.path.abspath(self._wanted.cwd) if local else self._wanted.cwd
+
+    @property
+    def trouble(self) -> str:
+        return self.line.trouble
+
+    def opening(self, setup: Setup) -> str:
+        return f"attaching to {self.line.server} …"
+
+    # --- which session
+
+    async def first(self) -> tuple[Setup, bool]:
+        """What is to be opened, and whether there are others to choose from. Raises
+        `AgentrtError`."""
+        wanted, sessions = self._wanted, await self._all()
+        if wanted.session is not None:
+            found = [each for each in sessions if each.session.startswith(wanted.session)]
+            if len(found) > 1:
+                several = ", ".join(each.session for each in found[:5])
+                raise UsageError(
+                    f"several sessions begin with {one_line(wanted.session)!r}: {several}"
+                )
+            if not found:
+                raise SessionNotFound(f"the server has no session {one_line(wanted.session)!r}")
+            return self._setup(found[0]), False
+        live = [each for each in sessions if each.phase not in ("stored", "closed")]
+        if live and not wanted.new:
+            return self._setup(live[0]), len(live) > 1
+        agents = self.line.ready.agents if self.line.ready is not None else []
+        names = [agent.name for agent in agents if agent.available]
+        usual = next((name for name in names if name != DEMO), DEMO)
+        new = self._new_setup(wanted.agent or usual)
+        return structs.replace(new, model=wanted.model, mode=wanted.mode), False
+
+    async def _all(self) -> list[SessionInfo]:
+        """The server's sessions: the open ones first, of each kind the newest first."""
+        answer = await self.line.ask(c.ListSessions(id=""))
+        return convert(answer.get("sessions"), list[SessionInfo])[::-1]
+
+    def _setup(self, info: SessionInfo) -> Setup:
+        cwd = info.cwd if os.path.isdir(info.cwd) else "."  # of this machine, if it is the same
+        return structs.replace(self._new_setup(info.agent), cwd=cwd, resume=info.session)
+
+    def _new_setup(self, agent: str) -> Setup:
+        ready, note = self.line.ready, f"on {self.line.server}; it goes on when you leave"
+        if ready is not None and ready.role != "controller":
+            note = f"on {self.line.server}; with this token you only look on"
+        known = Agent(name=agent, command=("agentrt", "attach"))  # it runs where the server is
+        return Setup(agent=known, config=self._config, note=note)
+
+    @asynccontextmanager
+    async def open(
+        self,
+        setup: Setup,
+        policy: Policy,
+        *,
+        on_stderr: Callable[[bytes], None],
+        report: Callable[[str], None],
+    ) -> AsyncIterator[Opened]:
+        id = setup.resume
+        if id is None:
+            new = c.NewSession(
+                id="",
+                agent=setup.agent.name,
+                cwd=self._folder,
+                model=setup.model,
+                mode=setup.mode,
+            )
+            id = str((await self.line.ask(new)).get("session"))
+        session = RemoteSession(self.line, id)
+        self.line.follow(id, session)
+        try:
+            await session.begun()
+            self.last = id
+            yield session, session, session.snapshot()
+        finally:
+            session.close()
+
+    def going_on(self, session: HeldSession, setup: Setup) -> Setup:
+        return structs.replace(setup, resume=session.id)
+
+    async def whole(self, session: HeldSession) -> Snapshot:
+        return await session.whole() if isinstance(session, RemoteSession) else session.snapshot()
+
+    # --- commands
+
+    async def _agent(self, repl: Repl, argument: str) -> None:
+        agents = self.line.ready.agents if self.line.ready is not None else []
+        names = [agent.name for agent in agents if agent.available]
+        if not argument:
+            rows = [(agent.name, one_line(agent.title)) for agent in agents if agent.available]
+            repl.choose("/agent", rows, repl.setup.agent.name)
+        elif argument in names:
+            await self._begin(repl, argument)
+        else:
+            raise UsageError(f"the server has no agent {argument!r}; it has: {', '.join(names)}")
+
+    async def _new(self, repl: Repl, argument: str) -> None:
+        await self._begin(repl, repl.setup.agent.name)
+
+    async def _begin(self, repl: Repl, agent: str) -> None:
+        here = repl.session.id if repl.session is not None else None
+        for info in await self._all():
+            if info.session == here:
+                self._folder = info.cwd
+        repl.leave(next=self._new_setup(agent))
+
+    async def _sessions(self, repl: Repl, argument: str) -> None:
+        for name, words in await self._offer(repl):
+            repl.say(f"{name:>3}  {words}")
+        repl.say("/resume N goes on with one." if self._offered else "There is no other session.")
+
+    async def _resume(self, repl: Repl, argument: str) -> None:
+        if not argument:
+            rows = await self._offer(repl)
+            if rows:
+                repl.choose("/resume", rows)
+            else:
+                repl.say("There is no other session.")
+            return
+        number = argument.partition(" ")[0]
+        if number.isdecimal() and 0 < int(number) <= len(self._offered):
+            found = [self._offered[int(number) - 1]]
+        else:
+            found = [each for each in await self._all() if each.session.startswith(argument)]
+        if len(found) != 1:
+            raise UsageError(f"the server has {len(found) or 'no'} sessions {argument!r}")
+        repl.leave(next=self._setup(found[0]))
+
+    async def _offer(self, repl: Repl) -> list[tuple[str, str]]:
+        here = repl.session.id if repl.session is not None else None
+        self._offered = [each for each in await self._all() if each.session != here][:SHOWN]
+        return [(str(number), _described(each)) for number, each in enumerate(self._offered, 1)]
+
+    async def _session(self, repl: Repl, argument: str) -> None:
+        session = repl.session
+        if session is not None:
+            name = f"{session.agent.name} {session.agent.version or ''}"
+            repl.say(f"agent    {one_line(name)}")
+            repl.say(f"session  {session.id} (agentrt attach --session takes it)")
+            repl.say(f"server   {self.line.server}")
+
+    async def _permissions(self, repl: Repl, argument: str) -> None:
+        raise UsageError(
+            "the server decides, by its own --permissions and rules; what they leave open is asked"
+            " here, and of everybody else in the session"
+        )
+
+    async def _share(self, repl: Repl, argument: str) -> None:
+        raise UsageError(
+            "a link is the server's to give: it prints one (`agentrt serve`), or /share does in the"
+            " conversation that it is of"
+        )
+
+    async def _debug(self, repl: Repl, argument: str) -> None:
+        repl.say(f"server   {self.line.server}, {self.line.trouble or 'connected'}")
+        if (session := repl.session) is not None:
+            snapshot = session.snapshot()
+            agent = session.agent
+            state = "alive" if agent.alive else "not running"
+            repl.say(f"agent    {one_line(agent.name)}, {agent.protocol}; {state}")
+            repl.say(f"session  {session.id}")
+            repl.say(f"log      {snapshot.seq} events; {len(snapshot.items)} items are known here")
+            repl.say(f"phase    {snapshot.state.phase}")
+
+
+def _described(info: SessionInfo) -> str:
+    title = one_line(info.title or info.prompt, 60) or "(no title)"
+    return f"{title} · {one_line(info.agent)} · {_PHASES.get(info.phase, info.phase)}"

@@ -1,0 +1,101 @@
+"""Where the sessions of a conversation are: in this process, or on a server."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import structs
+
+from .._model.events import Event
+from .._model.state import Snapshot
+from .._permissions.policies import Policy
+from .held import HeldSession
+from .own import OwnStore, warn
+from .setup import Setup
+
+if TYPE_CHECKING:
+    from .sharing import Share
+
+Opened: TypeAlias = tuple[HeldSession, AsyncIterator[Event], Snapshot | None]
+"""A session, its events, and what it is ahead of them; None: they tell all of it."""
+
+
+class Place(ABC):
+    """`own`: where this process keeps its sessions, if it does. `share`: the server of this process
+    that shows them, if it has one."""
+
+    own: OwnStore | None = None
+    share: Share | None = None
+    lasting = False
+    """Whether a session goes on when it is left, and others may be in it."""
+
+    @abstractmethod
+    def open(
+        self,
+        setup: Setup,
+        policy: Policy,
+        *,
+        on_stderr: Callable[[bytes], None],
+        report: Callable[[str], None],
+    ) -> AbstractAsyncContextManager[Opened]:
+        """Open the session that is meant, to be left with the block. `report` says to the person
+        what becomes of this place. Raises `AgentrtError`."""
+
+    @abstractmethod
+    def going_on(self, session: HeldSession, setup: Setup) -> Setup:
+        """How to go on with a session that was left."""
+
+    def opening(self, setup: Setup) -> str:
+        """What is being done while a session is opened."""
+        return f"starting {setup.agent.name} …"
+
+    async def whole(self, session: HeldSession) -> Snapshot:
+        """All that there is of a session."""
+        return session.snapshot()
+
+    @property
+    def trouble(self) -> str:
+        """What keeps it from being reached now; empty if nothing does."""
+        return ""
+
+
+class Here(Place):
+    """This process."""
+
+    def __init__(self, own: OwnStore | None, share: Share | None) -> None:
+        self.own = own
+        self.share = share
+
+    @asynccontextmanager
+    async def open(
+        self,
+        setup: Setup,
+        policy: Policy,
+        *,
+        on_stderr: Callable[[bytes], None],
+        report: Callable[[str], None],
+    ) -> AsyncIterator[Opened]:
+        if self.own is not None:
+            self.own.report = report
+        limits = setup.attended.limits
+        opening = setup.open(policy, limits=limits, replay=True, on_stderr=on_stderr, own=self.own)
+        try:
+            async with opening as session:
+                with self.share.showing(session) if self.share is not None else nullcontext():
+                    if setup.kept is None:
+                        yield session, session.subscribe_all(), None
+                    else:
+                        now = session.snapshot()
+                        yield session, session.subscribe(after=now.seq), now
+        finally:
+            if self.own is not None:
+                self.own.report = warn
+
+    def going_on(self, session: HeldSession, setup: Setup) -> Setup:
+        if self.own is not None and (kept := self.own.kept(session, setup.cwd)) is not None:
+            return setup.going_on(kept, setup.agent)
+        resume = session.agent_session if session.capabilities.get("resume") else None
+        return structs.replace(setup, resume=resume, note="")

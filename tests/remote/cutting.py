@@ -1,0 +1,128 @@
+"""A real server on a real socket, and between it and its clients a line that can be cut."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import trio
+import trio.lowlevel
+
+from agentrt import Limits
+from agentrt._remote.line import Line
+from agentrt._remote.session import RemoteSession
+from agentrt._runtime.runtime import Runtime
+from agentrt._web.address import Address
+from agentrt._web.security import Security
+from agentrt._web.server import serve
+from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_runtime
+
+TOKEN = "the-token-of-the-controllers"
+
+
+class Proxy:
+    """Hands bytes on, both ways, until it is told to cut."""
+
+    def __init__(self) -> None:
+        self.target = 0
+        self._streams: list[trio.SocketStream] = []
+        self.port = 0
+        self.connections = 0
+        self.left: int | None = None
+        """Bytes of the server's that are still handed on before the line is cut."""
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        self.port = listener.socket.getsockname()[1]
+        async with trio.open_nursery() as nursery:
+            serving = partial(trio.serve_listeners, self._serve, [listener])
+            nursery.start_soon(serving)
+            task_status.started()
+
+    async def _serve(self, client: trio.SocketStream) -> None:
+        self.connections += 1
+        server = await trio.open_tcp_stream("127.0.0.1", self.target)
+        self._streams += [client, server]
+        async with client, server, trio.open_nursery() as nursery:
+            nursery.start_soon(self._pump, client, server, False, nursery.cancel_scope)
+            nursery.start_soon(self._pump, server, client, True, nursery.cancel_scope)
+
+    async def _pump(
+        self,
+        source: trio.SocketStream,
+        sink: trio.SocketStream,
+        counted: bool,
+        scope: trio.CancelScope,
+    ) -> None:
+        try:
+            while data := await source.receive_some(4096):
+                if counted and self.left is not None:
+                    data, self.left = data[: self.left], self.left - len(data)
+                await sink.send_all(data)
+                if counted and self.left is not None and self.left <= 0:
+                    self.left = None
+                    break
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        scope.cancel()
+
+    async def cut(self) -> None:
+        streams, self._streams = self._streams, []
+        for stream in streams:
+            await trio.aclose_forcefully(stream)
+
+
+class Stage:
+    def __init__(self, runtime: Runtime, proxy: Proxy, nursery: trio.Nursery) -> None:
+        self.runtime = runtime
+        self.proxy = proxy
+        self.nursery = nursery
+
+    async def line(self) -> Line:
+        line = Line(lambda: (Address(f"127.0.0.1:{self.proxy.port}"), TOKEN), Limits())
+        await self.nursery.start(line.run)
+        return line
+
+    @asynccontextmanager
+    async def held(self, line: Line, session: str) -> AsyncIterator[RemoteSession]:
+        held = RemoteSession(line, session)
+        line.follow(session, held)
+        await held.begun()
+        try:
+            yield held
+        finally:
+            held.close()
+
+
+async def echo(process: MemoryAgent) -> None:
+    """Says each prompt again, word by word; asks ahead of one that begins with `ask`, and waits for
+    its cancel at one that begins with `wait`."""
+    async with FakeAcpAgent.serving(process) as agent:
+        async for prompt in agent.prompts:
+            if prompt.text.startswith("ask"):
+                agent.say(f"{await agent.ask()} ")
+            for word in prompt.text.split():
+                agent.say(f"{word} ")
+                await trio.lowlevel.checkpoint()
+            if prompt.text.startswith("wait"):
+                await prompt.cancelled.wait()
+                prompt.end("cancelled")
+            else:
+                prompt.end()
+
+
+@asynccontextmanager
+async def stage(limits: Limits | None = None) -> AsyncIterator[Stage]:
+    with trio.fail_after(60):
+        async with (
+            open_fake_runtime({"echo": lambda: MemoryAgent(echo)}, limits=limits) as runtime,
+            trio.open_nursery() as nursery,
+        ):
+            proxy = Proxy()
+            await nursery.start(proxy.run)
+            rules = Security(token=TOKEN, allow_hosts=[f"127.0.0.1:{proxy.port}"])
+            site = await nursery.start(partial(serve, runtime, security=rules))
+            proxy.target = site.port
+            yield Stage(runtime, proxy, nursery)
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,249 @@
+"""A session of a server from another process: over real sockets, which are cut."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+
+import msgspec
+import pytest
+import trio
+
+from agentrt import Limits
+from agentrt._errors import AgentrtError, LocalProtocolError, SessionNotFound
+from agentrt._model.content import Text
+from agentrt._model.events import Event, Notice, TurnEnded, TurnStarted
+from agentrt._model.state import SessionState
+from agentrt._remote.line import Line
+from agentrt._remote.session import RemoteSession
+from agentrt._web import commands as c
+from agentrt._web.address import Address
+
+from .cutting import stage
+
+CUTS = 30 if os.environ.get("AGENTRT_FULL") else 8
+
+
+def plain(events: list[Event]) -> object:
+    """As JSON has it: where all deltas are of one kind."""
+    return msgspec.to_builtins(events)
+
+
+class Reader:
+    """Reads a session's events for ever, and folds them behind what was there before."""
+
+    def __init__(self, session: RemoteSession) -> None:
+        self.session = session
+        self.state = SessionState()
+        self.events: list[Event] = []
+        self._news = trio.Event()
+
+    async def run(self) -> None:
+        async for event in self.session:
+            self.events.append(event)
+            self.state.apply(event)
+            self._news.set()
+            self._news = trio.Event()
+
+    async def until(self, check: Callable[[], object]) -> None:
+        while not check():
+            await self._news.wait()
+
+    @property
+    def ended(self) -> list[str]:
+        return [event.turn for event in self.events if isinstance(event, TurnEnded)]
+
+    @property
+    def notices(self) -> list[str]:
+        return [event.code for event in self.events if isinstance(event, Notice)]
+
+
+async def test_a_session_is_followed_and_prompted() -> None:
+    async with stage() as it:
+        session = await it.runtime.create("echo", cwd="/")
+        line = await it.line()
+        async with it.held(line, session.id) as held:
+            reader = Reader(held)
+            it.nursery.start_soon(reader.run)
+            sent = held.submit("one two")
+            assert [entry.content for entry in held.queue] == [[Text("one two")]]
+            await reader.until(lambda: reader.ended)
+            assert reader.ended == [sent.id]
+            assert held.queue == []
+            assert held.snapshot() == session.snapshot()
+
+
+async def test_what_a_long_line_of_cuts_leaves_is_what_the_server_has() -> None:
+    """Cuts, anywhere in what the server says: no event is lost, none comes twice, and each
+    prompt is carried out once."""
+    chance = random.Random(os.environ.get("AGENTRT_SEED", "1"))
+    async with stage() as it:
+        session = await it.runtime.create("echo", cwd="/")
+        line = await it.line()
+        async with it.held(line, session.id) as held:
+            reader = Reader(held)
+            after = held.snapshot().seq
+            it.nursery.start_soon(reader.run)
+            prompts = [f"{number} " + "word " * 30 for number in range(CUTS)]
+            for number, prompt in enumerate(prompts):
+                it.proxy.left = chance.randrange(1, 2500)
+                held.submit(prompt)
+                await reader.until(lambda number=number: len(reader.ended) > number)
+            it.proxy.left = None
+            told = [event for event in reader.events if not isinstance(event, Notice)]
+            assert plain(told) == plain(session.log.since(after))
+            begun = [e.prompt for e in reader.events if isinstance(e, TurnStarted)]
+            assert begun == [[Text(prompt)] for prompt in prompts]
+            assert held.snapshot() == session.snapshot()
+            assert it.proxy.connections > CUTS / 2
+            assert reader.notices.count("connection_cut") == it.proxy.connections - 1
+
+
+async def test_a_prompt_whose_answer_was_cut_off_is_not_carried_out_twice() -> None:
+    async with stage() as it:
+        session = await it.runtime.create("echo", cwd="/")
+        line = await it.line()
+        async with it.held(line, session.id) as held:
+            reader = Reader(held)
+            it.nursery.start_soon(reader.run)
+            it.proxy.left = 1  # of whatever the server says next
+            held.submit("once")
+            await reader.until(lambda: reader.ended)
+            await reader.until(lambda: "connected_again" in reader.notices)
+            assert len(session.snapshot().turns) == 1
+
+
+async def test_what_is_said_while_there_is_no_line_is_said_by_the_next_one() -> None:
+    async with stage() as it:
+        session = await it.runtime.create("echo", cwd="/")
+        line = await it.line()
+        async with it.held(line, session.id) as held:
+            reader = Reader(held)
+            it.nursery.start_soon(reader.run)
+            await it.proxy.cut()
+            await reader.until(lambda: "connection_cut" in reader.notices)
+            assert line.trouble
+            held.submit("said in between")
+            await reader.until(lambda: reader.ended)
+            assert not line.trouble
+            assert reader.notices == ["connection_cut", "connected_again"]
+
+
+@pytest.mark.parametrize("events", [4096, 16])
+async def test_turns_that_were_missed_are_told_in_the_end(events: int) -> None:
+    """Also more of them than the server keeps events of, or a snapshot has turns."""
+    limits = Limits(ring_events=events, snapshot_turns=3)
+    async with stage(limits) as it:
+        session = await it.runtime.create("echo", cwd="/")
+        line = await it.line()
+        async with it.held(line, session.id) as held:
+            reader = Reader(held)
+            it.nursery.start_soon(reader.run)
+            held.submit("ahead of the cut")
+            await reader.until(lambda: len(reader.ended) == 1)
+            await it.proxy.cut()
+            await reader.until(lambda: line.trouble)
+            for number in range(20):
+                await session.run(f"turn {number}")
+            await reader.until(lambda: len(reader.ended) == 21)
+            await reader.until(lambda: held.snapshot() == session.snapshot())
+            assert reader.state.items == session.log.state.items
+            assert len(set(reader.ended)) == 21
+
+
+async def test_a_question_that_anybody_answers_is_closed_for_all() -> None:
+    async with stage() as it:
+        session = await it.runtime.create("echo", cwd="/")
+        one, two = await it.line(), await it.line()
+        async with it.held(one, session.id) as first, it.held(two, session.id) as second:
+            readers = [Reader(first), Reader(second)]
+            for each in readers:
+                it.nursery.start_soon(each.run)
+            first.submit("ask me")
+            await readers[0].until(lambda: first.permissions)
+            await readers[1].until(lambda: second.permissions)
+            [request] = second.permissions
+            second.answer(request, "allow_once")
+            first.answer(request, "reject_once")  # too late, which is told
+            for each in readers:
+                await each.until(lambda each=each: each.ended)
+            assert not first.permissions
+            await readers[0].until(lambda: "not_done" in readers[0].notices)
+            with pytest.raises(LocalProtocolError, match="not open any more"):
+                first.answer(request, "reject_once")
+            assert session.snapshot().items[-1].text.startswith("yes")
+
+
+async def test_a_cancel_is_for_the_turn_that_was_seen() -> None:
+    async with stage() as it:
+        session = await it.runtime.create("echo", cwd="/")
+        line = await it.line()
+        async with it.held(line, session.id) as held:
+            reader = Reader(held)
+            it.nursery.start_soon(reader.run)
+            held.submit("wait for it")
+            await reader.until(lambda: held.state.turn is not None)
+            await it.proxy.cut()
+            await reader.until(lambda: line.trouble)
+            held.cancel()  # that turn, which ends before the server hears of it
+            session.cancel()
+            await session.drained()
+            session.submit("wait for another")
+            await reader.until(lambda: len(reader.ended) == 1 and held.state.turn is not None)
+            await line.ask(c.ListSessions(id=""))  # behind the cancel
+            assert session.state.phase == "running"
+
+
+async def test_a_waiting_prompt_can_be_taken_back_also_on_its_way() -> None:
+    async with stage() as it:
+        session = await it.runtime.create("echo", cwd="/")
+        line = await it.line()
+        async with it.held(line, session.id) as held:
+            reader = Reader(held)
+            it.nursery.start_soon(reader.run)
+            held.submit("wait")
+            await reader.until(lambda: held.state.turn is not None)
+            held.submit("not this one")
+            held.unqueue(held.queue[0].id)
+            assert held.queue == []
+            held.submit("this one")
+            await reader.until(lambda: len(session.queue) == 1)
+            await line.ask(c.ListSessions(id=""))
+            [entry] = session.queue
+            assert entry.content == [Text("this one")]
+            held.unqueue(entry.id)
+            await reader.until(lambda: not session.queue)
+
+
+async def test_an_old_session_is_given_whole_when_it_is_asked_for() -> None:
+    limits = Limits(snapshot_turns=2)
+    async with stage(limits) as it:
+        session = await it.runtime.create("echo", cwd="/")
+        for number in range(9):
+            await session.run(f"turn {number}")
+        line = await it.line()
+        async with it.held(line, session.id) as held:
+            assert len(held.snapshot().turns) == 2
+            assert await held.whole() == session.snapshot()
+
+
+async def test_a_session_that_is_not_there_is_said_to_be_none() -> None:
+    async with stage() as it:
+        line = await it.line()
+        held = RemoteSession(line, "nothing")
+        line.follow("nothing", held)
+        with pytest.raises(SessionNotFound, match="no session 'nothing'"):
+            await held.begun()
+        with pytest.raises(SessionNotFound):
+            await line.ask(c.RenameSession(id="", session="nothing", title="x"))
+
+
+async def test_a_server_that_cannot_be_reached_at_first_is_an_error() -> None:
+    async with stage() as it:
+        wrong = Line(lambda: (Address(f"127.0.0.1:{it.proxy.port}"), "wrong"), Limits())
+        with pytest.raises(AgentrtError, match="token"):
+            await wrong.run()
+        nowhere = Line(lambda: (Address("127.0.0.1:1"), "wrong"), Limits())
+        with pytest.raises(AgentrtError, match="no server can be reached"):
+            await nowhere.run()
