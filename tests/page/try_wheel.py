@@ -89,7 +89,8 @@ class Browser:
             assert "unsafe" not in policy
             found[path] = body = answer.read()
             text = body.decode()
-            named = re.findall(r'(?:href|src)="(/page/[^"]+)"', text) if path == "/" else []
+            named = re.findall(r'(?:href|src)="(page/[^"]+)"', text) if path == "/" else []
+            named = [f"/{name}" for name in named]
             if path.endswith(".js"):
                 named += re.findall(r'^(?:import|export) .*from "(\./[^"]+)";', text, re.MULTILINE)
                 named += re.findall(r'import\("(\./[^"]+)"\)', text)

@@ -3,92 +3,82 @@
 Reading never waits for writing, and every wait has an end: a client that does not read, does not
 answer a ping, sends too much or too fast, or is not welcome any more loses its connection and
 nothing else. What a session does is none of the connection's business.
+
+Here is what all kinds of sockets share.
 """
 
 from __future__ import annotations
 
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 import trio
 from msgspec import json
-from trio_websocket import ConnectionClosed, WebSocketConnection
-from wsproto import ConnectionType, WSConnection
-from wsproto.connection import ConnectionState
-from wsproto.events import CloseConnection, Ping, Request
 
 from .._limits import Limits
 from .._logging import get_logger
 from .._nesting import bare_errors
-from .frames import Bucket, Meter, largest
 from .hub import Dialect
 from .refusal import Code, Refusal
-from .security import Role
-from .stream import Wire
-from .viewer import Viewer
+from .viewer import Outlet, Viewer
 
 logger = get_logger("server")
 
 
-class Socket(WebSocketConnection):
-    """trio-websocket's connection for a handshake that somebody has read already, and without two
-    of its faults: a broken frame is answered by a close, and a ping behind our close by nothing."""
-
-    def __init__(
-        self, stream: trio.abc.Stream, handshake: list[tuple[bytes, bytes]], largest: int
-    ) -> None:
-        protocol = WSConnection(ConnectionType.SERVER)
-        protocol.initiate_upgrade_connection(handshake, "/")
-        super().__init__(stream, protocol, max_message_size=largest)
-
-    async def accept(self, nursery: trio.Nursery, headers: list[tuple[bytes, bytes]]) -> None:
-        """Answer the handshake, with the subprotocol that it wants, and read in the nursery from
-        then on: what is read before wsproto would lose."""
-        [request] = self._wsproto.events()
-        assert isinstance(request, Request)
-        protocols: list[str | None] = [*request.subprotocols, None]
-        await self._accept(request, protocols[0], headers)
-        nursery.start_soon(self._reader_task)
-
-    async def _handle_close_connection_event(self, event: CloseConnection) -> None:
-        if self._wsproto.state is ConnectionState.OPEN:  # the client has sent none
-            await self._send(CloseConnection(code=event.code))
-        await super()._handle_close_connection_event(event)
-
-    async def _handle_ping_event(self, event: Ping) -> None:
-        if self._wsproto.state is ConnectionState.OPEN:
-            await super()._handle_ping_event(event)
+class Gone(Exception):
+    """The client has closed the connection."""
 
 
-class Connection:
-    """A WebSocket from its handshake to its end. `rest`: what the client has sent behind that."""
+class Outgoing(Outlet, Protocol):
+    """What a connection writes to."""
 
-    def __init__(
-        self,
-        stream: trio.abc.Stream,
-        handshake: list[tuple[bytes, bytes]],
-        rest: bytes,
-        dialect: Dialect,
-        limits: Limits,
-        role: Role | None,
-    ) -> None:
+    async def drained(self) -> None:
+        """Wait until everything is written. Cancelling it changes nothing."""
+        ...
+
+    async def pump(self) -> None:
+        """Write, until cancelled. Raises `trio.TooSlowError` if the client does not read,
+        `trio.BrokenResourceError` if it is gone."""
+        ...
+
+
+class Connection(ABC):
+    """A WebSocket from its handshake to its end."""
+
+    def __init__(self, out: Outgoing, dialect: Dialect, limits: Limits) -> None:
         self.over = trio.Event()
         """Set at the end of `run`."""
+        self.refusal: Refusal | None = None
+        """Why the server ends it; None if the client does."""
         self._limits = limits
         self._dialect = dialect
         self._closing = trio.Event()
-        self.refusal: Refusal | None = None
-        """Why the server ends it; None if the client does."""
-        size, rate = largest(limits, role), limits.ws_frames
-        self._wire = Wire(
-            stream,
-            rest,
-            meter=Meter(size, Bucket(rate, 2 * rate)),
-            refused=self.refuse,
-            patience=limits.ws_write,
-        )
-        self._socket = Socket(self._wire, handshake, size)
+        self._out = out
+
+    @abstractmethod
+    async def _accept(self, nursery: trio.Nursery, headers: list[tuple[bytes, bytes]]) -> None:
+        """Answer the handshake, with the subprotocol if it is wanted. What has to run as long as
+        the connection does is started in the nursery."""
+
+    @abstractmethod
+    async def _message(self) -> str | bytes:
+        """The next one of the client. Raises `Gone` behind the last one, or `Refusal`."""
+
+    @abstractmethod
+    async def _look_after(self, viewer: Viewer) -> None:
+        """Ask again and again whether the client lives. Raises `Gone` or `trio.TooSlowError`."""
+
+    @property
+    @abstractmethod
+    def _open(self) -> bool:
+        """Whether there is still somebody to talk to."""
+
+    @abstractmethod
+    async def _say_goodbye(self, refusal: Refusal) -> None:
+        """Send the close frame."""
 
     def refuse(self, refusal: Refusal) -> None:
         """Say to the client why, and close the connection. The first reason counts."""
@@ -105,8 +95,8 @@ class Connection:
         """
         try:
             async with bare_errors(), trio.open_nursery() as nursery:
-                nursery.start_soon(self._wire.pump)
-                await self._socket.accept(nursery, self._headers())
+                nursery.start_soon(self._out.pump)
+                await self._accept(nursery, self._headers())
                 if attach is not None and not self._closing.is_set():
                     await self._serve(attach)
                 await self._close()
@@ -124,10 +114,10 @@ class Connection:
             viewer = attach()
         if viewer is None:
             return
-        viewer.connect(self._wire)
+        viewer.connect(self._out)
         try:
             async with bare_errors(), trio.open_nursery() as nursery:
-                for job in (self._read, self._write, self._ping):
+                for job in (self._read, self._write, self._look_after):
                     nursery.start_soon(self._guarded, job, viewer)
                 await self._closing.wait()
                 nursery.cancel_scope.cancel()
@@ -143,8 +133,10 @@ class Connection:
         """A mistake in what serves this client ends its connection, and no other."""
         try:
             yield
-        except ConnectionClosed:
+        except Gone:
             self._closing.set()
+        except Refusal as refusal:
+            self.refuse(refusal)
         except trio.TooSlowError:
             raise
         except Exception:
@@ -153,7 +145,7 @@ class Connection:
 
     async def _read(self, viewer: Viewer) -> None:
         while True:
-            message = await self._socket.get_message()
+            message = await self._message()
             if isinstance(message, bytes):
                 self.refuse(Refusal(Code.UNSUPPORTED, "messages are text, not binary"))
                 return
@@ -164,27 +156,16 @@ class Connection:
         """Take the next frame only when the last one is out, so that what waits for a slow client
         waits where it can still be merged."""
         while True:
-            try:
-                message = await viewer.next_frame()
-            except Refusal as refusal:
-                self.refuse(refusal)
-                return
-            self._wire.put(message)
-            if not self._wire.written:
-                await self._wire.drained()
-
-    async def _ping(self, _: Viewer) -> None:
-        while True:
-            await trio.sleep(self._limits.ping)
-            with trio.fail_after(self._limits.ping):
-                await self._socket.ping()
+            self._out.put(await viewer.next_frame())
+            if not self._out.written:
+                await self._out.drained()
 
     async def _close(self) -> None:
         """Say why, close, and see that it gets out, each in bounded time."""
         if self.refusal is not None:
-            if self._dialect.says_closing and self._socket.closed is None:
-                self._wire.put(json.encode({"type": "closing", "reason": self.refusal.reason}))
+            if self._dialect.says_closing and self._open:
+                self._out.put(json.encode({"type": "closing", "reason": self.refusal.reason}))
             with trio.move_on_after(self._limits.ws_close):
-                await self._socket.aclose(self.refusal.code, self.refusal.reason)
+                await self._say_goodbye(self.refusal)
         with trio.fail_after(self._limits.ws_close):  # else what the kernel holds goes as well
-            await self._wire.drained()
+            await self._out.drained()

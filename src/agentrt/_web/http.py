@@ -9,12 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from .security import offered_token
 
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 
 FORM: Final = 4096
 """Bytes of a form's fields."""
+
+FORM_TYPE: Final = (b"content-type", b"application/x-www-form-urlencoded")
+_FORM_TYPE: Final = tuple(part.decode() for part in FORM_TYPE)
+
+TOO_MUCH: Final = "a request here has no body"
 
 HEAD: Final = 16 * 1024
 """Bytes of a request's head; browsers send 1 to 2 KiB."""
@@ -159,27 +165,66 @@ async def read_request(stream: trio.abc.Stream) -> Request | None:
         elif isinstance(event, h11.EndOfMessage) and head is not None:
             rest, _ = connection.trailing_data
             return _request(head, rest, body)
-        elif isinstance(event, h11.Data) and _is_form(head) and len(body) + len(event.data) <= FORM:
+        elif (
+            isinstance(event, h11.Data) and _has_form(head) and len(body) + len(event.data) <= FORM
+        ):
             body += event.data
-        elif event is h11.NEED_DATA and (head is None or _is_form(head)):
+        elif event is h11.NEED_DATA and (head is None or _has_form(head)):
             connection.receive_data(bytes(await stream.receive_some(HEAD)))
         elif isinstance(event, h11.ConnectionClosed):
             return None
         else:
-            raise BadRequest(413, "a request here has no body")
+            raise BadRequest(413, TOO_MUCH)
 
 
-def _is_form(head: h11.Request | None) -> bool:
-    form = (b"content-type", b"application/x-www-form-urlencoded")
-    return head is not None and head.method == b"POST" and form in list(head.headers)
+def _has_form(head: h11.Request | None) -> bool:
+    return head is not None and head.method == b"POST" and FORM_TYPE in list(head.headers)
 
 
 def _request(head: h11.Request, rest: bytes, body: bytes) -> Request:
-    target = head.target.decode("ascii")
-    if not target.startswith("/") or target.startswith("//"):
-        raise BadRequest(400, "the target must be a path")
     headers = tuple((key.decode("ascii"), value.decode("latin-1")) for key, value in head.headers)
-    return Request(head.method.decode("ascii"), target, headers, rest, body)
+    return check_target(
+        Request(head.method.decode("ascii"), head.target.decode("ascii"), headers, rest, body)
+    )
+
+
+def check_target(request: Request) -> Request:
+    """The same request. Raises `BadRequest` if it is not for a path."""
+    if not request.target.startswith("/") or request.target.startswith("//"):
+        raise BadRequest(400, "the target must be a path")
+    return request
+
+
+async def read_form(
+    request: Request, next_bytes: Callable[[], Awaitable[tuple[bytes, bool]]]
+) -> Request:
+    """The request with its body, where somebody else reads the connection. `next_bytes` gives a
+    piece, and whether there are more. Only a form has a body. Raises `BadRequest`."""
+    form = request.method == "POST" and (_FORM_TYPE in request.headers)
+    body, more = b"", request.method not in ("GET", "HEAD")
+    while more:
+        data, more = await next_bytes()
+        body += data
+        if len(body) > (FORM if form else 0):
+            raise BadRequest(413, TOO_MUCH)
+    return structs.replace(request, body=body)
+
+
+class Response(Struct, frozen=True):
+    """A whole response. `body` may be less than the headers say: of a HEAD request."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes = b""
+
+    def encode(self) -> bytes:
+        """As HTTP/1.1 has it; the connection ends behind it."""
+        lines = [
+            f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}",
+            "Connection: close",
+            *(f"{name}: {value}" for name, value in self.headers),
+        ]
+        return "".join(f"{line}\r\n" for line in (*lines, "")).encode("latin-1") + self.body
 
 
 def response(
@@ -191,22 +236,19 @@ def response(
     cache: str = "no-store",
     head_only: bool = False,
     form: bool = False,
-) -> bytes:
-    """A whole response; the connection ends behind it. `form`: there is one in it."""
+) -> Response:
+    """A response as all of ours are. `form`: there is one in it."""
     data = body.encode() if isinstance(body, str) else body
-    lines = [
-        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
-        "Connection: close",
-        f"Content-Type: {type}",
-        f"Content-Length: {len(data)}",
-        f"Cache-Control: {cache}",
+    every = (
+        ("Content-Type", type),
+        ("Content-Length", str(len(data))),
+        ("Cache-Control", cache),
         *(
-            f"{name}: {FORM_HEADERS.get(name, value) if form else value}"
+            (name, FORM_HEADERS.get(name, value) if form else value)
             for name, value in (*SECURITY_HEADERS, *headers)
         ),
-    ]
-    head = "".join(f"{line}\r\n" for line in (*lines, "")).encode("latin-1")
-    return head if head_only else head + data
+    )
+    return Response(status, every, b"" if head_only else data)
 
 
 class File(Struct, frozen=True):
@@ -216,7 +258,7 @@ class File(Struct, frozen=True):
     body: bytes
     tag: str
 
-    def answer(self, request: Request) -> bytes:
+    def answer(self, request: Request) -> Response:
         """The file, or that it is still the one that the browser has."""
         known = self.tag in request.listed("if-none-match")
         return response(

@@ -21,8 +21,7 @@ from .hub import Dialect, Hub
 from .operations import carry_out
 from .refusal import Code
 from .security import Role
-from .stream import Wire
-from .viewer import Viewer
+from .viewer import Outlet, Viewer
 
 logger = get_logger("server")
 
@@ -39,7 +38,7 @@ class NativeViewer(Viewer):
         super().__init__(role, hub.limits, hub.forget)
         self._hub = hub
         self._client: Client | None = None  # once it has said hello
-        self._wire: Wire | None = None
+        self._outlet: Outlet | None = None
         self._list_changed = False
         # Who asks for what was before has to know all that has come since, or its answer would
         # tell of things whose events are still to come.
@@ -47,8 +46,8 @@ class NativeViewer(Viewer):
         self._receiving = False
         self._beat_at = trio.current_time() + hub.limits.beat
 
-    def connect(self, wire: Wire) -> None:
-        self._wire = wire
+    def connect(self, outlet: Outlet) -> None:
+        self._outlet = outlet
 
     # --- what arrives
 
@@ -240,16 +239,22 @@ class NativeViewer(Viewer):
 
     def _push_events(self, feed: Feed) -> bool:
         """What `_push` does in the commonest case: many viewers that know the same get the same."""
-        wire = self._wire
-        if self._receiving or self._changed or self._replies or self._list_changed or wire is None:
+        outlet = self._outlet
+        if (
+            self._receiving
+            or self._changed
+            or self._replies
+            or self._list_changed
+            or outlet is None
+        ):
             return False
-        if feed in self._looks_back or not wire.written:
+        if feed in self._looks_back or not outlet.written:
             return False
         if (text := feed.all_after(self._places[feed])) is None:
             return False
         self._places[feed] = feed.log.seq
         feed.waiting.add(self)
-        wire.put(text)
+        outlet.put(text)
         return True
 
     def _push(self) -> None:
@@ -257,8 +262,8 @@ class NativeViewer(Viewer):
         be sent, or is more than a frame, is the task's that asks for frames."""
         if self._receiving:
             return
-        wire = self._wire
-        if wire is not None and wire.written and self._ended is None:
+        outlet = self._outlet
+        if outlet is not None and outlet.written and self._ended is None:
             try:
                 frame = self._frame()
             except Exception:
@@ -266,7 +271,7 @@ class NativeViewer(Viewer):
                 self.end(Code.BROKEN, "a mistake of the server")
                 return
             if frame is not None:
-                wire.put(frame)
+                outlet.put(frame)
         if self._changed or self._replies or self._list_changed:
             super()._push()
 

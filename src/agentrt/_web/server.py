@@ -89,12 +89,14 @@ async def open_site(
     ssl_context: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Site]:
     """What `serve` does, for viewers from anywhere and as long as its block lasts."""
+    from .connections import Connections
     from .handler import ConnectionHandler
 
     sockets = await _open(host, port, security)
     taken = sockets[0].socket.getsockname()[1]
     site = Site(security, host, taken, limits, tls=ssl_context is not None)
-    handler = ConnectionHandler(site, hub, limits)
+    everybody = Connections(site, hub, limits)
+    handler = ConnectionHandler(everybody)
     listeners: list[trio.SocketListener | trio.SSLListener[trio.SocketStream]] = [
         trio.SSLListener(each, ssl_context, https_compatible=True) if ssl_context else each
         for each in sockets
@@ -110,7 +112,7 @@ async def open_site(
                 nursery.cancel_scope.cancel()
         finally:
             with trio.CancelScope(shield=True):  # bounded by itself
-                await handler.close()
+                await everybody.close()
 
 
 async def _open(host: str, port: int, security: Security) -> list[trio.SocketListener]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import escape
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -14,7 +15,7 @@ from msgspec import Struct, structs
 
 from .._limits import Limits
 from .._tools.pending import PendingConnections
-from .http import BadRequest, Request, load_page, response
+from .http import BadRequest, Request, Response, load_page, response
 from .refusal import Code, Refusal
 from .security import Grant, Role, Security, offered_key
 
@@ -32,7 +33,7 @@ LOCKED: Final = """\
 <p>This page belongs to an agentrt server, and your browser has no key to it.</p>
 <p>Open the link that <code>agentrt serve</code> printed. A link is good for one browser; after a
 restart of the server, take its new one.</p>
-<form method="post" action="/">
+<form method="post" action="{root}">
 <p><label>Or give the server's token:
 <input type="password" name="token" autocomplete="off"></label> <button>Open</button></p>
 </form>
@@ -57,10 +58,20 @@ class Site:
     """A web frontend that is running; what `await nursery.start(serve, …)` returns."""
 
     def __init__(
-        self, security: Security, host: str, port: int, limits: Limits, *, tls: bool
+        self,
+        security: Security,
+        host: str,
+        port: int,
+        limits: Limits,
+        *,
+        tls: bool,
+        root: str = "/",
     ) -> None:
+        """`root`: the path below which all of it is, ending with a slash."""
         self.port = port
         self._host = host
+        self._root = root
+        self._locked = LOCKED.format(root=escape(root))
         self._tls = tls
         self._security = security
         self._names = security.names(host, port, tls=tls)
@@ -75,7 +86,7 @@ class Site:
     def url(self) -> str:
         """Where the page is; it opens for browsers that came by a link."""
         scheme = "https" if self._tls else "http"
-        return f"{scheme}://{self._security.shown(self._host, self.port)}/"
+        return f"{scheme}://{self._security.shown(self._host, self.port)}{self._root}"
 
     def link(self, role: Role = "controller") -> str:
         """A URL with a new one-time ticket: the first browser that opens it gets in. Raises
@@ -115,7 +126,7 @@ class Site:
         """Serve these at `/metrics`, to who shows the token for them."""
         self._metrics = metrics
 
-    def page(self, request: Request) -> bytes:
+    def page(self, request: Request) -> Response:
         """The answer to a plain request. Raises `BadRequest`, with 401 for a wrong token."""
         head_only = request.method == "HEAD"
         if not self._names.answers_to(request.host):
@@ -137,13 +148,13 @@ class Site:
         if unknown or request.path == "/login":
             self._statistics.refused += unknown
             html = "text/html; charset=utf-8"
-            return response(401, LOCKED, type=html, head_only=head_only, form=True)
+            return response(401, self._locked, type=html, head_only=head_only, form=True)
         file = self._files.get(request.path)
         if file is None:
             return response(404, "There is nothing here.\n", head_only=head_only)
         return file.answer(request)
 
-    def _sign_in(self, request: Request) -> bytes:
+    def _sign_in(self, request: Request) -> Response:
         """Exchange a token, which a person typed into the form, for a ticket."""
         if any(origin not in self._names.origins for origin in request.values("origin")):
             self._statistics.refused += 1
@@ -152,16 +163,19 @@ class Site:
         grant = self._security.by_token(token)
         if grant is None:
             raise BadRequest(401, "no valid token")
-        return response(303, headers=(("Location", f"/?t={self._security.ticket_for(grant)}"),))
+        location = f"{self._root}?t={self._security.ticket_for(grant)}"
+        return response(303, headers=(("Location", location),))
 
-    def _let_in(self, tickets: list[str]) -> bytes:
+    def _let_in(self, tickets: list[str]) -> Response:
         """Exchange the ticket for a cookie and a key, which the page takes out of the address bar
         and keeps. A used one leads to the page as well: it opens if the browser is known."""
         found = self._security.redeem(tickets[0])
         if found is None:
-            return response(303, headers=(("Location", "/"),))
+            return response(303, headers=(("Location", self._root),))
         secure = "; Secure" if self._tls else ""
-        cookie = f"{self._cookie}={found.cookie}; Path=/; HttpOnly; SameSite=Strict{secure}"
+        where = f"Path={self._root}; HttpOnly; SameSite=Strict{secure}"
+        cookie = f"{self._cookie}={found.cookie}; {where}"
         self._used.set()
         self._used = trio.Event()
-        return response(303, headers=(("Location", f"/#key={found.key}"), ("Set-Cookie", cookie)))
+        location = f"{self._root}#key={found.key}"
+        return response(303, headers=(("Location", location), ("Set-Cookie", cookie)))

@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 import trio
 
@@ -17,7 +18,19 @@ from .._limits import Limits
 from .feed import Feed
 from .refusal import Code, Refusal
 from .security import Role
-from .stream import Wire
+
+
+class Outlet(Protocol):
+    """Where a viewer's frames go."""
+
+    def put(self, text: bytes) -> None:
+        """Have a text sent as one frame behind all others. Never waits."""
+        ...
+
+    @property
+    def written(self) -> bool:
+        """Whether the network has taken everything."""
+        ...
 
 
 class Viewer(ABC):
@@ -40,7 +53,7 @@ class Viewer(ABC):
         self._at_once = False  # whether the last frame was there without a wait
         self._lot = trio.lowlevel.ParkingLot()
 
-    def connect(self, wire: Wire) -> None:  # noqa: B027 - most make each frame when asked
+    def connect(self, outlet: Outlet) -> None:  # noqa: B027 - most make each frame when asked
         """Where frames may go that can be sent at once; the others wait for `next_frame`."""
 
     def receive(self, text: str) -> None:

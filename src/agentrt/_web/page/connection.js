@@ -65,8 +65,9 @@ export class Connection {
     clearTimeout(this.timer);
     this.timer = 0;
     this.tried = now();
-    const scheme = location.protocol === "https:" ? "wss" : "ws";
-    const socket = new WebSocket(`${scheme}://${location.host}/ws`, protocols());
+    const address = new URL("ws", location.href); // it may be below a path of somebody else's server
+    address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
+    const socket = new WebSocket(address, protocols());
     this.socket = socket;
     socket.onopen = () => this.opened();
     socket.onmessage = ({ data }) => {

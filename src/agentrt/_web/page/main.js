@@ -6,9 +6,9 @@
 const given = location.hash.match(/^#key=([\w-]+)$/)?.[1];
 if (given) {
   localStorage.setItem("key", given);
-  history.replaceState(null, "", "/");
+  history.replaceState(null, "", "./");
 }
-if (!localStorage.getItem("key")) location.replace("/login");
+if (!localStorage.getItem("key")) location.replace("login");
 
 const { start } = await import("./vendor/libraries.js").then(
   () => import("./app.js"),

@@ -74,7 +74,7 @@ function badge(count) {
   if (count === badged) return;
   badged = count;
   const icon = document.querySelector("link[rel=icon]");
-  icon?.setAttribute("href", count ? "/page/icon-new.svg" : "/page/icon.svg");
+  icon?.setAttribute("href", count ? "page/icon-new.svg" : "page/icon.svg");
   const set = count ? navigator.setAppBadge?.(count) : navigator.clearAppBadge?.();
   set?.catch(() => {}); // only an installed page has one
 }

@@ -1,0 +1,257 @@
+"""A site as an ASGI application: another server has the sockets, and hands over messages."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+import trio
+
+from .._limits import Limits
+from .._logging import get_logger
+from .._nesting import bare_errors
+from .connection import Connection, Gone
+from .connections import Connections
+from .frames import Bucket, largest
+from .http import BadRequest, Request, Response, check_target, read_form, response
+from .hub import Dialect
+from .refusal import Code, Refusal
+from .security import Role
+from .stream import CHUNK
+from .viewer import Viewer
+
+logger = get_logger("server")
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+
+class Outbox:
+    """Sends one message after the other.
+
+    A server may shield its sending (Hypercorn does): a send to a client that does not read then
+    cannot be cancelled. So it is a task of `sender`, the nursery of the whole request, and the
+    connection does not wait for it longer than `patience`, in seconds for each `CHUNK`.
+    """
+
+    def __init__(self, send: Send, sender: trio.Nursery, patience: float) -> None:
+        self._send = send
+        self._sender = sender
+        self._patience = patience
+        self._waiting: deque[Message] = deque()
+        self._sending = False
+        self._lost = False
+        self._more = trio.Event()
+        self._empty = trio.Event()
+
+    def put(self, text: bytes) -> None:
+        """Have a text sent behind all others."""
+        self.put_message({"type": "websocket.send", "text": text.decode()})
+
+    def put_message(self, message: Message) -> None:
+        self._waiting.append(message)
+        self._more.set()
+
+    @property
+    def written(self) -> bool:
+        """Whether the server has taken everything."""
+        return not self._waiting and not self._sending
+
+    async def drained(self) -> None:
+        """Wait until it has. Cancelling it changes nothing."""
+        while not self.written:
+            await self._empty.wait()
+
+    async def pump(self) -> None:
+        """Send, until cancelled. Raises `trio.TooSlowError` if the client does not read,
+        `trio.BrokenResourceError` if it is gone."""
+        while True:
+            await self._more.wait()
+            self._more = trio.Event()
+            while self._waiting:
+                self._sending = True
+                sent = trio.Event()
+                message = self._waiting.popleft()
+                self._sender.start_soon(self._send_one, message, sent)
+                chunks = 1 + len(message.get("text", "")) // CHUNK
+                with trio.fail_after(chunks * self._patience):
+                    await sent.wait()
+                if self._lost:
+                    raise trio.BrokenResourceError("the client is gone")
+                self._sending = False
+            self._empty.set()
+            self._empty = trio.Event()
+
+    async def _send_one(self, message: Message, sent: trio.Event) -> None:
+        try:
+            await self._send(message)
+        except Exception:  # which one, is the server's to choose
+            self._lost = True
+        finally:
+            sent.set()
+
+
+class AsgiConnection(Connection):
+    """A WebSocket that another server has."""
+
+    def __init__(
+        self,
+        receive: Receive,
+        outbox: Outbox,
+        protocol: str | None,
+        dialect: Dialect,
+        limits: Limits,
+        role: Role | None,
+    ) -> None:
+        """`protocol`: the subprotocol that is accepted, if one is."""
+        super().__init__(outbox, dialect, limits)
+        self._receive = receive
+        self._outbox = outbox
+        self._protocol = protocol
+        self._largest = largest(limits, role)
+        self._frames = Bucket(limits.ws_frames, 2 * limits.ws_frames)
+        self._gone = False
+
+    async def _accept(self, nursery: trio.Nursery, headers: list[tuple[bytes, bytes]]) -> None:
+        lower = [(name.lower(), value) for name, value in headers]
+        self._outbox.put_message(
+            {"type": "websocket.accept", "subprotocol": self._protocol, "headers": lower}
+        )
+        await self._outbox.drained()
+
+    async def _message(self) -> str | bytes:
+        message = await self._receive()
+        if message["type"] != "websocket.receive":
+            self._gone = True
+            raise Gone
+        text: str | None = message.get("text")
+        if text is None:
+            return b""
+        if len(text) > self._largest or len(text.encode()) > self._largest:
+            raise Refusal(Code.TOO_BIG, f"a message may have {self._largest} bytes")
+        if not self._frames.take(1, trio.current_time()):
+            raise Refusal(Code.TOO_MANY, "too many frames in too little time")
+        return text
+
+    async def _look_after(self, viewer: Viewer) -> None:
+        """The server asks whether the client lives; we, whether it reads."""
+        await trio.sleep_forever()
+
+    @property
+    def _open(self) -> bool:
+        return not self._gone
+
+    async def _say_goodbye(self, refusal: Refusal) -> None:
+        await trio.lowlevel.checkpoint()
+        if not self._gone:
+            self._outbox.put_message(
+                {"type": "websocket.close", "code": int(refusal.code), "reason": refusal.reason}
+            )
+
+
+class AsgiHandler:
+    """Serves the requests of an ASGI server."""
+
+    def __init__(self, connections: Connections, root: str) -> None:
+        """`root`: the path below which the site is, ending with a slash."""
+        self._connections = connections
+        self._root = root
+        self._limits = connections.limits
+        self._count = connections.count
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request. Nothing that happens in it ends another one."""
+        if scope["type"] == "http" and scope["path"] in (self._root[:-1], ""):
+            await _respond(response(308, headers=(("Location", self._root),)), send)
+            return
+        async with bare_errors(), trio.open_nursery() as sender:
+            try:
+                if scope["type"] == "websocket":
+                    await self._web_socket(scope, receive, send, sender)
+                else:
+                    await self._page(scope, receive, send)
+            except* trio.TooSlowError:
+                self._count.dropped += 1
+            except* (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+                pass  # the client is gone
+            except* BadRequest as group:
+                for error in group.exceptions:
+                    logger.warning("a client was refused: %s", error)
+                self._count.refused += 1
+                await send({"type": "websocket.close", "code": int(Code.BAD_REQUEST)})
+            except* Exception:
+                self._count.broken += 1
+                logger.exception("a connection broke")
+            sender.cancel_scope.cancel()
+
+    async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._connections.site.pending.place() as pending:
+            try:
+                request = await self._read(scope, receive)
+                answer = self._connections.site.page(request)
+            except BadRequest as error:
+                self._connections.refused(error)
+                if error.status == 401:
+                    await self._connections.slow_down(pending)
+                answer = response(error.status, f"{error}\n")
+            pending.deadline = trio.current_time() + self._limits.ws_write
+            await _respond(answer, send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> Request:
+        """The request, with the form that it may have. Raises `BadRequest`."""
+        return await read_form(self._request(scope), partial(_next_body, receive))
+
+    def _request(self, scope: Scope) -> Request:
+        path, outer = scope["path"], scope.get("root_path", "").rstrip("/")
+        if outer and path.startswith(outer + "/"):  # servers differ in whether it is a part of it
+            path = path[len(outer) :]
+        elif self._root != "/" and path.startswith(self._root):
+            path = path[len(self._root) - 1 :]
+        query = scope.get("query_string", b"").decode("latin-1")
+        target = quote(path) + ("?" + query if query else "")
+        headers = [
+            (name.decode("latin-1").lower(), value.decode("latin-1"))
+            for name, value in scope["headers"]
+        ]
+        if protocols := scope.get("subprotocols"):
+            headers = [each for each in headers if each[0] != "sec-websocket-protocol"]
+            headers.append(("sec-websocket-protocol", ", ".join(protocols)))
+        return check_target(Request(scope.get("method", "GET"), target, tuple(headers)))
+
+    async def _web_socket(
+        self, scope: Scope, receive: Receive, send: Send, sender: trio.Nursery
+    ) -> None:
+        admitted = None
+        with self._connections.site.pending.place() as pending:
+            if (await receive())["type"] != "websocket.connect":
+                return
+            request = self._request(scope)
+            dialect = self._connections.dialect(request.path)
+            offered = dialect.protocol in request.listed("sec-websocket-protocol")
+            protocol = dialect.protocol if offered else None
+            outbox = Outbox(send, sender, self._limits.ws_write)
+            connect = partial(AsgiConnection, receive, outbox, protocol, dialect, self._limits)
+            admitted = await self._connections.let_in(request, connect, pending)
+        if admitted is not None:
+            await self._connections.serve(*admitted, dialect)
+
+
+async def _respond(answer: Response, send: Send) -> None:
+    headers = [
+        (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers
+    ]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+async def _next_body(receive: Receive) -> tuple[bytes, bool]:
+    """The next bytes of a body, and whether there are more."""
+    message = await receive()
+    if message["type"] != "http.request":
+        raise trio.BrokenResourceError("the client is gone")
+    return message.get("body", b""), message.get("more_body", False)

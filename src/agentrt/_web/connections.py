@@ -1,0 +1,121 @@
+"""Who is let in and who is connected, whatever carries the connections; and what they may cost
+together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from .._limits import Limits
+from .._logging import get_logger
+from .connection import Connection
+from .dialects import DIALECTS
+from .frames import Bucket
+from .http import BadRequest, Request
+from .hub import Dialect, Hub
+from .native import NATIVE
+from .refusal import Code, Refusal
+from .security import Grant, Role
+from .site import Site
+
+logger = get_logger("server")
+
+GUESSES: Final = 10
+"""Wrong tokens a second that are answered at once; each further one waits for a second, in one of
+the few places for connections that have not shown a token."""
+
+
+class Connections:
+    """Those of one site."""
+
+    def __init__(self, site: Site, hub: Hub, limits: Limits) -> None:
+        self.site = site
+        self.limits = limits
+        self.count = site._statistics
+        self._hub = hub
+        self._open: set[Connection] = set()
+        self._by_role: Counter[Role] = Counter()
+        self._guesses = Bucket(GUESSES, GUESSES)
+
+    def dialect(self, path: str) -> Dialect:
+        """What is spoken there; where nothing is, what the refusal is said in."""
+        return DIALECTS.get(path, NATIVE)
+
+    async def let_in(
+        self,
+        request: Request,
+        connect: Callable[[Role | None], Connection],
+        pending: trio.CancelScope,
+    ) -> tuple[Connection, Grant] | None:
+        """Who asks for a WebSocket, as a connection to be served; or None, when it has been told
+        why not. `connect`: makes the connection; `pending`: the scope of its place."""
+        try:
+            if request.path not in DIALECTS:
+                raise Refusal(Code.BAD_REQUEST, f"WebSockets are at {', '.join(DIALECTS)}")
+            grant = self.site.admit(request)
+            self._check_number(grant.role)
+            return connect(grant.role), grant
+        except Refusal as refusal:
+            self.refused(refusal)
+            if refusal.code is Code.UNAUTHORIZED:
+                await self.slow_down(pending)
+            connection = connect(None)
+            connection.refuse(refusal)
+            await connection.run()
+            return None
+
+    def refused(self, why: BadRequest | Refusal) -> None:
+        """Take down that somebody was not let in."""
+        self.count.refused += 1
+        logger.warning("a client was refused: %s", why)
+
+    def _check_number(self, role: Role) -> None:
+        """Those who only look on have three quarters of the places. Raises `Refusal`."""
+        places = self.limits.ws_clients
+        viewers = self._by_role["viewer"]
+        if self.count.clients >= places or (role == "viewer" and viewers >= places * 3 // 4):
+            raise Refusal(Code.TOO_MANY, f"{self.count.clients} clients are connected")
+
+    async def serve(self, connection: Connection, grant: Grant, dialect: Dialect) -> None:
+        """Until either side ends it. Raises what `Connection.run` does."""
+
+        def revoked() -> None:
+            connection.refuse(Refusal(Code.UNAUTHORIZED, "the token was revoked"))
+
+        unsubscribe = grant.listen(revoked)
+        self._open.add(connection)
+        self.count.clients += 1
+        self._by_role[grant.role] += 1
+        about = {"role": grant.role, "protocol": dialect.protocol}
+        logger.info("a client is connected, one of %d", self.count.clients, extra=about)
+        try:
+            await connection.run(lambda: self._hub.attach_viewer(dialect, role=grant.role))
+        finally:
+            self._open.discard(connection)
+            self.count.clients -= 1
+            self._by_role[grant.role] -= 1
+            unsubscribe()
+            why = connection.refusal
+            words = "it closed the connection" if why is None else why.reason
+            logger.info("a client is gone: %s", words, extra=about)
+            if connection.refusal is not None and connection.refusal.code is Code.BROKEN:
+                self.count.broken += 1
+
+    async def slow_down(self, pending: trio.CancelScope) -> None:
+        """After a wrong token."""
+        if not self._guesses.take(1, trio.current_time()):
+            pending.deadline += 1
+            await trio.sleep(1)
+
+    async def close(self) -> None:
+        """Say goodbye to everybody, and return when all are gone. Bounded."""
+        self.site.pending.cancel("shutdown")
+        for each in tuple(self._open):
+            each.refuse(Refusal(Code.SHUTDOWN, "the server ends"))
+        with trio.move_on_after(3 * self.limits.ws_close):
+            for each in tuple(self._open):
+                await each.over.wait()

@@ -1,0 +1,97 @@
+"""A WebSocket on a stream of our own: trio-websocket behind a handshake that somebody has read."""
+
+from __future__ import annotations
+
+import trio
+from trio_websocket import ConnectionClosed, WebSocketConnection
+from wsproto import ConnectionType, WSConnection
+from wsproto.connection import ConnectionState
+from wsproto.events import CloseConnection, Ping, Request
+
+from .._limits import Limits
+from .connection import Connection, Gone
+from .frames import Bucket, Meter, largest
+from .hub import Dialect
+from .refusal import Refusal
+from .security import Role
+from .stream import Wire
+from .viewer import Viewer
+
+
+class Socket(WebSocketConnection):
+    """trio-websocket's connection for a handshake that somebody has read already, and without two
+    of its faults: a broken frame is answered by a close, and a ping behind our close by nothing."""
+
+    def __init__(
+        self, stream: trio.abc.Stream, handshake: list[tuple[bytes, bytes]], largest: int
+    ) -> None:
+        protocol = WSConnection(ConnectionType.SERVER)
+        protocol.initiate_upgrade_connection(handshake, "/")
+        super().__init__(stream, protocol, max_message_size=largest)
+
+    async def accept(self, nursery: trio.Nursery, headers: list[tuple[bytes, bytes]]) -> None:
+        """Answer the handshake, with the subprotocol that it wants, and read in the nursery from
+        then on: what is read before wsproto would lose."""
+        [request] = self._wsproto.events()
+        assert isinstance(request, Request)
+        protocols: list[str | None] = [*request.subprotocols, None]
+        await self._accept(request, protocols[0], headers)
+        nursery.start_soon(self._reader_task)
+
+    async def _handle_close_connection_event(self, event: CloseConnection) -> None:
+        if self._wsproto.state is ConnectionState.OPEN:  # the client has sent none
+            await self._send(CloseConnection(code=event.code))
+        await super()._handle_close_connection_event(event)
+
+    async def _handle_ping_event(self, event: Ping) -> None:
+        if self._wsproto.state is ConnectionState.OPEN:
+            await super()._handle_ping_event(event)
+
+
+class WebSocket(Connection):
+    """`rest`: what the client has sent behind its handshake."""
+
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        handshake: list[tuple[bytes, bytes]],
+        rest: bytes,
+        dialect: Dialect,
+        limits: Limits,
+        role: Role | None,
+    ) -> None:
+        size, rate = largest(limits, role), limits.ws_frames
+        self._wire = Wire(
+            stream,
+            rest,
+            meter=Meter(size, Bucket(rate, 2 * rate)),
+            refused=self.refuse,
+            patience=limits.ws_write,
+        )
+        self._socket = Socket(self._wire, handshake, size)
+        super().__init__(self._wire, dialect, limits)
+
+    async def _accept(self, nursery: trio.Nursery, headers: list[tuple[bytes, bytes]]) -> None:
+        await self._socket.accept(nursery, headers)
+
+    async def _message(self) -> str | bytes:
+        try:
+            return await self._socket.get_message()
+        except ConnectionClosed as error:
+            raise Gone from error
+
+    async def _look_after(self, viewer: Viewer) -> None:
+        while True:
+            await trio.sleep(self._limits.ping)
+            with trio.fail_after(self._limits.ping):
+                try:
+                    await self._socket.ping()
+                except ConnectionClosed as error:
+                    raise Gone from error
+
+    @property
+    def _open(self) -> bool:
+        return self._socket.closed is None
+
+    async def _say_goodbye(self, refusal: Refusal) -> None:
+        await self._socket.aclose(refusal.code, refusal.reason)

@@ -1,0 +1,166 @@
+"""`agentrt.serve` as an ASGI application, for those who have a server already.
+
+The page, the WebSockets of all dialects, `/metrics` and `/healthz` are what they are with `serve`:
+the same code behind other sockets. Under a server on Trio (Hypercorn's worker) it runs as it is;
+under one on asyncio (uvicorn), as the guest of its loop, like all of `agentrt.aio`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
+
+import trio
+from msgspec import structs
+
+from ._errors import LocalProtocolError
+from ._logging import get_logger
+from ._web.asgi import AsgiHandler, Receive, Scope, Send
+from ._web.connections import Connections
+from ._web.folders import Folders
+from ._web.hub import Hub
+from ._web.site import Site
+
+if TYPE_CHECKING:
+    from ._runtime.runtime import Runtime
+    from ._telemetry.metrics import Metrics
+    from ._web.security import Security
+
+logger = get_logger("server")
+
+NOT_RUNNING = (
+    "the application of agentrt is not running: its server must have the lifespan protocol on;"
+    " where it is mounted into another application, that one's lifespan enters its block"
+    " (`async with app.running(): …`)"
+)
+
+
+class Application:
+    """A runtime's sessions as an ASGI application: `hypercorn -k trio module:app`.
+
+    - `open_runtime`: gives the block of the runtime, as `partial(agentrt.open_runtime, …)`. Under
+      asyncio it may be one of `agentrt.aio`, whose handlers are coroutines of asyncio's.
+    - `security`: with a token of yours. The server's address is its own affair: what keeps others
+      out are the token and the names.
+    - `url`: where browsers reach it. Its host, and the `allow_hosts` of `security`, are the names
+      that it answers to; a path in it is what it is mounted below.
+    - `agent`, `cwd`, `roots`, `metrics`: as `agentrt.serve` has them.
+
+    Raises `ValueError` for what `serve` would refuse.
+    """
+
+    def __init__(
+        self,
+        open_runtime: Callable[[], AbstractAsyncContextManager[Runtime]],
+        *,
+        security: Security,
+        url: str = "http://127.0.0.1:8000/",
+        agent: str | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        roots: Iterable[str | os.PathLike[str]] = (),
+        metrics: Metrics | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+            raise ValueError(f"{url!r} is no URL of a site, as in https://example.org/agents/")
+        if not security.chosen:
+            raise ValueError("an ASGI application needs a token of your own: Security(token=…)")
+        if metrics is not None and not security.measured:
+            raise ValueError("metrics need a token of their own: Security(metrics_token=…)")
+        self._tls = parts.scheme == "https"
+        self._host, self._port = parts.hostname, parts.port or (443 if self._tls else 80)
+        self._root = quote(parts.path.rstrip("/"), safe="/%") + "/"
+        self._open_runtime = open_runtime
+        self._security = security
+        self._agent = agent
+        self._folders = Folders(roots, cwd)
+        self._metrics = metrics
+        self._site: Site | None = None
+        self._handler: AsgiHandler | None = None
+
+    @property
+    def site(self) -> Site:
+        """For links and statistics, while it runs. Raises `LocalProtocolError`."""
+        if self._site is None:
+            raise LocalProtocolError(NOT_RUNNING)
+        return self._site
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """For the server. Raises `LocalProtocolError` for a request while it is not running."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        if self._handler is None:
+            raise LocalProtocolError(NOT_RUNNING)
+        if trio.lowlevel.in_trio_task():
+            await self._handler.handle(scope, receive, send)
+        else:
+            from .aio.guest import the_guest
+
+            guest = the_guest()
+            ours = partial(guest.call_back, receive), partial(guest.call_back, send)
+            await guest.call(self._handler.handle, scope, *ours)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """The lifespan protocol: everything is opened at its start and closed at its end."""
+        await receive()
+        started = False
+        try:
+            async with self.running():
+                started = True
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except Exception as error:
+            logger.exception("the application of agentrt %s", "broke" if started else "cannot run")
+            step = "shutdown" if started else "startup"
+            await send({"type": f"lifespan.{step}.failed", "message": str(error)})
+        else:
+            await send({"type": "lifespan.shutdown.complete"})
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Site]:
+        """The runtime is open and clients are let in while the block runs: what the lifespan
+        protocol does, for an application into which this one is mounted.
+
+        Leaving the block notifies every client and ends every session, in bounded time. Raises
+        what opening the runtime does, and `LocalProtocolError` if it is running already.
+        """
+        if self._site is not None:
+            raise LocalProtocolError("the application of agentrt is running already")
+        if trio.lowlevel.in_trio_task():
+            async with self._open_runtime() as runtime, self._serving(runtime) as site:
+                yield site
+        else:
+            from .aio.block import Block
+
+            opened = self._open_runtime()
+            if not isinstance(opened, Block):
+                opened = Block(self._open_runtime, (), {})
+            async with opened as runtime, Block(self._serving, (runtime,), {}) as site:
+                yield site
+
+    @asynccontextmanager
+    async def _serving(self, runtime: Runtime) -> AsyncIterator[Site]:
+        hub = Hub(runtime, self._agent, self._folders)
+        where = self._security, self._host, self._port, runtime.limits
+        site = Site(*where, tls=self._tls, root=self._root)
+        connections = Connections(site, hub, runtime.limits)
+        try:
+            with ExitStack() as stack:
+                if (metrics := self._metrics) is not None:
+                    site.measure(metrics.render)
+                    stack.callback(metrics.serves(site, lambda: structs.asdict(site.statistics())))
+                self._site, self._handler = site, AsgiHandler(connections, self._root)
+                yield site
+        finally:
+            self._site = self._handler = None
+            with trio.CancelScope(shield=True):  # bounded by itself
+                await connections.close()
+            hub.close()
+
+
+__all__ = ["Application"]
