@@ -73,8 +73,15 @@ def is_secret(name: str, value: str) -> bool:
     if name in _WITHOUT or _PROXY.fullmatch(name):
         return False
     if not _has_secret_name(name):
-        return bool(_WITH_PASSWORD.search(value)) and not _is_model_s_address(name, value)
+        return _has_password(value) and not _is_model_s_address(name, value)
     return True
+
+
+def _has_password(value: str) -> bool:
+    # Few values have any of these, and each session looks at all variables.
+    if "@" in value or "=" in value or "-----" in value:
+        return _WITH_PASSWORD.search(value) is not None
+    return False
 
 
 @lru_cache(maxsize=4096)  # the same names for each session
