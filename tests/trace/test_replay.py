@@ -194,3 +194,12 @@ async def test_saying_good_bye_is_left_to_the_session(autojump_clock: object) ->
     async with agent.open_session(permissions=agentrt.ask) as session:
         await agent.enact(session)
     agent.check()
+
+
+async def test_an_agent_that_is_killed_has_nothing_more_to_be_done(autojump_clock: object) -> None:
+    params = {"sessionId": "x"}
+    cancel = line(2.5, "sent", {"method": "session/cancel", "params": params})
+    agent = Replay([*OPENING, *TURN[:2], cancel, *TURN[2:], line(65.0, "sent", prompt("again"))])
+    async with agent.open_session(permissions=agentrt.ask) as session:
+        await agent.enact(session)
+    assert [turn.outcome for turn in session.snapshot().turns] == ["cancelled"]

@@ -9,7 +9,6 @@ import pytest
 
 import agentrt
 from agentrt._model.log import Cursor
-from agentrt._trace.record import TraceRecord
 from agentrt.testing import Departed, Replay, run_seeded
 
 from .transcripts import ALL, converted
@@ -54,9 +53,8 @@ async def record_result(summary: str) -> str:
     return f"recorded: {summary}"
 
 
-async def log_of(records: list[TraceRecord], into: list[Any]) -> None:
+async def play(recorded: Replay, into: list[Any]) -> None:
     """Every event of a session in which all that was done then is done again."""
-    recorded = Replay(records)
     tools = [record_result] if recorded.protocol == "claude" else []
     cursor: Cursor | None = None
     try:
@@ -73,7 +71,7 @@ def played(name: str, seed: int) -> tuple[bytes, list[str], str | None]:
     events: list[Any] = []
     departed = None
     try:
-        run_seeded(log_of, converted(name), events, seed=seed)
+        run_seeded(play, Replay(converted(name)), events, seed=seed)
     except Departed as error:
         departed = str(error)
     turns = [event.outcome for event in events if isinstance(event, agentrt.TurnEnded)]

@@ -235,6 +235,12 @@ class _Player:
         return Departed(f"{message} (record {number + 1}: {record.text:.200})", number + 1, record)
 
     async def play(self, process: MemoryAgent) -> None:
+        try:
+            await self._play(process)
+        finally:
+            self._end()  # also where the host has killed it
+
+    async def _play(self, process: MemoryAgent) -> None:
         async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(self._listen, process)
             before = self.records[0].t if self.records else 0.0
