@@ -107,11 +107,13 @@ def assert_shows(wanted: str, shown: str) -> None:
     assert same, f"printed:\n{shown}\nthe page says:\n{wanted}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", of("python"), ids=str)
 def test_a_program_in_the_documentation_works(block: Block, project: Path) -> None:
     works(block, project)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", of("python postgres"), ids=str)
 def test_a_program_in_the_documentation_works_on_a_server(
     block: Block, project: Path, postgres: Server
@@ -141,6 +143,7 @@ def test_a_module_in_the_documentation_works(block: Block, project: Path) -> Non
     assert_shows(BLOCKS[BLOCKS.index(block) + 1].text, done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", of("console"), ids=str)
 def test_a_command_in_the_documentation_prints_what_is_shown(block: Block, project: Path) -> None:
     assert block.text.startswith("$ ")

@@ -14,12 +14,13 @@ import pytest
 
 from agentrt import aio
 from aio.kit import PATIENCE, run
+from faults.quick import mostly_slow
 
 ROUNDS = 5
 MANY = 100
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "by_hand", "uvloop"])
+@pytest.mark.parametrize("loop", mostly_slow(["asyncio", "by_hand", "uvloop"], one_in=3))
 @pytest.mark.parametrize(
     ("program", "says"),
     [("interrupted", ["KeyboardInterrupt"]), ("failed", ["ZeroDivisionError"]), ("left", [])],

@@ -383,6 +383,7 @@ async def test_a_flood_loses_nothing(demo: Demo) -> None:
     assert peer.text.splitlines() == [f"line {number}" for number in range(1, 501)]
 
 
+@pytest.mark.slow
 async def test_a_flood_waits_for_a_slow_client_and_can_be_cancelled(demo: Demo) -> None:
     async with demo() as peer:
         await ready(peer)
@@ -467,6 +468,7 @@ async def test_every_command_can_be_cancelled_at_once(demo: Demo, folder: Path) 
             assert (await asked.result())["stopReason"] == "cancelled", name
 
 
+@pytest.mark.slow
 async def test_every_command_can_be_cancelled_in_the_middle(demo: Demo, folder: Path) -> None:
     waiting_for_the_client = {"ask", "read", "write", "run", "form"}
     lasting = waiting_for_the_client | {"slow", "tool"}

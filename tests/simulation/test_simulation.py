@@ -60,6 +60,7 @@ def test_every_invariant_holds_in_every_run_of_a_stored_session(
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_seed_decides_everything_also_in_another_process(driver: Driver) -> None:
     seed = next(seed for seed in range(50) if run(driver, seed).turns > 8)
@@ -72,7 +73,9 @@ def test_a_seed_decides_everything_also_in_another_process(driver: Driver) -> No
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-@pytest.mark.parametrize("store", [False, True], ids=["memory", "store"])
+@pytest.mark.parametrize(
+    "store", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["memory", "store"]
+)
 def test_no_run_uses_a_thread(driver: Driver, store: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*given: object, **options: object) -> NoReturn:
         raise AssertionError("what a thread does is decided by no seed")

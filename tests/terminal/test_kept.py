@@ -143,6 +143,7 @@ def test_a_question_that_was_open_at_a_kill_is_asked_again_below_what_was_said(
         leave(it)
 
 
+@pytest.mark.slow
 def test_an_answer_is_read_while_the_disk_stalls_and_one_warning_says_so(
     program: Program,
 ) -> None:
