@@ -44,6 +44,7 @@ _PUBLIC = {
         "Allow Ask Decision Deny PermissionRequest Policy allow_all ask deny_all rules"
     ),
     "_runtime.claude_sessions": "ClaudeSessions",
+    "_runtime.connect": "connect",
     "_runtime.open": "open_session reopen_session",
     "_runtime.options": "SessionOptions",
     "_runtime.query": "Query query",

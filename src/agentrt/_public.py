@@ -89,6 +89,7 @@ from ._permissions.policies import ask as ask
 from ._permissions.policies import deny_all as deny_all
 from ._permissions.policies import rules as rules
 from ._runtime.claude_sessions import ClaudeSessions as ClaudeSessions
+from ._runtime.connect import connect as connect
 from ._runtime.open import open_session as open_session
 from ._runtime.open import reopen_session as reopen_session
 from ._runtime.options import SessionOptions as SessionOptions

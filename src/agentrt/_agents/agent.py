@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -79,6 +80,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     tools: dict[str, str] = {}
     """What it calls its tools, and what permission rules call them (`Bash`, `Edit`, `Write`,
     `Read`, `Fetch`)."""
+    connect: Callable[[], AbstractAsyncContextManager[object]] | None = None
+    """How to reach it, where it is no program of this machine's (see `agentrt.connect`)."""
     claude: ClaudeOptions | None = None
     """How Claude Code is to run; only for the protocol `claude`."""
 

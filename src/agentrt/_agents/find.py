@@ -54,6 +54,8 @@ def resolve_agent(agent: str | Agent, config: OwnAgents | None = None) -> Agent:
     """
     name_of(agent)
     wanted = _named(agent, _known(config)) if isinstance(agent, str) else agent
+    if wanted.connect is not None:
+        return wanted
     found = _find(wanted)
     if not found.available:
         if why := _unusable(wanted.command[0]):

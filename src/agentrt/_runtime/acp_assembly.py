@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from msgspec import structs
 
@@ -25,6 +25,7 @@ from .._process.descendants import MARKER
 from .._process.guard import guard
 from .._process.pipes import Transport
 from .._process.process import open_process
+from .._process.streams import OpenStreams, open_streams
 from .._session.host import SessionHost
 from .._version import __version__
 from .editors import Editors
@@ -68,6 +69,8 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
 
     def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
         offer.tap.env = variables
+        if agent.connect is not None:
+            return open_streams(cast("OpenStreams", agent.connect))
         return open_process(
             agent.command,
             cwd=opening.cwd,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import structs
 
@@ -16,6 +16,7 @@ from .._claude.options import ClaudeOptions, check_values, effective, with_sessi
 from .._model.driver import Driver, Opening, Requested
 from .._process.pipes import Transport
 from .._process.process import open_process
+from .._process.streams import OpenStreams, open_streams
 from .._session.host import SessionHost
 from .._session.turn import Turn
 from .._tools.hooks import HookTable
@@ -54,6 +55,8 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     taken: set[str | None] = {None}
 
     def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
+        if agent.connect is not None:  # it was started, with its options, by somebody else
+            return open_streams(cast("OpenStreams", agent.connect))
         given = effective(options, opening)
         if given.legacy:  # such a program does not take the id of an earlier process
             if given.session_id in taken:

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from .._errors import LocalProtocolError
 
 
-def folder(given: str | os.PathLike[str], what: str = "cwd") -> str:
-    """A folder that is there, by its full name. Raises `LocalProtocolError`."""
+def folder(given: str | os.PathLike[str], what: str = "cwd", *, elsewhere: bool = False) -> str:
+    """A folder that is there, by its full name; one of another machine is not looked for. Raises
+    `LocalProtocolError`."""
     if not isinstance(given, str | os.PathLike):
         raise LocalProtocolError(
             f"{what}: a folder is a string or a path, not {type(given).__name__}"
         )
     full = os.path.abspath(given)
-    if not os.path.isdir(full):
+    if not elsewhere and not os.path.isdir(full):
         reason = "it is a file" if os.path.exists(full) else "create it first"
         raise LocalProtocolError(f"{what}: there is no folder {full!r}: {reason}")
     return full

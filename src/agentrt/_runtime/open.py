@@ -107,7 +107,7 @@ async def open_session(
     found = resolve_agent(agent)
     limits = limits_for(found, limits)
     opening = Opening(
-        cwd=folder(cwd),
+        cwd=folder(cwd, elsewhere=found.connect is not None),
         roots=folders(roots),
         resume=resume,
         fork=fork,

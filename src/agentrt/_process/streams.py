@@ -1,0 +1,167 @@
+"""An agent at the other end of a connection: a transport without a process.
+
+What is known of it is the connection. Its end is the agent's exit, as far as anybody here can see;
+there is nothing to send a signal to, and what the agent has started is out of reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import trio
+
+from .._nesting import bare_errors
+from .pipes import READ_SIZE, Transport
+
+HELD = READ_SIZE
+"""Bytes that may wait in either direction, as in a pipe."""
+
+Streams: TypeAlias = tuple[trio.abc.SendStream, trio.abc.ReceiveStream]
+OpenStreams: TypeAlias = Callable[[], AbstractAsyncContextManager[Streams]]
+"""Connects to the agent; called again to connect once more."""
+
+
+@runtime_checkable
+class _HalfCloseable(Protocol):
+    async def send_eof(self) -> None: ...
+
+
+class StreamTransport:
+    """A `Transport` over two streams, while `run` runs."""
+
+    pid: int | None = None
+
+    def __init__(self, send: trio.abc.SendStream, receive: trio.abc.ReceiveStream) -> None:
+        self.returncode: int | None = None
+        """0 when the connection has ended, -9 when it was cut from here."""
+        self._send = send
+        self._receive = receive
+        self._out = bytearray()
+        self._in = bytearray()
+        self._eof = False
+        self._closing = False
+        self._lost = False
+        self._to_write = trio.lowlevel.ParkingLot()
+        self._written = trio.lowlevel.ParkingLot()
+        self._to_read = trio.lowlevel.ParkingLot()
+        self._room = trio.lowlevel.ParkingLot()
+        self._over = trio.Event()
+
+    async def read(self) -> None:
+        """Take what comes, as long as there is room for it; to the end of the stream."""
+        try:
+            while data := await self._receive.receive_some(HELD):
+                self._in += data
+                self._to_read.unpark_all()
+                while len(self._in) >= HELD:
+                    await self._room.park()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self._lost = True
+        self._eof = True
+        self._end(0)
+
+    async def write(self) -> None:
+        """Send what was written; behind `close_stdin`, that there is no more."""
+        try:
+            while True:
+                while not self._out and not self._closing:
+                    await self._to_write.park()
+                if not self._out:
+                    break
+                data = bytes(self._out)
+                await self._send.send_all(data)
+                del self._out[: len(data)]
+                self._written.unpark_all()
+            if isinstance(self._send, _HalfCloseable):
+                await self._send.send_eof()
+            else:
+                await self._send.aclose()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self._lost = True
+            self._written.unpark_all()
+
+    def _end(self, code: int) -> None:
+        if self.returncode is None:
+            self.returncode = code
+        self._eof = True
+        self._over.set()
+        for lot in (self._to_read, self._written):
+            lot.unpark_all()
+
+    # --- as a session sees it
+
+    def read_nowait(self) -> bytes | None:
+        if not self._in:
+            return b"" if self._eof else None
+        data = bytes(self._in[:READ_SIZE])
+        del self._in[:READ_SIZE]
+        self._room.unpark_all()
+        return data
+
+    async def wait_readable(self) -> None:
+        if self._in or self._eof:
+            await trio.lowlevel.checkpoint()
+        else:
+            await self._to_read.park()
+
+    def write_nowait(self, data: bytes | memoryview) -> int:
+        if self._lost or self._closing or self.returncode is not None:
+            raise trio.BrokenResourceError("the connection to the agent has ended")
+        taken = data[: max(0, HELD - len(self._out))]
+        self._out += taken
+        self._to_write.unpark_all()
+        return len(taken)
+
+    async def wait_writable(self) -> None:
+        if self._lost or self.returncode is not None or len(self._out) < HELD:
+            await trio.lowlevel.checkpoint()
+        else:
+            await self._written.park()
+
+    def close_stdin(self) -> None:
+        self._closing = True
+        self._to_write.unpark_all()
+
+    async def wait(self) -> int:
+        await self._over.wait()
+        assert self.returncode is not None
+        return self.returncode
+
+    def stderr_tail(self) -> str:
+        return ""
+
+    async def note(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    def interrupt(self) -> None:
+        """There is nothing to send a signal to."""
+
+    def terminate(self) -> None:
+        """Cut the connection: all that can be done to an agent that does not leave."""
+        self._end(-9)
+
+    async def wait_tree(self) -> None:
+        await self._over.wait()
+
+    async def kill_tree(self) -> None:
+        self._end(-9)
+        await trio.lowlevel.checkpoint()
+
+
+@asynccontextmanager
+async def open_streams(connect: OpenStreams) -> AsyncIterator[Transport]:
+    """What `open_process` is for a program: connected while the block runs, cut when it is left."""
+    async with connect() as (send, receive):
+        transport = StreamTransport(send, receive)
+        try:
+            async with bare_errors(), trio.open_nursery() as nursery:
+                nursery.start_soon(transport.read)
+                nursery.start_soon(transport.write)
+                yield transport
+                nursery.cancel_scope.cancel()
+        finally:
+            transport.terminate()
+            for stream in (send, receive):
+                await trio.aclose_forcefully(stream)

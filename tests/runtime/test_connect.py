@@ -1,0 +1,139 @@
+"""Sessions with agents at the other end of a connection."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+import agentrt
+from agentrt._process.streams import Streams, StreamTransport
+
+PATIENCE = 60
+
+
+@asynccontextmanager
+async def demo() -> AsyncIterator[trio.SocketStream]:
+    """The demo agent, as a program of somebody else's at the other end of a socket."""
+    ours, theirs = trio.socket.socketpair()
+    with theirs:
+        command = [sys.executable, "-m", "agentrt.demo"]
+        process = subprocess.Popen(  # noqa: ASYNC220
+            command, stdin=theirs.fileno(), stdout=theirs.fileno()
+        )
+    try:
+        yield trio.SocketStream(ours)
+    finally:
+        await trio.to_thread.run_sync(process.wait)
+
+
+async def test_a_session_over_a_socket_prompts_and_cancels_and_its_agent_ends(
+    tmp_path: Path,
+) -> None:
+    with trio.fail_after(PATIENCE):
+        async with demo() as stream, agentrt.connect(stream, cwd=tmp_path, name="far") as session:
+            assert session.agent.name == "far"
+            assert (await session.run("/think")).outcome == "completed"
+            async with session.prompt("/slow 60") as turn:
+                turn.cancel()
+            assert turn.result.outcome == "cancelled"
+
+
+async def test_files_of_this_machine_are_lent_only_where_that_is_wished(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("what only this machine knows")
+    with trio.fail_after(PATIENCE):
+        for files in (False, True):
+            async with (
+                demo() as stream,
+                agentrt.connect(stream, cwd=tmp_path, files=files) as session,
+            ):
+                result = await session.run("/read note.txt")
+            assert ("what only this machine knows" in result.text) == files
+
+
+async def test_the_end_of_the_connection_ends_the_turn_and_a_function_connects_again(
+    tmp_path: Path,
+) -> None:
+    connected: list[trio.SocketStream] = []
+
+    @asynccontextmanager
+    async def streams() -> AsyncIterator[Streams]:
+        async with demo() as stream:
+            connected.append(stream)
+            yield stream, stream
+
+    with trio.fail_after(PATIENCE):
+        async with agentrt.connect(streams, cwd=tmp_path) as session:
+            async with session.prompt("/slow 60", check=False) as turn:
+                async for event in turn:
+                    if isinstance(event, agentrt.ItemOpened) and event.item.type == "tool":
+                        await connected[0].aclose()
+            assert turn.result.outcome == "agent_died"
+            assert (await session.run("/think")).outcome == "completed"
+            assert len(connected) == 2
+
+
+async def test_two_streams_alone_are_good_for_one_connection(tmp_path: Path) -> None:
+    with trio.fail_after(PATIENCE):
+        async with demo() as stream, agentrt.connect(stream, stream, cwd=tmp_path) as session:
+            await session.run("/think")
+            await stream.aclose()
+            with trio.move_on_after(PATIENCE):
+                while session.state.phase != "dead":  # noqa: ASYNC110 - the state is what is meant
+                    await trio.sleep(0.01)
+            with pytest.raises(agentrt.AgentStartError, match="function that opens one"):
+                await session.run("/think")
+
+
+def test_what_is_no_stream_is_refused() -> None:
+    with pytest.raises(TypeError, match="two streams"):
+        agentrt.connect(object())  # type: ignore[arg-type]
+
+
+async def test_a_peer_that_does_not_read_holds_up_the_writer_and_nobody_else() -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    transport = StreamTransport(ours, ours)
+    async with trio.open_nursery() as nursery:
+        assert transport.write_nowait(b"x" * 100_000) == 65536
+        assert transport.write_nowait(b"x") == 0
+        nursery.start_soon(transport.write)
+        await transport.wait_writable()
+        assert transport.write_nowait(b"y") == 1
+        transport.close_stdin()
+        heard = b""
+        while data := await theirs.receive_some():
+            heard += data
+        assert heard == b"x" * 65536 + b"y"
+        transport.terminate()
+        assert await transport.wait() == -9
+        nursery.cancel_scope.cancel()
+
+
+SSH = """\
+#!/bin/sh
+# What ssh does with its words, on this machine: the host, and then a line for the login shell.
+while [ "${1#-}" != "$1" ]; do shift; done
+shift
+exec sh -c "$*"
+"""
+
+
+async def test_an_agent_behind_ssh_is_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text(SSH)
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
+    far = agentrt.acp(["ssh", "-T", "HOST", f"exec {sys.executable} -m agentrt.demo"], name="far")
+    with trio.fail_after(PATIENCE):
+        async with agentrt.open_session(far, cwd=tmp_path) as session:
+            assert (await session.run("/think")).outcome == "completed"
