@@ -160,7 +160,7 @@ async def test_it_closes_its_connections_when_it_ends() -> None:
     }
     async with trio.open_nursery() as nursery, app.running() as site:
         nursery.start_soon(app, scope, got.receive, got.send)
-        while not site.statistics().clients:
+        while not site.statistics().clients:  # noqa: ASYNC110 - nothing says it
             await trio.lowlevel.checkpoint()
     assert got.said[0]["subprotocol"] == "agentrt.v1"
     assert got.said[-1] == {"type": "websocket.close", "code": 4410, "reason": "the server ends"}

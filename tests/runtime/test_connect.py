@@ -31,7 +31,7 @@ async def demo() -> AsyncIterator[trio.SocketStream]:
     try:
         yield trio.SocketStream(ours)
     finally:
-        await trio.to_thread.run_sync(process.wait)
+        await trio.to_thread.run_sync(process.wait)  # noqa: ASYNC102 - its input has ended
 
 
 async def test_a_session_over_a_socket_prompts_and_cancels_and_its_agent_ends(
