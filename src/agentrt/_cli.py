@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ._config import Config
     from ._errors import AgentrtError
     from ._model.content import JsonObject
+    from ._terminal.conformance import Request
     from ._terminal.export import ExportFormat
     from ._terminal.setup import Setup
 
@@ -121,7 +122,8 @@ def _work(options: argparse.Namespace) -> Work:
         _recorded(options)
     if options.command is not None and options.agent is not None:
         raise UsageError("--agent and --command exclude each other")
-    if options.protocol is not None and options.command is None:
+    known = options.command is not None or options.subcommand == "conformance"
+    if options.protocol is not None and not known:
         raise UsageError("--protocol says what --command speaks, and there is no --command")
     for name, flag in _OF_A_CONVERSATION.items():
         if options.subcommand is not None and getattr(options, name) is not None:
@@ -187,6 +189,10 @@ def _work(options: argparse.Namespace) -> Work:
 
             filter = Filter(session=options.session)
             work = partial(replay_trace, options.file, filter, speed=options.speed)
+        case "conformance":
+            from ._terminal.conformance import check_agent
+
+            work = partial(check_agent, *_conforming(options, config))
         case "config":
             from ._terminal.settings import show_config
 
@@ -208,6 +214,25 @@ def _recorded(options: argparse.Namespace) -> None:
         raise UsageError("record says the agent and the trace: no --agent, --command or --trace")
     options.command, options.trace = shlex.join(options.words), options.file
     options.subcommand = None
+
+
+def _conforming(options: argparse.Namespace, config: Config) -> tuple[Agent, Request]:
+    """The agent that is checked, and how."""
+    import shlex
+
+    from ._terminal.conformance import make_request
+    from ._terminal.setup import UsageError, choose_agent
+
+    if options.command is not None or options.agent is not None:
+        raise UsageError("conformance says the agent itself: no --agent or --command")
+    words: list[str] = options.words
+    text = words[0] if len(words) == 1 else shlex.join(words)
+    is_command = len(words) > 1 or any(each in text for each in " /")
+    if options.protocol is not None and not is_command:
+        raise UsageError("--protocol says what a command speaks, and a known agent's is known")
+    name, command = (None, text) if is_command else (text, None)
+    agent, _ = choose_agent(config, name, command, options.protocol)
+    return agent, make_request(options, agent, config)
 
 
 def _check_store(said: str | None) -> None:

@@ -75,6 +75,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--speed", type=_number_of_seconds, metavar="N", default=1.0, help="times as fast (1)"
     )
     replay.add_argument("--session", metavar="ID", default="", help="the beginning of its id")
+    _fill_conformance(command("conformance", manual.CONFORMANCE, manual.CONFORMANCE_MORE))
     config = command("config", manual.CONFIG, manual.CONFIG_MORE)
     config.add_argument("--cwd", metavar="DIR", help="the folder whose settings are meant")
     _add_json(config)
@@ -292,6 +293,41 @@ def _fill_doctor(doctor: argparse.ArgumentParser) -> None:
         "--timeout", type=_seconds, metavar="S", help="the longest that all of it may take"
     )
     _add_json(doctor)
+
+
+def _fill_conformance(conformance: argparse.ArgumentParser) -> None:
+    add = conformance.add_argument
+    add(
+        "words",
+        metavar="AGENT_OR_COMMAND",
+        nargs="+",
+        help="a name of `agentrt agents`, or how to start any other: behind --",
+    )
+    add("--protocol", choices=("acp", "claude"), help="what a command speaks (acp)")
+    add(
+        "--timeout",
+        type=_number_of_seconds,
+        metavar="S",
+        help="the longest that one check may take (60)",
+    )
+    add("--only", metavar="CHECK", action="append", help="only this one; repeatable")
+    add("--traces", metavar="DIR", help="a folder for what went over the wire in each check")
+    add(
+        "--output-format",
+        choices=("text", "json"),
+        default="text",
+        dest="report",
+        help="a table (default), or one object at the end",
+    )
+    add = conformance.add_argument_group("what the model is asked for").add_argument
+    add("--text", metavar="PROMPT", default=None, help="a short answer")
+    add("--long", metavar="PROMPT", default=None, help="a turn of ten seconds or more")
+    add(
+        "--permission",
+        metavar="PROMPT",
+        default=None,
+        help="to run `touch agentrt-checked.txt`, about which it has to ask",
+    )
 
 
 def _fill_sessions(sessions: argparse.ArgumentParser) -> None:

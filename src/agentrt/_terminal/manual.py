@@ -33,6 +33,7 @@ commands:
   agentrt trace       what went over the wire, in a file that --trace wrote
   agentrt record      a conversation with any command, and a trace of it
   agentrt replay      a trace at the pace at which it happened
+  agentrt conformance checks what an agent does with what a client may send it
   agentrt config      the settings in force, and where each was made
   agentrt completion  completion of all this for a shell
   (agentrt COMMAND --help says more)
@@ -169,6 +170,30 @@ exit status:
   0  done                         3  a store is damaged (`agentrt sessions repair`)
   1  it failed                    4  no such agent or session
   2  wrong usage, or another process writes the store
+"""
+
+CONFORMANCE: Final = """\
+Checks what an agent does with what a client may send it: odd versions, unknown and broken messages,
+cancels at every moment, permission requests answered in every way, the end of its input. Each check
+has a process of its own in an empty folder, and says where the specification asks for it.
+"""
+
+CONFORMANCE_MORE: Final = """\
+examples:
+  agentrt conformance demo
+  agentrt conformance demo --only cancel-text --traces traces
+  agentrt conformance demo --output-format json > report.json
+  agentrt conformance gemini --permission "Use your shell: touch agentrt-checked.txt"
+  agentrt conformance -- node dist/agent.js --acp
+
+A check that needs the model to do something says so if it did not: `not provoked` is no pass. Runs
+of an agent that has a model cost some prompts.
+
+exit status:
+  0  nothing that the specification demands (a must) is broken
+  1  something is, or the agent does not start
+  2  wrong usage
+  4  no such agent
 """
 
 CONFIG: Final = """\

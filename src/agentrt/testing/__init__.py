@@ -4,6 +4,10 @@ Nothing here starts a process: a session on a `MemoryAgent` runs in one Trio loo
 `trio.testing.MockClock`, without waiting.
 """
 
+from .._conformance.check import ConformanceFinding as ConformanceFinding
+from .._conformance.check import ConformancePrompts as ConformancePrompts
+from .._conformance.run import Conformance as Conformance
+from .conformance import check_agent as check_agent
 from .fake_acp import FakeAcpAgent as FakeAcpAgent
 from .fake_acp import FakePrompt as FakePrompt
 from .memory import MemoryAgent as MemoryAgent

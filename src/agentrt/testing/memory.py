@@ -39,6 +39,8 @@ class MemoryAgent:
         self._script = script
         self._capacity = stdin_capacity
         self._stdin = bytearray()
+        self._begun = bytearray()
+        """Of a line that the program reads and whose end has not come."""
         self._stdin_open = True
         self._stdout: deque[bytes] = deque()
         self._stdout_open = True
@@ -71,12 +73,17 @@ class MemoryAgent:
     async def receive_line(self) -> bytes | None:
         """The next line that the host wrote, without its newline; None at the end of input."""
         while (cut := self._stdin.find(b"\n")) < 0:
+            self._begun += self._stdin  # a program that reads makes room
+            if self._stdin:
+                self._stdin.clear()
+                self._host.unpark_all()
             if not self._stdin_open:
                 if "eof" in self.ignores:
                     await trio.sleep_forever()
                 return None
             await self._program.park()
-        line = bytes(self._stdin[:cut])
+        line = bytes(self._begun + self._stdin[:cut])
+        self._begun.clear()
         del self._stdin[: cut + 1]
         self._host.unpark_all()
         return line

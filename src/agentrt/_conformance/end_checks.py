@@ -1,0 +1,80 @@
+"""The end of standard input, and of the process: of either protocol."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from .acp import at
+from .check import Checks, fails
+from .peer import Peer
+
+check = Checks()
+
+SHUTDOWN: Final = at("transports#stdio")
+PATIENCE: Final = 10.0
+"""Seconds for an exit. The specification names none."""
+
+
+async def _leaves(peer: Peer, what: str) -> str:
+    words = None
+    with trio.move_on_after(PATIENCE):
+        words = await peer.leaves(what)
+    peer.waits_for = ""
+    if words is None:
+        raise fails(f"is still there {PATIENCE:.0f} s {what}")
+    gone = False
+    with trio.move_on_after(PATIENCE):
+        await peer.transport.wait_tree()
+        gone = True
+    if not gone:
+        raise fails(f"{words}, but what it had started was still there")
+    return words
+
+
+@check("eof", "exits when its standard input is closed", "should", SHUTDOWN)
+async def eof(peer: Peer) -> str:
+    await peer.ready()
+    peer.close_stdin()
+    return await _leaves(peer, "after the end of its input")
+
+
+@check("eof-at-once", "exits when there is no input at all", "should", SHUTDOWN)
+async def eof_at_once(peer: Peer) -> str:
+    peer.close_stdin()
+    return await _leaves(peer, "after the end of its input")
+
+
+@check(
+    "eof-in-turn",
+    "exits when its standard input is closed during a turn",
+    "should",
+    SHUTDOWN,
+    in_turn=True,
+)
+async def eof_in_turn(peer: Peer) -> str:
+    await peer.run_long()
+    peer.close_stdin()
+    return await _leaves(peer, "after the end of its input")
+
+
+@check("eof-at-question", "and while it waits for an answer", "should", SHUTDOWN)
+async def eof_at_question(peer: Peer) -> str:
+    await peer.run_question()
+    peer.close_stdin()
+    return await _leaves(peer, "after the end of its input")
+
+
+@check("sigterm", "exits on SIGTERM", "should", SHUTDOWN)
+async def sigterm(peer: Peer) -> str:
+    await peer.ready()
+    peer.transport.terminate()
+    return await _leaves(peer, "after SIGTERM")
+
+
+@check("sigterm-in-turn", "exits on SIGTERM during a turn", "should", SHUTDOWN, in_turn=True)
+async def sigterm_in_turn(peer: Peer) -> str:
+    await peer.run_long()
+    peer.transport.terminate()
+    return await _leaves(peer, "after SIGTERM")

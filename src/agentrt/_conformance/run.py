@@ -1,0 +1,261 @@
+"""Running the checks: each on a process of its own, in a folder of its own, for a bounded time."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import trio
+from msgspec import Struct
+
+from .._agents import Agent, ProtocolName
+from .._limits import Limits
+from .._nesting import bare_errors
+from .._process.pipes import Transport
+from .._trace.tap import ProcessTap, Tap
+from .._trace.trace import open_trace
+from .acp import AcpPeer, at
+from .check import (
+    Check,
+    ConformanceFinding,
+    ConformancePrompts,
+    Ended,
+    Level,
+    fails,
+    not_provoked,
+    shown,
+)
+from .checks import CHECKS
+from .claude import WHERE, ClaudePeer
+from .peer import Peer
+
+AT_ONCE: Final = 2
+"""Checks at the same time."""
+LIMITS: Final = Limits(stdin_close=1.0, terminate=1.0, kill=1.0)
+"""The end of a process is no check's business but of those that are about it."""
+
+Connect: TypeAlias = Callable[[Path, ProcessTap], AbstractAsyncContextManager[Transport]]
+"""Starts the agent in a folder, and lets the tap see what becomes of its process."""
+
+
+class Subject(Struct, frozen=True, kw_only=True):
+    """What is checked. `mode`, `auth_method`: as in `Quirks`."""
+
+    connect: Connect
+    protocol: ProtocolName = "acp"
+    name: str = "agent"
+    mode: str | None = None
+    auth_method: str | None = None
+
+
+class Conformance(Struct, kw_only=True):
+    """What came of all checks. `name`, `version`: what the agent says that it is."""
+
+    agent: str
+    protocol: ProtocolName
+    name: str = ""
+    version: str = ""
+    findings: list[ConformanceFinding] = []
+
+    @property
+    def broken(self) -> bool:
+        """Something that it must do it does not."""
+        return any(finding.broken for finding in self.findings)
+
+
+class Run:
+    """The checks of one agent. `report` gets each finding when it is there."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        *,
+        prompts: ConformancePrompts | None = None,
+        timeout: float = 60.0,
+        only: Collection[str] = (),
+        traces: Path | None = None,
+        report: Callable[[ConformanceFinding], None] = lambda finding: None,
+    ) -> None:
+        """`timeout`: seconds for each check; `only`: their names; `traces`: the folder for what
+        went over the wire."""
+        self._subject = subject
+        self._prompts = prompts or ConformancePrompts()
+        self._timeout = timeout
+        self._only = only
+        self._traces = traces
+        self._report = report
+        self._folder = os.path.realpath(tempfile.gettempdir())
+        self._noise: list[str] = []
+        self._unoffered: list[str] = []
+        self._long_turn: float | None = None
+        self.result = Conformance(agent=subject.name, protocol=subject.protocol)
+
+    @property
+    def checks(self) -> list[Check]:
+        known = CHECKS[self._subject.protocol]
+        return [check for check in known if not self._only or check.name in self._only]
+
+    async def run(self) -> Conformance:
+        """Raises `AgentStartError`, `AgentNotFound` or `TraceError`."""
+        checks = self.checks
+        if any(check.in_turn for check in checks):
+            self._long_turn = await self._measure()
+        findings: dict[str, ConformanceFinding] = {}
+        limit = trio.CapacityLimiter(AT_ONCE)
+        shown = 0
+
+        async def one(check: Check) -> None:
+            nonlocal shown
+            async with limit:
+                findings[check.name] = await self._check(check)
+            while shown < len(checks) and checks[shown].name in findings:
+                self._report(findings[checks[shown].name])
+                shown += 1
+
+        async with bare_errors(), trio.open_nursery() as nursery:
+            for check in checks:
+                nursery.start_soon(one, check)
+        self.result.findings = [findings[check.name] for check in checks]
+        if not self._only:
+            for finding in self._of_all():
+                self.result.findings.append(finding)
+                self._report(finding)
+        return self.result
+
+    async def _check(self, check: Check) -> ConformanceFinding:
+        began = trio.current_time()
+        ended: Ended | None = None
+        trace = None if self._traces is None else self._traces / f"{check.name}.ndjson"
+        async with self._peer(check.name, trace) as peer:
+            with trio.move_on_after(self._timeout):
+                try:
+                    ended = Ended("passes", await check.run(peer))
+                except Ended as came:
+                    ended = came
+            if ended is None:
+                ended = self._timed_out(peer)
+            seconds = trio.current_time() - began
+        return ConformanceFinding(
+            check=check.name,
+            title=check.title,
+            level=ended.level or check.level,
+            where=check.where,
+            verdict=ended.verdict,
+            words=ended.words,
+            seconds=round(seconds, 2),
+            trace="" if trace is None else str(trace),
+        )
+
+    def _timed_out(self, peer: Peer) -> Ended:
+        words = f"{peer.waits_for or 'the check'} did not come in {self._timeout:g} s"
+        if isinstance(peer, AcpPeer) and peer.unknown_answers:
+            words += f", but one to no request: {shown(peer.unknown_answers[0])}"
+        return fails(words) if peer.prepared else not_provoked(words)
+
+    async def _measure(self) -> float | None:
+        """How long the long turn takes."""
+        trace = None if self._traces is None else self._traces / "long-turn.ndjson"
+        async with self._peer("long-turn", trace) as peer:
+            with trio.move_on_after(self._timeout):
+                try:
+                    return await peer.measure()
+                except Ended:
+                    return None
+        return None
+
+    @asynccontextmanager
+    async def _peer(self, name: str, trace: Path | None) -> AsyncIterator[Peer]:
+        """The client of a new process."""
+        subject, tap = self._subject, Tap()
+        tap.agent, tap.protocol = subject.name, subject.protocol
+        tap.begin(name, time.time, trio.current_time)
+        kind = AcpPeer if subject.protocol == "acp" else ClaudePeer
+        with tempfile.TemporaryDirectory(prefix="agentrt-conformance-", dir=self._folder) as folder:
+            cwd = Path(folder)
+            async with _traced(tap, trace):
+                process = tap.next_process()
+                async with subject.connect(cwd, process) as transport:
+                    peer = kind(
+                        *(transport, process, cwd, self._prompts, LIMITS),
+                        mode=subject.mode,
+                        auth_method=subject.auth_method,
+                        long_turn=self._long_turn,
+                    )
+                    async with peer.connected():
+                        yield peer
+                    self._look_back(name, peer)
+
+    def _look_back(self, name: str, peer: Peer) -> None:
+        """Take down what every check sees beside its own matter."""
+        self._noise += [f"{name}: {line}" for line in peer.noise]
+        info = peer.info
+        if isinstance(peer, AcpPeer):
+            self._unoffered += [f"{name}: {method}" for method in peer.unoffered]
+        if info and not self.result.name:
+            self.result.name = str(info.get("name") or "")
+            self.result.version = str(info.get("version") or "")
+
+    def _of_all(self) -> list[ConformanceFinding]:
+        """What was seen in all checks together."""
+        acp = self._subject.protocol == "acp"
+        found = [
+            _counted(
+                "stdout",
+                "writes nothing to stdout but messages",
+                "must" if acp else "should",
+                at("transports#stdio") if acp else WHERE,
+                self._noise,
+            )
+        ]
+        if acp:
+            found.append(
+                _counted(
+                    "unoffered",
+                    "asks for no files and terminals that were not offered",
+                    "must",
+                    at("initialization#capabilities"),
+                    self._unoffered,
+                )
+            )
+        return found
+
+
+def _counted(
+    check: str, title: str, level: Level, where: str, found: list[str]
+) -> ConformanceFinding:
+    return ConformanceFinding(
+        check=check,
+        title=title,
+        level=level,
+        where=where,
+        verdict="fails" if found else "passes",
+        words=f"{len(found)} times, first in {found[0]}" if found else "never, in all checks",
+    )
+
+
+@asynccontextmanager
+async def _traced(tap: Tap, file: Path | None) -> AsyncIterator[None]:
+    if file is None:
+        yield
+        return
+    await trio.Path(file).unlink(missing_ok=True)  # of an earlier run
+    async with open_trace(file) as trace:
+        tap.add(trace)
+        yield
+        tap.close()
+
+
+def subject_of(agent: Agent, connect: Connect) -> Subject:
+    """An agent of the catalogue, or of a command."""
+    return Subject(
+        connect=connect,
+        protocol=agent.protocol,
+        name=agent.name,
+        mode=agent.quirks.mode,
+        auth_method=agent.quirks.auth_method,
+    )

@@ -1,0 +1,264 @@
+"""ACP: sessions, new and old."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+from .acp import AcpPeer, at, result_of, told
+from .check import JSON_RPC, Checks, fails, not_offered, not_provoked, own_way, shown
+
+check = Checks()
+
+NOBODY: Final = "00000000-0000-4000-8000-000000000000"
+"""The id of no session."""
+
+
+@check(
+    "new-sessions",
+    "gives each session an id of its own",
+    "must",
+    at("session-setup#creating-a-session"),
+)
+async def new_sessions(peer: AcpPeer) -> str:
+    first = await peer.session()
+    second = await peer.another_session()
+    if first == second:
+        raise fails(f"two sessions have the id {shown(first)}")
+    return "two ids"
+
+
+@check(
+    "prompt-unknown",
+    "refuses a prompt for a session that is none",
+    "should",
+    f"{JSON_RPC}#error_object",
+)
+async def prompt_unknown(peer: AcpPeer) -> str:
+    await peer.ready()
+    response = await peer.answered(peer.prompt(NOBODY, peer.prompts.text), "session/prompt")
+    if response.error is None:
+        raise fails(f"ran it: {shown(response.result)}")
+    return f"refused: {told(response.error)}"
+
+
+@check(
+    "cancel-unknown",
+    "ignores a cancel for a session that is none",
+    "should",
+    at("prompt-turn#cancellation"),
+)
+async def cancel_unknown(peer: AcpPeer) -> str:
+    await peer.ready()
+    peer.cancel(NOBODY)
+    await peer.settled()
+    if peer.unknown_answers:
+        raise fails(f"answered a notification: {shown(peer.unknown_answers[0])}")
+    return "ignored"
+
+
+async def _spoken(peer: AcpPeer) -> str:
+    """A session in which something was said."""
+    session = await peer.session()
+    with peer.preparing():
+        await peer.turn(session, peer.prompts.text)
+        await peer.quiet()
+        if not peer.said(session):
+            raise not_provoked("nothing was said in the turn before (--text)")
+    return session
+
+
+def _need_load(peer: AcpPeer) -> None:
+    if peer.capabilities.get("loadSession") is not True:
+        raise not_offered("no loadSession")
+
+
+@check(
+    "load",
+    "repeats a conversation that it loads before it answers",
+    "must",
+    at("session-setup#loading-sessions"),
+)
+async def load(peer: AcpPeer) -> str:
+    await peer.ready()
+    _need_load(peer)
+    session = await _spoken(peer)
+    if peer.sessions_can("close"):
+        with peer.preparing():
+            await peer.ask("session/close", {"sessionId": session})
+    before = len(peer.heard)
+    id = peer.call("session/load", {"sessionId": session, **peer.place})
+    heard = await peer.heard_answer(id, "session/load")
+    result_of(heard.message, "session/load")
+    told_before = _conversation(peer.updates(session, before, heard.at))
+    await peer.settled()
+    told_after = _conversation(peer.updates(session, heard.at))
+    if not told_before:
+        how = f", but {len(told_after)} updates behind the answer" if told_after else ""
+        raise fails(f"nothing of the conversation came before the answer{how}")
+    if told_after:
+        raise fails(f"{len(told_after)} updates of the conversation came behind the answer")
+    return f"{len(told_before)} updates, then the answer"
+
+
+@check(
+    "load-unknown",
+    "refuses to load a session that is none",
+    "should",
+    at("session-setup#loading-sessions"),
+)
+async def load_unknown(peer: AcpPeer) -> str:
+    await peer.ready()
+    _need_load(peer)
+    return await _refused(peer, "session/load")
+
+
+@check(
+    "resume",
+    "goes on with a session without repeating it",
+    "must",
+    at("session-setup#resuming-sessions"),
+)
+async def resume(peer: AcpPeer) -> str:
+    await peer.ready()
+    peer.need("resume")
+    session = await _spoken(peer)
+    if peer.sessions_can("close"):
+        with peer.preparing():
+            await peer.ask("session/close", {"sessionId": session})
+    before = len(peer.heard)
+    id = peer.call("session/resume", {"sessionId": session, **peer.place})
+    heard = await peer.heard_answer(id, "session/resume")
+    result_of(heard.message, "session/resume")
+    if again := _conversation(peer.updates(session, before, heard.at)):
+        raise fails(f"repeated {len(again)} updates of the conversation")
+    return "nothing was repeated"
+
+
+@check(
+    "resume-unknown",
+    "refuses to go on with a session that is none",
+    "should",
+    at("session-setup#resuming-sessions"),
+)
+async def resume_unknown(peer: AcpPeer) -> str:
+    await peer.ready()
+    peer.need("resume")
+    return await _refused(peer, "session/resume")
+
+
+async def _refused(peer: AcpPeer, method: str) -> str:
+    response = await peer.ask(method, {"sessionId": NOBODY, **peer.place})
+    if response.error is None:
+        raise fails(f"answered with a result: {shown(response.result)}")
+    return f"refused: {told(response.error)}"
+
+
+def _conversation(updates: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    kinds = ("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")
+    return [
+        update
+        for update in updates
+        if update.get("sessionUpdate") in (*kinds, "tool_call", "tool_call_update")
+    ]
+
+
+@check("list", "lists sessions", "must", at("session-list#listing-sessions"))
+async def list_sessions(peer: AcpPeer) -> str:
+    await peer.ready()
+    peer.need("list")
+    result = await peer.result("session/list", {})
+    sessions = result.get("sessions")
+    if not isinstance(sessions, list):
+        raise fails(f"`sessions` is no list: {shown(result)}")
+    for entry in sessions:
+        if not isinstance(entry, dict) or not isinstance(entry.get("sessionId"), str):
+            raise fails(f"an entry without a sessionId: {shown(entry)}")
+        cwd = entry.get("cwd")
+        if not isinstance(cwd, str) or not os.path.isabs(cwd):
+            raise fails(f"an entry whose cwd is no absolute path: {shown(entry)}")
+    return f"{len(sessions)} entries"
+
+
+@check(
+    "list-has-it",
+    "lists a session in which something was said",
+    "should",
+    at("session-list#listing-sessions"),
+)
+async def list_has_it(peer: AcpPeer) -> str:
+    await peer.ready()
+    peer.need("list")
+    session = await _spoken(peer)
+    result = await peer.result("session/list", {"cwd": str(peer.cwd)})
+    entries = result.get("sessions")
+    ids = [
+        entry.get("sessionId")
+        for entry in (entries if isinstance(entries, list) else [])
+        if isinstance(entry, dict)
+    ]
+    if session not in ids:
+        raise own_way(f"it is not among {len(ids)} entries for its folder")
+    return "it is there"
+
+
+@check(
+    "list-cursor",
+    "refuses a cursor that it never gave",
+    "should",
+    at("session-list#pagination"),
+)
+async def list_cursor(peer: AcpPeer) -> str:
+    await peer.ready()
+    peer.need("list")
+    response = await peer.ask("session/list", {"cursor": "agentrt-no-cursor"})
+    if response.error is None:
+        raise own_way("answered with a list")
+    return f"refused: {told(response.error)}"
+
+
+@check(
+    "close-in-turn",
+    "cancels what runs in a session that is closed",
+    "must",
+    at("session-setup#closing-active-sessions"),
+    in_turn=True,
+)
+async def close_in_turn(peer: AcpPeer) -> str:
+    await peer.ready()
+    peer.need("close")
+    session = await peer.session()
+    id = await peer.begin_long(session)
+    await peer.result("session/close", {"sessionId": session})
+    stop = await peer.end(id, "the prompt of a session that was closed")
+    if stop != "cancelled":
+        raise fails(f"the prompt was answered {stop}")
+    return "the prompt was answered cancelled"
+
+
+@check(
+    "close-unknown",
+    "a session that is none is closed",
+    "open",
+    at("session-setup#closing-active-sessions"),
+)
+async def close_unknown(peer: AcpPeer) -> str:
+    await peer.ready()
+    peer.need("close")
+    response = await peer.ask("session/close", {"sessionId": NOBODY})
+    raise own_way("done" if response.error is None else f"refused: {told(response.error)}")
+
+
+@check(
+    "delete-unknown",
+    "deletes a session that is none without an error",
+    "should",
+    at("session-delete#semantics"),
+)
+async def delete_unknown(peer: AcpPeer) -> str:
+    await peer.ready()
+    peer.need("delete")
+    response = await peer.ask("session/delete", {"sessionId": NOBODY})
+    if response.error is not None:
+        raise own_way(f"refused: {told(response.error)}")
+    return "done"

@@ -1,0 +1,52 @@
+"""`agentrt conformance`: the table, the object, the traces, the exit status."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from program import Program
+
+QUICK = ("--only", "initialize", "--only", "cancel-unknown")
+
+
+def test_a_known_agent_is_checked_and_a_table_printed(program: Program) -> None:
+    told = program.run("conformance", "demo", *QUICK).stdout
+    assert "✓ initialize " in told
+    assert "(must)" in told
+    assert "2 checks: 2 passes, 0 fails, 0 own way, 0 not offered, 0 not provoked" in told
+
+
+def test_a_command_is_checked_and_leaves_traces_that_can_be_shown(program: Program) -> None:
+    demo = (sys.executable, "-m", "agentrt.demo")
+    arguments = (*QUICK, "--traces", "traces", "--output-format", "json")
+    report = json.loads(program.run("conformance", *arguments, "--", *demo).stdout)
+    assert report["counts"]["passes"] == 2
+    assert report["broken"] == []
+    assert report["findings"][0]["where"].startswith("https://agentclientprotocol.com/")
+    shown = program.run("trace", "show", report["findings"][0]["trace"]).stdout
+    assert "initialize" in shown
+
+
+def test_an_agent_that_breaks_a_must_is_the_exit_status(program: Program) -> None:
+    shell = 'read line; echo \'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":2}}\'; cat'
+    told = program.run("conformance", "--only", "initialize", "--", "sh", "-c", shell, status=1)
+    assert "✗ initialize" in told.stdout
+    assert "it answered version 2" in told.stdout
+    assert "see https://agentclientprotocol.com/protocol/v1/initialization" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["nobody-knows-it"], 4, "nobody-knows-it"),
+        (["demo", "--only", "cancel"], 2, "there is no check 'cancel' of acp"),
+        (["demo", "--protocol", "acp"], 2, "a known agent's is known"),
+        (["--", "/nowhere/agent"], 4, "/nowhere/agent"),
+    ],
+)
+def test_what_cannot_be_checked_is_said(
+    program: Program, arguments: list[str], status: int, message: str
+) -> None:
+    assert message in program.run("conformance", *arguments, status=status).stderr
