@@ -1,0 +1,330 @@
+"""An agent for tests of clients, in any language: it does one thing that agents do and clients
+do not expect, and everything else right.
+
+    python -m agentrt.testing.odd [--protocol acp|claude] [--report FILE] SHAPE
+
+is what the client starts as its agent. The first prompt meets the shape, each later one is answered
+with `next`. The report has a line for each message of the client's, and for the end of its input,
+as JSON: so a test sees what the client did, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+LONG: Final = 4 * 1024 * 1024
+"""Characters of a long line."""
+LATE: Final = 1.0
+"""Seconds by which an answer is late."""
+
+
+class End(Exception):
+    """The end of the input."""
+
+
+class Odd:
+    """One process. The protocols add how things are said."""
+
+    def __init__(self, shape: str, report: str | None) -> None:
+        self.shape: Callable[[], None] | None = SHAPES[shape].__get__(self)
+        self._report = report
+        self._begun = time.monotonic()
+
+    def run(self) -> None:
+        try:
+            while True:
+                self.take(self.read())
+        except End:
+            pass
+
+    def read(self) -> Any:
+        line = sys.stdin.buffer.readline()
+        message = json.loads(line) if line else None
+        self.note({"heard": message} if line else {"input": "ended"})
+        if not line:
+            raise End
+        return message
+
+    def note(self, what: dict[str, Any]) -> None:
+        if self._report is not None:
+            with open(self._report, "a") as file:
+                seconds = round(time.monotonic() - self._begun, 3)
+                file.write(json.dumps({"t": seconds, **what}) + "\n")
+
+    def send(self, message: Any) -> None:
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+
+    def turn(self) -> None:
+        """Answer a prompt: oddly, if it is the first one."""
+        shape, self.shape = self.shape, None
+        if shape is None:
+            self.say("next")
+            self.end()
+        else:
+            shape()
+
+    # --- what a protocol adds
+
+    def take(self, message: Any) -> None:
+        raise NotImplementedError
+
+    def say(self, text: str) -> None:
+        raise NotImplementedError
+
+    def end(self, how: str = "end_turn") -> None:
+        raise NotImplementedError
+
+    def ask(self) -> None:
+        """Ask for a permission, without waiting for the answer."""
+        raise NotImplementedError
+
+    def is_cancel(self, message: Any) -> bool:
+        raise NotImplementedError
+
+    def is_answer(self, message: Any) -> bool:
+        """It answers the permission request."""
+        raise NotImplementedError
+
+    def unknown(self) -> None:
+        """Send what no client knows: an update, a notification."""
+        raise NotImplementedError
+
+    def until(self, wanted: Callable[[Any], bool]) -> None:
+        while not wanted(message := self.read()):
+            self.meanwhile(message)
+
+    def meanwhile(self, message: Any) -> None:
+        """A message that comes while a turn runs."""
+
+    # --- the shapes
+
+    def plain(self) -> None:
+        """A turn in which all is as it should be."""
+        self.say("hello")
+        self.end()
+
+    def unknown_update(self) -> None:
+        """An update and a message that no client knows, in the middle of a turn."""
+        self.say("hel")
+        self.unknown()
+        self.say("lo")
+        self.end()
+
+    def answered_twice(self) -> None:
+        """The answer to a prompt comes a second time."""
+        self.say("hello")
+        self.end()
+        self.end()
+
+    def late_answer(self) -> None:
+        """A cancelled turn goes on for a second, talks, and ends as if nobody had cancelled."""
+        self.say("hello")
+        self.until(self.is_cancel)
+        time.sleep(LATE)
+        self.say(" late")
+        self.end()
+
+    def permission_in_cancel(self) -> None:
+        """A permission request crosses the cancel, and the agent waits for its answer."""
+        self.say("hello")
+        self.until(self.is_cancel)
+        self.ask()
+        self.until(self.is_answer)
+        self.end("cancelled")
+
+    def dies(self) -> None:
+        """The process exits with status 3 in the middle of a turn, and of a line."""
+        self.say("hello")
+        sys.stdout.write('{"jsonrpc": "2.0", "method": "session/upd')
+        sys.stdout.flush()
+        os._exit(3)
+
+    def closes_output(self) -> None:
+        """Its output ends in the middle of a turn, the process goes on."""
+        self.say("hello")
+        sys.stdout.flush()
+        os.close(1)
+        self.until(lambda message: False)
+
+    def long_line(self) -> None:
+        """A line of 4 MiB."""
+        self.say("x" * LONG)
+        self.end()
+
+    def noise(self) -> None:
+        """Lines on its output that are no messages: text, a number, a list."""
+        for line in ("Loaded cached credentials.", "42", "[]"):
+            sys.stdout.write(f"{line}\n")
+        self.say("hello")
+        self.end()
+
+    def silent(self) -> None:
+        """A prompt that is never answered, whatever the client does."""
+        self.until(lambda message: False)
+
+
+SHAPES: Final[dict[str, Callable[[Odd], None]]] = {
+    shape.__name__.replace("_", "-"): shape
+    for shape in (
+        Odd.plain,
+        Odd.unknown_update,
+        Odd.answered_twice,
+        Odd.late_answer,
+        Odd.permission_in_cancel,
+        Odd.dies,
+        Odd.closes_output,
+        Odd.long_line,
+        Odd.noise,
+        Odd.silent,
+    )
+}
+"""What there is, by name."""
+
+
+class OddAcp(Odd):
+    prompt: Any = None
+
+    def take(self, message: Any) -> None:
+        match message.get("method"):
+            case "initialize":
+                self.result(message["id"], {"protocolVersion": 1, "agentCapabilities": {}})
+            case "session/new":
+                self.result(message["id"], {"sessionId": "s1"})
+            case "session/prompt":
+                self.prompt = message["id"]
+                self.turn()
+            case str() as method if "id" in message:
+                error = {"code": -32601, "message": f"Method not found: {method}"}
+                self.send({"jsonrpc": "2.0", "id": message["id"], "error": error})
+            case _:
+                pass
+
+    def result(self, id: Any, result: Any) -> None:
+        self.send({"jsonrpc": "2.0", "id": id, "result": result})
+
+    def update(self, kind: str, **fields: Any) -> None:
+        params = {"sessionId": "s1", "update": {"sessionUpdate": kind, **fields}}
+        self.send({"jsonrpc": "2.0", "method": "session/update", "params": params})
+
+    def say(self, text: str) -> None:
+        self.update("agent_message_chunk", content={"type": "text", "text": text})
+
+    def end(self, how: str = "end_turn") -> None:
+        self.result(self.prompt, {"stopReason": how})
+
+    def ask(self) -> None:
+        params = {
+            "sessionId": "s1",
+            "toolCall": {"toolCallId": "c1", "title": "touch a.txt"},
+            "options": [
+                {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
+                {"optionId": "no", "name": "Reject", "kind": "reject_once"},
+            ],
+        }
+        method = "session/request_permission"
+        self.send({"jsonrpc": "2.0", "id": "q1", "method": method, "params": params})
+
+    def is_cancel(self, message: Any) -> bool:
+        return bool(message.get("method") == "session/cancel")
+
+    def is_answer(self, message: Any) -> bool:
+        return message.get("id") == "q1" and "method" not in message
+
+    def unknown(self) -> None:
+        self.update("agentrt_unknown", anything=[1, 2])
+        self.send({"jsonrpc": "2.0", "method": "_agentrt/unknown", "params": {}})
+
+
+class OddClaude(Odd):
+    def take(self, message: Any) -> None:
+        if message.get("type") == "control_request":
+            self.acknowledge(message)
+        elif message.get("type") == "user":
+            self.send({"type": "system", "subtype": "init", "session_id": "s1", "tools": []})
+            self.turn()
+
+    def meanwhile(self, message: Any) -> None:
+        if message.get("type") == "control_request":
+            self.acknowledge(message)
+
+    def acknowledge(self, message: Any) -> None:
+        body = {"subtype": "success", "request_id": message["request_id"], "response": {}}
+        self.send({"type": "control_response", "response": body})
+
+    def say(self, text: str) -> None:
+        content = [{"type": "text", "text": text}]
+        message = {"id": "m1", "role": "assistant", "model": "odd", "content": content}
+        self.send(
+            {
+                "type": "assistant",
+                "message": message,
+                "session_id": "s1",
+                "parent_tool_use_id": None,
+            }
+        )
+
+    def end(self, how: str = "end_turn") -> None:
+        self.send(
+            {
+                "type": "result",
+                "subtype": "success" if how == "end_turn" else "error_during_execution",
+                "is_error": how != "end_turn",
+                "duration_ms": 1,
+                "duration_api_ms": 1,
+                "num_turns": 1,
+                "session_id": "s1",
+                "result": "",
+            }
+        )
+
+    def ask(self) -> None:
+        request = {
+            "subtype": "can_use_tool",
+            "tool_name": "Bash",
+            "input": {"command": "touch a.txt"},
+            "tool_use_id": "c1",
+        }
+        self.send({"type": "control_request", "request_id": "q1", "request": request})
+
+    def is_cancel(self, message: Any) -> bool:
+        if message.get("type") != "control_request":
+            return False
+        if message["request"].get("subtype") != "interrupt":
+            return False
+        self.acknowledge(message)
+        return True
+
+    def is_answer(self, message: Any) -> bool:
+        response = message.get("response")
+        return isinstance(response, dict) and response.get("request_id") == "q1"
+
+    def unknown(self) -> None:
+        self.send({"type": "agentrt_unknown", "session_id": "s1"})
+        self.send({"type": "system", "subtype": "agentrt_unknown", "session_id": "s1"})
+
+
+def main(arguments: list[str] | None = None) -> None:
+    about = (__doc__ or "").partition("\n\n")[0]
+    shapes = "\n".join(f"  {name:21} {shape.__doc__}" for name, shape in SHAPES.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m agentrt.testing.odd",
+        description=f"{about}\n\nshapes:\n{shapes}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("shape", metavar="SHAPE", choices=SHAPES)
+    parser.add_argument("--protocol", choices=("acp", "claude"), default="acp")
+    parser.add_argument("--report", metavar="FILE", help="what the client did, a JSON line each")
+    options, _ = parser.parse_known_args(arguments)  # Claude's clients add flags of their own
+    kind = OddAcp if options.protocol == "acp" else OddClaude
+    kind(options.shape, options.report).run()
+
+
+if __name__ == "__main__":
+    main()
