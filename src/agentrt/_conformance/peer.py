@@ -77,7 +77,7 @@ class Peer:
     async def connected(self) -> AsyncIterator[None]:
         """Read and write while the block runs."""
         async with bare_errors(), trio.open_nursery() as nursery:
-            nursery.start_soon(self._writer.run)
+            nursery.start_soon(self._writer.run)  # noqa: ASYNC113 - what is sent waits for it
             nursery.start_soon(read_loop, self.transport, self._read, self._eof)
             try:
                 yield

@@ -117,7 +117,9 @@ async def unknown_notification(peer: AcpPeer) -> str:
     peer.notify("session/unknown", {"sessionId": "none"})
     await peer.settled()
     if peer.unknown_answers:
-        raise fails(f"answered it: {shown(peer.unknown_answers[0])}")
+        answer = peer.unknown_answers[0]
+        words = shown(answer.result) if answer.error is None else told(answer.error)
+        raise fails(f"answered it: {words}, with the id {answer.id}")
     return "ignored"
 
 
