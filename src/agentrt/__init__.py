@@ -22,8 +22,8 @@ _PUBLIC = {
     "_claude.sessions": "StoredSession",
     "_errors": (
         "AgentNotFound AgentrtError AgentStartError Busy LimitExceeded LocalProtocolError "
-        "ProtocolError RemoteProtocolError RequestError SessionClosed SessionMoved "
-        "SessionNotFound StoreError StoreDamaged StoreInUse StoreUnavailable "
+        "ProtocolError RemoteProtocolError RequestError SessionClosed SessionElsewhere "
+        "SessionMoved SessionNotFound StoreError StoreDamaged StoreInUse StoreUnavailable "
         "TraceError"
     ),
     "_journal.base": "StoreEntry StoreHit StoreStatistics StoreStatus",

@@ -168,6 +168,8 @@ def _work(options: argparse.Namespace) -> Work:
             )
         case "sessions":
             work = _sessions(options, config)
+        case "nodes":
+            work = _nodes(options, config)
         case "rules":
             from ._agents import find_agents
             from ._terminal.judging import check_rule
@@ -292,9 +294,25 @@ def _serve(options: argparse.Namespace, config: Config) -> Work:
     from ._terminal.serve import make_security, serve_pages, store_path
 
     store_path(config.serve.store)  # wrong usage is said before anything begins
+    _check_node(config)
     setup = _setup(options, config)
     start = options.agent is not None or options.command is not None
     return partial(serve_pages, setup, make_security(setup), start=start)
+
+
+def _check_node(config: Config) -> None:
+    from ._journal.address import Server
+    from ._terminal.serve import store_path
+    from ._terminal.setup import UsageError
+
+    said = config.serve
+    if said.home is not None and said.node is None:
+        raise UsageError("--home is for servers that share a store: say --node NAME, too")
+    if said.node is not None and not isinstance(store_path(said.store), Server):
+        raise UsageError(
+            "--node is for servers that share a store, and only one in PostgreSQL can be shared:"
+            " --store postgresql://…"
+        )
 
 
 _OF_A_SERVER = {
@@ -464,6 +482,22 @@ def _sessions(options: argparse.Namespace, config: Config) -> Work:
             return partial(stored.delete, files, id, otherwise)
 
 
+def _nodes(options: argparse.Namespace, config: Config) -> Work:
+    from functools import partial
+
+    from ._journal.address import Server
+    from ._terminal import nodes
+    from ._terminal.serve import store_path
+    from ._terminal.setup import UsageError
+
+    store = store_path(options.store or config.serve.store)
+    if not isinstance(store, Server):
+        raise UsageError("servers share a store in PostgreSQL: say --store postgresql://…")
+    if options.verb == "drain":
+        return partial(nodes.drain, store, options.name)
+    return partial(nodes.show_list, store, as_json=options.json)
+
+
 def _chosen(options: argparse.Namespace, config: Config) -> list[Agent]:
     """The agents that were named, if any."""
     from ._agents import resolve_agent
@@ -510,7 +544,7 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
         for name in ("host", "port", "token", "viewer_token", "allow_host", "allow_origin", "root")
     }
     if options.subcommand == "serve":
-        for name in ("store", "otel", "metrics_token"):
+        for name in ("store", "otel", "metrics_token", "node", "home"):
             serve[name] = getattr(options, name, None)
     log = {"level": options.log_level, "format": options.log_format}
     trace = {"file": options.trace} if options.trace is not None else {}

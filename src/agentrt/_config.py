@@ -99,6 +99,11 @@ class Serve(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     root: tuple[str, ...] = ()
     store: str | None = None
     """A file, `sqlite:FILE`, `postgresql://…`, or `off`. None: the usual file."""
+    node: str | None = None
+    """The name under which this server shares a store in PostgreSQL with others; None: it has the
+    store to itself."""
+    home: str | None = None
+    """The same for all machines that have the same files; None: this machine's name."""
     otel: bool = False
     """Whether OpenTelemetry gets spans of what happens."""
 

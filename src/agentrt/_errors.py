@@ -14,7 +14,9 @@
     ├── StoreError           a store of sessions cannot be used
     │   ├── StoreInUse           another process writes it
     │   ├── StoreDamaged         its file is corrupt
-    │   └── StoreUnavailable     it cannot keep anything now
+    │   ├── StoreUnavailable     it cannot keep anything now
+    │   ├── SessionMoved         another process goes on with the session
+    │   └── SessionElsewhere     another process has it
     ├── TraceError           no trace can be written there, or what was given is none
     ├── Busy                 refused because a turn is running
     ├── LimitExceeded        one of `Limits` was reached
@@ -124,6 +126,15 @@ class StoreUnavailable(StoreError):
 class SessionMoved(StoreError):
     """Another process goes on with the session, or has deleted it. It ends here, and nothing more
     of it is stored by this process."""
+
+
+class SessionElsewhere(StoreError):
+    """Another process that shares the store has the session, or only another machine can go on with
+    it. `node`: the name of who has it, if anybody has."""
+
+    def __init__(self, message: str, node: str | None = None) -> None:
+        super().__init__(message)
+        self.node = node
 
 
 class TraceError(AgentrtError):

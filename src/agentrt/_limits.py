@@ -124,6 +124,11 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     store_events: float = 3600.0
     """How long the events of a turn are kept in a store, behind the turn's record."""
 
+    store_lease: float = 10.0
+    """How long others wait for a process that shares a store with them and is not heard of, until
+    they go on with its sessions. It has ended its own agents by then: at three tenths of this ahead
+    of the end."""
+
     # --- many sessions in one process
     sessions: int = 64
     """Sessions that a runtime has open at a time: each has a process."""

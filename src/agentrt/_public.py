@@ -20,6 +20,7 @@ from ._errors import ProtocolError as ProtocolError
 from ._errors import RemoteProtocolError as RemoteProtocolError
 from ._errors import RequestError as RequestError
 from ._errors import SessionClosed as SessionClosed
+from ._errors import SessionElsewhere as SessionElsewhere
 from ._errors import SessionMoved as SessionMoved
 from ._errors import SessionNotFound as SessionNotFound
 from ._errors import StoreDamaged as StoreDamaged

@@ -193,6 +193,17 @@ async def creating_and_closing(_: Path) -> None:
             await runtime.close(session.id)
 
 
+@calls("Runtime.drain")
+async def draining(_: Path) -> None:
+    async with open_fake_runtime({"fake": Incarnations(echo).start}) as runtime:
+        await runtime.create("fake")
+        with assert_checkpoints():
+            await runtime.drain()
+        assert runtime.list_open() == []
+        with assert_checkpoints():
+            await runtime.drain()
+
+
 @calls("Runtime.load")
 async def loading_one_that_is_not_there_and_one_that_is(_: Path) -> None:
     start = Incarnations(echo, capabilities={"loadSession": True}).start

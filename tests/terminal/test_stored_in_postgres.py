@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import secrets
+import signal
+import time
 from pathlib import Path
 
 import pytest
 import trio
-from program import Program
+from program import PATIENCE, Program
+from test_serve import serving
 
 from agentrt import open_store
 from agentrt._journal.address import server_of
@@ -112,3 +115,39 @@ def test_a_password_in_the_settings_is_shown_by_none_of_them(program: Program) -
     done = program.run("serve", status=2)
     assert "this is no URL of PostgreSQL" in done.stderr
     assert "the-secret" not in done.stderr
+
+
+def test_servers_that_share_a_store_are_listed_and_drained(program: Program, url: str) -> None:
+    store = ("--store", url)
+    assert "Nobody" in program.run("nodes", *store).stdout
+    with (
+        serving(program, *store, "--node", "n1", "--agent", "demo") as one,
+        serving(program, *store, "--node", "n2") as two,
+    ):
+        for served in (one, two):
+            served.link()
+        listed = json.loads(program.run("nodes", *store, "--json").stdout)
+        assert [(node["name"], node["draining"]) for node in listed] == [
+            ("n1", False),
+            ("n2", False),
+        ]
+        deadline = time.monotonic() + PATIENCE
+        while listed[0]["sessions"] != 1:
+            assert time.monotonic() < deadline
+            listed = json.loads(program.run("nodes", *store, "--json").stdout)
+        done = program.run("sessions", "delete", *store, "abc", status=2)
+        assert "is being written" in done.stderr
+        program.run("nodes", "drain", *store, "nobody", status=4)
+        assert "leaves" in program.run("nodes", "drain", *store, "n2").stdout
+        assert two.process.wait(PATIENCE) == 0
+        [left] = json.loads(program.run("nodes", *store, "--json").stdout)
+        assert left["name"] == "n1"
+        one.process.send_signal(signal.SIGTERM)
+        assert one.process.wait(PATIENCE) == 0
+    assert json.loads(program.run("nodes", *store, "--json").stdout) == []
+
+
+def test_what_cannot_be_shared_is_said(program: Program) -> None:
+    assert "PostgreSQL" in program.run("serve", "--node", "n1", status=2).stderr
+    assert "--node" in program.run("serve", "--home", "x", status=2).stderr
+    assert "PostgreSQL" in program.run("nodes", status=2).stderr

@@ -503,6 +503,16 @@ async def test_health_tells_nothing_but_that() -> None:
             assert answer.head.endswith(b"\r\n\r\nok\n")
 
 
+async def test_readiness_says_what_speaks_against_new_sessions() -> None:
+    with trio.fail_after(30):
+        async with site() as running:
+            assert status(await get(running.port, "/readyz")) == 200
+            running.hindrance = lambda: "draining"
+            answer = await get(running.port, "/readyz")
+            assert status(answer) == 503
+            assert answer.head.endswith(b"\r\n\r\ndraining\n")
+
+
 async def test_every_answer_has_the_security_headers() -> None:
     with trio.fail_after(30):
         async with site() as running:

@@ -142,6 +142,36 @@ class Place(Struct, frozen=True):
     owner: int
 
 
+class Process(Struct, frozen=True, kw_only=True):
+    """Who shares a store with others. `home`: whose files a session of it needs; the same for
+    machines that share a file system. `role`: `worker` runs sessions, `gateway` does not."""
+
+    name: str
+    host: str
+    pid: int
+    home: str
+    role: str = "both"
+    version: str = ""
+
+
+class NodeEntry(Struct, frozen=True):
+    """A process that shares a store, as others see it. `since`: seconds since the Unix epoch;
+    `lease`: seconds that are left of its lease; `sessions`: how many it owns."""
+
+    num: int
+    name: str
+    host: str
+    pid: int
+    role: str
+    home: str
+    version: str
+    since: float
+    lease: float
+    draining: bool
+    load: bytes
+    sessions: int
+
+
 class Answer(Struct):
     """What a client was answered to a command, which it may send again: `digest` stands for what
     it said."""
@@ -195,6 +225,8 @@ class Backend(Protocol):
     """Seconds from one flush to the next, if that has only what nobody waits for."""
     gathers_all: bool
     """Whether it is the same for what somebody waits for."""
+    lease: Callable[[], int | None]
+    """The lease that is held at this moment, of a store that is shared."""
 
     def open(self) -> None:
         """Raises `StoreError`."""
@@ -207,8 +239,14 @@ class Backend(Protocol):
 
     def create(self, session: str, epoch: str, about: About) -> Place: ...
 
-    def claim(self, session: str) -> Place | None:
-        """Become a session's owner. None: there is no such session."""
+    def claim(self, session: str, *, reads: bool = False) -> Place | None:
+        """Become a session's owner. None: there is no such session. Raises `SessionElsewhere` where
+        somebody else is its owner and alive, or if it is another home's and `reads` does not say
+        that no agent will be started."""
+        ...
+
+    def release(self, place: Place) -> None:
+        """Own a session no longer: others may claim it at once."""
         ...
 
     def delete(self, session: str) -> bool:

@@ -52,6 +52,10 @@ class Home(Protocol):
         """Wake whoever waits for something of any of its keepers."""
         ...
 
+    def owns(self) -> bool:
+        """Whether what is stored of a session is this process's to act on, at this moment."""
+        ...
+
 
 class StoreKeeper:
     """What the log of one session hands its batches to. Its methods never wait, but those that say
@@ -165,6 +169,8 @@ class StoreKeeper:
     # --- what the writer says
 
     def kept(self, last: int) -> None:
+        if self.moved is not None or not self._home.owns():
+            return  # what is stored is another process's to act on
         shown, waiting = self._log.shown, self._waiting
         full = self._home.backlog >= self._limits.store_backlog
         while waiting and waiting[0][0] <= last:

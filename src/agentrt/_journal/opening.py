@@ -15,6 +15,7 @@ from .sqlite import SqliteBackend
 from .sqlite import writing as writing_file
 
 if TYPE_CHECKING:
+    from .postgres.leases import PostgresLeases
     from .postgres.reader import ServerReport
 
 
@@ -24,13 +25,25 @@ class Reporting(Reader, Protocol):
     def report(self) -> FileReport | ServerReport: ...
 
 
-def backend_of(address: Address, library: Library | None = None) -> Backend:
-    """What writes it, not yet opened. Raises `StoreError`."""
+def backend_of(
+    address: Address, library: Library | None = None, home: str | None = None
+) -> Backend:
+    """What writes it, not yet opened. `home`: that of this process, if it shares the store. Raises
+    `StoreError`."""
     if not isinstance(address, Server):
         return SqliteBackend(address, library)
     with _psycopg():
         from .postgres.backend import PostgresBackend
-    return PostgresBackend(address)
+    return PostgresBackend(address, home)
+
+
+def leases_of(address: Address, patience: float | None = None) -> PostgresLeases:
+    """The leases of those who share it. Raises `StoreError`."""
+    if not isinstance(address, Server):
+        raise StoreError(f"{address} is a file, which one process writes: several share PostgreSQL")
+    with _psycopg():
+        from .postgres.leases import PostgresLeases
+    return PostgresLeases(address, patience)
 
 
 def reader_of(

@@ -12,7 +12,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -69,6 +69,7 @@ class SqliteBackend:
     gathers_all = False
 
     def __init__(self, path: str | os.PathLike[str], library: Library | None = None) -> None:
+        self.lease: Callable[[], int | None] = lambda: None
         self.path = Path(os.path.abspath(path))
         self.library: Library = library or installed()
         self._lock: int | None = None
@@ -380,7 +381,7 @@ class SqliteBackend:
             [[num]] = self.database.execute("SELECT num FROM session WHERE id=?", (session,))
         return Place(num, 1)
 
-    def claim(self, session: str) -> Place | None:
+    def claim(self, session: str, *, reads: bool = False) -> Place | None:
         self.catch_up()  # its next records are numbered behind those that are read now
         with self.transaction():
             x = self.database.execute
@@ -388,6 +389,9 @@ class SqliteBackend:
             found = x("SELECT num, owner FROM session WHERE id=?", (session,))
         self._places.clear()
         return Place(*found[0]) if found else None
+
+    def release(self, place: Place) -> None:
+        pass  # there is nobody else
 
     def delete(self, session: str) -> bool:
         with self.transaction():

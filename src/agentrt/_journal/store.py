@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -27,7 +28,8 @@ from .._model.events import Event
 from .._model.log import Log
 from .._model.state import SessionState, Snapshot
 from .._nesting import bare_errors, check_trio
-from .address import Address, address_of
+from .._version import __version__
+from .address import Address, Server, address_of
 from .base import (
     About,
     Answer,
@@ -35,6 +37,7 @@ from .base import (
     Job,
     Packed,
     Place,
+    Process,
     Query,
     Reader,
     Stored,
@@ -45,7 +48,8 @@ from .base import (
 )
 from .keeper import StoreKeeper
 from .libraries import Library
-from .opening import backend_of, reader_of
+from .membership import Membership
+from .opening import backend_of, leases_of, reader_of
 from .writer import Batch, Call, Writer
 
 logger = get_logger("store")
@@ -101,6 +105,8 @@ class Store:
         self._slow_since: float | None = None
         self._listeners: set[Callable[[], None]] = set()
         self._answering: set[_Answered] = set()
+        self.membership: Membership | None = None
+        """This process among those that share the store, if it is shared."""
 
     # --- reading
 
@@ -213,12 +219,15 @@ class Store:
         """A place for a session. Raises `StoreError`."""
         return await self._call(lambda backend: backend.create(session, epoch, about))
 
-    async def claim(self, session: str, *, last: int | None = None) -> tuple[Place, Stored]:
-        """Become the owner of a session, to go on with it; as `load`. Raises `SessionNotFound`, or
-        `LocalProtocolError` if it is open here."""
+    async def claim(
+        self, session: str, *, last: int | None = None, reads: bool = False
+    ) -> tuple[Place, Stored]:
+        """Become the owner of a session, to go on with it, or `reads`: to see how it was left; as
+        `load`. Raises `SessionNotFound`, `LocalProtocolError` if it is open here, or
+        `SessionElsewhere` if another process that shares the store has it."""
         if session in self._open:
             raise LocalProtocolError(f"the session {session!r} is open")
-        place = await self._call(lambda backend: backend.claim(session))
+        place = await self._call(lambda backend: backend.claim(session, reads=reads))
         if place is None:
             raise SessionNotFound(f"no session {session!r} is stored")
         return place, await self.load(session, last=last)
@@ -244,12 +253,34 @@ class Store:
             try:
                 with trio.move_on_after(self._limits.store_wait, shield=True):
                     await keeper.wait_until_stored()
+                    if self.trouble is None and keeper.moved is None:
+                        with suppress(StoreError):  # its lease is over one day
+                            await self._call(lambda backend: backend.release(place))
                     if not log.state.turns and self.trouble is None:
                         with suppress(StoreError):  # nobody looks for a session without a turn
                             await self._call(lambda backend: backend.delete(log.session))
             finally:
                 del self._open[log.session]
                 keeper.over_at.set()
+
+    async def _end_all(self) -> None:
+        """The lease is over: every session ends here, at once. Returns when none is left."""
+        keepers = list(self._open.values())
+        for keeper in keepers:
+            keeper.fenced(
+                SessionMoved(
+                    "the store was not reached for so long that another process may go on with this"
+                    " session: nothing more of it is stored here"
+                )
+            )
+        # By then the guard program has ended the agents; the sessions' blocks may be a program's.
+        with trio.move_on_after(self._limits.store_lease):
+            for keeper in keepers:
+                await keeper.over_at.wait()
+
+    def owns(self) -> bool:
+        """Whether what is stored of a session is this process's to act on, at this moment."""
+        return self.membership is None or self.membership.held() is not None
 
     async def _call(self, job: Job[T]) -> T:
         if self.trouble is not None:
@@ -403,6 +434,8 @@ async def open_store(
     limits: Limits | None = None,
     library: Library | None = None,
     gate: bool = True,
+    node: str | None = None,
+    home: str | None = None,
 ) -> AsyncIterator[Store]:
     """A store in the SQLite file `path`, which is made if it is not there; or in PostgreSQL, if it
     is a URL (`postgresql://USER@HOST/DATABASE`, with the extra `postgres`)::
@@ -416,6 +449,10 @@ async def open_store(
     - `gate`: False shows what happens at once, and not only when it is stored: what was seen last
       may be missing after a kill. It is meant for somebody who reads along at a terminal, whom a
       slow disk should not hold up. What reaches the agent waits all the same.
+    - `node`: of PostgreSQL, a name for this process: it shares the store with others that have
+      said one. A session has one owner at a time, by a lease (`limits.store_lease`).
+    - `home`: with `node`, the same for all machines that have the same files; by default it is this
+      machine's name. A session is gone on with in the home that it was begun in.
 
     Leaving the block writes what is left to write. To be left after every session in it.
 
@@ -424,8 +461,20 @@ async def open_store(
     stored.
     """
     check_trio("open_store")
-    async with open_address(address_of(path), limits=limits, library=library, gate=gate) as store:
+    address = address_of(path)
+    process = None if node is None else process_of(node, home)
+    async with open_address(
+        address, limits=limits, library=library, gate=gate, process=process
+    ) as store:
         yield store
+
+
+def process_of(name: str, home: str | None = None, role: str = "both") -> Process:
+    """This one, for the others that share a store."""
+    host = socket.gethostname()
+    return Process(
+        name=name, host=host, pid=os.getpid(), home=home or host, role=role, version=__version__
+    )
 
 
 @asynccontextmanager
@@ -435,10 +484,13 @@ async def open_address(
     limits: Limits | None = None,
     library: Library | None = None,
     gate: bool = True,
+    process: Process | None = None,
 ) -> AsyncIterator[Store]:
     """The same, of an address."""
+    if process is not None and not isinstance(address, Server):
+        raise ValueError(f"{address} is a file, which one process writes: several share PostgreSQL")
     limits = limits or Limits()
-    backend = backend_of(address, library)
+    backend = backend_of(address, library, None if process is None else process.home)
     await trio.to_thread.run_sync(backend.open)
     try:
         reader = await trio.to_thread.run_sync(partial(reader_of, address, library, writes=True))
@@ -446,13 +498,41 @@ async def open_address(
             store = Store(str(address), reader, limits)
             store.gate = gate
             async with _writing(backend, store, limits):
-                yield store
+                if process is None:
+                    yield store
+                else:
+                    async with _sharing(address, backend, store, process, limits):
+                        yield store
         finally:
             reader.close()  # before the writer: the last one to close tidies up
     finally:
         backend.close()
     if store.trouble is not None:
         raise store.trouble
+
+
+@asynccontextmanager
+async def _sharing(
+    address: Address, backend: Backend, store: Store, process: Process, limits: Limits
+) -> AsyncIterator[None]:
+    """Have a lease for the block, or ask for another one."""
+    length = limits.store_lease
+    leases = leases_of(address, patience=length / 4)
+    membership = Membership(leases, process, length, store._end_all)
+    backend.lease = membership.held
+    store.membership = membership
+    async with bare_errors(), trio.open_nursery() as nursery:
+        await nursery.start(membership.run)
+        try:
+            yield
+        finally:
+            await _through(store)  # what the sessions have released
+            nursery.cancel_scope.cancel()
+
+
+async def _through(store: Store) -> None:
+    with trio.move_on_after(SLOW, shield=True), suppress(StoreError):
+        await store._call(lambda backend: None)
 
 
 @asynccontextmanager

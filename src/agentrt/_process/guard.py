@@ -14,6 +14,7 @@ of that thread, after ten idle seconds, for the parent's death.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import subprocess
@@ -47,6 +48,8 @@ class _Guard:
     def __init__(self) -> None:
         self.token = secrets.token_hex(8)
         self.users = 0
+        self.until: float | None = None
+        """When the agents are ended, by the clock that goes on while a machine sleeps."""
         self._starting = trio.Lock()
         self._process: trio.Process | None = None
 
@@ -70,6 +73,16 @@ class _Guard:
                 env={name: value for name, value in os.environ.items() if name != MARKER},
                 start_new_session=True,
             )
+            if self.until is not None:
+                self.tell()
+
+    def tell(self) -> None:
+        """Let the program know until when agents may live. Never waits."""
+        stdin = None if self._process is None else self._process.stdin
+        if isinstance(stdin, trio.lowlevel.FdStream):
+            said = "-" if self.until is None else f"{self.until:.3f}"
+            with contextlib.suppress(OSError, trio.ClosedResourceError):
+                os.write(stdin.fileno(), f"{said}\n".encode())
 
     async def end(self) -> None:
         """Kill and reap the program. It keeps nothing that is worth a polite word."""
@@ -81,6 +94,19 @@ class _Guard:
 
 
 _current: trio.lowlevel.RunVar[_Guard | None] = trio.lowlevel.RunVar("agentrt guard", None)
+
+
+_until: trio.lowlevel.RunVar[float | None] = trio.lowlevel.RunVar("agentrt agents' end", None)
+
+
+def let_agents_live(until: float | None) -> None:
+    """Have the agents of this Trio run ended at that time (of `CLOCK_BOOTTIME`), also if this
+    process is stopped then, unless another time is said before. None: never."""
+    _until.set(until)
+    shared = _current.get()
+    if shared is not None:
+        shared.until = until
+        shared.tell()
 
 
 @asynccontextmanager
@@ -96,6 +122,7 @@ async def guard() -> AsyncIterator[str]:
     shared = _current.get()
     if shared is None:
         shared = _Guard()
+        shared.until = _until.get()
         _current.set(shared)
     shared.users += 1
     try:

@@ -4,6 +4,10 @@ Run as `python -I -S supervisor.py TOKEN HOST FOLDER...`, one per host process (
 it). It has nothing open but standard input, the reading end of a pipe whose writing end only the
 host has, and sleeps until the host is gone. A host that ends in order kills it first.
 
+Who shares a store of sessions with other hosts owns them for a while only. It writes a line with
+the time until which its agents may live (`-`: for ever), and another one before that is over. A
+host that was stopped does not, and its agents are ended at once.
+
 Then it gives the agents, whose standard input ended at the same moment, time to leave by
 themselves; what is left gets SIGTERM, then SIGKILL. What belongs to an agent is known by the token
 in its environment, or by having been started by such a process: some start their shells with an
@@ -31,6 +35,15 @@ LADDER: tuple[tuple[signal.Signals | None, float], ...] = (
     (signal.SIGKILL, 10.0),  # repeated; what survives that is beyond a signal's reach
 )
 """What is sent, and the seconds for which the agents then may leave."""
+AT_ONCE: tuple[tuple[signal.Signals | None, float], ...] = (
+    (signal.SIGTERM, 0.5),
+    (signal.SIGSTOP, 0.1),
+    (signal.SIGKILL, 10.0),
+)
+"""The same for agents whose time is over."""
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+SLEEP = 200
+"""Milliseconds between two looks at the clock, where there is a time at which agents are ended."""
 LOOK = 0.05
 """Seconds between two looks at the process table."""
 SETTLE = 0.5
@@ -42,16 +55,18 @@ def main() -> None:
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(ignored, signal.SIG_IGN)  # its end is the host's end, nothing else
     token, host = sys.argv[1].encode(), int(sys.argv[2])
-    wait_for_the_end_of(host)
+    wait_for_the_end_of(host, token)
     end_agents(token)
     for folder in sys.argv[3:]:
         remove_leftovers(folder, f"agentrt-{sys.argv[1]}-")
 
 
-def end_agents(token: bytes) -> None:
+def end_agents(
+    token: bytes, ladder: tuple[tuple[signal.Signals | None, float], ...] = LADDER
+) -> None:
     known: dict[int, bytes] = {}
     seen = until = time.monotonic()
-    for signum, seconds in LADDER:
+    for signum, seconds in ladder:
         until += seconds
         signalled: set[int] = set()  # nobody gets the same signal twice: some take that as an order
         while (now := time.monotonic()) < until:
@@ -66,19 +81,35 @@ def end_agents(token: bytes) -> None:
             time.sleep(LOOK)
 
 
-def wait_for_the_end_of(host: int) -> None:
+def wait_for_the_end_of(host: int, token: bytes) -> None:
     """Until the pipe's writing end is closed, or the host is dead.
 
     The second matters if the host forked: the copy holds the pipe open.
     """
     poll = select.poll()
-    poll.register(0, 0)  # a hang-up is always reported
+    poll.register(0, select.POLLIN)
+    until: float | None = None
+    said = b""
     try:
         poll.register(os.pidfd_open(host), select.POLLIN)
     except (AttributeError, OSError):
         pass  # an older Python or kernel, or there is no such process any more
-    if os.getppid() == host:  # else it is dead, and the number may be another's
-        poll.poll()
+    # If its parent is another one, it is dead, and the number may be another's.
+    while os.getppid() == host:
+        # A machine that sleeps keeps `poll` from seeing the time.
+        events = dict(poll.poll(None if until is None else SLEEP))
+        if 0 in events:
+            data = os.read(0, 4096)
+            if not data:
+                return
+            *lines, said = (said + data).split(b"\n")
+            for line in lines:
+                until = None if line == b"-" else float(line)
+        elif events:
+            return
+        if until is not None and time.clock_gettime(CLOCK) >= until:
+            end_agents(token, AT_ONCE)
+            until = None
 
 
 def look(token: bytes, known: dict[int, bytes]) -> None:

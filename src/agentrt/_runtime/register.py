@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Literal, Protocol
 
@@ -54,7 +54,10 @@ class Register:
 
     def __init__(self, room: int, stored: Iterable[StoreEntry], *, has_store: bool) -> None:
         """`room`: how many may be open at once. `stored`: those of the store, the one that rests
-        the longest first. Nobody else writes the store, so there is no need to ask it again."""
+        the longest first. Nobody else writes the store, so there is no need to ask it again, unless
+        it is shared (`refresh`)."""
+        self.draining = False
+        """Whether no session may be opened any more."""
         self.hosts: dict[str, Hosted] = {}
         self.stored = {entry.session: entry for entry in stored}
         self.closed = False
@@ -94,6 +97,8 @@ class Register:
     def check_room(self) -> None:
         if self.closed:
             raise SessionClosed("the runtime is closed")
+        if self.draining:
+            raise LimitExceeded("this process takes no more sessions: it is being drained")
         if len(self.hosts) + len(self._starting) >= self._room:
             raise LimitExceeded(
                 f"{self._room} sessions are open (limits.sessions): close one first"
@@ -143,6 +148,25 @@ class Register:
     def add_stored(self, entry: StoreEntry) -> None:
         if entry.session not in self.hosts:
             self.stored[entry.session] = entry
+            self._changed()
+
+    def refresh(self, entries: Sequence[StoreEntry], limit: int) -> None:
+        """Others have changed what is stored: these are the sessions in which something happened
+        last, the latest first, up to so many."""
+        since = entries[-1].updated if len(entries) == limit else -math.inf
+        there = {entry.session for entry in entries}
+        changed = False
+        for id, entry in list(self.stored.items()):
+            if entry.updated > since and id not in there and id not in self._busy:
+                del self.stored[id]
+                changed = True
+        for entry in reversed(entries):
+            id = entry.session
+            if id not in self.hosts and id not in self._busy and self.stored.get(id) != entry:
+                self.stored.pop(id, None)
+                self.stored[id] = entry
+                changed = True
+        if changed:
             self._changed()
 
     def remove_stored(self, id: str) -> None:

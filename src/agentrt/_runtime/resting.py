@@ -30,7 +30,7 @@ async def resting_log(store: Store, id: str, limits: Limits) -> Log:
     log.extend(stored.events, 0)
     if log.state.state.phase == "dead":  # as it is left by what follows
         return log
-    again = Again(id, *await store.claim(id, last=last))
+    again = Again(id, *await store.claim(id, last=last, reads=True))
     about = again.stored.about
     agent = Agent(name=about.agent, protocol=cast("ProtocolName", about.protocol), command=())
     async with conversation_with(

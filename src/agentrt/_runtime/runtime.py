@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, Unpack
 
@@ -24,10 +24,11 @@ from .._tools.checked import checked_tools
 from .._tools.client_tools import ClientTool
 from .._tools.tools import Tool
 from .._trace.trace import Trace, opened
+from .drain import wait_for_rest
 from .host import Host
 from .open import open_session, reopen_session
 from .options import SessionOptions
-from .register import Register, SessionInfo, stored_info
+from .register import Hosted, Register, SessionInfo, stored_info
 from .stored import SECRET
 
 if TYPE_CHECKING:
@@ -355,6 +356,33 @@ class Runtime:
             session.cancel()
         return running
 
+    def hindrance(self) -> str | None:
+        """Why no new session should be opened here now: the store does not take anything, or this
+        process is being drained. None: nothing speaks against it."""
+        if self._register.draining or self._register.closed:
+            return "draining"
+        if self.store is None:
+            return None
+        if self.store.status.state == "failing":
+            return "the store cannot be written"
+        if not self.store.owns():
+            return "no lease of the store"
+        return None
+
+    async def drain(self) -> None:
+        """Open no session any more, and return when all that are open are at rest and closed. Each
+        has `limits.drain` seconds for what it has begun. Those that were adopted stay."""
+        await trio.lowlevel.checkpoint()
+        self._register.draining = True
+        async with trio.open_nursery() as nursery:
+            for host in list(self._register.hosts.values()):
+                nursery.start_soon(self._drain, host)
+
+    async def _drain(self, host: Hosted) -> None:
+        await wait_for_rest(host_of(host.session))
+        with suppress(LocalProtocolError):  # adopted
+            await host.close()
+
     def start_soon(self, job: Callable[..., Awaitable[object]], *args: object) -> None:
         """Run something for as long as the runtime's block lasts. What it raises ends the block."""
         self._nursery.start_soon(job, *args)
@@ -472,6 +500,10 @@ async def serve_runtime(
     chats = {} if store is None else await store.chats()
     async with bare_errors(), trio.open_nursery() as nursery:
         runtime = Runtime(nursery, source, limits, store, stored, answers, chats)
+        if store is not None and store.membership is not None:
+            from .sharing import keep_up
+
+            nursery.start_soon(keep_up, runtime._register, store, store.membership, limits)
         try:
             yield runtime
         finally:

@@ -64,6 +64,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_json(agents)
     _fill_doctor(command("doctor", manual.DOCTOR, manual.DOCTOR_MORE))
     _fill_sessions(command("sessions", manual.SESSIONS, manual.SESSIONS_MORE))
+    _fill_nodes(command("nodes", manual.NODES, manual.NODES_MORE))
     _fill_rules(command("rules", manual.RULES, manual.RULES_MORE))
     _fill_trace(command("trace", manual.TRACE, manual.TRACE_MORE))
     record = command("record", manual.RECORD, manual.RECORD_MORE)
@@ -252,6 +253,16 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
         " postgresql://…, or `off`",
     )
     add(
+        "--node",
+        metavar="NAME",
+        help="share the store, one in PostgreSQL, with other servers that have said a name",
+    )
+    add(
+        "--home",
+        metavar="NAME",
+        help="with --node: the same on machines that have the same files (this machine's name)",
+    )
+    add(
         "--otel",
         action="store_true",
         help="send spans of what happens to OpenTelemetry, as its own variables (OTEL_…) say",
@@ -369,6 +380,27 @@ def _fill_sessions(sessions: argparse.ArgumentParser) -> None:
         parser.add_argument("session", metavar="ID", help="its id, or the beginning of it")
     verb("repair", "save what can be read of a damaged store", of_agents=False)
     verb("vacuum", "make the store as small as what is in it", of_agents=False)
+
+
+def _fill_nodes(nodes: argparse.ArgumentParser) -> None:
+    verbs = nodes.add_subparsers(dest="verb", metavar="VERB", title="what to do with them")
+    verbs.add_parser(
+        "list",
+        help="list those that are alive (default)",
+        description="Lists those that are alive.",
+        argument_default=argparse.SUPPRESS,
+    )
+    drain = verbs.add_parser(
+        "drain",
+        help="let one take no more sessions, and leave when what it has begun is over",
+        description="Lets a server take no more sessions, and leave when all it has is over.",
+        argument_default=argparse.SUPPRESS,
+    )
+    drain.add_argument("name", metavar="NAME", help="what its --node says")
+    for parser in (nodes, drain):
+        parser.add_argument("--store", metavar="URL", help="the store: postgresql://…")
+    _add_json(nodes)
+    nodes.set_defaults(verb="list")
 
 
 def _fill_trace(trace: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ agentrt [options]              a conversation
        agentrt serve [options]        the same for browsers
        agentrt attach [URL]           the same on a server that runs
        agentrt acp [options]          the same for editors
-       agentrt COMMAND [options]      agents, doctor, sessions, trace, config, completion"""
+       agentrt COMMAND [options]      agents, doctor, sessions, nodes, trace, config, completion"""
 
 MAIN: Final = """\
 Talk to a coding agent: in a conversation, or with one prompt whose answer goes to standard output.
@@ -29,6 +29,7 @@ commands:
   agentrt agents      the agents that are known, which are installed, how to get the rest
   agentrt doctor      starts the installed agents and says what works
   agentrt sessions    earlier sessions: lists, searches, shows, exports, deletes them
+  agentrt nodes       the servers that share a store: lists them, takes one out
   agentrt rules       what a permission rule would do, and why
   agentrt trace       what went over the wire, in a file that --trace wrote
   agentrt record      a conversation with any command, and a trace of it
@@ -234,6 +235,17 @@ settings:
 examples:
   agentrt config
   agentrt config --cwd ~/src/mine --json
+"""
+
+NODES: Final = """\
+The servers that share a store in PostgreSQL (agentrt serve --node NAME), as the store knows them:
+who is alive, how long its lease lasts, the sessions that it has and the turns that run there.
+"""
+
+NODES_MORE: Final = """\
+examples:
+  agentrt nodes --store postgresql://
+  agentrt nodes drain w1 --store postgresql://
 """
 
 RULES: Final = """\

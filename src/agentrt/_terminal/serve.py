@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
+import msgspec
 import trio
 from msgspec import structs
 
 from .._config import Config
 from .._errors import AgentrtError
 from .._journal.address import Address
-from .._journal.store import Store, open_address
+from .._journal.membership import Membership
+from .._journal.store import Store, open_address, process_of
 from .._limits import Limits
 from .._nesting import bare_errors
-from .._runtime.runtime import open_runtime
+from .._runtime.runtime import Runtime, open_runtime
 from .._telemetry.metrics import Metrics
 from .._telemetry.otel import OpenTelemetry
 from .._web.security import Security
@@ -89,6 +92,8 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                 )
             )
             stack.enter_context(announced(site.url, security.token))
+            if store is not None and store.membership is not None:
+                nursery.start_soon(drain, runtime, store.membership, nursery.cancel_scope)
             nursery.start_soon(_print_links, site, said.viewer_token is not None)
             agent, cwd, model = setup.agent, setup.cwd, setup.model
             if setup.resume is not None and runtime.stored(setup.resume) is not None:
@@ -113,8 +118,37 @@ async def _open_store(config: Config) -> AsyncIterator[Store | None]:
     if path is None:
         yield None
         return
-    async with open_address(path, limits=config.bound(Limits())) as store:
+    said = config.serve
+    process = None if said.node is None else process_of(said.node, said.home)
+    async with open_address(path, limits=config.bound(Limits()), process=process) as store:
         yield store
+
+
+async def drain(runtime: Runtime, membership: Membership, scope: trio.CancelScope) -> None:
+    """When a SIGTERM comes, or somebody says so by the store, take no more sessions, and end when
+    what was begun is over. A second SIGTERM ends it now."""
+
+    async def obey(signals: AsyncIterator[int]) -> None:
+        async for _ in signals:
+            if membership.draining:
+                scope.cancel(reason="a second SIGTERM")
+            membership.drain()
+
+    def load() -> bytes:
+        open = runtime.list_open()
+        turns = sum(each.phase not in ("idle", "dead", "closed") for each in open)
+        return msgspec.json.encode({"sessions": len(open), "turns": turns})
+
+    membership.load = load
+    with trio.open_signal_receiver(signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(obey, signals)
+            await membership.drained.wait()
+            print(
+                "agentrt: taking no more sessions; leaving when what was begun is over", flush=True
+            )
+            await runtime.drain()
+            scope.cancel(reason="drained")
 
 
 @asynccontextmanager

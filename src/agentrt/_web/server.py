@@ -69,6 +69,7 @@ async def serve(
     hub = Hub(runtime, agent, Folders(roots, cwd))
     try:
         async with open_site(hub, runtime.limits, host, port, security, ssl_context) as site:
+            site.hindrance = runtime.hindrance
             with ExitStack() as stack:
                 if metrics is not None:
                     site.measure(metrics.render)

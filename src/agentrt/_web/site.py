@@ -1,6 +1,6 @@
 """The web site: who gets in, and what is behind which path.
 
-`/` the page and `/page/…` its files, `/healthz`, and a WebSocket for each dialect.
+`/` the page and `/page/…` its files, `/healthz`, `/readyz`, and a WebSocket for each dialect.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ class Site:
         self._used = trio.Event()
         self._statistics = SiteStatistics()
         self._metrics: Callable[[], bytes] | None = None
+        self.hindrance: Callable[[], str | None] = lambda: None
+        """Says why no new sessions should be sent here, if something speaks against it."""
         self.pending = PendingConnections(limits.ws_pending, limits.ws_handshake)
 
     @property
@@ -138,6 +140,10 @@ class Site:
             return response(405, headers=(("Allow", "GET, HEAD"),))
         if request.path == "/healthz":
             return response(200, "ok\n", head_only=head_only)
+        if request.path == "/readyz":
+            hindrance = self.hindrance()
+            status = 200 if hindrance is None else 503
+            return response(status, f"{hindrance or 'ready'}\n", head_only=head_only)
         if request.path == "/metrics" and self._metrics is not None:
             if not self._security.may_measure(request.token):
                 raise BadRequest(401, "no valid token for metrics")

@@ -1,9 +1,10 @@
-"""What writes a store in PostgreSQL: one process at a time, while any may read it.
+"""What writes a store in PostgreSQL: one process at a time, or several that have leases, while any
+may read it.
 
-A lock of the writer's connection says which process that is. It ends with the connection, and so
-the server knows that a process is gone. One whose connection was cut may believe that it still
-writes: each flush names the owner of each of its sessions and its next event, and is taken in whole
-or not at all.
+A lock of the writer's connection says that a process has the store to itself; those with leases
+share the lock. It ends with the connection, and so the server knows that a process is gone. One
+whose connection was cut may believe that it still writes: each flush names the owner of each of its
+sessions, its next event and the lease, and is taken in whole or not at all.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import psycopg
 from psycopg import errors, sql
 
-from ..._errors import StoreError, StoreInUse
+from ..._errors import SessionElsewhere, StoreError, StoreInUse, StoreUnavailable
 from ..address import Server
 from ..base import (
     About,
@@ -34,7 +35,7 @@ from ..search import clean, text_of
 from . import schema
 from .connection import LOCK, Connection, connect, database_errors, is_lost, is_newer, newer
 from .connection import versions as versions_of
-from .statements import COPIED, COPY, statement
+from .statements import ALIVE, COPIED, COPY, statement
 from .words import vector
 
 T = TypeVar("T")
@@ -43,6 +44,7 @@ _ANSWERS = 24 * 3600.0  # seconds for which a client may send a command again
 _SILENT = 7 * 24 * 3600.0  # seconds for which a session without a turn is kept
 _HOUR = 3600
 _AHEAD = 2  # hours whose partitions are made before they begin
+_GONE = 3600.0  # seconds for which the row of a process that has gone is kept
 _WAIT = 0.05  # seconds between two attempts at a lock
 
 _CARRIED = (
@@ -56,8 +58,12 @@ class PostgresBackend:
     other processes."""
     gathers_all = True
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, home: str | None = None) -> None:
+        """`home`: that of this process, if it shares the store with others."""
         self.server = server
+        self.lease: Callable[[], int | None] = lambda: None
+        """The lease that is held at this moment, if one is. To be called from any thread."""
+        self._home = home
         self._connection: Connection | None = None
         self._last: tuple[int, str] | None = None
         """The process of the server that had our connection, and since when."""
@@ -94,17 +100,26 @@ class PostgresBackend:
         return self._connection
 
     def _begin(self, connection: Connection) -> None:
-        self._make_schema(connection)
+        with self._alone(connection):
+            self._make_schema(connection)
         self._take_lock(connection)
         [(pid, since)] = connection.rows(
             "SELECT pid::bigint, backend_start::text FROM pg_stat_activity"
             " WHERE pid=pg_backend_pid()"
         )
         self._last = pid, since
-        with connection.unhurried(), connection.transaction():
+        with connection.unhurried(), self._alone(connection):
             self._migrate(connection)
             self._begin_generation(connection)
         self._make_partitions(connection)
+
+    @contextlib.contextmanager
+    def _alone(self, connection: Connection) -> Iterator[None]:
+        """A transaction, in which no other process changes the schema."""
+        with connection.transaction():
+            key = (LOCK + 1, self.server.schema)
+            connection.rows("SELECT pg_advisory_xact_lock(%s::int, hashtext(%s))", key)
+            yield
 
     def _make_schema(self, connection: Connection) -> None:
         name = self.server.schema
@@ -115,7 +130,8 @@ class PostgresBackend:
 
     def _take_lock(self, connection: Connection) -> None:
         key = (LOCK, self.server.schema)
-        if connection.rows("SELECT pg_try_advisory_lock(%s::int, hashtext(%s))", key) == [(True,)]:
+        take = "pg_try_advisory_lock" if self._home is None else "pg_try_advisory_lock_shared"
+        if connection.rows(f"SELECT {take}(%s::int, hashtext(%s))", key) == [(True,)]:
             return
         holders = connection.rows(
             "SELECT l.pid::bigint, backend_start::text, application_name, client_addr::text"
@@ -201,6 +217,8 @@ class PostgresBackend:
 
     def commit(self, flush: Flush) -> None:
         try:
+            if self._home is not None and flush.parts and self.lease() is None:
+                raise Fenced([part.place for part in flush.parts])
             connection = self._connected()
             if self._doubtful:
                 flush = self._settled(connection, flush)
@@ -219,7 +237,7 @@ class PostgresBackend:
     def _write(self, connection: Connection, flush: Flush) -> None:
         if not flush.parts and not flush.answers:
             return
-        one = statement(flush)
+        one = statement(flush, self.lease())
         if not one.frames:
             connection.rows(one.text, one.args)
             return
@@ -235,8 +253,9 @@ class PostgresBackend:
         found = {
             num: (owner, next)
             for num, owner, next in connection.rows(
-                "SELECT num, owner, next FROM session WHERE num=ANY(%s::bigint[])",
-                [[part.place.num for part in flush.parts]],
+                "SELECT num, owner, next FROM session s WHERE num=ANY(%s::bigint[])"
+                f" AND node IS NOT DISTINCT FROM %s::bigint AND (node IS NULL OR {ALIVE})",
+                [[part.place.num for part in flush.parts], self.lease()],
             )
         }
         gone: list[Place] = []
@@ -267,32 +286,76 @@ class PostgresBackend:
         def job(connection: Connection) -> Place:
             [(num,)] = connection.rows(
                 "INSERT INTO session(id, epoch, generation, owner, next, agent, cwd, phase,"
-                " created, updated, about)"
-                " VALUES(%s, %s, %s, 1, 1, %s, %s, 'starting', now(), now(), %s)"
-                " ON CONFLICT (id) DO UPDATE SET id=excluded.id"
+                " created, updated, about, node, home)"
+                " VALUES(%s, %s, %s, 1, 1, %s, %s, 'starting', now(), now(), %s, %s, %s)"
+                " ON CONFLICT (id) DO UPDATE SET node=excluded.node"
                 " WHERE session.epoch=excluded.epoch AND session.next=1 RETURNING num",
                 (
                     *(clean(session), epoch, self._generation),
                     *(clean(about.agent), clean(about.cwd), encode(about)),
+                    *(self._held(), self._home or ""),
                 ),
             )
             return Place(num, 1)
 
         return self._once_more(job)
 
-    def claim(self, session: str) -> Place | None:
+    def claim(self, session: str, *, reads: bool = False) -> Place | None:
         def job(connection: Connection) -> Place | None:
-            found = connection.rows(
-                "UPDATE session SET owner=owner+1 WHERE id=%s RETURNING num, owner",
-                [clean(session)],
-            )
-            return Place(*found[0]) if found else None
+            with connection.transaction():
+                return self._claim(connection, session, reads)
 
         return self._once_more(job)
+
+    def _claim(self, connection: Connection, session: str, reads: bool) -> Place | None:
+        lease = self._held()
+        found = connection.rows(
+            "SELECT num, node, home FROM session WHERE id=%s FOR UPDATE", [clean(session)]
+        )
+        if not found:
+            return None
+        [(num, node, home)] = found
+        if node is not None and node != lease:
+            # Waits for a renewal that is under way.
+            others = connection.rows(
+                "SELECT name, host FROM node WHERE num=%s AND until>clock_timestamp() FOR UPDATE",
+                [node],
+            )
+            for name, host in others:
+                raise SessionElsewhere(
+                    f"the session {session!r} is at work on {name} (of {host})", name
+                )
+        if home and self._home not in (None, home) and not reads:
+            raise SessionElsewhere(
+                f"the session {session!r} can only be gone on with where its folder and its"
+                f" agent's own conversation are: by a server of the home {home!r}"
+            )
+        [(owner,)] = connection.rows(
+            "UPDATE session SET owner=owner+1, node=%s WHERE num=%s RETURNING owner", (lease, num)
+        )
+        return Place(num, owner)
+
+    def _held(self) -> int | None:
+        """The lease under which something new may begin. Raises `StoreUnavailable`."""
+        lease = self.lease()
+        if lease is None and self._home is not None:
+            raise StoreUnavailable(f"{self.server} has not been reached for too long to own more")
+        return lease
+
+    def release(self, place: Place) -> None:
+        if self._home is not None:
+            self._once_more(
+                lambda connection: connection.change(
+                    "UPDATE session SET node=NULL WHERE num=%s AND owner=%s",
+                    (place.num, place.owner),
+                )
+            )
 
     def delete(self, session: str) -> bool:
         def job(connection: Connection) -> bool:
             with connection.unhurried(), connection.transaction():
+                if self._home is not None:
+                    self._claim(connection, session, reads=True)
                 return _forget(connection, session)
 
         return self._once_more(job)
@@ -351,6 +414,7 @@ class PostgresBackend:
             "DELETE FROM session WHERE turns=0 AND updated < now() - make_interval(secs => %s)",
             [_SILENT],
         )
+        change("DELETE FROM node WHERE until < now() - make_interval(secs => %s)", [_GONE])
         self._make_partitions(connection)
         for hour in self._hours(connection):
             if (hour + 1) * _HOUR < self._now(connection) - max(older, 60.0):
@@ -378,19 +442,22 @@ class PostgresBackend:
         """Of this hour and the next ones. They are made beside the table and then attached, which
         keeps nobody from reading and writing it."""
         now = int(self._now(connection) // _HOUR)
-        known = self._hours(connection)
-        for hour in range(now, now + _AHEAD + 1):
-            if hour in known:
-                continue
+        hours = set(range(now, now + _AHEAD + 1))
+        if hours.issubset(self._hours(connection)):
+            return
+        with self._alone(connection):
+            self._make_hours(connection, sorted(hours.difference(self._hours(connection))))
+
+    @staticmethod
+    def _make_hours(connection: Connection, hours: Sequence[int]) -> None:
+        for hour in hours:
             name = schema.partition(hour)
             begin, end = (f"to_timestamp({each * _HOUR})" for each in (hour, hour + 1))
-            with connection.transaction():
-                connection.rows(f"DROP TABLE IF EXISTS {name}")  # of an attempt that failed
-                connection.rows(f"CREATE TABLE {name} (LIKE frame INCLUDING ALL)")
-                connection.rows(
-                    f"ALTER TABLE frame ATTACH PARTITION {name} FOR VALUES"
-                    f" FROM ({begin}) TO ({end})"
-                )
+            connection.rows(f"DROP TABLE IF EXISTS {name}")  # of an attempt that failed
+            connection.rows(f"CREATE TABLE {name} (LIKE frame INCLUDING ALL)")
+            connection.rows(
+                f"ALTER TABLE frame ATTACH PARTITION {name} FOR VALUES FROM ({begin}) TO ({end})"
+            )
 
     @staticmethod
     def _drop(connection: Connection, hour: int) -> None:
@@ -400,6 +467,8 @@ class PostgresBackend:
         with contextlib.suppress(errors.LockNotAvailable), connection.transaction():
             connection.rows("SELECT set_config('lock_timeout', '200', true)")
             connection.rows("LOCK TABLE frame")
+            if connection.rows("SELECT to_regclass(%s)", [name]) == [(None,)]:
+                return  # another process has dropped it
             connection.rows(
                 "INSERT INTO frame(session, first, last, owner, at, body)"
                 " SELECT session, first, last, f.owner, '-infinity', body"

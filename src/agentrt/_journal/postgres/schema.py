@@ -49,6 +49,21 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
         """,
         least=1,
     ),
+    # Several processes write: each has a lease, and each session the lease of who owns it. A
+    # program of version 1 has the store to itself while it writes, and owns its sessions by none.
+    Migration(
+        """
+        CREATE TABLE node(
+            num bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL,
+            host text NOT NULL, pid bigint NOT NULL, role text NOT NULL, home text NOT NULL,
+            version text NOT NULL, since timestamptz NOT NULL DEFAULT now(),
+            until timestamptz NOT NULL, draining boolean NOT NULL DEFAULT false,
+            load bytea NOT NULL DEFAULT '{}') WITH (fillfactor=50);
+        ALTER TABLE session ADD COLUMN node bigint, ADD COLUMN home text NOT NULL DEFAULT '';
+        CREATE INDEX session_on ON session(node) WHERE node IS NOT NULL;
+        """,
+        least=1,
+    ),
 )
 
 KEPT: Final = "frame_left"

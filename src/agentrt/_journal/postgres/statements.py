@@ -22,7 +22,13 @@ WITH f AS (SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bi
 i AS (INSERT INTO frame(session, owner, first, last, body)
     SELECT num, owner, first, last, body FROM f)"""
 
-_OURS = "s.num=f.num AND s.owner=f.owner AND s.next=f.first"
+ALIVE: Final = "EXISTS (SELECT FROM node n WHERE n.num=s.node AND n.until>clock_timestamp())"
+"""Whether the lease of a session `s` is not over."""
+
+_OURS = (
+    "s.num=f.num AND s.owner=f.owner AND s.next=f.first"
+    f" AND s.node IS NOT DISTINCT FROM %s::bigint AND (s.node IS NULL OR {ALIVE})"
+)
 
 _NEXT = f""",
 u AS (UPDATE session s SET next=f.last+1 FROM f WHERE {_OURS} RETURNING s.num)"""
@@ -73,9 +79,9 @@ class Statement(Struct):
     frames: list[Row]
 
 
-def statement(flush: Flush) -> Statement:
-    """What writes a flush, in the order of the sessions' numbers: two that wait for each other's
-    would be in each other's way."""
+def statement(flush: Flush, lease: int | None) -> Statement:
+    """What writes a flush under a lease, or as the only process that writes; in the order of the
+    sessions' numbers: two that wait for each other's would be in each other's way."""
     parts = sorted(flush.parts, key=lambda part: part.place.num)
     frames = [_frame(part) for part in parts]
     copied = sum(len(frame[4]) for frame in frames) > MUCH
@@ -89,6 +95,7 @@ def statement(flush: Flush) -> Statement:
     args = _columns([frame[:4] for frame in frames] if copied else frames, 4 if copied else 5)
     if rows:
         args += _columns(rows, 8)
+    args.append(lease)
     if records:
         args += _columns(records, 6)
     if answers:

@@ -1,0 +1,173 @@
+"""A process among those that share a store: it keeps its lease, and ends what it owns without."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+import trio
+
+from .._errors import StoreError
+from .._logging import get_logger
+from .._process.guard import let_agents_live
+from .base import NodeEntry, Process
+from .owners import Action, Ask, End, Join, Leave, Owner, Renew
+
+T = TypeVar("T")
+
+logger = get_logger("store")
+
+LOOK: Final = 1.0
+"""Seconds between two looks at the clock: Trio's stands still while a machine sleeps."""
+
+_SIZE: Final = 10
+"""Sessions that one look finds of those whose owners are gone."""
+
+
+def now() -> float:
+    """Of a clock that nobody sets, and that goes on while the process or the machine sleeps."""
+    return time.clock_gettime(_CLOCK)
+
+
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class Leases(Protocol):
+    """The rows, for one thread at a time. What it cannot do raises `StoreError`."""
+
+    def join(self, process: Process, length: float) -> int: ...
+
+    def renew(self, num: int, length: float, load: bytes) -> bool | None: ...
+
+    def leave(self, num: int) -> None: ...
+
+    def nodes(self) -> list[NodeEntry]: ...
+
+    def left(self, limit: int) -> list[str]: ...
+
+    def release(self, session: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Membership:
+    """`end`: ends all that a lease had allowed, and returns when nothing is left of it."""
+
+    def __init__(
+        self,
+        leases: Leases,
+        process: Process,
+        length: float,
+        end: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.process = process
+        self.load: Callable[[], bytes] = lambda: b"{}"
+        """What others are told of how much there is to do here."""
+        self.draining = False
+        """Whether somebody wants this process to own nothing any more."""
+        self.drained = trio.Event()
+        """Set when that is so."""
+        self._leases = leases
+        self._owner = Owner(length)
+        self._end = end
+        self._limiter = trio.CapacityLimiter(1)
+        self._joined = trio.Event()
+        self._moved = trio.Event()
+        self._nursery: trio.Nursery
+
+    def held(self) -> int | None:
+        """The lease that is held at this moment, if one is. May be called from any thread."""
+        owner = self._owner
+        num = owner.num
+        return num if owner.holds(num, now()) else None
+
+    def drain(self) -> None:
+        """Own nothing new: what runs may end."""
+        self.draining = True
+        self.drained.set()
+
+    async def nodes(self) -> list[NodeEntry]:
+        """All that are alive. Raises `StoreError`."""
+        return await self._do(self._leases.nodes)
+
+    async def left(self) -> list[str]:
+        """Some sessions whose owner is gone without having released them. Raises `StoreError`."""
+        return await self._do(partial(self._leases.left, _SIZE))
+
+    async def release(self, session: str) -> None:
+        """Have nobody own a session whose owner is gone. Raises `StoreError`."""
+        await self._do(partial(self._leases.release, session))
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Keep a lease until cancelled; it has begun when there is one."""
+        owner = self._owner
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                nursery.start_soon(self._tell_started, task_status)
+                while True:
+                    self._obey(owner.tick(now()))
+                    self._moved = trio.Event()
+                    with trio.move_on_after(min(LOOK, max(0.0, owner.due - now()))):
+                        await self._moved.wait()
+        finally:
+            let_agents_live(None)
+            with trio.move_on_after(owner.length, shield=True):
+                if owner.num is not None:
+                    num, owner.num = owner.num, None
+                    await self._leave(num)
+            self._leases.close()
+
+    async def _tell_started(self, task_status: trio.TaskStatus[None]) -> None:
+        await self._joined.wait()
+        task_status.started()
+
+    def _obey(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Join() | Renew():
+                    self._nursery.start_soon(self._ask, action)
+                case End(num):
+                    logger.error("the lease of the store is over: all sessions end here")
+                    self._nursery.start_soon(self._ended, num)
+                case Leave(num):
+                    self._nursery.start_soon(self._leave, num)
+
+    async def _ask(self, ask: Ask) -> None:
+        owner, leases = self._owner, self._leases
+        try:
+            if isinstance(ask, Join):
+                num = await self._do(partial(leases.join, self.process, owner.length))
+            else:
+                num = ask.num
+                drains = await self._do(partial(leases.renew, num, owner.length, self.load()))
+                if drains is None:
+                    self._obey(owner.refused(ask))
+                    return
+                if drains and not self.draining:
+                    self.drain()
+            self._obey(owner.granted(ask, num, now()))
+            if owner.num is not None:
+                let_agents_live(owner.until)
+                self._joined.set()
+        except StoreError as error:
+            logger.warning("the lease of the store could not be renewed: %s", error)
+            owner.failed(ask)
+        finally:
+            self._moved.set()
+
+    async def _ended(self, num: int) -> None:
+        await self._end()
+        self._obey(self._owner.ended(num))
+        self._moved.set()
+
+    async def _leave(self, num: int) -> None:
+        try:
+            await self._do(partial(self._leases.leave, num))
+        except StoreError as error:  # it ends by itself
+            logger.warning("the lease of the store could not be given back: %s", error)
+
+    async def _do(self, job: Callable[[], T]) -> T:
+        return await trio.to_thread.run_sync(job, limiter=self._limiter)
