@@ -98,7 +98,8 @@ class Stage:
 async def echo(process: MemoryAgent) -> None:
     """Says each prompt again, word by word; asks ahead of one that begins with `ask`, and waits for
     its cancel at one that begins with `wait`."""
-    async with FakeAcpAgent.serving(process) as agent:
+    can = {"sessionCapabilities": {"fork": {}}}
+    async with FakeAcpAgent.serving(process, capabilities=can) as agent:
         async for prompt in agent.prompts:
             if prompt.text.startswith("ask"):
                 agent.say(f"{await agent.ask()} ")

@@ -165,14 +165,15 @@ async def test_a_question_that_anybody_answers_is_closed_for_all() -> None:
             await readers[1].until(lambda: second.permissions)
             [request] = second.permissions
             second.answer(request, "allow_once")
-            first.answer(request, "reject_once")  # too late, which is told
+            first.answer(request, "reject_once")  # one of them is too late, which is told
             for each in readers:
                 await each.until(lambda each=each: each.ended)
+            for line in (one, two):
+                await line.ask(c.ListSessions(id=""))  # behind the answers
+            assert sorted(reader.notices for reader in readers) == [[], ["not_done"]]
             assert not first.permissions
-            await readers[0].until(lambda: "not_done" in readers[0].notices)
             with pytest.raises(LocalProtocolError, match="not open any more"):
                 first.answer(request, "reject_once")
-            assert session.snapshot().items[-1].text.startswith("yes")
 
 
 async def test_a_cancel_is_for_the_turn_that_was_seen() -> None:
@@ -226,6 +227,40 @@ async def test_an_old_session_is_given_whole_when_it_is_asked_for() -> None:
         async with it.held(line, session.id) as held:
             assert len(held.snapshot().turns) == 2
             assert await held.whole() == session.snapshot()
+
+
+async def test_an_agent_that_cannot_be_steered_is_told_to_be_one() -> None:
+    async with stage() as it:
+        session = await it.runtime.create("echo", cwd="/")
+        line = await it.line()
+        async with it.held(line, session.id) as held:
+            reader = Reader(held)
+            it.nursery.start_soon(reader.run)
+            with pytest.raises(LocalProtocolError, match="no turn runs"):
+                held.steer("too early")
+            held.submit("wait")
+            await reader.until(lambda: held.state.turn is not None)
+            held.steer("hurry")
+            await reader.until(lambda: "not_done" in reader.notices)
+            held.cancel()
+            await reader.until(lambda: reader.ended)
+
+
+async def test_a_session_is_forked_for_whoever_asks() -> None:
+    async with stage() as it:
+        session = await it.runtime.create("echo", cwd="/")
+        await session.run("hello")
+        line = await it.line()
+        answer = await line.ask(c.ForkSession(id="", session=session.id))
+        async with it.held(line, answer["session"]) as held:
+            reader = Reader(held)
+            it.nursery.start_soon(reader.run)
+            held.submit("in the fork")
+            await reader.until(lambda: reader.ended)
+        assert len(session.snapshot().turns) == 1
+        empty = await it.runtime.create("echo", cwd="/")
+        with pytest.raises(LocalProtocolError, match="nothing was said"):
+            await line.ask(c.ForkSession(id="", session=empty.id))
 
 
 async def test_a_session_that_is_not_there_is_said_to_be_none() -> None:

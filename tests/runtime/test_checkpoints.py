@@ -204,6 +204,16 @@ async def draining(_: Path) -> None:
             await runtime.drain()
 
 
+@calls("Runtime.fork")
+async def forking(_: Path) -> None:
+    can = {"sessionCapabilities": {"fork": {}}}
+    async with open_fake_runtime({"fake": Incarnations(echo, capabilities=can).start}) as runtime:
+        session = await runtime.create("fake")
+        await session.run("hello")
+        with assert_checkpoints():
+            await runtime.fork(session.id)
+
+
 @calls("Runtime.load")
 async def loading_one_that_is_not_there_and_one_that_is(_: Path) -> None:
     start = Incarnations(echo, capabilities={"loadSession": True}).start

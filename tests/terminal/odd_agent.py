@@ -94,10 +94,14 @@ def main() -> None:
             continue
         if method == "initialize":
             version = {"name": "odd", "version": "1.2.3\x1b[31m"}
-            send({"id": id, "result": {"protocolVersion": 1, "agentInfo": version}})
+            can = {"sessionCapabilities": {"fork": {}} if WHAT == "forks" else {}}
+            greeting = {"protocolVersion": 1, "agentInfo": version, "agentCapabilities": can}
+            send({"id": id, "result": greeting})
         elif method == "session/new" and WHAT == "locked":
             print("\x1b[31mno key\x1b[0m in the environment", file=sys.stderr, flush=True)
             send({"id": id, "error": {"code": -32000, "message": "Log in first"}})
+        elif method == "session/fork" and WHAT == "forks":
+            send({"id": id, "result": {"sessionId": message["params"]["sessionId"] + "-fork"}})
         elif method == "session/new":
             send({"id": id, "result": {"sessionId": "s1"}})
         elif method == "session/prompt":

@@ -178,6 +178,7 @@ def test_the_conversation_of_agentrt_serve_option_is_found(program: Program) -> 
         ("/share", "a link is the server's to give"),
         ("/permissions allow-all", "the server decides"),
         ("/agent nobody", "the server has no agent 'nobody'"),
+        ("/fork", "demo cannot fork a session"),
         ("/resume nothing", "the server has no sessions 'nothing'"),
         ("/debug", "http://127.0.0.1:"),
     ],

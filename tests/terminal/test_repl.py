@@ -342,3 +342,45 @@ def test_output_that_is_no_terminal_has_no_escapes(program: Program) -> None:
         out, err = it.process.communicate(timeout=20)
     assert b"second line" in out
     assert b"\x1b" not in out + err
+
+
+def test_a_conversation_is_forked_and_the_first_one_stays(program: Program) -> None:
+    with talking(program, *odd("forks")) as it:
+        it.line("/fork")
+        it.expect("nothing was said yet that could be forked")
+        it.line("hello")
+        it.expect("(the agent has nothing to say)")
+        it.line("/fork")
+        it.expect("/help says what can be typed.")
+        it.expect(PROMPT)
+        it.line("/session")
+        it.expect("session  s1-fork")
+        it.line("/sessions")
+        it.expect("1  hello")
+
+
+def test_an_agent_that_cannot_fork_is_said_to_be_one(program: Program) -> None:
+    with talking(program) as it:
+        it.line("/fork")
+        it.expect("demo cannot fork a conversation")
+
+
+def test_words_are_steered_into_the_running_turn(program: Program) -> None:
+    with talking(program, *fake_claude("fold_in")) as it:
+        it.line("/steer too early")
+        it.expect("no turn runs that could be steered")
+        it.line("make it")
+        it.expect("→ ")
+        it.line("/steer and test it")
+        it.expect("both answered")
+        it.expect(PROMPT)
+
+
+def test_an_agent_that_cannot_be_steered_is_said_to_be_one(program: Program) -> None:
+    with talking(program) as it:
+        it.line("/slow")
+        it.expect("Say nothing")
+        it.line("/steer hurry")
+        it.expect("agentrt: ")
+        it.ctrl("c")
+        it.expect("— cancelled")

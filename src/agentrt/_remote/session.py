@@ -166,6 +166,14 @@ class RemoteSession:
         self._sent.append(sent)
         return sent
 
+    def steer(self, content: Prompt) -> None:
+        """Send a prompt into the running turn. Raises `LocalProtocolError` if none is known to run
+        here; that the agent cannot take one is told."""
+        if self.state.turn is None:
+            raise LocalProtocolError("no turn runs that could be steered")
+        prompt = c.Prompt(id="", session=self.id, content=blocks(content), when="steer")
+        self._say(prompt, "the turn was not steered")
+
     def retell(self) -> None:
         """Tell an agent that does not remember it what was said."""
         self._say(c.Retell(id="", session=self.id), "it could not be told")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, Unpack
 import trio
 from msgspec import Struct
 
-from .._errors import LocalProtocolError, SessionClosed, SessionNotFound
+from .._errors import Busy, LocalProtocolError, SessionClosed, SessionNotFound
 from .._journal.base import Answer, StoreEntry
 from .._limits import Limits
 from .._model.log import Log
@@ -260,6 +260,37 @@ class Runtime:
             yield None
         finally:
             self._loading.pop(key).set()
+
+    async def fork(self, id: str, *, tools: Iterable[Tool] = ()) -> Session:
+        """Another session with the same agent, in the same folder and by the same model and mode,
+        that begins with all that was said in this one, which stays as it is. `tools` are added to
+        the runtime's. What of it is shown is what the agent repeats: Claude Code's is shown whole.
+
+        Raises `SessionNotFound`; `Busy` while a turn runs; `LocalProtocolError` if nothing was said
+        yet or the agent cannot (`session.capabilities["fork"]`); and as `create`.
+        """
+        host = self._register.hosts.get(id)
+        if host is None:
+            entry = self._register.stored.get(id)
+            if entry is None:
+                raise SessionNotFound(f"no session {id!r} is open or stored")
+            agent, cwd, known = entry.agent, entry.cwd, entry.agent_session
+            options: SessionOptions = {}
+        else:
+            session = host.session
+            if session.state.turn is not None:
+                raise Busy("a turn runs: fork the session when it is over")
+            if session.capabilities.get("fork") is False:
+                raise LocalProtocolError(f"{host.agent} cannot fork a session")
+            agent, cwd, known = host.agent, host.info().cwd, session.agent_session
+            opening = host_of(session).core.opening
+            options = {"model": opening.model, "mode": opening.mode}
+            if not session.snapshot().items:
+                known = None
+        if known is None:
+            raise LocalProtocolError("nothing was said in the session that could be forked")
+        options |= {"cwd": cwd, "tools": tools, "resume": known, "fork": True}
+        return await self.create(agent, **options)
 
     async def reopen(self, id: str, *, tools: Iterable[Tool] = ()) -> Session:
         """The session of that id; one that is only stored is opened, once for all who ask. No agent

@@ -190,6 +190,10 @@ class ServerPlace(Place):
     def going_on(self, session: HeldSession, setup: Setup) -> Setup:
         return structs.replace(setup, resume=session.id)
 
+    async def fork(self, session: HeldSession, setup: Setup) -> Setup:
+        answer = await self.line.ask(c.ForkSession(id="", session=session.id))
+        return structs.replace(setup, resume=str(answer.get("session")))
+
     async def whole(self, session: HeldSession) -> Snapshot:
         return await session.whole() if isinstance(session, RemoteSession) else session.snapshot()
 

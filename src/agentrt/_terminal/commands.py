@@ -7,7 +7,7 @@ from typing import Final
 from .._agents import find_agents, resolve_agent
 from .._model.events import Choice
 from .._model.events import Command as AgentCommand
-from .attaching import text_of
+from .attaching import prompt_of, text_of
 from .conversation import Command, Repl
 from .inspecting import debug, export, tasks
 from .past import resume, show_sessions
@@ -153,6 +153,23 @@ async def _share(repl: Repl, argument: str) -> None:
     repl.say(f"for one browser: {link}")
 
 
+async def _steer(repl: Repl, argument: str) -> None:
+    if not argument:
+        raise UsageError("/steer takes the words that are to go into the running turn")
+    if repl.session is not None:
+        repl.session.steer(prompt_of(argument, repl.setup.cwd))
+
+
+async def _fork(repl: Repl, argument: str) -> None:
+    if argument:
+        raise UsageError("/fork takes nothing: the copy begins with all that was said")
+    if repl.session is None:
+        return
+    if repl.busy:
+        raise UsageError("the agent is working; stop it first")
+    repl.leave(next=await repl.place.fork(repl.session, repl.setup))
+
+
 async def _retell(repl: Repl, argument: str) -> None:
     if repl.session is not None:
         repl.session.retell()
@@ -172,11 +189,13 @@ COMMANDS: Final = {
         Command("new", "a new conversation with the same agent", _new),
         Command("mode", "the agent's modes, or another one", _mode, "[ID]"),
         Command("model", "the agent's models, or another one", _model, "[ID]"),
+        Command("steer", "words into the running turn, where the agent can", _steer, "TEXT"),
         Command("queue", "the prompts that wait for their turn", _queue, "[drop N | clear]"),
         Command("cost", "what the conversation has used", _cost),
         Command("session", "the conversation's id, for --resume", _session),
         Command("sessions", "earlier conversations in this folder", show_sessions),
         Command("resume", "go on with an earlier one", resume, "[N | ID]"),
+        Command("fork", "go on with a copy of it, which leaves this one as it is", _fork),
         Command("retell", "tell an agent that does not remember it what was said", _retell),
         Command("tasks", "the agent's background work", tasks, "[stop N]"),
         Command("permissions", "who decides, and by which rules", permissions, "[RULE …]"),

@@ -14,7 +14,7 @@ from .._model.state import Snapshot
 from .._permissions.policies import Policy
 from .held import HeldSession
 from .own import OwnStore, warn
-from .setup import Setup
+from .setup import Setup, UsageError
 
 if TYPE_CHECKING:
     from .sharing import Share
@@ -47,6 +47,10 @@ class Place(ABC):
     @abstractmethod
     def going_on(self, session: HeldSession, setup: Setup) -> Setup:
         """How to go on with a session that was left."""
+
+    @abstractmethod
+    async def fork(self, session: HeldSession, setup: Setup) -> Setup:
+        """How to go on with a copy of a session. Raises `AgentrtError`."""
 
     def opening(self, setup: Setup) -> str:
         """What is being done while a session is opened."""
@@ -98,4 +102,20 @@ class Here(Place):
         if self.own is not None and (kept := self.own.kept(session, setup.cwd)) is not None:
             return setup.going_on(kept, setup.agent)
         resume = session.agent_session if session.capabilities.get("resume") else None
-        return structs.replace(setup, resume=resume, note="")
+        return structs.replace(setup, resume=resume, fork=False, note="")
+
+    async def fork(self, session: HeldSession, setup: Setup) -> Setup:
+        if session.capabilities.get("fork") is False:
+            raise UsageError(f"{setup.agent.name} cannot fork a conversation")
+        if session.agent_session is None or not session.snapshot().items:
+            raise UsageError("nothing was said yet that could be forked")
+        modes = session.modes
+        return structs.replace(
+            setup,
+            resume=session.agent_session,
+            fork=True,
+            kept=None,
+            note="",
+            model=modes.model if modes is not None else setup.model,
+            mode=modes.mode if modes is not None else setup.mode,
+        )

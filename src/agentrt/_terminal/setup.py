@@ -74,6 +74,8 @@ class Setup(Struct, frozen=True, kw_only=True):
     cwd: str = "."
     resume: str | None = None
     """The agent's own id of an earlier session."""
+    fork: bool = False
+    """That one stays as it is: a copy of it is gone on with."""
     kept: Kept | None = None
     """A stored session that is gone on with."""
     store: str | None = None
@@ -162,6 +164,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             cwd=self.cwd,
             permissions=policy,
             resume=resume,
+            fork=self.fork,
             model=self.model,
             mode=self.mode,
             options=self.options if replay else {**self.options, "replay": False},
@@ -219,7 +222,7 @@ class Setup(Struct, frozen=True, kw_only=True):
 
     def changed(self, agent: Agent) -> Setup:
         """A new conversation, perhaps with another agent: models and modes are each one's own."""
-        new = structs.replace(self, agent=agent, resume=None, kept=None, note="")
+        new = structs.replace(self, agent=agent, resume=None, fork=False, kept=None, note="")
         if agent == self.agent:
             return new
         return structs.replace(new, model=None, mode=None, options={})

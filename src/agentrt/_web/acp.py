@@ -52,7 +52,7 @@ from .answers import Fields, Refused, as_refusal
 from .feed import Feed
 from .foreign import ForeignViewer
 from .hub import Dialect, Hub
-from .operations import carry_out, new_session, stop
+from .operations import carry_out, fork_session, new_session, stop
 from .refusal import Code
 from .security import Role
 
@@ -178,7 +178,13 @@ class AcpViewer(ForeignViewer):
                 "loadSession": True,
                 "promptCapabilities": everything,
                 "mcpCapabilities": {"http": True, "sse": True},
-                "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
+                "sessionCapabilities": {
+                    "list": {},
+                    "resume": {},
+                    "close": {},
+                    "delete": {},
+                    "fork": {},
+                },
             },
         )
 
@@ -229,6 +235,20 @@ class AcpViewer(ForeignViewer):
             self._answer(id, **_settings(feed), _meta=_phase(feed))
 
         self._know(id, params.session_id, resume)
+
+    def _fork(self, id: rpc.Id, params: Opened) -> None:
+        """A session like another one: what its agent repeats follows as updates."""
+
+        def opened(fields: Fields) -> None:
+            feed = self._hub.feed(fields["session"])
+            self._attach(feed, cwd=params.cwd)
+            self._answer(id, sessionId=feed.log.session, **_settings(feed), _meta=_phase(feed))
+
+        def fork() -> None:
+            job = fork_session(self._hub, self._client, params.session_id)
+            self._client.start(job, opened, partial(self._fail, id))
+
+        self._find(id, params.session_id, fork)
 
     def _know(self, id: rpc.Id, session: str, then: Callable[[Feed], None]) -> None:
         """Have `then` called with a session of which all is known."""
@@ -484,6 +504,7 @@ _METHODS: Final[dict[str, tuple[type[Struct], bool, _Act]]] = {
     "session/new": (New, False, AcpViewer._new),
     "session/load": (Opened, True, AcpViewer._load),
     "session/resume": (Opened, True, AcpViewer._resume),
+    "session/fork": (Opened, False, AcpViewer._fork),
     "session/list": (List, True, AcpViewer._list),
     "session/prompt": (Prompt, False, AcpViewer._prompt),
     "session/set_mode": (SetMode, False, AcpViewer._set_mode),

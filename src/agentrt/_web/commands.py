@@ -189,6 +189,12 @@ class DeleteSession(ForSession, tag="session"):
     op: Literal["delete"] = "delete"
 
 
+class ForkSession(ForSession, tag="session"):
+    """Another session that begins with all that was said in this one."""
+
+    op: Literal["fork"] = "fork"
+
+
 class RenameSession(ForSession, tag="session"):
     title: Annotated[str, Meta(max_length=1024)]
     op: Literal["rename"] = "rename"

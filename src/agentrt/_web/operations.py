@@ -27,7 +27,7 @@ from .hub import Hub
 ENDS: Final = (c.Cancel, c.Permission, c.StopAll, c.StopTask, c.CloseSession)
 """Commands that may end what runs: they are carried out and answered whatever the store does."""
 
-UNOPENED: Final = (c.Cancel, c.CloseSession, c.DeleteSession)
+UNOPENED: Final = (c.Cancel, c.CloseSession, c.DeleteSession, c.ForkSession)
 """Commands to a session that is only stored for which it is not opened."""
 
 
@@ -140,6 +140,8 @@ def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> Fields | Job:
             return {}
         case c.DeleteSession(session=id):
             return partial(_delete, hub, id)
+        case c.ForkSession(session=id):
+            return fork_session(hub, client, id)
 
     async def job() -> Fields:
         await hub.reopen(client, command.session)
@@ -182,6 +184,8 @@ def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSessio
             return partial(_close, hub, session)
         case c.DeleteSession():
             return partial(_delete, hub, session.id)
+        case c.ForkSession():
+            return fork_session(hub, client, session.id)
         case c.FindFiles(query=query):
             [folder] = [i.cwd for i in hub.runtime.list_open() if i.session == session.id]
             return partial(_find_files, hub, folder, query)
@@ -296,6 +300,14 @@ def new_session(
             model=command.model,
             mode=command.mode,
         )
+        return {"session": session.id}
+
+    return job
+
+
+def fork_session(hub: Hub, client: Client, id: str) -> Job:
+    async def job() -> Fields:
+        session = await hub.runtime.fork(id, tools=client.tools)
         return {"session": session.id}
 
     return job

@@ -100,6 +100,9 @@ class FakeAcpAgent:
             case "session/load" | "session/resume":
                 self.session = message["params"]["sessionId"]
                 self.result(message["id"], self._new_session)
+            case "session/fork":
+                self.session = f"{message['params']['sessionId']}-fork"
+                self.result(message["id"], {"sessionId": self.session, **self._new_session})
             case "session/prompt":
                 self.prompt = FakePrompt(self, message["id"], message["params"])
                 self._arrived.send_nowait(self.prompt)

@@ -38,6 +38,7 @@ async def open_fake_session(
     limits: Limits | None = None,
     tools: Iterable[Tool] = (),
     resume: str | None = None,
+    fork: bool = False,
     cwd: str = "/",
     name: str = "fake",
     protocol: ProtocolName = "acp",
@@ -62,7 +63,7 @@ async def open_fake_session(
         connect=lambda opening: start().connect(),
         new_uuid=lambda: f"00000000-0000-4000-8000-{next(uuids):012}",
     )
-    assembly = assemble(agent, Opening(cwd=cwd, resume=resume), offer)
+    assembly = assemble(agent, Opening(cwd=cwd, resume=resume, fork=fork), offer)
     async with serve_session(
         agent,
         assembly,
@@ -134,6 +135,7 @@ async def open_fake_runtime(
             limits=options.get("limits", limits),
             tools=(*common, *options.get("tools", ())),
             resume=options.get("resume"),
+            fork=options.get("fork", False),
             cwd=os.fspath(options.get("cwd", "/")),
             name=name,
             id=f"s{next(numbers)}-",
