@@ -23,6 +23,11 @@ VERSION = 10.0
 """Seconds to say a version: the Node agents take one or two on a machine at rest."""
 
 
+unstarted = False
+"""Whether programs are not looked for, because none is started: tests put scripts in their place
+(`agentrt.testing.scripted_agents`)."""
+
+
 class OwnAgents(Protocol):
     """Where a user's own agents are named: a `Config`."""
 
@@ -54,7 +59,7 @@ def resolve_agent(agent: str | Agent, config: OwnAgents | None = None) -> Agent:
     """
     name_of(agent)
     wanted = _named(agent, _known(config)) if isinstance(agent, str) else agent
-    if wanted.connect is not None:
+    if unstarted or wanted.connect is not None:
         return wanted
     found = _find(wanted)
     if not found.available:

@@ -4,17 +4,36 @@ process is started, which driver speaks to it, and which services the host offer
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
 from msgspec import structs
 
 from .._agents import Agent
 from .._limits import Limits
 from .._model.driver import Opening
-from .offer import Assembly, Offer
+from .._session.link import Connect
+from .offer import Assembly, Attach, Offer
+
+StandIn: TypeAlias = Callable[[Agent, Opening], tuple[Connect, Callable[[Attach], Attach]]]
+"""How to reach what stands in for an agent's program, and what to put around the session."""
+
+stand_in: StandIn | None = None
+"""Of a test, while it runs."""
 
 
 def assemble(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     """What an agent's session is made of. Raises `LocalProtocolError` or ValueError for what the
     agent cannot do."""
+    if stand_in is None or offer.connect is not None:
+        return _assembled(agent, opening, offer)
+    connect, around = stand_in(agent, opening)
+    assembly = _assembled(agent, opening, replace(offer, connect=connect))
+    return replace(assembly, attach=around(assembly.attach))
+
+
+def _assembled(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     if agent.protocol == "claude":  # a session needs the modules of one protocol only
         from .claude_assembly import assemble_claude
 

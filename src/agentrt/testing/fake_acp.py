@@ -126,7 +126,7 @@ class FakeAcpAgent:
     def error(self, id: Any, code: int, message: str, data: Any = None) -> None:
         self.send({"id": id, "error": {"code": code, "message": message, "data": data}})
 
-    def update(self, kind: str, **fields: Any) -> None:
+    def update(self, kind: str, /, **fields: Any) -> None:
         """A `session/update` of that kind."""
         self.send(
             {
@@ -143,6 +143,17 @@ class FakeAcpAgent:
 
     def think(self, text: str) -> None:
         self.update("agent_thought_chunk", content={"type": "text", "text": text})
+
+    def use(self, call: str, title: str, *, kind: str = "other", **fields: Any) -> None:
+        """Begin a tool call."""
+        more = {"toolCallId": call, "title": title, "kind": kind, "status": "in_progress"}
+        self.update("tool_call", **more, **fields)
+
+    def used(self, call: str, text: str = "", *, failed: bool = False) -> None:
+        """End it."""
+        content = [{"type": "content", "content": {"type": "text", "text": text}}] if text else []
+        status = "failed" if failed else "completed"
+        self.update("tool_call_update", toolCallId=call, status=status, content=content)
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
         """Ask the host and wait for its answer (the whole message)."""

@@ -1,0 +1,122 @@
+"""What holds of every log: what agentrt promises its readers, as a check of events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .._model.events import (
+    TERMINAL,
+    Event,
+    Item,
+    ItemClosed,
+    ItemDelta,
+    ItemOpened,
+    ItemUpdated,
+    PermissionClosed,
+    PermissionOpened,
+    StateChanged,
+    TurnEnded,
+    TurnStarted,
+)
+
+
+class LogBroken(AssertionError):
+    """A log is not as agentrt promises."""
+
+
+def check_log(events: Iterable[Event], *, whole: bool = True) -> None:
+    """Hold a session's events, from its first one on, to what is promised:
+
+    - a turn begins when none runs, and ends once; nothing of it is open then;
+    - an item is opened once, changes while its turn runs and it is open, and is closed once;
+    - a permission request is opened once and closed once;
+    - the state names the turn that runs.
+
+    `whole`: the session is over, so that nothing is open at the end. Raises `LogBroken` (an
+    `AssertionError`), which names the event.
+    """
+    check = _Check()
+    for number, event in enumerate(events, 1):
+        try:
+            check.take(event)
+        except LogBroken as broken:
+            raise LogBroken(f"event {number}: {broken}") from None
+    if whole and check.turn is not None:
+        raise LogBroken(f"the turn {check.turn} never ended")
+    if whole and (check.open or check.asked):
+        left = ", ".join([*check.open, *check.asked])
+        raise LogBroken(f"the log ends, and open are: {left}")
+
+
+class _Check:
+    def __init__(self) -> None:
+        self.turn: str | None = None
+        self.turns: set[str] = set()
+        self.items: set[str] = set()
+        self.open: dict[str, Item] = {}
+        self.asked: dict[str, str | None] = {}
+        """Open questions, and the turn that waits for each."""
+        self.requests: set[str] = set()
+
+    def take(self, event: Event) -> None:
+        match event:
+            case TurnStarted(turn=id):
+                self._begins(id)
+            case TurnEnded(turn=id):
+                self._ends(id)
+            case ItemOpened(item=item):
+                self._opens(item)
+            case ItemDelta(item=id) | ItemUpdated(item=id):
+                self._changes(id)
+            case ItemClosed(item=id, status=status):
+                if id not in self.open:
+                    raise LogBroken(f"{id} is closed and was not open")
+                if status not in TERMINAL:
+                    raise LogBroken(f"{id} is closed as {status!r}, which is no end")
+                del self.open[id]
+            case PermissionOpened(request=id, background=background):
+                if id in self.requests:
+                    raise LogBroken(f"the question {id} is opened twice")
+                self.requests.add(id)
+                self.asked[id] = None if background else self.turn
+            case PermissionClosed(request=id):
+                if id not in self.asked:
+                    raise LogBroken(f"the question {id} is closed and was not open")
+                del self.asked[id]
+            case StateChanged(state=state):
+                named = None if state.turn is None else state.turn.id
+                if named != self.turn:
+                    raise LogBroken(f"the state names the turn {named}, and {self.turn} runs")
+
+    def _begins(self, id: str) -> None:
+        if self.turn is not None:
+            raise LogBroken(f"the turn {id} begins while {self.turn} runs")
+        if id in self.turns:
+            raise LogBroken(f"the turn {id} begins twice")
+        self.turn = id
+        self.turns.add(id)
+
+    def _ends(self, id: str) -> None:
+        if id != self.turn:
+            raise LogBroken(f"the turn {id} ends, and {self.turn} runs")
+        left = [key for key, item in self.open.items() if item.turn == id]
+        left += [key for key, turn in self.asked.items() if turn == id]
+        if left:
+            raise LogBroken(f"the turn {id} ends, and of it are open: {', '.join(left)}")
+        self.turn = None
+
+    def _opens(self, item: Item) -> None:
+        if item.id in self.items:
+            raise LogBroken(f"{item.id} is opened twice")
+        if item.turn is not None and item.turn != self.turn:
+            raise LogBroken(f"{item.id} is opened for {item.turn} while {self.turn} runs")
+        self.items.add(item.id)
+        if item.status not in TERMINAL:
+            self.open[item.id] = item
+
+    def _changes(self, id: str) -> None:
+        if id not in self.items:
+            raise LogBroken(f"{id} changes and was never opened")
+        item = self.open.get(id)
+        if item is not None and item.turn is not None and item.turn != self.turn:
+            raise LogBroken(f"{id} of {item.turn} changes while {self.turn} runs")

@@ -1,0 +1,241 @@
+"""A fake Claude Code for tests: it shakes hands by itself and leaves the turns to the test."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from .._model.content import JsonObject
+from .._nesting import bare_errors
+from .memory import MemoryAgent
+
+_SERVER: Final = "agentrt"
+"""What Claude calls the server of the program's own tools."""
+_ENDS: Final[dict[str, JsonObject]] = {
+    "refusal": {"stop_reason": "refusal"},
+    "max_turn_requests": {
+        "subtype": "error_max_turns",
+        "is_error": True,
+        "terminal_reason": "max_turns",
+    },
+    "cancelled": {
+        "subtype": "error_during_execution",
+        "is_error": True,
+        "terminal_reason": "aborted_streaming",
+        "stop_reason": None,
+    },
+}
+"""Ends that are no success, by ACP's words for them."""
+
+
+class FakeClaudePrompt:
+    """A prompt that the agent has received."""
+
+    def __init__(self, agent: FakeClaudeAgent, id: str, content: Any) -> None:
+        self.id = id
+        self.content = content
+        self.cancelled = trio.Event()
+        """Set when the host interrupts."""
+        self._agent = agent
+
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(block.get("text", "") for block in self.content)
+
+    def end(self, stop_reason: str = "end_turn", **more: Any) -> None:
+        """`stop_reason` is ACP's, so that one script does for both protocols; `more` are fields of
+        Claude's `result`."""
+        fields = _ENDS.get(stop_reason, {"stop_reason": stop_reason})
+        self._agent.result(self.id, **{**fields, **more})
+
+    def fail(self, message: str = "API Error") -> None:
+        self.end(is_error=True, terminal_reason="api_error", result=message)
+
+
+class FakeClaudeAgent:
+    """Claude Code's side of its stream-json over a `MemoryAgent`.
+
+    It is used as `FakeAcpAgent` is, and has the same methods: a script of `prompts`, `say`,
+    `think`, `use`, `used`, `ask` and `prompt.end` runs as either.
+    """
+
+    def __init__(self, process: MemoryAgent, *, version: str = "2.1.300") -> None:
+        self.process = process
+        self.received: list[JsonObject] = []
+        """Every message of the host, in order."""
+        self.prompt: FakeClaudePrompt | None = None
+        """The last prompt received."""
+        self.hooks: JsonObject = {}
+        """What the host asked to be told of: matchers by event."""
+        self.prompts: trio.MemoryReceiveChannel[FakeClaudePrompt]
+        self._arrived, self.prompts = trio.open_memory_channel[FakeClaudePrompt](math.inf)
+        self._version = version
+        self._next = 0
+        self._results = 0
+        self._greeted = False
+        self._answers: dict[str, tuple[trio.Event, list[JsonObject]]] = {}
+
+    @classmethod
+    @asynccontextmanager
+    async def serving(cls, process: MemoryAgent, **options: Any) -> AsyncIterator[FakeClaudeAgent]:
+        """An agent that reads while the block runs; `options` are the constructor's."""
+        agent = cls(process, **options)
+        async with bare_errors(), trio.open_nursery() as nursery:
+            nursery.start_soon(agent._read)
+            yield agent
+            nursery.cancel_scope.cancel()
+
+    async def _read(self) -> None:
+        with self._arrived:
+            while (line := await self.process.receive_line()) is not None:
+                self._take(msgspec.json.decode(line))
+
+    def _take(self, message: JsonObject) -> None:
+        self.received.append(message)
+        match message["type"]:
+            case "control_request":
+                self._requested(message["request_id"], message["request"])
+            case "control_response":
+                response = message["response"]
+                waiting = self._answers.pop(response["request_id"], None)
+                if waiting is not None:
+                    waiting[1].append(response)
+                    waiting[0].set()
+            case "user":
+                uuid = message["uuid"]
+                self.state("running")
+                for fate in ("queued", "started"):
+                    self._fate(uuid, fate)
+                self.system("init", model="fake", permissionMode="default", slash_commands=[])
+                self.prompt = FakeClaudePrompt(self, uuid, message["message"]["content"])
+                self._arrived.send_nowait(self.prompt)
+
+    def _requested(self, id: str, request: JsonObject) -> None:
+        answer: JsonObject = {}
+        match request["subtype"]:
+            case "initialize":
+                self.hooks = request.get("hooks") or {}
+                answer = {"commands": [], "models": [], "claude_code_version": self._version}
+            case "interrupt":
+                answer = {"still_queued": []}
+                if self.prompt is not None:
+                    self.prompt.cancelled.set()
+            case "set_permission_mode":
+                answer = {"mode": request["mode"]}
+        body = {"subtype": "success", "request_id": id, "response": answer}
+        self.send({"type": "control_response", "response": body})
+        if request["subtype"] == "end_session" and "eof" not in self.process.ignores:
+            self.process.exit(0)
+
+    # --- writing
+
+    def send(self, message: JsonObject) -> None:
+        self.process.send(msgspec.json.encode(message) + b"\n")
+
+    def system(self, subtype: str, **fields: Any) -> None:
+        self.send({"type": "system", "subtype": subtype, **fields})
+
+    def state(self, state: str) -> None:
+        """`running`, `idle` or `requires_action`."""
+        self.system("session_state_changed", state=state)
+
+    def _fate(self, uuid: str, state: str) -> None:
+        self.send({"type": "command_lifecycle", "command_uuid": uuid, "state": state})
+
+    def assistant(self, *blocks: JsonObject, parent: str | None = None) -> None:
+        """A message of the model's; `parent`: the call whose sub-agent says it."""
+        self._next += 1
+        message = {"id": f"m{self._next}", "role": "assistant", "content": list(blocks)}
+        self.send({"type": "assistant", "message": message, "parent_tool_use_id": parent})
+
+    def say(self, text: str) -> None:
+        self.assistant({"type": "text", "text": text})
+
+    def think(self, text: str) -> None:
+        self.assistant({"type": "thinking", "thinking": text})
+
+    def use(self, call: str, title: str, *, name: str = "Bash", **arguments: Any) -> None:
+        """Begin a tool call; without arguments it is the command `title`."""
+        given = arguments or {"command": title}
+        self.assistant({"type": "tool_use", "id": call, "name": name, "input": given})
+
+    def used(self, call: str, text: str = "", *, failed: bool = False) -> None:
+        """End it."""
+        block = {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": failed}
+        self.send({"type": "user", "message": {"role": "user", "content": [block]}})
+
+    def result(self, *prompts: str, **fields: Any) -> None:
+        """The end of a turn, for the prompts of these uuids; Claude rests."""
+        listed = {"user_message_uuid": prompts[0], "user_message_uuids": prompts} if prompts else {}
+        good = {"subtype": "success", "is_error": False, "terminal_reason": "completed"}
+        more = {"stop_reason": "end_turn", "num_turns": 1, "result_index": self._results}
+        self._results += 1
+        self.send({**good, **more, **listed, **fields, "type": "result"})
+        for uuid in prompts:
+            self._fate(uuid, "cancelled" if fields.get("is_error") else "completed")
+        self.state("idle")
+
+    # --- asking
+
+    async def request(self, subtype: str, **fields: Any) -> JsonObject:
+        """Ask the host and wait for its answer (`subtype`, and `response` or `error`)."""
+        self._next += 1
+        id, event, box = f"cli-{self._next}", trio.Event(), list[JsonObject]()
+        self._answers[id] = (event, box)
+        body = {"subtype": subtype, **fields}
+        self.send({"type": "control_request", "request_id": id, "request": body})
+        await event.wait()
+        return box[0]
+
+    async def ask(
+        self, tool_call: str = "call_1", title: str = "ls", *, name: str = "Bash", **arguments: Any
+    ) -> str | None:
+        """Request a permission; `"allow"` or `"deny"`, or None if it was cancelled."""
+        given = arguments or {"command": title}
+        self.state("requires_action")
+        answer = await self.request(
+            "can_use_tool", tool_name=name, input=given, tool_use_id=tool_call
+        )
+        self.state("running")
+        behavior: str | None = (answer.get("response") or {}).get("behavior")
+        return behavior
+
+    async def call_tool(self, name: str, **arguments: Any) -> JsonObject:
+        """Call one of the program's own tools; MCP's result (`content`, `isError`)."""
+        if not self._greeted:
+            self._greeted = True
+            client = {"name": "fake", "version": "0"}
+            hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+            await self._mcp("initialize", hello)
+        answer = await self._mcp("tools/call", {"name": name, "arguments": arguments})
+        if "error" in answer:
+            raise ValueError(f"{name}: {answer['error']['message']}")
+        result: JsonObject = answer["result"]
+        return result
+
+    async def _mcp(self, method: str, params: JsonObject) -> JsonObject:
+        self._next += 1
+        message = {"jsonrpc": "2.0", "id": self._next, "method": method, "params": params}
+        answer = await self.request("mcp_message", server_name=_SERVER, message=message)
+        if "response" not in answer:
+            raise ValueError(f"the program has no tools: {answer.get('error')}")
+        response: JsonObject = answer["response"]["mcp_response"]
+        return response
+
+    async def call_hook(self, event: str, **input: Any) -> JsonObject:
+        """Ask the program's first hook of that event, as Claude does."""
+        if not self.hooks.get(event):
+            known = ", ".join(self.hooks) or "none"
+            raise ValueError(f"the program has no hook for {event!r}; it has: {known}")
+        [callback, *_] = self.hooks[event][0]["hookCallbackIds"]
+        given = {"hook_event_name": event, **input}
+        answer = await self.request("hook_callback", callback_id=callback, input=given)
+        found: JsonObject = answer.get("response") or {}
+        return found

@@ -1,0 +1,198 @@
+"""Scripts in the place of agents' programs, for a program under test that opens its sessions
+itself."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from .._agents import Agent, find
+from .._errors import AgentStartError
+from .._model.content import Text
+from .._model.driver import Opening
+from .._model.events import Event, PermissionClosed, PermissionOpened, TurnEnded, TurnStarted
+from .._process.pipes import Transport
+from .._runtime import assembly
+from .._runtime.offer import Attach
+from .._session.host import SessionHost
+from .._session.link import Connect
+from .._session.session import Session
+from .checks import check_log
+from .fake_acp import FakeAcpAgent
+from .fake_claude import FakeClaudeAgent
+from .memory import MemoryAgent
+
+FakeAgent: TypeAlias = FakeAcpAgent | FakeClaudeAgent
+Script: TypeAlias = Callable[[FakeAgent], Awaitable[None]]
+"""What an agent does in one process, from after its start to its exit."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A permission request, and what became of it."""
+
+    opened: PermissionOpened
+    closed: PermissionClosed | None
+
+    @property
+    def allowed(self) -> bool:
+        """Whether an option was chosen that allows it."""
+        closed = self.closed
+        if closed is None or closed.option is None:
+            return False
+        kinds = {option.id: option.kind for option in self.opened.options}
+        return kinds.get(closed.option, "").startswith("allow")
+
+
+@dataclass
+class SeenSession:
+    """A session that the program has opened on a script."""
+
+    agent: Agent
+    opening: Opening
+    """What it was opened with: `cwd`, `model`, `resume`, …"""
+    processes: list[MemoryAgent] = field(default_factory=list)
+    agents: list[FakeAgent] = field(default_factory=list)
+    """The agent's side, one for each process."""
+    events: list[Event] = field(default_factory=list)
+    """Its whole log."""
+
+    @property
+    def prompts(self) -> list[str]:
+        """The texts that were sent to the agent."""
+        return [
+            "".join(block.text for block in event.prompt if isinstance(block, Text))
+            for event in self.events
+            if isinstance(event, TurnStarted) and event.prompt is not None
+        ]
+
+    @property
+    def outcomes(self) -> list[str]:
+        """How its turns ended."""
+        return [event.outcome for event in self.events if isinstance(event, TurnEnded)]
+
+    @property
+    def questions(self) -> list[Question]:
+        """What was asked, and decided."""
+        closed = {e.request: e for e in self.events if isinstance(e, PermissionClosed)}
+        return [
+            Question(event, closed.get(event.request))
+            for event in self.events
+            if isinstance(event, PermissionOpened)
+        ]
+
+
+class ScriptedAgents:
+    """The scripts by agent, and the sessions that the program has opened on them."""
+
+    def __init__(self) -> None:
+        self.sessions: list[SeenSession] = []
+        """In the order in which they were opened."""
+        self._scripts: dict[str, Script] = {}
+        self._default: Script | None = None
+
+    def __setitem__(self, name: str, script: Script) -> None:
+        """From now on, `script` is what runs for the agent of that name (of the catalogue, or of an
+        `Agent`). It gets a `FakeClaudeAgent` if the agent speaks Claude's protocol, else a
+        `FakeAcpAgent`."""
+        self._scripts[name] = script
+
+    def set_default(self, script: Script) -> None:
+        """The script of all agents that have none of their own."""
+        self._default = script
+
+    @property
+    def session(self) -> SeenSession:
+        """The only session that was opened. Raises `LookupError` if there are none, or several."""
+        if len(self.sessions) != 1:
+            raise LookupError(f"{len(self.sessions)} sessions were opened, not one")
+        return self.sessions[0]
+
+    def check(self) -> None:
+        """Hold the logs of all sessions to what agentrt promises; see `check_log`."""
+        for session in self.sessions:
+            check_log(session.events, whole=False)
+
+    def _stand_in(
+        self, agent: Agent, opening: Opening
+    ) -> tuple[Connect, Callable[[Attach], Attach]]:
+        seen = SeenSession(agent, opening)
+        self.sessions.append(seen)
+
+        def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
+            script = self._scripts.get(agent.name, self._default)
+            if script is None:
+                known = ", ".join(map(repr, self._scripts)) or "none"
+                raise AgentStartError(f"no script for the agent {agent.name!r}; there are: {known}")
+            process = MemoryAgent(_program(script, agent, seen))
+            seen.processes.append(process)
+            return process.connect()
+
+        def around(attach: Attach) -> Attach:
+            def attached(
+                host: SessionHost, session: Session
+            ) -> AbstractAsyncContextManager[Opening]:
+                _watch(host, seen)
+                return attach(host, session)
+
+            return attached
+
+        return connect, around
+
+
+def _watch(host: SessionHost, seen: SeenSession) -> None:
+    others = host.log.observer
+
+    def observe(events: list[Event], size: int) -> None:
+        seen.events += events
+        if others is not None:
+            others(events, size)
+
+    host.log.observer = observe
+
+
+def _program(
+    script: Script, agent: Agent, seen: SeenSession
+) -> Callable[[MemoryAgent], Awaitable[None]]:
+    async def program(process: MemoryAgent) -> None:
+        kind = FakeClaudeAgent if agent.protocol == "claude" else FakeAcpAgent
+        async with kind.serving(process) as fake:
+            seen.agents.append(fake)
+            await script(fake)
+
+    return program
+
+
+@contextmanager
+def scripted_agents(scripts: dict[str, Script] | None = None) -> Iterator[ScriptedAgents]:
+    """While the block runs, no agent's program is started or looked for: each session that is
+    opened anywhere in this process runs on a script, in memory.
+
+    A session with an agent that has no script raises `AgentStartError`. Everything else is real:
+    the program under test, its tools, policies, hooks, limits and stores.
+    """
+    agents = ScriptedAgents()
+    for name, script in (scripts or {}).items():
+        agents[name] = script
+    before = find.unstarted, assembly.stand_in
+    find.unstarted, assembly.stand_in = True, agents._stand_in
+    try:
+        yield agents
+    finally:
+        find.unstarted, assembly.stand_in = before
+
+
+def says(*answers: str) -> Script:
+    """A script that answers each prompt with the next of these, the last one again and again."""
+
+    async def script(agent: FakeAgent) -> None:
+        number = 0
+        async for prompt in agent.prompts:
+            if answers:
+                agent.say(answers[min(number, len(answers) - 1)])
+            number += 1
+            prompt.end()
+
+    return script
