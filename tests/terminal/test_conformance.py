@@ -50,3 +50,19 @@ def test_what_cannot_be_checked_is_said(
     program: Program, arguments: list[str], status: int, message: str
 ) -> None:
     assert message in program.run("conformance", *arguments, status=status).stderr
+
+
+def test_a_claude_code_is_checked_by_what_a_host_relies_on(program: Program) -> None:
+    only = ("initialize", "unknown-request", "turn", "permission-rejected")
+    arguments = [word for name in only for word in ("--only", name)]
+    odd = (sys.executable, "-m", "agentrt.testing.odd", "--protocol", "claude", "plain")
+    told = program.run(
+        *("conformance", "--protocol", "claude", "--output-format", "json"), *arguments, "--", *odd
+    )
+    found = {each["check"]: each["verdict"] for each in json.loads(told.stdout)["findings"]}
+    assert found == {
+        "initialize": "passes",
+        "unknown-request": "fails",  # it answers any request with success
+        "turn": "passes",
+        "permission-rejected": "not provoked",
+    }
