@@ -28,12 +28,12 @@ from .._model.driver import (
 )
 from .._model.events import Error, Usage
 from .._model.repeats import ALL_REPORTED
-from .._wire.json import DECODE_ERRORS, repair
+from .._wire.channel import Channel
+from .._wire.json import DECODE_ERRORS
 from .._wire.jsonrpc import Notification, Request, Response, RpcError, parse, result_line
 from .._wire.lines import Lines
 from .._wire.long_lines import LongLine
 from .calls import resolve
-from .channel import Channel
 from .messages import (
     NOT_FOUND,
     CancelRequest,
@@ -62,7 +62,6 @@ from .updates import (
 
 _updates: msgspec.json.Decoder[UpdateFrame] = msgspec.json.Decoder(UpdateFrame)
 _UPDATE = b'"session/update"'
-_json: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
 class _Prompt(Struct):
@@ -233,7 +232,7 @@ class AcpDriver:
     def receive(self, data: bytes) -> list[Effect]:
         lines = self._lines.feed(data)
         if self._lines.oversized:  # longer than a read: it ended before the lines of this one
-            self._notice_oversized()
+            self._channel.oversized(self._lines)
         if self._lines.long:
             self._receive_long()
         if lines:
@@ -253,7 +252,7 @@ class AcpDriver:
     def receive_eof(self) -> list[Effect]:
         self._receive_lines(self._lines.end())
         self._receive_long()
-        self._notice_oversized()
+        self._channel.oversized(self._lines)
         return self._channel.take()
 
     def _receive_long(self) -> None:
@@ -294,7 +293,7 @@ class AcpDriver:
         if noise:
             odd = True
             self._messages += noise
-            self._malformed("not a message", sample, noise)
+            self._channel.malformed("not a message", sample, noise)
         if odd and not self._singly:
             self._singly = self._penalty
             self._penalty = min(2 * self._penalty, 64)
@@ -330,7 +329,7 @@ class AcpDriver:
             try:
                 self._stream.update(params.session_id, update)
             except RecursionError:  # decoding it was just possible, looking at it is not
-                self._malformed("an update nested too deeply")
+                self._channel.malformed("an update nested too deeply")
         if pieces:
             out.append(Spoke("".join(pieces), kind is AgentThoughtChunk, message))
 
@@ -339,26 +338,10 @@ class AcpDriver:
         there, decoding in one go was in vain."""
         self._messages += 1
         try:
-            return self._dispatch(parse(self._decoded(line)))
+            return self._dispatch(parse(self._channel.decoded(line)))
         except (RemoteProtocolError, *DECODE_ERRORS) as error:
-            self._malformed(str(error), line if isinstance(line, bytes) else line.head)
+            self._channel.malformed(str(error), line if isinstance(line, bytes) else line.head)
             return False
-
-    def _decoded(self, line: bytes | LongLine) -> Any:
-        repaired = False
-        if isinstance(line, LongLine):
-            message = line.value()
-            repaired = line.repaired
-        else:
-            try:
-                message = _json.decode(line)
-            except DECODE_ERRORS:
-                message = _json.decode(repair(line))
-                repaired = True
-        if repaired:
-            what = "the agent sent broken text, which was repaired"
-            self._channel.notice("info", "repaired", what)
-        return message
 
     def _dispatch(self, message: Request | Notification | Response) -> bool:
         match message:
@@ -375,20 +358,6 @@ class AcpDriver:
             case Request():
                 self._requested(message)
         return True
-
-    def _malformed(self, why: str, line: bytes = b"", times: int = 1) -> None:
-        data = {"line": line[:200].decode("utf-8", "replace")} if line else None
-        self._channel.notice("warning", "malformed", why, data, times=times)
-
-    def _notice_oversized(self) -> None:
-        for size in self._lines.oversized:
-            self._channel.notice(
-                "warning",
-                "line_too_long",
-                f"the agent sent a line of {size} bytes, which was skipped",
-                {"size": size, "limit": self._lines.limit},
-            )
-        self._lines.oversized.clear()
 
     def _notified(self, notification: Notification) -> None:
         method, params = notification.method, notification.params

@@ -16,8 +16,8 @@ from .._errors import LocalProtocolError
 from .._model.content import JsonObject
 from .._model.driver import ModesSet, Opening, Started, StartFailed
 from .._model.events import Error
+from .._wire.channel import Channel
 from .._wire.jsonrpc import Response
-from .channel import Channel
 from .messages import (
     AUTH_REQUIRED,
     NOT_FOUND,

@@ -18,6 +18,7 @@ from .._errors import LocalProtocolError
 from .._model.content import JsonObject
 from .._model.driver import Answer, Asked, NewKey, Requested, Withdrawn
 from .._model.events import PermissionOption
+from .._wire.channel import Channel
 from .._wire.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -28,7 +29,6 @@ from .._wire.jsonrpc import (
     error_line,
     result_line,
 )
-from .channel import Channel
 from .messages import REQUEST_CANCELLED, ClientCapabilities
 from .methods import CLIENT_METHODS
 from .services import (

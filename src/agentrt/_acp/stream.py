@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, to_builtins
 from .._model.content import Block, Diff, Text, plain_text
 from .._model.driver import Asked, ModesSet, Said, Showed, Spoke, TaskSet, TitleSet
 from .._model.events import Task, Usage
-from .channel import Channel
+from .._wire.channel import Channel
 from .services import PermissionRequest
 from .settings import AcpSettings
 from .translate import commands_set, plan_set, tool_called, tool_name, usage_set, with_usage

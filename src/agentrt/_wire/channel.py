@@ -1,4 +1,6 @@
-"""What every part of the driver speaks through: effects out, our requests and their answers."""
+"""What every part of a driver of JSON-RPC speaks through: effects out, our requests and their
+answers, and what is wrong with what came.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,21 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from .._model.driver import Effect, Write
 from .._model.events import Notice
 from .._model.repeats import Repeats
-from .._wire.jsonrpc import Calls, Response, notification_line, request_line
-from .._wire.lenient import lenient
+from .json import DECODE_ERRORS, repair
+from .jsonrpc import Calls, Response, notification_line, request_line
+from .lenient import lenient
+from .lines import Lines
+from .long_lines import LongLine
 
 T = TypeVar("T", bound=Struct)
+
+_json: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 Then: TypeAlias = Callable[[Response], None]
 """What to do with the answer to a request."""
@@ -79,6 +87,37 @@ class Channel:
                 "info", defect, "a number was echoed as something else", {"id": response.id}
             )
         then(response)
+
+    def decoded(self, line: bytes | LongLine) -> Any:
+        """What a line says, repaired where necessary, which is reported. Raises
+        `RemoteProtocolError`, or one of `DECODE_ERRORS`."""
+        if isinstance(line, LongLine):
+            message, repaired = line.value(), line.repaired
+        else:
+            try:
+                message, repaired = _json.decode(line), False
+            except DECODE_ERRORS:
+                message, repaired = _json.decode(repair(line)), True
+        if repaired:
+            what = "the agent sent broken text, which was repaired"
+            self.notice("info", "repaired", what)
+        return message
+
+    def malformed(self, why: str, line: bytes = b"", times: int = 1) -> None:
+        """Something came that is no message."""
+        data = {"line": line[:200].decode("utf-8", "replace")} if line else None
+        self.notice("warning", "malformed", why, data, times=times)
+
+    def oversized(self, lines: Lines) -> None:
+        """Report the lines that were skipped, and forget them."""
+        for size in lines.oversized:
+            self.notice(
+                "warning",
+                "line_too_long",
+                f"the agent sent a line of {size} bytes, which was skipped",
+                {"size": size, "limit": lines.limit},
+            )
+        lines.oversized.clear()
 
     def read(self, raw: Any, type: type[T], what: str) -> T:
         """Read a message leniently, and report what was left out. `ValidationError`, whose text
