@@ -32,6 +32,13 @@ def talk() -> Talk:
     return talk
 
 
+def test_what_a_call_says_that_was_denied_is_not_appended_to_it(talk: Talk) -> None:
+    talk.tell(call("c1", status="denied"))
+    talk.events()
+    talk.tell(call("c1", append="late"))
+    assert [event for event in talk.events() if isinstance(event, ItemDelta)] == []
+
+
 # --- what is no part of the answer
 
 
