@@ -45,7 +45,7 @@ def test_imports_point_down_and_the_pure_rooms_never_import_trio() -> None:
     [
         ("_model/log.py", "import agentrt._runtime", "Imports point down"),
         ("_tools/tools.py", "import agentrt._runtime.open", "Imports point down"),
-        ("_acp/driver.py", "import agentrt._claude.driver", "The two protocols do not know"),
+        ("_acp/driver.py", "import agentrt._claude.driver", "The protocols do not know"),
         ("_wire/lines.py", "import trio", "The pure rooms never import Trio"),
     ],
 )

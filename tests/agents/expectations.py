@@ -34,6 +34,10 @@ class Expectation:
 EXPECTATIONS: Final[dict[str, Expectation]] = {
     "claude": Expectation(notes="Claude Code 2.1.330, from the package `claude-agent-sdk`"),
     "claude-agent-acp": Expectation(),
+    "codex": Expectation(
+        stop_reason_when_denied="completed",
+        notes="asks before each command and edit; a cancel ends what it runs",
+    ),
     "codex-acp": Expectation(
         stop_reason_when_denied="cancelled",
         command_survives_cancel=True,

@@ -93,6 +93,13 @@ stream_max_retries = 2
 """
 
 
+def codex(place: Place) -> Recipe:
+    program = "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"
+    argv = (place.module("codex", program), "app-server")
+    files = {".codex/config.toml": _CODEX.format(url=place.url)}
+    return Recipe(argv, {"LOCAL_KEY": "dummy"}, files)
+
+
 def codex_acp(place: Place) -> Recipe:
     entry = place.module("codex-acp", "@agentclientprotocol/codex-acp/dist/index.js")
     # Without this mode, approvals go to a reviewing model instead of the client.
@@ -250,6 +257,7 @@ RECIPES: Final[Mapping[str, Callable[[Place], Recipe]]] = {
     "claude": claude,
     **{f"claude-{version}": older_claude(version) for version in OLDER_CLAUDES},
     "claude-agent-acp": claude_agent_acp,
+    "codex": codex,
     "codex-acp": codex_acp,
     "codex-acp-zed": codex_acp_zed,
     "copilot": copilot,

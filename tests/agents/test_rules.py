@@ -21,7 +21,7 @@ from spellings import LIKE_GIT_STATUS, QUICK, REMOVING
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "permissions.md"
 FULL = "AGENTRT_FULL" in os.environ
-AGENTS = ["claude", "gemini", "codex-acp-zed"]
+AGENTS = ["claude", "codex", "gemini", "codex-acp-zed"]
 if FULL:
     AGENTS += ["codex-acp", "qwen", "kimi", "opencode", "claude-agent-acp"]
 PATIENCE = 600.0 if FULL else 90.0

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from .._claude.options import ClaudeOptions, check_values
 
-ProtocolName: TypeAlias = Literal["acp", "claude"]
+ProtocolName: TypeAlias = Literal["acp", "claude", "codex"]
 
 
 class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,7 +49,7 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Agent(Struct, frozen=True, kw_only=True):
-    """A program that speaks one of the two protocols on its standard streams."""
+    """A program that speaks one of the three protocols on its standard streams."""
 
     name: str
     command: tuple[str, ...]

@@ -179,7 +179,7 @@ class TurnState(Struct, gc=False):
 
 class AgentState(Struct, frozen=True, gc=False):
     name: str
-    protocol: Literal["acp", "claude"]
+    protocol: Literal["acp", "claude", "codex"]
     version: str | None = None
     pid: int | None = None
     alive: bool = False

@@ -98,8 +98,8 @@ def json_problem(value: Any) -> str | None:
 
 
 def _unsayable(updated_input: Any, protocol: str) -> str | None:
-    if protocol == "acp":  # it would run what it asked for, not what was allowed
-        return "ACP cannot change what a tool is called with"
+    if protocol != "claude":  # it would run what it asked for, not what was allowed
+        return "its protocol cannot change what a tool is called with"
     problem = json_problem(updated_input)
     return (
         None if problem is None else f"the permission policy's updated_input is no JSON: {problem}"

@@ -38,6 +38,10 @@ def _assembled(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
         from .claude_assembly import assemble_claude
 
         return assemble_claude(agent, opening, offer)
+    if agent.protocol == "codex":
+        from .codex_assembly import assemble_codex
+
+        return assemble_codex(agent, opening, offer)
     from .acp_assembly import assemble_acp
 
     return assemble_acp(agent, opening, offer)

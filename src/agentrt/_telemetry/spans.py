@@ -49,6 +49,7 @@ CONTENT: Final = 64 * 1024
 PROVIDERS: Final = {
     "claude": "anthropic",
     "claude-agent-acp": "anthropic",
+    "codex": "openai",
     "codex-acp": "openai",
     "codex-acp-zed": "openai",
     "gemini": "gcp.gemini",

@@ -98,7 +98,7 @@ def _add_agent(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
     else:
         add("--agent", "-a", metavar="NAME", help="a name of `agentrt agents`")
     add("--command", metavar="'CMD ARGS'", help="any other agent: how to start it")
-    add("--protocol", choices=("acp", "claude"), help="what --command speaks (acp)")
+    add("--protocol", choices=("acp", "claude", "codex"), help="what --command speaks (acp)")
     add("--trace", metavar="FILE", help="write what goes over the wire there (see agentrt trace)")
 
 

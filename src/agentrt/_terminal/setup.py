@@ -292,6 +292,8 @@ def choose_agent(
 def _of_command(command: str, protocol: str | None) -> Agent:
     try:
         agent = claude(command) if protocol == "claude" else acp(command)
+        if protocol == "codex":
+            agent = structs.replace(BUILT_IN["codex"], command=agent.command)
     except ValueError as error:
         raise UsageError(f"--command: {error}") from error
     return structs.replace(agent, name=os.path.basename(agent.command[0]))

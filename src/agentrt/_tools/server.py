@@ -92,6 +92,29 @@ class ToolServer:
         for connection in self._connections:
             connection._tools_changed()
 
+    async def call(
+        self, name: str, arguments: JsonObject, *, tool_call: str | None = None
+    ) -> ToolOutcome:
+        """Run a tool for an agent that calls it without MCP. `tool_call`: its own id of the call.
+        Cancelling the caller cancels the tool and goes on upwards."""
+        tool = self._tools.get(name)
+        if tool is None:
+            return ToolOutcome.error(f"there is no tool {name}")
+        report = None
+        if self._on_progress is not None:
+            report = partial(self._on_progress, tool, tool_call)
+        context = ToolContext(
+            session=self._session, turn=self._turn(), tool_call=tool_call, report=report
+        )
+        with self._around(name, tool_call, {}):
+            return await call_tool(
+                tool,
+                arguments,
+                context,
+                default_timeout=self._timeout,
+                on_error=self._on_error,
+            )
+
     def connect(self, notify: Notify) -> ToolConnection:
         """A new client. Close the connection when it is gone."""
         return ToolConnection(self, notify)

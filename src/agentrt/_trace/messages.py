@@ -1,4 +1,4 @@
-"""What a line says, in either protocol: a request, its answer, or a message that wants none."""
+"""What a line says, in each protocol: a request, its answer, or a message that wants none."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ _json: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 
 PROMPT: Final = "a prompt of Claude's"
 """Its prompts have no ids: the next result answers all that wait."""
+_PATIENT: Final = (
+    *("session/prompt", "session/request_permission", "elicitation/create"),
+    *("item/commandExecution/requestApproval", "item/fileChange/requestApproval"),
+    *("item/permissions/requestApproval", "item/tool/requestUserInput", "item/tool/call"),
+    "mcpServer/elicitation/request",
+)
+"""Requests that a person, a model or a tool answers."""
 _SPEECH: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update")
 
 
@@ -34,7 +41,7 @@ class Message(Struct):
 
 
 def understand(line: bytes) -> Message | None:
-    """None: it is no JSON, or no message of either protocol."""
+    """None: it is no JSON, or no message of any protocol."""
     try:
         body = _json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -57,11 +64,31 @@ def _of_acp(body: dict[str, Any]) -> Message | None:
     params = params if isinstance(params, dict) else {}
     if method == "session/update":
         return _update(params.get("update"))
-    patient = method in ("session/prompt", "session/request_permission", "elicitation/create")
+    if "jsonrpc" not in body and "id" not in body:
+        return _of_codex(method, params)
+    patient = method in _PATIENT
     detail = _acp_detail(method, params)
     if "id" in body:
         return Message("request", method, id=id, detail=detail, patient=patient)
     return Message("message", method, detail=detail)
+
+
+def _of_codex(method: str, params: dict[str, Any]) -> Message:
+    """What codex says of itself: it leaves out that it is JSON-RPC."""
+    of_turn = method.startswith(("item/", "turn/plan"))
+    match params:
+        case {"delta": str(text)}:
+            return Message("message", method, detail=text, grows=True, of_turn=of_turn)
+        case {"item": {"type": kind, "id": id, **item}}:
+            words = (kind, item.get("command"), item.get("tool"), item.get("status"), f"({id})")
+            detail = " ".join(str(word) for word in words if word)
+        case {"turn": {"status": status}}:
+            detail = str(status)
+        case {"message": text} | {"summary": text} | {"error": {"message": text}}:
+            detail = str(text)
+        case _:
+            detail = ""
+    return Message("message", method, detail=detail, of_turn=of_turn)
 
 
 def _update(update: Any) -> Message:
@@ -85,6 +112,10 @@ def _acp_detail(method: str, params: dict[str, Any]) -> str:
             return " ".join(str(b.get("text", "…")) for b in blocks if isinstance(b, dict))
         case {"toolCall": {"title": title}}:
             return str(title)
+        case {"input": list(parts)}:
+            return " ".join(str(p.get("text", "…")) for p in parts if isinstance(p, dict))
+        case {"tool": tool, "arguments": _}:
+            return str(tool)
         case {"path": path} | {"command": path} | {"terminalId": path} | {"cwd": path}:
             return str(path)
         case {"message": message} | {"modeId": message} | {"modelId": message}:
@@ -104,8 +135,10 @@ def _outcome(body: dict[str, Any]) -> str:
             return str(option)
         case {"result": {"outcome": {"outcome": outcome}}}:
             return str(outcome)
-        case {"result": {"sessionId": session}}:
+        case {"result": {"sessionId": session} | {"thread": {"id": session}}}:
             return str(session)
+        case {"result": {"decision": words} | {"action": words} | {"turn": {"status": words}}}:
+            return str(words)
     return ""
 
 

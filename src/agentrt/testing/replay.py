@@ -83,7 +83,11 @@ class Replay:
         self.agent = next((r.agent for r in records if r.agent), "replayed")
         """What the agent was called."""
         self.protocol: ProtocolName = (
-            "claude" if any(r.protocol == "claude" for r in records) else "acp"
+            "claude"
+            if any(r.protocol == "claude" for r in records)
+            else "codex"
+            if any(r.protocol == "codex" for r in records)
+            else "acp"
         )
         """What it spoke."""
         self._began = records[0].t if records else 0.0

@@ -1,0 +1,1 @@
+"""The protocol of `codex app-server`: messages, driver (pure)."""

@@ -1,0 +1,247 @@
+"""The way to a thread: initialize, ask whether somebody is logged in, start or resume or fork, read
+what was said, and what models there are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Struct, ValidationError
+
+from .._errors import LocalProtocolError
+from .._model.content import JsonObject
+from .._model.driver import ModesSet, Opening, Started, StartFailed, TitleSet
+from .._model.events import Error
+from .._wire.channel import Channel
+from .._wire.jsonrpc import Response, RpcError
+from .._wire.lenient import lenient
+from .._wire.mcp import ToolInfo
+from . import messages as wire
+from .settings import EFFORT, REVIEWER, CodexSettings, Unsupported, mode_of
+from .speech import Speech
+
+PAGES = 1000
+"""Pages of a history that are read: a bound for a program that never says that it was the last."""
+
+_VERSION = re.compile(r"/(\S+)")
+
+
+class Handshake:
+    """Opens one thread. `started` gets its id, behind the effects that say that prompts may be
+    sent."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        opening: Opening,
+        settings: CodexSettings,
+        speech: Speech,
+        *,
+        client: wire.ClientInfo,
+        tools: Sequence[ToolInfo],
+        started: Callable[[str], None],
+    ) -> None:
+        self._channel = channel
+        self._opening = opening
+        self._settings = settings
+        self._speech = speech
+        self._client = client
+        self._tools = tools
+        self._started = started
+        self._version: str | None = None
+        self._thread = wire.Thread(id="", preview="", cwd=opening.cwd, updated_at=0)
+        self._pages = 0
+
+    def begin(self) -> None:
+        can = wire.InitializeCapabilities(experimental_api=True, request_attestation=False)
+        request = wire.InitializeParams(client_info=self._client, capabilities=can)
+        self._ask("initialize", request, wire.InitializeResponse, self._initialized)
+
+    def _initialized(self, answer: wire.InitializeResponse) -> None:
+        found = _VERSION.search(answer.user_agent)
+        self._version = found[1] if found else None
+        self._channel.notify("initialized", Nothing())
+        self._ask("account/read", Nothing(), wire.GetAccountResponse, self._account)
+
+    def _account(self, answer: wire.GetAccountResponse) -> None:
+        if answer.requires_openai_auth and answer.account is None:
+            self._fail("auth_required", "codex is not logged in: run `codex login`")
+        elif self._opening.options.get("session") is False:
+            self._finish()  # only the agent itself is to be asked something
+        else:
+            self._ask("model/list", Nothing(), wire.ModelListResponse, self._modelled)
+
+    def _modelled(self, answer: wire.ModelListResponse) -> None:
+        self._settings.models = [model for model in answer.data if not model.hidden]
+        opening = self._opening
+        try:
+            given = self._given()
+        except (Unsupported, LocalProtocolError) as error:
+            self._fail("rejected", str(error))
+            return
+        request: Struct
+        if opening.resume is None:
+            tools = [
+                wire.FunctionDynamicToolSpec(
+                    name=tool.name, description=tool.description, input_schema=tool.input_schema
+                )
+                for tool in self._tools
+            ]
+            method = "thread/start"
+            request = wire.ThreadStartParams(**given, dynamic_tools=tools or None)
+        elif opening.fork:
+            method = "thread/fork"
+            request = wire.ThreadForkParams(thread_id=opening.resume, exclude_turns=True, **given)
+        else:
+            method = "thread/resume"
+            request = wire.ThreadResumeParams(thread_id=opening.resume, exclude_turns=True, **given)
+        self._ask(method, request, wire.ThreadStartResponse, self._opened, self._lost)
+
+    def _given(self) -> dict[str, Any]:
+        """What is asked of a thread, however it comes about."""
+        opening = self._opening
+        given: dict[str, Any] = {
+            "cwd": opening.cwd,
+            "runtime_workspace_roots": [opening.cwd, *opening.roots],
+            "approvals_reviewer": REVIEWER,
+            "model": opening.model,
+        }
+        if opening.mode is not None:
+            mode = mode_of(opening.mode)
+            given |= {"approval_policy": mode.approval, "sandbox": mode.sandbox}
+        config: JsonObject = {}
+        options = opening.options.get("config", {})
+        if unknown := [name for name in options if name != EFFORT]:
+            raise Unsupported(f"codex has no option {unknown[0]!r}; it has: {EFFORT}")
+        if EFFORT in options:
+            config["model_reasoning_effort"] = options[EFFORT]
+        if opening.mcp_servers:
+            config["mcp_servers"] = _servers(opening.mcp_servers)
+        config |= opening.options.get("codex", {})
+        return {**given, "config": config or None}
+
+    def _lost(self, error: RpcError) -> None:
+        unknown = self._opening.resume is not None and "no rollout" in error.message
+        self._fail("session_not_found" if unknown else "rejected", error.message)
+
+    def _opened(self, answer: wire.ThreadStartResponse) -> None:
+        self._thread = answer.thread
+        self._settings.reported(
+            answer.approval_policy, answer.sandbox, answer.model, answer.reasoning_effort
+        )
+        wants_history = self._opening.options.get("replay", True) is not False
+        if self._opening.resume is not None and wants_history:
+            self._read_on(None)
+        else:
+            self._finish()
+
+    def _read_on(self, cursor: str | None) -> None:
+        request = wire.ThreadTurnsListParams(
+            thread_id=self._thread.id, cursor=cursor, sort_direction="asc", items_view="full"
+        )
+        self._ask(
+            "thread/turns/list", request, wire.ThreadTurnsListResponse, self._replayed, self._unread
+        )
+
+    def _replayed(self, answer: wire.ThreadTurnsListResponse) -> None:
+        for turn in answer.data:
+            self._speech.replay(turn.items)
+        self._pages += 1
+        if answer.next_cursor is not None and answer.data and self._pages < PAGES:
+            self._read_on(answer.next_cursor)
+        else:
+            self._finish()
+
+    def _unread(self, error: RpcError) -> None:
+        """What was said cannot be shown; the agent knows it all the same."""
+        self._channel.notice("warning", "history_unread", error.message)
+        self._finish()
+
+    def _finish(self) -> None:
+        opening = self._opening
+        self._channel.out.append(
+            Started(
+                session=self._thread.id,
+                agent_version=self._version,
+                resumed=opening.resume is not None and not opening.fork,
+                capabilities={
+                    "resume": True,
+                    "fork": True,
+                    "list_sessions": True,
+                    "delete_session": True,
+                    "logout": True,
+                    "image": True,
+                    "audio": False,
+                    "embedded_context": True,
+                },
+            )
+        )
+        if self._thread.id:
+            self._channel.out.append(ModesSet(self._settings.view()))
+        if self._thread.name:
+            self._channel.out.append(TitleSet(self._thread.name))
+        self._started(self._thread.id)
+
+    def _ask(
+        self,
+        method: str,
+        params: Struct,
+        kind: type[Any],
+        then: Callable[[Any], None],
+        refused: Callable[[RpcError], None] | None = None,
+    ) -> None:
+        """Send a request, whose answer goes to `then`; without it there is no session."""
+
+        def answered(response: Response) -> None:
+            if response.error is not None:
+                if refused is not None:
+                    refused(response.error)
+                else:
+                    self._fail("rejected", response.error.message)
+                return
+            try:
+                answer = lenient(response.result, kind, [])
+            except ValidationError as error:
+                why = f"the answer to {method} is without a usable {error}"
+                self._fail("protocol", why)
+            else:
+                then(answer)
+
+        self._channel.request(method, params, answered)
+
+    def _fail(self, code: str, why: str) -> None:
+        self._channel.out.append(StartFailed(Error(code, why)))
+
+
+class Nothing(Struct):
+    """Parameters of what takes none."""
+
+
+def _servers(entries: Sequence[JsonObject]) -> JsonObject:
+    """MCP servers, which come in ACP's shape, as codex's configuration has them. Several entries of
+    one name are alternatives, of which the first is taken."""
+    servers: JsonObject = {}
+    for entry in entries:
+        name = entry.get("name")
+        if not isinstance(name, str):
+            raise LocalProtocolError(f"not an MCP server: {entry!r:.100} has no name")
+        if name in servers:
+            continue
+        match entry:
+            case {"type": "http", "url": str(url)}:
+                servers[name] = {"url": url, "http_headers": _pairs(entry.get("headers"))}
+            case {"command": str(command)}:
+                servers[name] = {
+                    "command": command,
+                    "args": entry.get("args") or [],
+                    "env": _pairs(entry.get("env")),
+                }
+            case _:
+                raise LocalProtocolError(f"codex cannot reach the MCP server {name!r}")
+    return servers
+
+
+def _pairs(given: Any) -> dict[str, str]:
+    return {str(each["name"]): str(each["value"]) for each in given or ()}

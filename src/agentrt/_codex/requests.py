@@ -1,0 +1,433 @@
+"""What codex asks of us: approvals, questions, tools; and our answers.
+
+Each request has a key of the runtime's, and is answered exactly once. Codex says when one is
+settled in another way (`serverRequest/resolved`): then no answer is owed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct, ValidationError, to_builtins
+
+from .._errors import LocalProtocolError
+from .._model.content import JsonObject
+from .._model.driver import Answer, Asked, Effect, NewKey, Requested, Withdrawn
+from .._model.events import PermissionOption
+from .._wire.channel import Channel
+from .._wire.jsonrpc import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Id,
+    Request,
+    RpcError,
+    error_line,
+    result_line,
+)
+from . import messages as wire
+from .speech import Speech, changed_files, command_input, edit_title, title_of
+
+ONCE: Final = PermissionOption("accept", "Allow", "allow_once")
+FOR_SESSION: Final = PermissionOption("acceptForSession", "Allow for this session", "allow_always")
+DECLINE: Final = PermissionOption("decline", "Reject", "reject_once")
+FORM: Final = [
+    PermissionOption("accept", "Accept", "allow_once"),
+    PermissionOption("decline", "Decline", "reject_once"),
+]
+AMENDED: Final = "acceptWithExecpolicyAmendment"
+
+Make: TypeAlias = Callable[[Answer], Any]
+"""Makes the result of a request of its answer."""
+
+
+class _Open(Struct):
+    """A request that waits for our answer."""
+
+    id: Id
+    method: str
+    options: frozenset[str] = frozenset()
+    make: Make | None = None
+    """None: a service, which is replied to."""
+
+
+class Requests:
+    """Codex's open requests."""
+
+    def __init__(self, channel: Channel, new_key: NewKey, speech: Speech) -> None:
+        self._channel = channel
+        self._new_key = new_key
+        self._speech = speech
+        self._open: dict[str, _Open] = {}
+        self._keys: dict[tuple[type, Id], str] = {}
+        self._take: dict[str, tuple[type[Struct] | Any, Callable[[Request, Any], None]]] = {
+            "item/commandExecution/requestApproval": (
+                wire.CommandExecutionRequestApprovalParams,
+                self._command,
+            ),
+            "item/fileChange/requestApproval": (
+                wire.FileChangeRequestApprovalParams,
+                self._edit,
+            ),
+            "item/permissions/requestApproval": (
+                wire.PermissionsRequestApprovalParams,
+                self._permissions,
+            ),
+            "item/tool/requestUserInput": (wire.ToolRequestUserInputParams, self._questions),
+            "item/tool/call": (wire.DynamicToolCallParams, self._tool),
+        }
+
+    def received(self, request: Request, *, stopping: bool) -> None:
+        """Take a request; one that nobody here knows is refused at once. `stopping`: the turn is
+        being cancelled, and nobody is asked any more."""
+        method = request.method
+        if method == "mcpServer/elicitation/request":
+            given = request.params if isinstance(request.params, dict) else {}
+            form = given.get("mode") != "url"
+            kind: Any = (
+                wire.FormMcpServerElicitationRequest
+                if form
+                else wire.UrlMcpServerElicitationRequest
+            )
+            take: Callable[[Request, Any], None] = self._elicit
+        elif method in self._take:
+            kind, take = self._take[method]
+        else:
+            self._channel.notice(
+                "info",
+                "unknown_request",
+                f"the agent asked for {method}, which it was not offered",
+                request.params,
+                about=method,
+            )
+            self._refuse(request.id, METHOD_NOT_FOUND, f"{method} is not supported")
+            return
+        try:
+            params = self._channel.read(request.params, kind, method)
+        except ValidationError as error:
+            why = f"{method} without a usable {error}"
+            self._channel.notice("warning", "invalid_request", why, request.params)
+            self._refuse(request.id, INVALID_PARAMS, why)
+            return
+        before = len(self._channel.out)
+        take(request, params)
+        if stopping:
+            self._dismiss(self._channel.out[before:])
+
+    def _dismiss(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Asked):
+                self._channel.out.remove(effect)
+                self.answer(effect.key, Answer())
+
+    # --- approvals
+
+    def _command(
+        self, request: Request, params: wire.CommandExecutionRequestApprovalParams
+    ) -> None:
+        command, network = params.command, params.network_approval_context
+        decisions = params.available_decisions or ["accept", "acceptForSession"]
+        offered = {_name(each): each for each in decisions}
+        options = [ONCE]
+        if FOR_SESSION.id in offered:
+            options.append(FOR_SESSION)
+        words = _amended(offered.get(AMENDED))
+        if words is not None:
+            label = f"Always allow commands that begin with {words}"
+            options.append(PermissionOption(AMENDED, label, "allow_always"))
+        options.append(DECLINE)
+
+        def decide(answer: Answer) -> JsonObject:
+            chosen = _decision(answer)
+            return {"decision": offered.get(chosen, chosen) if chosen == AMENDED else chosen}
+
+        given: JsonObject
+        if params.kind == "writeStdin":
+            title, given = f"Write to a running program: {command}", {"chars": command or ""}
+        elif command is not None:
+            title, given = title_of(command), command_input(command, params.cwd)
+        elif network is not None:
+            url = f"{network.protocol}://{network.host}"
+            title, given = f"Connect to {url}", {"url": url}
+        else:
+            title, given = params.reason or "Run a command", {}
+        connects = network is not None and command is None
+        self._ask(
+            request,
+            options,
+            decide,
+            Asked(
+                key="",
+                kind="permission",
+                title=title,
+                tool_call=params.item_id,
+                name="networkAccess" if connects else "commandExecution",
+                tool_kind="fetch" if connects else "execute",
+                input=given,
+                detail={"reason": params.reason} if params.reason else None,
+            ),
+        )
+
+    def _edit(self, request: Request, params: wire.FileChangeRequestApprovalParams) -> None:
+        changes = self._speech.changes.get(params.item_id, [])
+        files = changed_files(changes)
+        given: JsonObject = {"changes": to_builtins(changes)}
+        if params.grant_root is not None:
+            given["grantRoot"] = params.grant_root
+            files.append(params.grant_root)
+        self._ask(
+            request,
+            [ONCE, FOR_SESSION, DECLINE],
+            lambda answer: {"decision": _decision(answer)},
+            Asked(
+                key="",
+                kind="permission",
+                title=edit_title(changes),
+                tool_call=params.item_id,
+                name="fileChange",
+                tool_kind="edit",
+                input=given,
+                changes=files,
+                detail={"reason": params.reason} if params.reason else None,
+            ),
+        )
+
+    def _permissions(self, request: Request, params: wire.PermissionsRequestApprovalParams) -> None:
+        """More than the sandbox gives, for the rest of the turn or of the session."""
+        files = params.permissions.file_system
+        wanted = _raw(request, "permissions")
+        given = {name: value for name, value in wanted.items() if value is not None}
+
+        def grant(answer: Answer) -> JsonObject:
+            if answer.option not in (ONCE.id, FOR_SESSION.id):
+                return {"permissions": {}, "scope": "turn"}
+            scope = "turn" if answer.option == ONCE.id else "session"
+            return {"permissions": given, "scope": scope}
+
+        self._ask(
+            request,
+            [
+                PermissionOption(ONCE.id, "Allow for this turn", "allow_once"),
+                FOR_SESSION,
+                DECLINE,
+            ],
+            grant,
+            Asked(
+                key="",
+                kind="permission",
+                title=params.reason or "Leave the sandbox",
+                tool_call=params.item_id,
+                name="request_permissions",
+                tool_kind="other",
+                input={**given, "cwd": params.cwd},
+                changes=[] if files is None else files.write or [],
+            ),
+        )
+
+    def _ask(
+        self, request: Request, options: list[PermissionOption], make: Make, asked: Asked
+    ) -> None:
+        asked.options = options
+        asked.raw = request.params
+        asked.key = self._add(
+            _Open(request.id, request.method, frozenset(each.id for each in options), make)
+        )
+        self._channel.out.append(asked)
+
+    # --- questions
+
+    def _elicit(
+        self,
+        request: Request,
+        params: wire.FormMcpServerElicitationRequest | wire.UrlMcpServerElicitationRequest,
+    ) -> None:
+        meta = params.meta if isinstance(params.meta, dict) else {}
+        if meta.get("codex_approval_kind") == "mcp_tool_call":
+            self._mcp_tool(request, params.server_name, params.message, meta)
+            return
+
+        def fill(answer: Answer) -> JsonObject:
+            action = answer.option or "cancel"
+            return {"action": action, "content": answer.content if action == "accept" else None}
+
+        form = isinstance(params, wire.FormMcpServerElicitationRequest)
+        self._ask(
+            request,
+            FORM,
+            fill,
+            Asked(
+                key="",
+                kind="elicitation",
+                title=params.message,
+                name=params.server_name,
+                form=params.requested_schema if form else None,  # type: ignore[union-attr]
+                url=None if form else params.url,  # type: ignore[union-attr]
+            ),
+        )
+
+    def _mcp_tool(self, request: Request, server: str, title: str, meta: JsonObject) -> None:
+        """An elicitation of codex's own: may the model call the tool of an MCP server?"""
+        persist = meta.get("persist")
+        lasting = persist if isinstance(persist, list) else [persist]
+        options = [ONCE]
+        if "session" in lasting:
+            options.append(FOR_SESSION)
+        options.append(DECLINE)
+
+        def decide(answer: Answer) -> JsonObject:
+            if answer.option not in (ONCE.id, FOR_SESSION.id):
+                return {"action": "cancel" if answer.option is None else "decline"}
+            more = {"_meta": {"persist": "session"}} if answer.option == FOR_SESSION.id else {}
+            return {"action": "accept", "content": {}, **more}
+
+        self._ask(
+            request,
+            options,
+            decide,
+            Asked(
+                key="",
+                kind="permission",
+                title=title,
+                name=f"mcp__{server}__{meta.get('tool_name')}",
+                input=meta.get("tool_params"),
+            ),
+        )
+
+    def _questions(self, request: Request, params: wire.ToolRequestUserInputParams) -> None:
+        """Questions of the model's, as a form with one field each."""
+        fields = {question.id: _field(question) for question in params.questions}
+
+        def answers(answer: Answer) -> JsonObject:
+            given = answer.content if answer.option == "accept" else None
+            values = {id: value for id, value in (given or {}).items() if id in fields}
+            return {"answers": {id: {"answers": _texts(value)} for id, value in values.items()}}
+
+        self._ask(
+            request,
+            FORM,
+            answers,
+            Asked(
+                key="",
+                kind="elicitation",
+                title="; ".join(question.question for question in params.questions),
+                tool_call=params.item_id,
+                form={"type": "object", "properties": fields, "required": list(fields)},
+            ),
+        )
+
+    # --- tools
+
+    def _tool(self, request: Request, params: wire.DynamicToolCallParams) -> None:
+        key = self._add(_Open(request.id, request.method))
+        given = {"tool": params.tool, "arguments": params.arguments, "call": params.call_id}
+        self._channel.out.append(Requested(key=key, method="tool", params=given))
+
+    # --- our answers
+
+    def answer(self, key: str, answer: Answer) -> None:
+        """Answer a question; a key that is not open any more is none."""
+        request = self._open.get(key)
+        if request is None:
+            return
+        if request.make is None:
+            raise LocalProtocolError(f"{request.method} wants a reply, not a decision")
+        if answer.option is not None and answer.option not in request.options:
+            raise LocalProtocolError(f"the request has no option {answer.option!r}")
+        self._close(key, result_line(request.id, request.make(answer)))
+
+    def reply(self, key: str, result: Any) -> None:
+        request = self._open.get(key)
+        if request is not None:
+            self._close(key, result_line(request.id, result))
+
+    def refuse(self, key: str, error: RpcError) -> None:
+        """A tool that failed says so to the model; codex would take an error for its own."""
+        request = self._open.get(key)
+        if request is None:
+            return
+        if request.method == "item/tool/call":
+            failed = wire.DynamicToolCallResponse(
+                content_items=[wire.InputTextDynamicToolCallOutputContentItem(text=error.message)],
+                success=False,
+            )
+            self._close(key, result_line(request.id, failed))
+        else:
+            self._close(key, error_line(request.id, error))
+
+    def resolved(self, id: Any) -> None:
+        """Codex waits for that answer no more."""
+        named = (type(id), id) if isinstance(id, int | float | str | None) else None
+        key = self._keys.get(named) if named else None
+        if key is not None:
+            self._remove(key)
+            self._channel.out.append(Withdrawn(key))
+
+    def _add(self, request: _Open) -> str:
+        key = self._new_key()
+        named = type(request.id), request.id
+        if named in self._keys:  # it uses an id twice: the first is owed its answer all the same
+            del self._keys[named]
+        self._open[key] = request
+        self._keys[named] = key
+        return key
+
+    def _close(self, key: str, line: bytes) -> None:
+        # The line exists by now: a request whose answer cannot be encoded stays open.
+        self._remove(key)
+        self._channel.write(line)
+
+    def _remove(self, key: str) -> None:
+        request = self._open.pop(key)
+        named = type(request.id), request.id
+        if self._keys.get(named) == key:
+            del self._keys[named]
+
+    def _refuse(self, id: Id, code: int, message: str) -> None:
+        self._channel.write(error_line(id, RpcError(code, message)))
+
+
+def _decision(answer: Answer) -> str:
+    """Without a decision, or with one that ends the turn, codex is to stop there."""
+    if answer.option is None or (answer.option == DECLINE.id and answer.interrupt):
+        return "cancel"
+    return answer.option
+
+
+def _name(decision: Any) -> str:
+    return next(iter(decision), "") if isinstance(decision, dict) else str(decision)
+
+
+def _amended(decision: Any) -> str | None:
+    """The beginning of commands that a decision would allow from now on."""
+    match decision:
+        case {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": [*words]}} if words:
+            return " ".join(map(str, words))
+        case _:
+            return None
+
+
+def _raw(request: Request, name: str) -> JsonObject:
+    params = request.params if isinstance(request.params, dict) else {}
+    value = params.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _field(question: wire.ToolRequestUserInputQuestion) -> JsonObject:
+    named: JsonObject = {
+        "title": question.header,
+        "description": question.question,
+        "type": "string",
+    }
+    if not question.options:
+        return named
+    choices = [
+        {"const": each.label, "title": each.label, "description": each.description}
+        for each in question.options
+    ]
+    if question.is_other:  # anything else may be said, too
+        return {**named, "examples": [each["const"] for each in choices]}
+    return {**named, "oneOf": choices}
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list) else [str(value)]

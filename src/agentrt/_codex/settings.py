@@ -1,0 +1,163 @@
+"""Mode, model and effort of a thread: what they are, and what changes them.
+
+What codex calls its sandbox and its approval policy are one mode here: what it does by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from .._model.events import Choice, Modes, Option
+from .messages import (
+    DangerFullAccessSandboxPolicy,
+    Model,
+    ReadOnlySandboxPolicy,
+    SandboxPolicy,
+    ThreadSettingsUpdateParams,
+    WorkspaceWriteSandboxPolicy,
+)
+
+REVIEWER: Final = "user"
+"""Who answers its approval requests: never a model."""
+
+
+class Mode(NamedTuple):
+    name: str
+    description: str
+    approval: str
+    sandbox: str
+
+
+MODES: Final = {
+    "untrusted": Mode("Ask", "Asks before each command and edit", "untrusted", "read-only"),
+    "read-only": Mode(
+        "Read only",
+        "Reads by itself, in a sandbox; asks before it changes anything",
+        "on-request",
+        "read-only",
+    ),
+    "workspace-write": Mode(
+        "Workspace",
+        "Edits and runs commands in its folders by itself, in a sandbox; asks to leave it",
+        "on-request",
+        "workspace-write",
+    ),
+    "danger-full-access": Mode(
+        "Full access", "Never asks, and has no sandbox", "never", "danger-full-access"
+    ),
+}
+_SANDBOXES: Final[dict[type, str]] = {
+    ReadOnlySandboxPolicy: "read-only",
+    WorkspaceWriteSandboxPolicy: "workspace-write",
+    DangerFullAccessSandboxPolicy: "danger-full-access",
+}
+EFFORT: Final = "effort"
+
+
+class Unsupported(Exception):
+    """Codex does not offer this; the text says what it offers."""
+
+
+class CodexSettings:
+    """The settings of one thread, as last reported."""
+
+    def __init__(self) -> None:
+        self.models: list[Model] = []
+        self.mode: str | None = None
+        self.model: str | None = None
+        self.effort: str | None = None
+
+    def reported(
+        self, approval: object, sandbox: SandboxPolicy, model: str, effort: str | None
+    ) -> None:
+        box = _SANDBOXES.get(type(sandbox))
+        known = (
+            id for id, mode in MODES.items() if (mode.approval, mode.sandbox) == (approval, box)
+        )
+        self.mode, self.model, self.effort = next(known, None), model, effort
+
+    def view(self) -> Modes:
+        """All of it in neutral words."""
+        models = [Choice(m.model, m.display_name, m.description) for m in self.models]
+        if self.model is not None and all(choice.id != self.model for choice in models):
+            models.insert(0, Choice(self.model, self.model))
+        return Modes(
+            mode=self.mode,
+            modes=[Choice(id, mode.name, mode.description) for id, mode in MODES.items()],
+            model=self.model,
+            models=models,
+            options=self._options(),
+        )
+
+    def _options(self) -> list[Option]:
+        choices = self._efforts()
+        if not choices:
+            return []
+        value = self.effort or choices[0].id
+        return [
+            Option(id=EFFORT, name="Effort", category="thought_level", value=value, choices=choices)
+        ]
+
+    def _efforts(self) -> list[Choice]:
+        model = next((m for m in self.models if m.model == self.model), None)
+        efforts = [] if model is None else model.supported_reasoning_efforts
+        choices = [
+            Choice(each.reasoning_effort, each.reasoning_effort, each.description)
+            for each in efforts
+        ]
+        if self.effort is not None and all(choice.id != self.effort for choice in choices):
+            choices.insert(0, Choice(self.effort, self.effort))
+        return choices
+
+    # --- changes; each raises `Unsupported` if there is no such choice
+
+    def change_mode(self, thread: str, wanted: str, roots: list[str]) -> ThreadSettingsUpdateParams:
+        mode = mode_of(wanted)
+        return ThreadSettingsUpdateParams(
+            thread_id=thread,
+            approval_policy=mode.approval,
+            approvals_reviewer=REVIEWER,
+            sandbox_policy=_policy(mode, roots),
+        )
+
+    def change_model(self, thread: str, model: str) -> ThreadSettingsUpdateParams:
+        picked = _pick("model", model, self.view().models)
+        return ThreadSettingsUpdateParams(thread_id=thread, model=picked)
+
+    def change_option(
+        self, thread: str, option: str, value: str | bool
+    ) -> ThreadSettingsUpdateParams:
+        if option != EFFORT:
+            raise Unsupported(f"codex has no option {option!r}; it has: {EFFORT}")
+        if not isinstance(value, str):
+            raise Unsupported(f"the {EFFORT} is one of its choices, not {value!r}")
+        choices = self._efforts()
+        effort = _pick(f"value of {EFFORT!r}", value, choices) if choices else value
+        return ThreadSettingsUpdateParams(thread_id=thread, effort=effort)
+
+
+def mode_of(wanted: str) -> Mode:
+    choices = [Choice(id, mode.name) for id, mode in MODES.items()]
+    return MODES[_pick("mode", wanted, choices)]
+
+
+def _policy(mode: Mode, roots: list[str]) -> SandboxPolicy:
+    match mode.sandbox:
+        case "workspace-write":
+            return WorkspaceWriteSandboxPolicy(writable_roots=roots)
+        case "danger-full-access":
+            return DangerFullAccessSandboxPolicy()
+        case _:
+            return ReadOnlySandboxPolicy()
+
+
+def _pick(what: str, wanted: str, offered: list[Choice]) -> str:
+    """The id of a choice given by id or by its name."""
+    for choice in offered:
+        if choice.id == wanted:
+            return wanted
+    for choice in offered:
+        if choice.name.casefold() == wanted.casefold():
+            return choice.id
+    known = ", ".join(choice.id for choice in offered) or "none"
+    raise Unsupported(f"codex has no {what} {wanted!r}; it has: {known}")

@@ -1,0 +1,324 @@
+"""What codex says and does: its items, in neutral words."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import shlex
+from typing import Any, Final, TypeAlias
+
+from msgspec import to_builtins
+
+from .._model.content import (
+    Block,
+    Diff,
+    Image,
+    JsonObject,
+    ResourceLink,
+    Text,
+    ToolContent,
+    ToolText,
+)
+from .._model.driver import Said, SpeechEnded, Spoke, TaskSet, ToolCalled
+from .._model.events import ItemStatus, Task
+from .._wire.channel import Channel
+from . import messages as wire
+
+STATUS: Final[dict[str, ItemStatus]] = {
+    "inProgress": "running",
+    "completed": "completed",
+    "failed": "failed",
+    "declined": "denied",
+}
+SHELL_FLAGS: Final = ("-c", "-lc")
+_HUNK = re.compile(r"^@@ .*\n?", re.MULTILINE)
+
+Item: TypeAlias = wire.ThreadItem
+
+
+class Speech:
+    """The items of one thread."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.changes: dict[str, list[wire.FileUpdateChange]] = {}
+        """Of the edits that are not over, by their items: a request for approval names no file."""
+        self.commands: set[str] = set()
+        """The commands of the running turn that are not over, by their items."""
+        self._channel = channel
+        self._spoken: set[str] = set()
+        """Messages of which pieces came: at their end they are not said again."""
+        self._shown: set[str] = set()
+        """Calls whose output came in pieces."""
+
+    def turn_ended(self) -> None:
+        for each in (self.changes, self.commands, self._spoken, self._shown):
+            each.clear()
+
+    def pieces(self, item: str, text: str, *, thought: bool) -> None:
+        self._spoken.add(item)
+        self._channel.out.append(Spoke(text, thought, item))
+
+    def part_added(self, item: str, index: int) -> None:
+        """The next part of a thought begins."""
+        if index and item in self._spoken:
+            self._channel.out.append(Spoke("\n\n", True, item))
+
+    def output(self, item: str, text: str) -> None:
+        self._shown.add(item)
+        if text:
+            self._channel.out.append(ToolCalled(id=item, append=text))
+
+    def patched(self, item: str, changes: list[wire.FileUpdateChange]) -> None:
+        """An edit is another one than it was."""
+        self.changes[item] = changes
+        self._channel.out.append(ToolCalled(id=item, **_edit(changes)))
+
+    def started(self, item: Item) -> None:
+        match item:
+            case wire.CommandExecutionThreadItem():
+                self.commands.add(item.id)
+            case wire.FileChangeThreadItem():
+                self.changes[item.id] = item.changes
+            case wire.UserMessageThreadItem():
+                return  # the prompt, which is shown already
+        self._tell(item, over=False)
+
+    def completed(self, item: Item) -> None:
+        match item:
+            case wire.UserMessageThreadItem():
+                return
+            case wire.CommandExecutionThreadItem():
+                self.commands.discard(item.id)
+            case wire.FileChangeThreadItem():
+                self.changes.pop(item.id, None)
+        self._tell(item, over=True)
+
+    def unknown(self, id: str, kind: str, *, over: bool) -> None:
+        """An item of a kind that is newer than this file."""
+        status: ItemStatus = "completed" if over else "running"
+        called = ToolCalled(id=id, opens=not over, name=kind, title=kind, status=status)
+        self._channel.out.append(called)
+
+    def replay(self, items: list[Item]) -> None:
+        """What an earlier process said."""
+        out = self._channel.out
+        for item in items:
+            match item:
+                case wire.UserMessageThreadItem():
+                    content = [block for each in item.content if (block := _block(each))]
+                    out.append(Said(content=content, message=item.id, replay=True))
+                case wire.AgentMessageThreadItem() | wire.PlanThreadItem():
+                    out.append(Spoke(item.text, False, item.id, replay=True))
+                case wire.ReasoningThreadItem():
+                    if text := _thought(item):
+                        out.append(Spoke(text, True, item.id, replay=True))
+                case wire.ContextCompactionThreadItem():
+                    pass
+                case _:
+                    called = self._called(item, over=True)
+                    called.opens, called.replay = True, True
+                    if called.status not in ("failed", "denied"):
+                        called.status = "completed"
+                    out.append(called)
+
+    def _tell(self, item: Item, *, over: bool) -> None:
+        out = self._channel.out
+        match item:
+            case wire.AgentMessageThreadItem(text=text) | wire.PlanThreadItem(text=text):
+                self._say(item.id, text, over, thought=False)
+            case wire.ReasoningThreadItem():
+                self._say(item.id, _thought(item), over, thought=True)
+            case wire.ContextCompactionThreadItem():
+                status = "completed" if over else "running"
+                title = "Compacting the conversation"
+                out.append(TaskSet(Task(id=item.id, title=title, status=status, kind="compaction")))
+            case _:
+                out.append(self._called(item, over))
+
+    def _say(self, item: str, text: str, over: bool, *, thought: bool) -> None:
+        if not over:
+            return
+        if item not in self._spoken and text:
+            self.pieces(item, text, thought=thought)
+        if item in self._spoken:
+            self._spoken.discard(item)
+            self._channel.out.append(SpeechEnded())
+
+    def _called(self, item: Item, over: bool) -> ToolCalled:
+        """An item that is the call of a tool."""
+        called = ToolCalled(id=item.id, opens=not over, name=_type(item))
+        status: str | None = "completed" if over else "inProgress"
+        match item:
+            case wire.CommandExecutionThreadItem():
+                called.title, called.kind = title_of(item.command), "execute"
+                called.input = command_input(item.command, item.cwd)
+                status = item.status
+                if over and item.aggregated_output and item.id not in self._shown:
+                    called.content = [ToolText(Text(item.aggregated_output))]
+                if over:
+                    called.output = {"exitCode": item.exit_code}
+            case wire.FileChangeThreadItem():
+                status, called.kind = item.status, "edit"
+                called.title = edit_title(item.changes)
+                fields = _edit(item.changes)
+                called.content, called.locations = fields["content"], fields["locations"]
+                called.input = {"changes": to_builtins(item.changes)}
+            case wire.McpToolCallThreadItem():
+                called.name = f"mcp__{item.server}__{item.tool}"
+                called.title, called.input = f"{item.server}: {item.tool}", item.arguments
+                status = item.status
+                if item.error is not None:
+                    called.content = [ToolText(Text(item.error.message))]
+                elif item.result is not None:
+                    called.content = [
+                        ToolText(Text(each["text"]))
+                        for each in item.result.content
+                        if isinstance(each, dict) and isinstance(each.get("text"), str)
+                    ]
+            case wire.DynamicToolCallThreadItem():
+                called.name = called.title = item.tool
+                called.owner, called.input, status = "host", item.arguments, item.status
+                if item.content_items is not None:
+                    called.content = [
+                        ToolText(Text(each.text))
+                        for each in item.content_items
+                        if isinstance(each, wire.InputTextDynamicToolCallOutputContentItem)
+                    ]
+            case wire.CollabAgentToolCallThreadItem():
+                called.title, called.input, status = item.tool, {"prompt": item.prompt}, item.status
+            case wire.WebSearchThreadItem():
+                called.title, called.kind = item.query or "Search the web", "search"
+                called.input = {"query": item.query}
+            case wire.ImageViewThreadItem():
+                called.title, called.kind = item.path, "read"
+                called.locations = [{"path": item.path}]
+            case _:
+                called.title = _type(item)
+        called.status = STATUS.get(status or "", "completed" if over else "running")
+        if called.status == "running" and over:
+            called.status = "completed"
+        return called
+
+
+def _type(item: Item) -> str:
+    return str(item.__struct_config__.tag)
+
+
+def _thought(item: wire.ReasoningThreadItem) -> str:
+    return "\n\n".join(item.summary or item.content or [])
+
+
+# --- commands
+
+
+def command_words(command: str) -> list[str] | None:
+    """The argument vector of a command, which codex writes as one line for a shell to read."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return None
+
+
+def command_input(command: str, cwd: str | None) -> JsonObject:
+    """A command as the input of a tool: what rules and people read."""
+    words = command_words(command)
+    given: JsonObject = {"command": command if words is None else words}
+    return given if cwd is None else {**given, "cwd": cwd}
+
+
+def title_of(command: str) -> str:
+    """A command for people: without the shell around it."""
+    match command_words(command):
+        case [_, flag, str(text)] if flag in SHELL_FLAGS:
+            return text
+        case _:
+            return command
+
+
+# --- edits
+
+
+def edit_title(changes: list[wire.FileUpdateChange]) -> str:
+    return "Edit " + ", ".join(change.path for change in changes) if changes else "Edit files"
+
+
+def changed_files(changes: list[wire.FileUpdateChange]) -> list[str]:
+    """The files of an edit, with those that it moves them to."""
+    paths: list[str] = []
+    for change in changes:
+        paths.append(change.path)
+        if isinstance(change.kind, wire.UpdatePatchChangeKind) and change.kind.move_path:
+            paths.append(change.kind.move_path)
+    return paths
+
+
+def _edit(changes: list[wire.FileUpdateChange]) -> dict[str, Any]:
+    content: list[ToolContent] = [diff for change in changes for diff in diffs(change)]
+    return {"content": content, "locations": [{"path": path} for path in changed_files(changes)]}
+
+
+def diffs(change: wire.FileUpdateChange) -> list[Diff]:
+    """A change of a file: the whole of a new or deleted one, else each part that differs."""
+    match change.kind:
+        case wire.AddPatchChangeKind():
+            return [Diff(path=change.path, new_text=change.diff)]
+        case wire.DeletePatchChangeKind():
+            return [Diff(path=change.path, new_text="", old_text=change.diff)]
+    path = change.kind.move_path or change.path
+    found = []
+    for hunk in filter(None, _HUNK.split(change.diff)):
+        lines = [line for line in hunk.splitlines(keepends=True) if not line.startswith("\\")]
+        old = "".join(line[1:] for line in lines if line[:1] in (" ", "-"))
+        new = "".join(line[1:] for line in lines if line[:1] in (" ", "+"))
+        found.append(Diff(path=path, new_text=new, old_text=old))
+    return found
+
+
+# --- prompts
+
+
+def user_input(content: list[Block]) -> list[wire.UserInput]:
+    """A prompt in codex's shape. ValueError for what it cannot take."""
+    inputs: list[wire.UserInput] = []
+    for block in content:
+        match block:
+            case Text(text=text):
+                inputs.append(wire.TextUserInput(text=text))
+            case Image():
+                url = f"data:{block.mime_type};base64,{block.data}"
+                inputs.append(wire.ImageUserInput(url=url))
+            case ResourceLink(uri=uri, name=name):
+                path = uri.removeprefix("file://")
+                inputs.append(wire.MentionUserInput(name=name or path, path=path))
+            case _:
+                inputs.append(wire.TextUserInput(text=_text_of(block)))
+    return inputs
+
+
+def _text_of(block: Block) -> str:
+    """A file that came with the prompt, as text."""
+    resource = getattr(block, "resource", None)
+    if not isinstance(resource, dict):
+        raise ValueError(f"codex takes no {type(block).__name__.lower()} in a prompt")
+    text = resource.get("text")
+    if text is None:
+        try:
+            text = base64.b64decode(str(resource.get("blob"))).decode()
+        except (binascii.Error, ValueError) as error:
+            raise ValueError("codex takes no file in a prompt that is not text") from error
+    return f'<resource uri="{resource.get("uri", "")}">\n{text}\n</resource>'
+
+
+def _block(given: wire.UserInput) -> Block | None:
+    match given:
+        case wire.TextUserInput(text=text):
+            return Text(text)
+        case wire.ImageUserInput(url=url) if url.startswith("data:") and ";base64," in url:
+            head, _, data = url.partition(";base64,")
+            return Image(data=data, mime_type=head.removeprefix("data:"))
+        case wire.ImageUserInput(url=url) | wire.AudioUserInput(url=url):
+            return ResourceLink(uri=url)
+        case wire.MentionUserInput():
+            return ResourceLink(uri=f"file://{given.path}", name=given.name)
+    return None

@@ -1,0 +1,115 @@
+"""Codex's part of a session: it calls the program's tools over its own pipes; files and commands
+are its own business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from .._agents import Agent
+from .._codex.driver import CodexDriver
+from .._codex.messages import ClientInfo
+from .._codex.toolkit import tool_response
+from .._errors import LocalProtocolError
+from .._model.driver import Driver, Opening, Requested
+from .._model.events import Notice
+from .._process.guard import guard
+from .._process.pipes import Transport
+from .._process.process import open_process
+from .._session.host import SessionHost
+from .._version import __version__
+from .offer import NOTHING_TO_FORK, Assembly, Offer, environment, keys, tool_server
+
+if TYPE_CHECKING:
+    from .._session.session import Session
+    from .._tools.server import ToolServer
+
+OPTIONS = ("codex", "config", "json_schema", "replay", "session")
+
+
+def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
+    if offer.hooks:
+        raise LocalProtocolError(f"{agent.name} has no hooks that a program could serve")
+    if unknown := [name for name in opening.options if name not in OPTIONS]:
+        raise ValueError(
+            f"{agent.name} has no option {unknown[0]!r}: it gets"
+            ' options={"config": {"effort": …}}, {"json_schema": {…}}, or {"codex": {…}} for what'
+            " its configuration file may say"
+        )
+    if opening.fork and opening.resume is None:
+        raise ValueError(NOTHING_TO_FORK)
+    if opening.mode is None and agent.quirks.mode is not None:
+        opening = structs.replace(opening, mode=agent.quirks.mode)
+    variables = environment(agent, offer.env, frozenset())
+    new_key = keys(offer.first_key)
+    # A thread keeps the tools that it was started with. One that was started elsewhere gets them
+    # from a server of its own.
+    bridged = opening.resume is not None
+
+    def make_driver() -> Driver:
+        return CodexDriver(
+            new_key,
+            client=ClientInfo(name="agentrt", title="agentrt", version=__version__),
+            tools=[] if bridged else [tool.info for tool in offer.tools],
+            line_limit=offer.limits.line,
+        )
+
+    def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
+        env = {**variables, **offer.variables()}
+        offer.tap.env = env
+        return open_process(
+            agent.command,
+            cwd=opening.cwd,
+            env=env,
+            limits=offer.limits,
+            on_stderr=offer.on_stderr,
+            watcher=offer.tap.process,
+        )
+
+    @asynccontextmanager
+    async def attach(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+        async with AsyncExitStack() as stack:
+            servers = opening.mcp_servers
+            if offer.tools:
+                server = tool_server(host, session, offer)
+                host.services["tool"] = partial(_serve_tool, host, server)
+                if bridged:
+                    # HTTP costs as much to import as everything else here.
+                    from .._tools.bridge import serve_tools
+
+                    run = await stack.enter_async_context(guard()) if not offer.connect else ""
+                    endpoint = await stack.enter_async_context(
+                        serve_tools(server, host.spawn_tool, limits=offer.limits, run=run)
+                    )
+                    servers = (*servers, endpoint.stdio_server())
+                else:
+                    session.offer_tools(partial(_set_tools, host, server))
+            yield structs.replace(opening, mcp_servers=servers)
+
+    return Assembly(opening, make_driver, offer.connect or connect, attach, offer.tap)
+
+
+async def _serve_tool(host: SessionHost, server: ToolServer, request: Requested) -> Any:
+    """A call of one of the program's tools, in its own handler."""
+    host.begin_tool()
+    given = request.params
+    arguments = given["arguments"]
+    outcome = await server.call(
+        given["tool"], arguments if isinstance(arguments, dict) else {}, tool_call=given["call"]
+    )
+    return tool_response(outcome)
+
+
+def _set_tools(host: SessionHost, server: ToolServer, tools: Iterable[object]) -> None:
+    """What a running thread may call can become less, or do something else, but not more."""
+    known = {tool.name for tool in server.tools}
+    server.set_tools(tools)
+    new = sorted({tool.name for tool in server.tools} - known)
+    if new:
+        message = f"codex learns of new tools with its next session only: {', '.join(new)}"
+        host.core.say(Notice("warning", "tools_fixed", message, {"tools": new}))
