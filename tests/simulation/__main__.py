@@ -1,6 +1,6 @@
 """`python -m simulation`: many seeds, or one of them step by step.
 
-    python -m simulation --seeds 2000 --driver both
+    python -m simulation --seeds 2000 --driver all
     python -m simulation --driver acp --seed 17
     python -m simulation --store --seeds 1000
 
@@ -116,7 +116,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m simulation", description="Whole sessions, each decided by one seed."
     )
-    parser.add_argument("--driver", choices=("acp", "claude", "both"), default="both")
+    parser.add_argument("--driver", choices=("acp", "claude", "codex", "all"), default="all")
     parser.add_argument("--seeds", type=int, default=1000, help="how many (default: 1000)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (default: 0)")
     parser.add_argument("--seconds", type=float, help="stop after that long, for each driver")
@@ -127,7 +127,8 @@ def main() -> int:
         "--store", action="store_true", help="store the sessions, on a disk that is slow and fails"
     )
     given = parser.parse_args()
-    drivers: list[Driver] = ["acp", "claude"] if given.driver == "both" else [given.driver]
+    every: list[Driver] = ["acp", "claude", "codex"]
+    drivers = every if given.driver == "all" else [given.driver]
     fine = True
     for driver in drivers:
         if given.seed is not None:

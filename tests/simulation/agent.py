@@ -126,6 +126,11 @@ class Agent:
         raise NotImplementedError
 
     @property
+    def can_be_cancelled(self) -> bool:
+        """Whether it takes a cancel now."""
+        return self.ready
+
+    @property
     def at_work(self) -> bool:
         """Whether it has work, of which it has told."""
         raise NotImplementedError

@@ -16,10 +16,12 @@ import trio
 from msgspec import structs
 
 from agentrt import Allow
-from agentrt._acp.channel import Channel
 from agentrt._acp.driver import AcpDriver
 from agentrt._acp.messages import SessionRequest
 from agentrt._claude.driver import ClaudeDriver
+from agentrt._codex.driver import CodexDriver
+from agentrt._codex.requests import Requests as CodexRequests
+from agentrt._codex.turn import CodexTurn, TurnInput, Turns
 from agentrt._journal.keeper import StoreKeeper
 from agentrt._journal.reader import SqliteReader
 from agentrt._journal.sqlite import SqliteBackend
@@ -44,6 +46,7 @@ from agentrt._session.withheld import Withheld
 from agentrt._web.client import Client
 from agentrt._web.feed import Feed
 from agentrt._web.native import NativeViewer
+from agentrt._wire.channel import Channel
 
 from .world import Driver
 
@@ -52,6 +55,7 @@ Wrong: TypeAlias = Callable[..., Any]
 
 ACP: tuple[Driver, ...] = ("acp",)
 CLAUDE: tuple[Driver, ...] = ("claude",)
+CODEX: tuple[Driver, ...] = ("codex",)
 
 
 @dataclass(frozen=True)
@@ -411,7 +415,39 @@ def _acknowledge_what_waits(kept: Any, self: StoreKeeper, last: int) -> None:
     kept(self, max([last, *(each[0] for each in self._waiting)]))
 
 
+def _interrupt_at_once(apply: Any, self: CodexTurn, input: TurnInput) -> bool:
+    return bool(apply(self, input)) or (input is TurnInput.CANCEL and self.id is not None)
+
+
+def _end_all_commands(end: Any, self: CodexDriver) -> None:
+    before, self._speech.commands = self._speech.commands, {f"c{n}" for n in range(99)}
+    end(self)
+    self._speech.commands = before
+
+
+def _any_end_is_its_end(ended: Any, self: Turns, id: str) -> Any:
+    if self.prompt is not None:
+        id = self.prompt.id or id
+    return ended(self, id)
+
+
 DEFECTS = (
+    _one(
+        "codex: an interrupt is sent before the turn runs, and is refused",
+        *(CodexTurn, "apply", _interrupt_at_once, CODEX),
+    ),
+    _one(
+        "codex: a cancel ends the commands of other turns, too",
+        *(CodexDriver, "_end_commands", _end_all_commands, CODEX),
+    ),
+    _one(
+        "codex: whichever turn ends, it is taken for the prompt's",
+        *(Turns, "ended", _any_end_is_its_end, CODEX),
+    ),
+    _one(
+        "codex: a request that nobody knows is not answered",
+        *(CodexRequests, "_refuse", _nothing, CODEX),
+    ),
     _one(
         "a response is routed by slot: what answers nothing answers whoever waits",
         *(Channel, "answered", _answer_whoever_waits, ACP),

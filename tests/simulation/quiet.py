@@ -48,7 +48,7 @@ def check(world: World) -> None:
     _questions(world)
     _queue(world)
     _turn(world)
-    if agent.ready and agent.prompt is not None and agent.prompt.cancels == 0:
+    if agent.can_be_cancelled and agent.prompt is not None and agent.prompt.cancels == 0:
         turn = world.checker.turn
         if turn is not None and turn.token == agent.prompt.token and turn.cancelling is not None:
             world.fail("T5", f"{turn.token} is being cancelled, and the agent was not told")
@@ -151,7 +151,7 @@ def _turn(world: World) -> None:
     if turn is None or prompt is None or not (prompt.end_read or prompt.fate_read):
         return
     silence = trio.current_time() - world.checker.silent_since  # an answer starts the clock again
-    if world.driver == "acp" or silence > world.limits.settle + SLACK:
+    if world.driver != "claude" or silence > world.limits.settle + SLACK:
         world.fail("T2", f"the agent has ended {prompt.token} as {set(prompt.ended)}; it runs on")
 
 

@@ -238,7 +238,7 @@ def submit(world: World, rng: Random) -> None:
 
 
 def _steers(world: World) -> bool:
-    return world.driver == "claude" and world.checker.turn is not None
+    return world.driver != "acp" and world.checker.turn is not None
 
 
 @rule(0.7, _steers)
@@ -401,7 +401,9 @@ def call(world: World, rng: Random) -> None:
     async def ask() -> None:
         with trio.move_on_after(rng.choice((0.1, 5.0))):
             try:
-                await world.session.call("sim/thing" if world.driver == "acp" else "get_settings")
+                await world.session.call(
+                    "get_settings" if world.driver == "claude" else "sim/thing"
+                )
             except (RequestError, agentrt.AgentrtError) as error:
                 world.note("call", type(error).__name__)
 

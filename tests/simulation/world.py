@@ -32,13 +32,14 @@ from .agent import Agent, Temper
 from .book import Book
 from .checker import Checker
 from .claude_agent import ClaudeAgent
+from .codex_agent import CodexAgent
 from .host import POLICIES, Actor, Boom, Handlers, draw_limits
 from .process import Process
 from .viewers import HubViewer, LogViewer, Reader
 
 assert rules_of_viewers  # adds its own to `rules.RULES`
 
-Driver: TypeAlias = Literal["acp", "claude"]
+Driver: TypeAlias = Literal["acp", "claude", "codex"]
 Step: TypeAlias = tuple[str, int]
 """A rule's name, and the seed of what it draws."""
 
@@ -214,7 +215,7 @@ class World:
         if rng.random() < 0.02:
             ignores |= {"eof", "terminate", "kill"}
         process.ignores = frozenset(ignores)
-        kind = AcpAgent if self.driver == "acp" else ClaudeAgent
+        kind = {"acp": AcpAgent, "claude": ClaudeAgent, "codex": CodexAgent}[self.driver]
         agent = kind(self, process, Temper.drawn(rng))
         if number == 0 and rng.random() < 0.9:
             agent.temper = _replace(agent.temper, resumes="well")
@@ -251,7 +252,7 @@ class World:
         claude = self.driver == "claude"
         offer = Offer(
             limits=self.limits,
-            tools=(simulated,) if claude else (),
+            tools=(simulated,) if self.driver != "acp" else (),
             hooks=(agentrt.hook("PreToolUse")(consult),) if claude else (),
             terminals=False,
             connect=lambda opening: self.start_process().connect(),
@@ -269,7 +270,7 @@ class World:
             store=self.store,
             again=again,
         ) as session:
-            if not claude:
+            if self.driver == "acp":
                 session._host.services["fs"] = self._file
             yield session
 
