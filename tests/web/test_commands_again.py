@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,15 +11,17 @@ from typing import Any
 
 import pytest
 import trio
-from hub_kit import Stage, Tab
+from hub_kit import Stage, Tab, stage_with
 from test_native_stored import stored_stage
 from wire_client import WireClient
 
 import agentrt
-from agentrt import Limits
+from agentrt import Limits, open_store
 from agentrt._config import Config
+from agentrt._model.content import plain_text
 from agentrt._web.hub import Hub
 from journal.test_reopen import abandoned
+from postgres.server import Server
 from runtime.fakes import SETTABLE, Incarnations, asking, echo, obedient, settable
 
 TEXT = [{"type": "text", "text": "again"}]
@@ -256,3 +259,33 @@ async def test_a_steered_prompt_is_answered_the_same_and_not_sent_again(
             assert await tab.answer(sent) == answer
         assert stage.runtime.list_open() == []
         assert (await stage.runtime.read(id)).seq == before
+
+
+async def test_a_prompt_that_another_server_of_the_store_took_is_not_taken_again(
+    postgres: Server,
+) -> None:
+    """It was answered while the server that gets it again ran already."""
+    url, sender = postgres.url(f"t_{secrets.token_hex(6)}"), Sender()
+    async with (
+        open_store(url, node="a") as a,
+        open_store(url, node="b") as b,
+        stage_with(echo, store=b) as later,
+    ):
+        async with stage_with(echo, store=a) as stage:
+            id = await stage.session()
+            tab = stage.connect(id, client=sender.client)
+            await sender.ok(tab, "prompt", session=id, content=TEXT)
+            while tab.view(id).busy:
+                await tab.news()
+            tab.cut()
+        sender.forget()
+        with trio.fail_after(30):
+            while later.runtime.stored(id) is None:  # noqa: ASYNC110 - within a second
+                await trio.sleep(0.05)
+        tab = later.connect(client=sender.client)
+        for sent, answer in sender.answers.items():
+            assert await tab.answer(sent) == answer
+        await later.runtime.get(id).run("another")
+        items = later.runtime.get(id).log.state.items.values()
+        said = [plain_text(item.content) for item in items if item.type == "user"]
+        assert said == ["again", "another"]

@@ -212,6 +212,13 @@ class SqliteReader:
             rows = self._execute("SELECT client, id, digest, body FROM answer ORDER BY at")
         return [Answer(*row) for row in rows]
 
+    def answer(self, client: str, id: str) -> Answer | None:
+        with self._reading():
+            rows = self._execute(
+                "SELECT client, id, digest, body FROM answer WHERE client=? AND id=?", (client, id)
+            )
+        return Answer(*rows[0]) if rows else None
+
     def events(self, session: str, after: int) -> list[tuple[int, Event]] | None:
         with self._reading():
             found = self._execute("SELECT num FROM session WHERE id=?", (session,))

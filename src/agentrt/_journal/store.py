@@ -178,6 +178,10 @@ class Store:
         """What clients were answered, for those that send a command again; the oldest first."""
         return await self._read(self._reader.answers)
 
+    async def answer(self, client: str, id: str) -> Answer | None:
+        """What a client was answered to a command, by whichever process that shares the store."""
+        return await self._read(partial(self._reader.answer, client, id))
+
     async def keep_answer(self, answer: Answer | None) -> None:
         """Wait until all that was written so far is stored, and with it what a client was
         answered. Raises `StoreUnavailable` where nobody waits for that any more."""

@@ -9,9 +9,11 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from .._journal.base import Answer
+from .._journal.store import Store
 from .._runtime.runtime import Runtime
 from .._tools.client_tools import ClientTools
 from .._tools.tools import Tool
@@ -88,6 +90,17 @@ class Client:
         elif known.frame is not None:
             self._reply(known.frame)
         return True
+
+    async def answered_elsewhere(self, store: Store, command: Command) -> Fields | None:
+        """What another process that shares the store has answered to a command, if any has. Raises
+        `Refused` if the id was used for another one."""
+        known = None if self._name is None else await store.answer(self._name, command.id)
+        if known is None:
+            return None
+        if known.digest != _digest(command):
+            raise Refused("bad_request", f"the id {command.id!r} was used for another command")
+        fields: Fields = msgspec.json.decode(known.body)
+        return {name: value for name, value in fields.items() if name not in ("type", "id", "ok")}
 
     def answer_to(self, command: Command, fields: Fields) -> Answer | None:
         """What is to be stored of a command that was carried out, so that another server does not

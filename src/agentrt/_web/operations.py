@@ -80,6 +80,22 @@ def _kept(hub: Hub, store: Store, client: Client, command: c.Command) -> Job:
     """As `_act`. The answer is stored in one flush with the events that come of the command at
     once, or behind those that take time, and given when it is: so no other server carries the
     command out again, and what was answered stays true."""
+    if store.membership is not None and not isinstance(command, ENDS):
+        return partial(_kept_once, hub, store, client, command)
+    return _kept_here(hub, store, client, command)
+
+
+async def _kept_once(hub: Hub, store: Store, client: Client, command: c.Command) -> Fields:
+    """Where others share the store, one of them may have carried it out already. That is asked when
+    the session is this process's: from then on no other one can."""
+    if isinstance(command, c.ForSession) and not isinstance(command, UNOPENED):
+        if hub.runtime.stored(command.session) is not None:
+            await hub.reopen(client, command.session)
+    known = await client.answered_elsewhere(store, command)
+    return await _kept_here(hub, store, client, command)() if known is None else known
+
+
+def _kept_here(hub: Hub, store: Store, client: Client, command: c.Command) -> Job:
     if isinstance(command, c.ForSession):
         if hub.runtime.stored(command.session) is None:
             return _kept_with_events(hub, store, client, command)

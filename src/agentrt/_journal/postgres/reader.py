@@ -214,6 +214,15 @@ class PostgresReader:
         )
         return [Answer(*row) for row in rows]
 
+    def answer(self, client: str, id: str) -> Answer | None:
+        rows = self._reading(
+            lambda each: each.rows(
+                "SELECT client, id, digest, body FROM answer WHERE client=%s AND id=%s",
+                (clean(client), clean(id)),
+            )
+        )
+        return Answer(*rows[0]) if rows else None
+
     def events(self, session: str, after: int) -> list[tuple[int, Event]] | None:
         def read(connection: Connection) -> list[tuple[int, Event]] | None:
             num = _number(connection, session)
