@@ -52,6 +52,15 @@ def test_what_cannot_be_checked_is_said(
     assert message in program.run("conformance", *arguments, status=status).stderr
 
 
+def test_a_protocol_without_checks_is_said(program: Program) -> None:
+    codex = program.home / "codex"
+    codex.write_text("#!/bin/sh\n")
+    codex.chmod(0o755)
+    program.env["PATH"] = f"{program.home}:{program.env['PATH']}"
+    told = program.run("conformance", "codex", status=2)
+    assert "there are checks for acp and claude" in told.stderr
+
+
 def test_a_claude_code_is_checked_by_what_a_host_relies_on(program: Program) -> None:
     only = ("initialize", "unknown-request", "turn", "permission-rejected")
     arguments = [word for name in only for word in ("--only", name)]

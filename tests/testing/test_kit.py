@@ -58,6 +58,14 @@ async def test_one_script_runs_as_an_agent_of_either_protocol(name: str, tmp_pat
     agents.check()
 
 
+async def test_an_agent_of_a_protocol_that_no_script_speaks_is_refused(tmp_path: Path) -> None:
+    with (
+        testing.scripted_agents({"codex": testing.says("hi")}),
+        pytest.raises(agentrt.AgentStartError, match="'codex', which no scripted agent does"),
+    ):
+        await app.review(tmp_path, "codex")
+
+
 async def test_an_agent_without_a_script_is_never_started(tmp_path: Path) -> None:
     with (
         testing.scripted_agents({"claude": testing.says("hi")}),

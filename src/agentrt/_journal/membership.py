@@ -106,7 +106,7 @@ class Membership:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                nursery.start_soon(self._tell_started, task_status)
+                nursery.start_soon(self._when_joined, lambda: task_status.started())
                 while True:
                     self._obey(owner.tick(now()))
                     self._moved = trio.Event()
@@ -120,9 +120,9 @@ class Membership:
                     await self._leave(num)
             self._leases.close()
 
-    async def _tell_started(self, task_status: trio.TaskStatus[None]) -> None:
+    async def _when_joined(self, call: Callable[[], None]) -> None:
         await self._joined.wait()
-        task_status.started()
+        call()
 
     def _obey(self, actions: list[Action]) -> None:
         for action in actions:

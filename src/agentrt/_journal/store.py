@@ -530,13 +530,9 @@ async def _sharing(
         try:
             yield
         finally:
-            await _through(store)  # what the sessions have released
+            with trio.move_on_after(SLOW, shield=True), suppress(StoreError):
+                await store._call(lambda backend: None)  # behind what the sessions have released
             nursery.cancel_scope.cancel()
-
-
-async def _through(store: Store) -> None:
-    with trio.move_on_after(SLOW, shield=True), suppress(StoreError):
-        await store._call(lambda backend: None)
 
 
 @asynccontextmanager

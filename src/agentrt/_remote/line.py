@@ -199,7 +199,7 @@ class Line:
             try:
                 server, token = self._where()
                 async with dial(server, "/ws", token, self._limits) as socket:
-                    await self._talk(server, socket, task_status)
+                    await self._talk(server, socket, lambda: task_status.started())
                 if self.ready is None:
                     raise Unreachable(self._reason or f"{server} has closed the connection")
             except AgentrtError as error:
@@ -215,7 +215,7 @@ class Line:
             pause = min(2 * pause, LONGEST)
 
     async def _talk(
-        self, server: Address, socket: WebSocketConnection, task_status: trio.TaskStatus[None]
+        self, server: Address, socket: WebSocketConnection, greeted: Callable[[], None]
     ) -> None:
         """Use a connection until it is cut."""
         send, out = trio.open_memory_channel[bytes](float("inf"))  # what is open bounds it
@@ -241,13 +241,13 @@ class Line:
         try:
             async with bare_errors(), trio.open_nursery() as nursery:
                 nursery.start_soon(write)
-                await self._read(server, socket, task_status)
+                await self._read(server, socket, greeted)
                 nursery.cancel_scope.cancel(reason="the connection is over")
         finally:
             self._out = None
 
     async def _read(
-        self, server: Address, socket: WebSocketConnection, task_status: trio.TaskStatus[None]
+        self, server: Address, socket: WebSocketConnection, greeted: Callable[[], None]
     ) -> None:
         while True:
             beat = self.ready.beat_s if self.ready is not None else self._limits.beat
@@ -265,7 +265,7 @@ class Line:
                         self.server, self.trouble = server, ""
                         self.sessions = frame.sessions
                         if self.ready is None:
-                            task_status.started()
+                            greeted()
                         self.ready = frame
                     elif isinstance(frame, Ack):
                         self._answered(frame, fields_of(raw))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from .._agents import Agent, find
 from .._errors import AgentStartError
@@ -126,6 +126,11 @@ class ScriptedAgents:
             if script is None:
                 known = ", ".join(map(repr, self._scripts)) or "none"
                 raise AgentStartError(f"no script for the agent {agent.name!r}; there are: {known}")
+            if agent.protocol not in _KINDS:
+                raise AgentStartError(
+                    f"{agent.name!r} speaks the protocol {agent.protocol!r}, which no scripted"
+                    f" agent does; they speak {' and '.join(_KINDS)}"
+                )
             process = MemoryAgent(_program(script, agent, seen))
             seen.processes.append(process)
             return process.connect()
@@ -140,6 +145,12 @@ class ScriptedAgents:
             return attached
 
         return connect, around
+
+
+_KINDS: Final[dict[str, type[FakeAcpAgent | FakeClaudeAgent]]] = {
+    "acp": FakeAcpAgent,
+    "claude": FakeClaudeAgent,
+}
 
 
 def _watch(host: SessionHost, seen: SeenSession) -> None:
@@ -157,8 +168,7 @@ def _program(
     script: Script, agent: Agent, seen: SeenSession
 ) -> Callable[[MemoryAgent], Awaitable[None]]:
     async def program(process: MemoryAgent) -> None:
-        kind = FakeClaudeAgent if agent.protocol == "claude" else FakeAcpAgent
-        async with kind.serving(process) as fake:
+        async with _KINDS[agent.protocol].serving(process) as fake:
             seen.agents.append(fake)
             await script(fake)
 
