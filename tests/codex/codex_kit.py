@@ -146,5 +146,5 @@ EDIT: Json = {
     "type": "fileChange",
     "id": "e-1",
     "status": "inProgress",
-    "changes": [{"path": "/work/a.txt", "kind": {"type": "add"}, "diff": "hello\n"}],
+    "changes": [{"path": "/project/a.txt", "kind": {"type": "add"}, "diff": "hello\n"}],
 }

@@ -37,6 +37,14 @@ def test_neighbouring_pieces_of_a_read_are_one() -> None:
     assert effects == [Spoke("Hello", False, "m-1")]
 
 
+def test_a_piece_with_a_wrong_field_stays_in_its_place() -> None:
+    params = {"threadId": "t-1", "turnId": 7, "itemId": "m-1", "delta": "B"}
+    wrong = {"method": "item/agentMessage/delta", "params": params}
+    first, *others = prompted().says(delta("a"), wrong, delta("c"))
+    assert first == Spoke("a", False, "m-1")
+    assert any(not isinstance(each, Spoke) for each in others)  # the wrong one is reported
+
+
 def test_thoughts_and_answers_are_told_apart() -> None:
     thought = delta("hm", "reasoning/summaryTextDelta", "r-1")
     effects = prompted().says(thought, delta("yes"))
@@ -87,11 +95,11 @@ def test_output_that_came_in_pieces_is_not_shown_twice() -> None:
 
 def test_a_new_file_is_shown_whole() -> None:
     called = only(prompted().item("started", EDIT), ToolCalled)
-    assert (called.kind, called.locations) == ("edit", [{"path": "/work/a.txt"}])
+    assert (called.kind, called.locations) == ("edit", [{"path": "/project/a.txt"}])
     assert isinstance(called.content, list)
     [diff] = called.content
     assert (diff.path, diff.old_text, diff.new_text) == (  # type: ignore[union-attr]
-        "/work/a.txt",
+        "/project/a.txt",
         None,
         "hello\n",
     )
@@ -117,7 +125,7 @@ def test_a_change_is_shown_part_by_part() -> None:
             None,
         ),
         ({"type": "webSearch", "query": "words"}, "webSearch", "search"),
-        ({"type": "imageView", "path": "/work/a.png"}, "imageView", "read"),
+        ({"type": "imageView", "path": "/project/a.png"}, "imageView", "read"),
         ({"type": "somethingNew", "field": 1}, "somethingNew", None),
     ],
 )

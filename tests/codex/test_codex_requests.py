@@ -100,16 +100,16 @@ def test_an_edit_is_asked_about_with_its_files() -> None:
     peer = prompted()
     peer.item("started", EDIT)
     asked = ask_edit(peer)
-    assert (asked.tool_kind, asked.changes) == ("edit", ["/work/a.txt"])
+    assert (asked.tool_kind, asked.changes) == ("edit", ["/project/a.txt"])
     assert answered(peer, asked, option="acceptForSession") == {"decision": "acceptForSession"}
 
 
 def test_an_edit_is_also_of_where_it_moves_a_file() -> None:
     peer = prompted()
-    kind = {"type": "update", "move_path": "/work/b.txt"}
-    change = {"path": "/work/a.txt", "kind": kind, "diff": "@@ -1 +1 @@\n-a\n+b\n"}
+    kind = {"type": "update", "move_path": "/project/b.txt"}
+    change = {"path": "/project/a.txt", "kind": kind, "diff": "@@ -1 +1 @@\n-a\n+b\n"}
     peer.item("started", {**EDIT, "changes": [change]})
-    assert ask_edit(peer).changes == ["/work/a.txt", "/work/b.txt"]
+    assert ask_edit(peer).changes == ["/project/a.txt", "/project/b.txt"]
 
 
 def test_a_root_that_it_wants_for_the_session_is_one_of_the_files() -> None:

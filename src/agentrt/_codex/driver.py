@@ -294,15 +294,15 @@ class CodexDriver:
                 try:
                     piece = _piece.decode(frame.params)
                 except DECODE_ERRORS:
-                    self._receive_frame(frame)
+                    pass  # leniently, below
+                else:
+                    if self._is_ours(piece.thread_id, piece.turn_id):
+                        thinks = _PIECES[method]
+                        if piece.item_id != item or thinks is not thought:
+                            self._speak(item, thought, pieces)
+                            item, thought = piece.item_id, thinks
+                        pieces.append(piece.delta)
                     continue
-                if self._is_ours(piece.thread_id, piece.turn_id):
-                    thinks = _PIECES[method]
-                    if piece.item_id != item or thinks is not thought:
-                        self._speak(item, thought, pieces)
-                        item, thought = piece.item_id, thinks
-                    pieces.append(piece.delta)
-                continue
             self._speak(item, thought, pieces)
             self._receive_frame(frame)
         self._speak(item, thought, pieces)
@@ -342,7 +342,7 @@ class CodexDriver:
                 self._notified(message)
             case Request():
                 turn = self._turns.prompt
-                stopping = turn is not None and turn.state.name in ("DOOMED", "STOPPING")
+                stopping = turn is not None and turn.cancelled
                 self._requests.received(message, stopping=stopping)
 
     def _notified(self, message: Notification) -> None:

@@ -22,7 +22,7 @@ class TurnState(enum.Enum):
     TAKEN = "taken"
     """Codex has taken it, and it does not run yet."""
     RUNNING = "running"
-    DOOMED = "doomed"
+    CANCELLED = "cancelled"
     """To be interrupted as soon as it runs."""
     STOPPING = "stopping"
     """It was interrupted."""
@@ -41,22 +41,22 @@ TABLE: Final[dict[TurnState, dict[TurnInput, TurnState]]] = {
     TurnState.SENT: {
         TurnInput.NAMED: TurnState.TAKEN,
         TurnInput.BEGAN: TurnState.RUNNING,
-        TurnInput.CANCEL: TurnState.DOOMED,
+        TurnInput.CANCEL: TurnState.CANCELLED,
     },
     TurnState.TAKEN: {
         TurnInput.NAMED: TurnState.TAKEN,
         TurnInput.BEGAN: TurnState.RUNNING,
-        TurnInput.CANCEL: TurnState.DOOMED,
+        TurnInput.CANCEL: TurnState.CANCELLED,
     },
     TurnState.RUNNING: {
         TurnInput.NAMED: TurnState.RUNNING,
         TurnInput.BEGAN: TurnState.RUNNING,
         TurnInput.CANCEL: TurnState.STOPPING,
     },
-    TurnState.DOOMED: {
-        TurnInput.NAMED: TurnState.DOOMED,
+    TurnState.CANCELLED: {
+        TurnInput.NAMED: TurnState.CANCELLED,
         TurnInput.BEGAN: TurnState.STOPPING,
-        TurnInput.CANCEL: TurnState.DOOMED,
+        TurnInput.CANCEL: TurnState.CANCELLED,
     },
     TurnState.STOPPING: {
         TurnInput.NAMED: TurnState.STOPPING,
@@ -68,7 +68,7 @@ TABLE: Final[dict[TurnState, dict[TurnInput, TurnState]]] = {
 INTERRUPTS: Final = frozenset(
     {
         (TurnState.RUNNING, TurnInput.CANCEL),
-        (TurnState.DOOMED, TurnInput.BEGAN),
+        (TurnState.CANCELLED, TurnInput.BEGAN),
         (TurnState.STOPPING, TurnInput.CANCEL),
     }
 )
@@ -94,6 +94,10 @@ class CodexTurn(Struct):
     @property
     def runs(self) -> bool:
         return self.state in (TurnState.RUNNING, TurnState.STOPPING)
+
+    @property
+    def cancelled(self) -> bool:
+        return self.state in (TurnState.CANCELLED, TurnState.STOPPING)
 
 
 class Turns:
@@ -123,8 +127,7 @@ class Turns:
         if turn.id is not None and turn.id != id:  # what has begun meanwhile was its own
             self.own = CodexTurn(None, turn.id, TurnState.RUNNING)
             self.told_own = False
-            stop = turn.state in (TurnState.DOOMED, TurnState.STOPPING)
-            turn.state = TurnState.DOOMED if stop else TurnState.TAKEN
+            turn.state = TurnState.CANCELLED if turn.cancelled else TurnState.TAKEN
         turn.id = id
         return turn.apply(TurnInput.NAMED)
 
