@@ -243,6 +243,7 @@ async def opening_a_store(tmp_path: Path) -> None:
 @calls("Store.search")
 @calls("Store.records")
 @calls("Store.chats")
+@calls("Store.answer")
 @calls("Store.answers")
 @calls("Store.keep_answer")
 @calls("Store.delete")
@@ -270,6 +271,8 @@ async def a_stored_session(tmp_path: Path) -> None:
             await store.records("s", count=1)
         with assert_checkpoints():
             await store.chats()
+        with assert_checkpoints():
+            await store.answer("client", "1")
         with assert_checkpoints():
             await store.answers()
         with assert_checkpoints():

@@ -16,9 +16,14 @@ ONE_SHOT = ["-p", "hello", "--agent", "demo", "--store", "off"]
 
 
 def agentrt(tmp_path: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    outside = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("AGENTRT_") or name == "AGENTRT_TEST_RUN"
+    }
     return subprocess.run(
         [sys.executable, "-m", "agentrt", *words],
-        env={**os.environ, "HOME": str(tmp_path), **env},
+        env={**outside, "HOME": str(tmp_path), **env},
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,
         capture_output=True,

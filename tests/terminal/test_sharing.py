@@ -100,6 +100,7 @@ def test_share_prints_a_link_that_lets_a_browser_in(program: Program) -> None:
         link = it.expect(r"for one browser: (http://\S+)", regex=True)[1]
         assert get(link).status == 303
         it.line("/new")
+        it.expect("starting demo")
         it.expect(PROMPT)
         with editing(program, "--attach") as editor:
             the_session(editor)  # the other one is gone with the terminal's leaving it

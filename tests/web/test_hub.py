@@ -245,7 +245,7 @@ async def test_a_closed_hub_listens_to_its_runtime_no_more(autojump_clock: MockC
         before = len(stage.runtime.get(id).log._wakers)
         stage.hub.close()
         assert len(stage.runtime.get(id).log._wakers) == before - 1
-        assert stage.runtime._listeners == set()
+        assert stage.runtime._register._listeners == set()
 
 
 class Follower:

@@ -374,7 +374,7 @@ class Items:
         if patch:
             self._append(ItemUpdated(call.item, patch))
             self._place_terminals(call, effect)
-        if effect.append is not UNSET and not over:
+        if effect.append is not UNSET and call.status != "denied":
             self._append(ItemDelta(call.item, effect.append))
         if closes:
             assert status is not UNSET
