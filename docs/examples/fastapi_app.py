@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 
 import msgspec
-from fastapi import FastAPI, WebSocket
+from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 from fastapi.responses import StreamingResponse
 
 import agentrt
@@ -51,13 +52,17 @@ async def converse(socket: WebSocket, id: str) -> None:
             try:
                 async for event in turn:
                     await socket.send_bytes(msgspec.json.encode(event))
+            except WebSocketDisconnect:
+                pass  # the reader below sees it, too
             finally:
                 turn.cancel()  # also where the socket is gone; after the end it does nothing
 
     await socket.accept()
     async with asyncio.TaskGroup() as tasks:
         turn: asyncio.Task[None] | None = None
-        async for message in socket.iter_json():
+        # Not `iter_json`: it raises where a send has seen first that the socket is gone.
+        while (received := await socket.receive())["type"] == "websocket.receive":
+            message = json.loads(received["text"])
             if "prompt" in message:
                 turn = tasks.create_task(answer(message["prompt"]))
             elif turn is not None:
