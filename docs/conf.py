@@ -39,13 +39,13 @@ nitpicky = True
 # Names of other projects, and private names of ours that appear in signatures: the inventories of
 # the former would have to be fetched while building, and the latter are nobody's business.
 nitpick_ignore_regex = [
-    (r"py:.*", r"(collections|contextlib|msgspec|os|pathlib|ssl|trio|types|typing)(\..*)?"),
+    (r"py:.*", r"(collections|contextlib|msgspec|os|pathlib|random|ssl|trio|types|typing)(\..*)?"),
     (r"py:.*", r"(agentrt\.)?_.*"),
     (
         r"py:class",
         r"AbstractAsyncContextManager|Block|Config|JsonObject|Prompts?|ReportProgress|ToolFunction"
         r"|HookFunction|When|Telemetries|Redact|TracerProvider|CollectorRegistry"
-        r"|Args|agentrt\.testing\.seeded\.T",
+        r"|OpenStreams|ProtocolName|Args|agentrt\.testing\.seeded\.T",
     ),
     (
         r"py:class",
