@@ -608,7 +608,7 @@ async def test_a_slow_reader_is_left_at_its_deadline_and_others_run_beside_it(ki
     assert scope.cancelled_caught
     # Each takes 10 ms, so that 20 fit into the scope; without a notice it would read them all.
     assert read <= 25
-    assert ticks >= read / 2
+    assert 2 * (ticks + 1) >= read  # one may just have been waiting when the time was over
 
 
 @pytest.mark.parametrize("kind", KINDS)
