@@ -4,7 +4,8 @@
 
 Rounds are interleaved, each measurement is a process of its own, and ratios are taken inside a
 round; shown are the least and the median, of which the least is what other work of the machine
-disturbs least. CPU is that of the process. `--base` is a folder with another build
+disturbs least. `sdk` is without agentrt's part: the same span, made of turns by hand. CPU is that
+of the process. `--base` is a folder with another build
 (`src` of it) to compare `off` with. `spans` have OpenTelemetry's SDK record all and drop it: what
 is sent is the exporter's business.
 """
@@ -16,12 +17,27 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 WORKS = {"turns": 2000, "flood": 200_000}
-MODES = ("off", "api", "spans", "metrics", "both")
+MODES = ("off", "api", "sdk", "spans", "metrics", "both")
+
+
+def dropping() -> Any:
+    """The SDK, which records everything and sends nothing."""
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter
+
+    class Dropped(SpanExporter):
+        def export(self, spans: Any) -> Any:
+            return None
+
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(Dropped()))
+    return provider
 
 
 def telemetry(mode: str) -> dict[str, Any]:
@@ -31,16 +47,7 @@ def telemetry(mode: str) -> dict[str, Any]:
     if mode == "api":
         found.append(agentrt.OpenTelemetry())
     if mode in ("spans", "both"):
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter
-
-        class Dropped(SpanExporter):
-            def export(self, spans: Any) -> Any:
-                return None
-
-        provider = TracerProvider()
-        provider.add_span_processor(SimpleSpanProcessor(Dropped()))
-        found.append(agentrt.OpenTelemetry(tracer_provider=provider))
+        found.append(agentrt.OpenTelemetry(tracer_provider=dropping()))
     if mode in ("metrics", "both"):
         found.append(agentrt.Metrics())
     return {"telemetry": found} if found else {}
@@ -59,6 +66,8 @@ async def work(name: str, size: int, mode: str) -> None:
                 async for _ in turn:
                     pass
 
+        if mode == "sdk":
+            turn = by_hand(turn)
         prompts = ["BENCH turn"] * size if name == "turns" else [f"BENCH flood {size} 200"]
         for prompt in ["BENCH turn"] * 50:
             await turn(prompt)
@@ -66,6 +75,34 @@ async def work(name: str, size: int, mode: str) -> None:
         for prompt in prompts:
             await turn(prompt)
         print((time.process_time() - begun) / size * 1e6)
+
+
+def by_hand(turn: Callable[[str], Awaitable[None]]) -> Callable[[str], Awaitable[None]]:
+    """A turn in a span such as agentrt records of it."""
+    from opentelemetry.trace import SpanKind
+
+    tracer = dropping().get_tracer("by hand")
+    known = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.provider.name": "fake",
+        "gen_ai.agent.name": "fake",
+        "gen_ai.conversation.id": "a" * 43,
+        "agentrt.turn.id": "t1",
+    }
+    learnt = {
+        "agentrt.turn.outcome": "completed",
+        "gen_ai.response.finish_reasons": ("end_turn",),
+        "gen_ai.response.time_to_first_chunk": 0.001,
+    }
+
+    async def spanned(prompt: str) -> None:
+        now = time.time_ns()
+        span = tracer.start_span("invoke_agent fake", None, SpanKind.CLIENT, known, None, now)
+        await turn(prompt)
+        span.set_attributes(learnt)
+        span.end(time.time_ns())
+
+    return spanned
 
 
 def measure(name: str, size: int, mode: str, build: str) -> float:

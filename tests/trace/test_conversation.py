@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from agentrt._trace.conversation import Row, TraceConversation
-from agentrt._trace.record import Kind, TraceRecord
+from agentrt._trace.record import Kind, TraceRecord, read_trace
 
 
 def record(t: float, kind: Kind, message: Any = None, **fields: Any) -> TraceRecord:
@@ -138,3 +139,11 @@ def test_claudes_requests_and_prompts_are_understood_too() -> None:
         ("result to user", "success", 3.0),
     ]
     assert not any(row.odd for row in found)
+
+
+def test_what_codex_says_in_its_turns_is_not_outside_of_one() -> None:
+    trace = Path(__file__).parent / "traces" / "codex.ndjson"
+    conversation = TraceConversation()
+    rows = [row for record in read_trace(trace) for row in conversation.feed(record)]
+    assert "item/agentMessage/delta" in {row.what for row in rows}
+    assert not [row for row in rows if row.odd]

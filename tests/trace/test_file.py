@@ -5,13 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import trio
+import trio.testing
 
 import agentrt
+from agentrt._trace.file import TraceFile
 from agentrt._trace.record import parts, read_trace
 from agentrt._trace.tap import Piece
 from agentrt._trace.trace import WAITING
@@ -34,8 +39,35 @@ async def test_the_first_line_names_the_format_and_only_the_owner_may_read_it(
     async with agentrt.open_trace(file):
         pass
     [first] = read_trace(file)
-    assert (first.kind, first.version, first.pid) == ("trace", 1, os.getpid())
+    assert (first.kind, first.version, first.pid) == ("trace", 3, os.getpid())
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+async def test_what_is_being_written_at_its_end_is_written_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, begun, goes_on = TraceFile.append, threading.Event(), threading.Event()
+
+    def slow(self: TraceFile, data: bytes) -> None:
+        monkeypatch.setattr(TraceFile, "append", append)
+        begun.set()
+        goes_on.wait()
+        append(self, data)
+
+    monkeypatch.setattr(TraceFile, "append", slow)
+
+    async def later() -> None:
+        await trio.sleep(0.3)
+        goes_on.set()
+
+    async with trio.open_nursery() as nursery, agentrt.open_trace(tmp_path / "t") as trace:
+        trace.put(line("a"))
+        await trio.to_thread.run_sync(begun.wait)
+        trace.put(line("b"))
+        nursery.start_soon(later)
+    found = [record.kind for record in read_trace(tmp_path / "t")]
+    assert found == ["trace", "received", "received"]
+    assert lines(tmp_path / "t") == ["a", "b"]
 
 
 async def test_it_is_continued_by_the_next_program(tmp_path: Path) -> None:
@@ -120,6 +152,7 @@ async def test_a_full_disk_costs_records_and_nothing_else(
     assert len([r for r in caplog.records if "cannot be written" in r.message]) == 1
 
 
+@pytest.mark.slow
 async def test_what_waits_for_a_slow_disk_is_bounded(tmp_path: Path) -> None:
     async with agentrt.open_trace(tmp_path / "t") as trace:
         for _ in range(5):
@@ -153,3 +186,20 @@ async def test_a_cancelled_block_has_written_what_there_was(tmp_path: Path) -> N
             scope.cancel()
             await trio.sleep_forever()
     assert lines(tmp_path / "t") == ["last words"]
+
+
+async def test_a_clock_that_jumps_leaves_nothing_unwritten_and_no_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    write = os.write
+
+    def slow(fd: int, data: Any) -> int:
+        time.sleep(0.05)
+        return write(fd, data)
+
+    async with agentrt.open_trace(tmp_path / "t") as trace:
+        monkeypatch.setattr(os, "write", slow)
+        trace.put(line("last words"))
+    monkeypatch.undo()
+    assert lines(tmp_path / "t") == ["last words"]
+    assert str(tmp_path / "t") not in [file.path for file in psutil.Process().open_files()]

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from agentrt._trace import assemble
 from agentrt._trace.assemble import Assembler
 from agentrt._trace.record import TraceRecord
-from agentrt._trace.redact import Redaction
+from agentrt._trace.redact import REDACTED, Redaction
 from agentrt._trace.tap import Piece
 
 
 def records(*pieces: Piece) -> list[TraceRecord]:
     assembler = Assembler(Redaction())
-    return [*assembler.records(pieces), *assembler.rest(9.0)]
+    written = [*assembler.records(pieces), *assembler.rest(9.0)]
+    return [record for each in written for record in each.records()]
 
 
 @given(st.binary(max_size=60), st.lists(st.integers(0, 60), max_size=5))
@@ -60,3 +61,30 @@ def test_a_half_line_is_recorded_when_the_output_ends() -> None:
         ("received", '{"half', True),
         ("stdout_closed", None, False),
     ]
+
+
+KEY = b"""a key:
+-----BEGIN RSA PRIVATE KEY-----
+Proc-Type: 4,ENCRYPTED
+
+MIIEowIBAAKCAQEA7bq+/x==
+Q0ZHSElKS0xNTk9QUVJTVFVW
+-----END RSA PRIVATE KEY-----
+and more
+"""
+
+
+@given(st.lists(st.integers(0, len(KEY)), max_size=6))
+def test_of_a_key_of_several_lines_no_line_is_kept_however_it_is_cut(cuts: list[int]) -> None:
+    places = sorted({0, len(KEY), *cuts})
+    pieces = [Piece(1.0, "s", 1, "stderr", KEY[a:b]) for a, b in itertools.pairwise(places)]
+    found = [record.text for record in records(*pieces)]
+    assert found == ["a key:", *[REDACTED] * 6, "and more"]
+
+
+def test_what_is_no_line_of_a_key_ends_it() -> None:
+    begun = b"-----BEGIN PRIVATE KEY-----\nMIIE\n"
+    found = records(Piece(1.0, "s", 1, "stderr", begun + b'{"x": 1}\nMIIE\n'))
+    assert [record.text for record in found][1:] == [REDACTED, '{"x": 1}', "MIIE"]
+    quoted = b'{"text": "-----BEGIN PRIVATE KEY-----"}\nMIIE\n'
+    assert records(Piece(1.0, "s", 1, "received", quoted))[1].text == "MIIE"

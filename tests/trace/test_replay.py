@@ -11,7 +11,7 @@ import pytest
 import trio
 
 import agentrt
-from agentrt._trace.record import TraceRecord, encode
+from agentrt._trace.record import TraceRecord
 from agentrt.testing import Departed, Replay, replay
 
 # --- what a host may do otherwise
@@ -160,7 +160,9 @@ async def test_a_trace_of_a_real_process_replays_in_memory(tmp_path: Path) -> No
 def test_a_replay_is_of_one_session(tmp_path: Path) -> None:
     header = TraceRecord(t=0, kind="trace", version=1)
     other = [msgspec.structs.replace(record, session="other") for record in OPENING]
-    (tmp_path / "t").write_bytes(encode([header, *OPENING, *other]))
+    (tmp_path / "t").write_bytes(
+        b"".join(msgspec.json.encode(each) + b"\n" for each in [header, *OPENING, *other])
+    )
     with pytest.raises(Departed, match="there are 2: s, other"):
         replay(tmp_path / "t")
     assert replay(tmp_path / "t", session="oth").protocol == "acp"

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import msgspec
+import pytest
 import trio
 
 import agentrt
@@ -107,6 +108,7 @@ async def test_what_a_subscriber_does_not_read_is_bounded_and_counted() -> None:
     assert found[-1].count == 3
 
 
+@pytest.mark.slow
 async def test_a_runtime_writes_all_its_sessions_into_one_file(tmp_path: Path) -> None:
     with trio.fail_after(60):
         async with agentrt.open_runtime(trace=tmp_path / "t") as runtime:

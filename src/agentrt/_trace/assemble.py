@@ -1,18 +1,30 @@
-"""Pieces of a wire to records: whole lines, without secrets."""
+"""Pieces of a wire to records: whole lines, without secrets, those of one piece together."""
 
 from __future__ import annotations
 
-import base64
+import re
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Final
 
 from .._process.inherited import has_secret_name
-from .record import Kind, TraceRecord
-from .redact import Redaction
+from .record import Kind, Written
+from .redact import REDACTED, Redaction
 from .tap import Piece
 
 LONGEST: Final = 8 * 1024 * 1024
 """Bytes that are kept of a line."""
+PORTION: Final = 64 * 1024
+"""Bytes of several reads that are looked through at once."""
+FEW: Final = 4
+"""Lines that are looked through one by one, if there may be a secret in them."""
+
+_KEY: Final = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----[^\"]*$")
+"""A key that is written down over several lines begins."""
+_OF_A_KEY: Final = re.compile(rb"[\w+/=:,. -]*\r?")
+"""Any of those lines; the last one says that it ends."""
+LONGEST_KEY: Final = 400
+"""Lines of one."""
 
 _DATA: Final = frozenset({"received", "sent", "stderr"})
 _ENDED: Final[dict[Kind, Kind]] = {"stdout_closed": "received", "exited": "stderr"}
@@ -34,25 +46,38 @@ class _Begun:
 
 
 class Assembler:
-    """Makes records of pieces, of any number of sessions. A line's time is that of its end."""
+    """Makes records of pieces, of any number of sessions. A line's time is that of its end.
+    `together`: bytes of lines that become one record at the most."""
 
-    def __init__(self, redaction: Redaction) -> None:
+    def __init__(self, redaction: Redaction, together: int = LONGEST) -> None:
         self._redaction = redaction
+        self._together = together
         self._begun: dict[_Pipe, _Begun] = {}
+        self._keys: dict[_Pipe, int] = {}
+        """How many lines more may be those of a key that has begun."""
 
-    def records(self, pieces: Iterable[Piece]) -> Iterator[TraceRecord]:
-        for piece in pieces:
-            if piece.kind in _DATA:
-                yield from self._lines(piece)
+    def records(self, pieces: Iterable[Piece]) -> Iterator[Written]:
+        for are_data, some in groupby(pieces, _is_data):
+            if are_data:
+                for portion in _portions(some):
+                    yield from self._portion(portion)
             else:
-                yield from self._event(piece)
+                for piece in some:
+                    yield from self._event(piece)
 
-    def rest(self, t: float) -> Iterator[TraceRecord]:
+    def _portion(self, pieces: list[Piece]) -> Iterator[Written]:
+        several = len(pieces) > 1
+        data = b"\n".join([piece.data for piece in pieces]) if several else pieces[0].data
+        passes = self._redaction.passes(data)
+        for piece in pieces:
+            yield from self._lines(piece, passes)
+
+    def rest(self, t: float) -> Iterator[Written]:
         """The lines that will never end."""
         for pipe in list(self._begun):
             yield from self._broken_off(pipe, t)
 
-    def _event(self, piece: Piece) -> Iterator[TraceRecord]:
+    def _event(self, piece: Piece) -> Iterator[Written]:
         fields = dict(piece.fields or {})
         if (pipe := _ENDED.get(piece.kind)) is not None:
             yield from self._broken_off((piece.session, piece.process, pipe), piece.t)
@@ -61,68 +86,109 @@ class Assembler:
             self._redaction.know(value for name, value in env.items() if has_secret_name(name))
             fields["env"] = sorted(env)
             fields["command"] = self._redaction.command(fields["command"])
-        yield TraceRecord(
-            t=piece.t, kind=piece.kind, session=piece.session, process=piece.process, **fields
+        yield Written(
+            t=piece.t,
+            kind=piece.kind,
+            session=piece.session,
+            process=piece.process,
+            fields=fields,
         )
 
-    def _broken_off(self, pipe: _Pipe, t: float) -> Iterator[TraceRecord]:
+    def _broken_off(self, pipe: _Pipe, t: float) -> Iterator[Written]:
         begun = self._begun.pop(pipe, None)
         if begun is not None:
             session, process, kind = pipe
             piece = Piece(t, session, process, kind)
             yield self._record(piece, bytes(begun.data), left_out=begun.left_out, cut=True)
 
-    def _lines(self, piece: Piece) -> Iterator[TraceRecord]:
-        pipe: _Pipe = (piece.session, piece.process, piece.kind)
-        data = piece.data
+    def _lines(self, piece: Piece, passes: bool) -> Iterator[Written]:
+        pipe = _pipe(piece)
+        data, start = piece.data, 0
         begun = self._begun.get(pipe)
         if begun is not None:
-            first, newline, data = data.partition(b"\n")
-            begun.add(first)
-            if not newline:
+            start = data.find(b"\n") + 1
+            begun.add(data[: start - 1] if start else data)
+            if not start:
                 return
             del self._begun[pipe]
-            left_out = begun.left_out
-            yield self._record(piece, bytes(begun.data), left_out=left_out, cut=left_out > 0)
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):
+            if begun.left_out:
+                yield self._record(piece, bytes(begun.data), left_out=begun.left_out, cut=True)
+            else:
+                yield from self._whole(piece, bytes(begun.data) + b"\n", False)
+        whole = data.rfind(b"\n", start) + 1
+        if max(whole, start) < len(data):
             self._begun[pipe] = begun = _Begun()
-            begun.add(data[whole:])
-        if not whole:
-            return
-        try:
-            before = data[: whole - 1].decode()
-        except UnicodeDecodeError:
-            for line in data[: whole - 1].split(b"\n"):
+            begun.add(data[max(whole, start) :])
+        if whole and passes and whole - start <= self._together and pipe not in self._keys:
+            yield _written(piece, memoryview(data)[start:whole])
+        elif whole:
+            yield from self._whole(piece, data[start:whole], passes)
+
+    def _whole(self, piece: Piece, data: bytes, passes: bool) -> Iterator[Written]:
+        """Whole lines: as one record, if nothing is secret in them. `passes`: that is known
+        already."""
+        if _pipe(piece) in self._keys:
+            for line in data[:-1].split(b"\n"):
                 yield self._record(piece, line)
             return
-        after = self._redaction.text(before)
-        t, kind, session, process = piece.t, piece.kind, piece.session, piece.process
-        changed = () if after == before else before.split("\n")
-        for number, text in enumerate(after.split("\n")):
-            redacted = bool(changed) and text != changed[number]
-            yield TraceRecord(
-                t=t, kind=kind, session=session, process=process, line=text, redacted=redacted
-            )
+        passes = passes or self._redaction.passes(data)
+        if passes and len(data) <= self._together:
+            yield _written(piece, data)
+            return
+        middle = data.find(b"\n", len(data) // 2, -1) + 1 or data.rfind(b"\n", 0, -1) + 1
+        if middle and (passes or data.count(b"\n") > FEW):  # most may be together still
+            yield from self._whole(piece, data[:middle], passes)
+            yield from self._whole(piece, data[middle:], passes)
+        elif passes:
+            yield _written(piece, data)
+        else:
+            for line in data[:-1].split(b"\n"):
+                yield self._record(piece, line)
+
+    def _is_of_a_key(self, pipe: _Pipe, line: bytes) -> bool:
+        left = self._keys.pop(pipe, 0)
+        if left and _OF_A_KEY.fullmatch(line):
+            if left > 1 and b"-----END" not in line:
+                self._keys[pipe] = left - 1
+            return True
+        if _KEY.search(line) and b"-----END" not in line:
+            self._keys[pipe] = LONGEST_KEY
+        return False
 
     def _record(
         self, piece: Piece, data: bytes, *, left_out: int = 0, cut: bool = False
-    ) -> TraceRecord:
-        """One line, of any bytes."""
+    ) -> Written:
+        """One line."""
         before = data.decode(errors="surrogateescape")
-        text = self._redaction.text(before)
-        record = TraceRecord(
-            t=piece.t,
-            kind=piece.kind,
-            session=piece.session,
-            process=piece.process,
-            cut=cut,
-            left_out=left_out,
-            redacted=text != before,
-        )
-        try:
-            text.encode()
-            record.line = text
-        except UnicodeEncodeError:
-            record.raw = base64.b64encode(text.encode(errors="surrogateescape")).decode()
+        text = REDACTED if self._is_of_a_key(_pipe(piece), data) else self._redaction.text(before)
+        record = _written(piece, text.encode(errors="surrogateescape") + b"\n")
+        record.cut, record.left_out, record.redacted = cut, left_out, text != before
         return record
+
+
+def _pipe(piece: Piece) -> _Pipe:
+    return piece.session, piece.process, piece.kind
+
+
+def _written(piece: Piece, data: bytes | memoryview) -> Written:
+    return Written(
+        t=piece.t, kind=piece.kind, session=piece.session, process=piece.process, data=data
+    )
+
+
+def _is_data(piece: Piece) -> bool:
+    return piece.kind in _DATA
+
+
+def _portions(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """Neighbours of not more than `PORTION` bytes, or one of any size."""
+    portion: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        size += len(piece.data)
+        if portion and size > PORTION:
+            yield portion
+            portion, size = [], len(piece.data)
+        portion.append(piece)
+    if portion:
+        yield portion

@@ -13,6 +13,8 @@ from .record import TraceRecord
 
 LATE: Final = 10.0
 """Seconds after which an answer is late that no person or model has to think about."""
+REMEMBERED: Final = 10_000
+"""Answered requests of a process, to tell a second answer from one to nothing."""
 LENGTH: Final = 400
 """Characters of a text that are kept."""
 
@@ -51,12 +53,25 @@ class _Wire:
     def __init__(self) -> None:
         self.open: dict[tuple[Direction, Any], Row] = {}
         """Requests without an answer, by who asked and the id."""
-        self.answered: set[tuple[Direction, Any]] = set()
+        self.answered: dict[tuple[Direction, Any], None] = {}
+        """The last that were, in order."""
+        self.running: set[str] = set()
+        """Turns that the agent has named (codex)."""
         self.ended_by_us = False
 
     @property
     def in_turn(self) -> bool:
-        return any(row.what == "session/prompt" for row in self.open.values())
+        if self.running:
+            return True
+        return any(row.what in ("session/prompt", "turn/start") for row in self.open.values())
+
+    def follow(self, message: Message) -> None:
+        """Codex answers a prompt at once, and says of the turn when it begins and ends."""
+        match message.body:
+            case {"method": "turn/started", "params": {"turn": {"id": str(turn)}}}:
+                self.running.add(turn)
+            case {"method": "turn/completed", "params": {"turn": {"id": str(turn)}}}:
+                self.running.discard(turn)
 
 
 class TraceConversation:
@@ -126,6 +141,8 @@ class TraceConversation:
                 row.odd.append("not a message of the protocol")
             return
         row.what, row.detail, row.id = message.what, message.detail[:LENGTH], message.id
+        if direction == "received":
+            wire.follow(message)
         key = (direction, _hashable(message.id))
         if message.kind == "request" and (direction == "sent" or message.id != PROMPT):
             if key in wire.open and message.id != PROMPT:
@@ -144,7 +161,9 @@ class TraceConversation:
             again = key in wire.answered
             row.odd.append("answered a second time" if again else "answers nothing that was asked")
             return
-        wire.answered.add(key)
+        wire.answered[key] = None
+        if len(wire.answered) > REMEMBERED:
+            del wire.answered[next(iter(wire.answered))]
         row.took = request.took = row.t - request.t
         row.what = f"{row.what} to {request.what}"
         request.answer = row.detail or "answered"

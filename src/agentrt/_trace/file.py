@@ -11,12 +11,14 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from .._errors import TraceError
 
 MODE = 0o600
+TOGETHER = 96 * 1024
+"""Bytes of records that are written at once: for more the system has to find new memory."""
 
 
 class TraceFile:
@@ -37,16 +39,21 @@ class TraceFile:
         except OSError as error:
             raise TraceError(_why(path, error)) from error
 
-    def append(self, data: bytes) -> None:
-        """Write whole records. Raises OSError: then nobody knows how much of them is there."""
-        room = self._max_bytes - len(self._header())
-        while len(data) > room:
-            cut = data.rfind(b"\n", 0, room) + 1 or data.find(b"\n") + 1
-            if cut == len(data):  # one record, which has a file of its own
-                break
-            self._append(data[:cut])
-            data = data[cut:]
-        self._append(data)
+    def append(self, records: Iterable[Sequence[bytes | memoryview]]) -> None:
+        """Write records, each in parts. Raises OSError: then nobody knows how much of them is
+        there."""
+        room = min(self._max_bytes - len(self._header()), TOGETHER)
+        together: list[bytes | memoryview] = []
+        size = 0
+        for parts in records:
+            length = sum(map(len, parts))
+            if together and size + length > room:
+                self._append(b"".join(together))
+                together, size = [], 0
+            together += parts  # one that is larger has a file of its own
+            size += length
+        if together:
+            self._append(b"".join(together))
 
     def _append(self, data: bytes) -> None:
         if self._fd < 0 or not self._is_ours():

@@ -1,4 +1,6 @@
-"""A trace's records, and the file they stand in: NDJSON, a record a line.
+"""A trace's records, and the file they stand in: a line of JSON for each; one that is about lines
+of a pipe, of which there may be many that were read or written at once, says how many bytes they
+are, and they follow as they are.
 
 The first line is a record of kind `trace` with the format's version; each program that writes into
 the file adds one of its own. A record names its session, and which of that session's processes it
@@ -8,17 +10,24 @@ is about, so that sessions and programs may be mixed in one file.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, Final, Literal, TypeAlias
+from types import MappingProxyType
+from typing import Any, BinaryIO, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from .._errors import TraceError
 
-VERSION: Final = 1
-"""Of the format."""
+VERSION: Final = 3
+"""Of the format. Before it lines stood inside of JSON: in 1 each in a record of its own, in 2 those
+that were read at once in one."""
+_BEGINS: Final = (b'{"t":', b"\n{")
+"""A record, also behind one that was torn off."""
+
+READ_SIZE: Final = 1024 * 1024
+_NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 Kind: TypeAlias = Literal[
     "trace",
@@ -84,46 +93,166 @@ class TraceRecord(Struct, kw_only=True, omit_defaults=True):
         return self.line if self.line is not None else self.data.decode(errors="replace")
 
 
-encode: Final = msgspec.json.Encoder().encode_lines
-_decoder: Final = msgspec.json.Decoder(TraceRecord)
+class Written:
+    """What becomes one record of a file: `fields` of an event, or lines, each with its newline."""
+
+    __slots__ = ("cut", "data", "fields", "kind", "left_out", "process", "redacted", "session", "t")
+
+    def __init__(
+        self,
+        *,
+        t: float,
+        kind: Kind,
+        session: str = "",
+        process: int = 0,
+        data: bytes | memoryview = b"",
+        fields: Mapping[str, Any] = _NO_FIELDS,
+    ) -> None:
+        self.t = t
+        self.kind: Kind = kind
+        self.session = session
+        self.process = process
+        self.data = data
+        self.fields = fields
+        self.cut = self.redacted = False
+        self.left_out = 0
+
+    def __len__(self) -> int:
+        """How many things happened."""
+        return bytes(self.data).count(b"\n") or 1
+
+    def encoded(self) -> tuple[bytes, bytes, bytes | memoryview]:
+        """As a file has it, in parts."""
+        head = _Head(
+            t=self.t,
+            kind=self.kind,
+            session=self.session,
+            process=self.process,
+            cut=self.cut,
+            left_out=self.left_out,
+            redacted=self.redacted,
+            size=len(self.data),
+            **self.fields,
+        )
+        return _encoder.encode(head), b"\n", self.data
+
+    def records(self) -> list[TraceRecord]:
+        """Each line as one."""
+        return _Head(
+            t=self.t,
+            kind=self.kind,
+            session=self.session,
+            process=self.process,
+            cut=self.cut,
+            left_out=self.left_out,
+            redacted=self.redacted,
+            **self.fields,
+        ).records(bytes(self.data))
+
+
+class _Head(TraceRecord, kw_only=True, omit_defaults=True):
+    """The JSON of a record."""
+
+    size: int = 0
+    """Bytes of lines that follow."""
+    begins: str = ""
+    """In format 2: what each of the lines in `line` goes on from."""
+
+    def records(self, data: bytes = b"") -> list[TraceRecord]:
+        """Each line as one; `data`: those that follow."""
+        fields = {name: getattr(self, name) for name in TraceRecord.__struct_fields__}
+        if data:
+            del fields["line"], fields["raw"]
+            return [_of_line(line, fields) for line in data[:-1].split(b"\n")]
+        if self.line is None:
+            return [TraceRecord(**fields)]
+        del fields["line"]
+        return [TraceRecord(**fields, line=self.begins + rest) for rest in self.line.split("\n")]
+
+
+def _of_line(line: bytes, fields: dict[str, Any]) -> TraceRecord:
+    try:
+        return TraceRecord(**fields, line=line.decode())
+    except UnicodeDecodeError:
+        return TraceRecord(**fields, raw=base64.b64encode(line).decode())
+
+
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder(_Head)
 
 
 class TraceReader:
-    """Makes records of a file's lines. What is no record (a disk that was full leaves half of one)
-    is left out and counted."""
+    """Makes records of a file's bytes. What is no record (a disk that was full leaves a part of
+    one) is left out."""
 
     def __init__(self, name: str) -> None:
-        self.damaged = 0
         self._name = name
         self._begun = False
+        self._data = bytearray()
+        self._head: _Head | None = None
+        """Whose lines follow."""
 
-    def record(self, line: bytes) -> TraceRecord | None:
+    def feed(self, data: bytes) -> Iterator[TraceRecord]:
         """Raises `TraceError` if the first line says that this is no trace, or a newer one."""
-        if not line.strip():
-            return None
-        try:
-            record = _decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            record = None
+        self._data += data
+        while (taken := self._next()) is not None:
+            yield from taken
+
+    def end(self) -> Iterator[TraceRecord]:
+        """What there is behind the last newline. Raises `TraceError` if there was nothing."""
+        self._head = None  # its lines were never written: there may be records in their place
+        yield from self.feed(b"\n")
         if not self._begun:
-            if record is None or record.kind != "trace":
+            raise TraceError(f"{self._name} is no trace: it is empty")
+
+    def _next(self) -> list[TraceRecord] | None:
+        """None: what comes next is not there yet."""
+        head = self._head
+        if head is not None:
+            if len(self._data) < head.size:
+                return None
+            self._head = None
+            if not self._is_whole(head.size):
+                return []
+            lines = bytes(self._data[: head.size])
+            del self._data[: head.size]
+            return head.records(lines)
+        end = self._data.find(b"\n") + 1
+        if not end:
+            return None
+        line = bytes(self._data[:end])
+        del self._data[:end]
+        return self._line(line) if line.strip() else []
+
+    def _is_whole(self, size: int) -> bool:
+        """Whether these bytes are lines, and what follows is a record."""
+        rest = bytes(self._data[size : size + len(_BEGINS[0])])
+        follows = any(begin.startswith(rest) or rest.startswith(begin) for begin in _BEGINS)
+        return self._data[size - 1 : size] == b"\n" and follows
+
+    def _line(self, line: bytes) -> list[TraceRecord]:
+        try:
+            head = _decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            head = None
+        if not self._begun:
+            if head is None or head.kind != "trace":
                 raise TraceError(
                     f"{self._name} is no trace: its first line does not say so (`--trace FILE`"
                     " makes one)"
                 )
-            if record.version > VERSION:
+            if head.version > VERSION:
                 raise TraceError(
-                    f"{self._name} is a trace of format {record.version}, written by {record.by};"
+                    f"{self._name} is a trace of format {head.version}, written by {head.by};"
                     f" this agentrt reads up to {VERSION}"
                 )
             self._begun = True
-        self.damaged += record is None
-        return record
-
-    def end(self) -> None:
-        """Raises `TraceError` if there was nothing."""
-        if not self._begun:
-            raise TraceError(f"{self._name} is no trace: it is empty")
+        if head is None:
+            return []
+        if head.size > 0:
+            self._head = head
+            return []
+        return head.records()
 
 
 def parts(file: str | Path) -> list[Path]:
@@ -146,11 +275,10 @@ def opened_trace(part: Path) -> BinaryIO:
 def read_part(part: Path) -> Iterator[TraceRecord]:
     """The records of one of a trace's files. Raises `TraceError`."""
     reader = TraceReader(str(part))
-    with opened_trace(part) as lines:
-        for line in lines:
-            if (record := reader.record(line)) is not None:
-                yield record
-    reader.end()
+    with opened_trace(part) as file:
+        while data := file.read(READ_SIZE):
+            yield from reader.feed(data)
+    yield from reader.end()
 
 
 def read_trace(file: str | Path) -> Iterator[TraceRecord]:

@@ -7,17 +7,21 @@ or in a list of names and values, as MCP servers have them. Text stays what it w
 stays JSON.
 
 A rule looks at a line at a time. A secret that an agent writes in pieces, a word a message, is not
-found unless the agent was given it.
+found unless the agent was given it. Before that many lines are asked at once whether there can be
+anything in them: most have nothing.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Final
 
-from msgspec import json
+from .scan import Scan
+from .signs import OF_A_NAME, OF_A_SHAPE, any_in, has_any, in_common
 
 REDACTED: Final = "[redacted]"
 SHORTEST: Final = 8
@@ -52,22 +56,14 @@ _LISTED: Final = re.compile(
 _ASSIGNED: Final = re.compile(
     r"""(\b([\w.-]{3,80})(?:=|:[ \t])[ \t]*)(?!\[|(?i:bearer|basic)\s)([^\s"'\\,;&{}]{6,})"""
 )
-_SHAPE_HINTS: Final = (
-    *("sk-", "pk-", "rk-", "sk_", "ghp_", "gho_", "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-"),
-    *("xox", "akia", "asia", "aiza", "hf_", "npm_", "pypi-", "dop_v1", "tskey-", "gsk_", "xai-"),
-    *("hf-", "npm-", "pypi_", "tskey_", "gsk-", "xai_", "eyj", "-----begin"),
-)
-_NAME_HINTS: Final = (
-    *("key", "secret", "token", "passw", "passphrase", "credential", "authoriz", "bearer"),
-    *("basic", "cookie"),
-)
-"""One of these is in whatever a rule applies to, in small letters: looking for them costs a small
-part of what the rules do."""
 _NAMED: Final = re.compile(
     r"(?:key|secret|token|passw(?:or)?d|passphrase|credentials?|authorization|cookie)"
     r"\\*[\"']?\s*[:=,]|bearer|basic\s"
 )
-"""The same more closely, for a line: all agents speak of tokens that are no secrets."""
+"""What the rules for names apply to, in small letters: all agents speak of tokens that are no
+secrets."""
+
+
 _OPTION: Final = re.compile(r"--?([\w.-]{3,80})")
 
 Rule = Callable[[str], str]
@@ -75,42 +71,83 @@ Rule = Callable[[str], str]
 
 
 class Redaction:
-    """The rules for one trace. `more` comes behind agentrt's own."""
+    """The rules for one trace. `more` comes behind agentrt's own. `scan` asks many lines at once,
+    as fast as a library can."""
 
-    def __init__(self, values: Iterable[str] = (), more: Rule | None = None) -> None:
+    def __init__(
+        self, values: Iterable[str] = (), more: Rule | None = None, *, scan: Scan | None = None
+    ) -> None:
         self._more = more
+        self._scan = scan
         self._values: set[str] = set()
         self._given: re.Pattern[str] | None = None
+        self._found_in_a_field: list[bytes] = []
+        self._found_across_fields: list[bytes] = []
         self.know(values)
 
     def know(self, values: Iterable[str]) -> None:
-        """Values that are secrets wherever they stand."""
-        found = {value for value in values if len(value) >= SHORTEST}
+        """Values that are secrets wherever they stand; of one of several lines, each line."""
+        found = {
+            part
+            for value in values
+            for part in (value, *value.split("\n"))
+            if len(part) >= SHORTEST
+        }
         # As JSON has them in a string, and in a string of JSON inside one.
-        once = {json.encode(value).decode()[1:-1] for value in found}
-        twice = {json.encode(value).decode()[1:-1] for value in once}
-        new = (found | once | twice) - self._values
+        once = {json.dumps(value, ensure_ascii=False)[1:-1] for value in found}
+        twice = {json.dumps(value, ensure_ascii=False)[1:-1] for value in once}
+        new = {value for value in found | once | twice if "\n" not in value} - self._values
         if new:
             self._values |= new
             longest_first = sorted(self._values, key=len, reverse=True)
             self._given = re.compile("|".join(map(re.escape, longest_first)))
+            as_bytes = {form for value in self._values for form in _as_on_a_wire(value)}
+            self._found_in_a_field = [value for value in as_bytes if b'"' not in value]
+            self._found_across_fields = [value for value in as_bytes if b'"' in value]
+            if self._scan is not None:
+                self._scan.know(as_bytes)
+
+    def passes(self, data: bytes) -> bool:
+        """Whether it is certain that nothing of these lines would be replaced."""
+        if self._more is not None:
+            return False
+        if self._scan is not None:
+            return not self._scan.finds(data)
+        if any_in(data, self._found_across_fields):
+            return False
+        # The first and the last one may be parts of lines.
+        first, *lines, last = data.split(b"\n") if b"\n" in data else (data, b"")
+        begins, rest = in_common(lines) if lines else (b"", b"")
+        rest = b"%b\n%b\n%b" % (first, rest, last)
+        fields = b"%b:\n%b" % (begins, rest) if begins else rest  # any name may go on so
+        return (
+            not any_in(fields, self._found_in_a_field)
+            and not has_any(fields, OF_A_SHAPE)
+            and not (b"@" in fields and b"://" in fields)
+            and not has_any(fields.lower(), OF_A_NAME)
+        )
 
     def text(self, text: str) -> str:
-        """A line, or several."""
-        if self._given is not None and self._given.search(text):
-            text = self._given.sub(REDACTED, text)
+        """A line, or several, of which there are as many afterwards."""
         if "\n" not in text:
-            text = _line(text)
-        elif _hinted(text.lower(), _HINTS):
-            text = "\n".join(map(_line, text.split("\n")))
-        return self._further(text) if self._more is not None else text
+            return self._line(text)
+        if self.passes(_encoded(text)):
+            return text
+        return "\n".join(map(self._line, text.split("\n")))
 
-    def _further(self, text: str) -> str:
-        assert self._more is not None
+    def _line(self, line: str) -> str:
+        data = _encoded(line)
+        if any_in(data, self._found_in_a_field) or any_in(data, self._found_across_fields):
+            assert self._given is not None
+            line = self._given.sub(REDACTED, line)
+            data = _encoded(line)
+        line = _without_secrets(line, data)
+        if self._more is None:
+            return line
         try:
-            return "\n".join(map(self._more, text.split("\n")))
+            return self._more(line).replace("\n", " ")
         except Exception:  # whatever a program's rule does: nothing may get out because of it
-            return "\n".join(REDACTED for _ in text.split("\n"))
+            return REDACTED
 
     def command(self, argv: list[str]) -> list[str]:
         """A command's words; what follows an option with a telling name is one of its secrets."""
@@ -131,7 +168,6 @@ def _behind_a_name(found: re.Match[str]) -> str:
     return found[1] + REDACTED if _is_telling(found[2]) else found[0]
 
 
-_HINTS: Final = (*_SHAPE_HINTS, *_NAME_HINTS, "://")
 _RULES: Final[tuple[Rule, ...]] = (
     partial(_HEADER.sub, rf"\1\2{REDACTED}"),
     *(partial(rule.sub, _behind_a_name) for rule in (_IN_JSON, _IN_A_STRING, _LISTED, _ASSIGNED)),
@@ -139,20 +175,25 @@ _RULES: Final[tuple[Rule, ...]] = (
 """For what stands behind a name."""
 
 
-def _hinted(lower: str, hints: tuple[str, ...]) -> bool:
-    for hint in hints:  # noqa: SIM110 - `any` costs as much again
-        if hint in lower:
-            return True
-    return False
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
 
 
-def _line(line: str) -> str:
-    lower = line.lower()
-    if _hinted(lower, _SHAPE_HINTS):
+def _as_on_a_wire(text: str) -> Iterator[bytes]:
+    """What is not UTF-8 as it is, and as `_encoded` has it."""
+    yield _encoded(text)
+    with suppress(UnicodeEncodeError):
+        yield text.encode(errors="surrogateescape")
+
+
+def _without_secrets(line: str, data: bytes) -> str:
+    """`data`: the same in bytes."""
+    named = has_any(data.lower(), OF_A_NAME) and _NAMED.search(line.lower()) is not None
+    if has_any(data, OF_A_SHAPE):
         line = _SHAPES.sub(REDACTED, line)
     if "://" in line and "@" in line:
         line = _IN_A_URL.sub(rf"\1{REDACTED}", line)
-    if _hinted(lower, _NAME_HINTS) and _NAMED.search(lower) is not None:
+    if named:
         for rule in _RULES:
             line = rule(line)
     return line

@@ -68,19 +68,37 @@ class TraceSubscription:
     def __aiter__(self) -> TraceSubscription:
         return self
 
+    def take(self) -> list[TraceRecord]:
+        """Those that came until now and were not given yet."""
+        while self._pieces:
+            self._made(self._next_piece())
+        if self._lost is not None:
+            lost, self._lost = self._lost, None
+            self._made(lost)
+        taken = list(self._records)
+        self._records.clear()
+        return taken
+
     async def __anext__(self) -> TraceRecord:
         """The next record. Cancelling it loses none."""
         await trio.lowlevel.checkpoint()
         while not self._records:
             if self._pieces:
-                piece = self._pieces.popleft()
-                self._bytes -= len(piece.data)
-                self._records.extend(self._assembler.records([piece]))
+                self._made(self._next_piece())
             elif self._lost is not None:
                 lost, self._lost = self._lost, None
-                self._records.extend(self._assembler.records([lost]))
+                self._made(lost)
             elif self._ended:
                 raise StopAsyncIteration
             else:
                 await self._readers.park()
         return self._records.popleft()
+
+    def _next_piece(self) -> Piece:
+        piece = self._pieces.popleft()
+        self._bytes -= len(piece.data)
+        return piece
+
+    def _made(self, piece: Piece) -> None:
+        for written in self._assembler.records([piece]):
+            self._records.extend(written.records())

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Final
 
@@ -23,18 +25,23 @@ from .._process.inherited import has_secret_name
 from .._version import __version__
 from .assemble import Assembler
 from .file import TraceFile
-from .record import VERSION, TraceRecord, encode
+from .record import VERSION, Written
 from .redact import Redaction, Rule
+from .scan import load
 from .tap import Piece, Tap
 
 DELAY: Final = 0.1
 """Seconds for which what happens is collected."""
-WAITING: Final = 16 * 1024 * 1024
+MANY: Final = 1024 * 1024
+"""Bytes that are not collected any longer."""
+WAITING: Final = 32 * 1024 * 1024
 """Bytes that may wait for the disk."""
 LAST: Final = 2.0
 """Seconds that a disk has at the end for what still waits."""
 SMALLEST: Final = 4096
 """Bytes that a file must be able to hold."""
+PART: Final = 4
+"""A record is not more than such a part of a file, where its lines can be several records."""
 
 _logger = logging.getLogger("agentrt.trace")
 
@@ -42,18 +49,22 @@ _logger = logging.getLogger("agentrt.trace")
 class Trace:
     """A file that traces of sessions are written into. Made by `open_trace`."""
 
-    def __init__(self, file: TraceFile, redaction: Redaction) -> None:
+    def __init__(self, file: TraceFile, redaction: Redaction, together: int) -> None:
         self.path = file.path
         """Where it is written."""
         self.lost = 0
         """Records that the disk did not take; what is here is said in the trace, too."""
         self._file = file
-        self._assembler = Assembler(redaction)
+        self._assembler = Assembler(redaction, together)
         self._pieces: list[Piece] = []
         self._bytes = 0
         self._missed = 0  # since something was written last
         self._waiting = trio.Event()
+        self._many = trio.Event()
         self._failing = False
+        self._jobs: deque[tuple[list[Piece], int, bool]] = deque()
+        self._working = threading.Lock()
+        """Held by the thread that writes: one that was given up on may still be at it."""
 
     # --- what sessions do
 
@@ -65,6 +76,8 @@ class Trace:
             self._waiting.set()
         self._pieces.append(piece)
         self._bytes += len(piece.data)
+        if self._bytes > MANY:
+            self._many.set()
 
     def end(self) -> None:
         """A session is over; others go on."""
@@ -74,20 +87,20 @@ class Trace:
     async def _run(self) -> None:
         while True:
             await self._waiting.wait()
-            await trio.sleep(DELAY)
+            with trio.move_on_after(DELAY):
+                await self._many.wait()
             await self.flush()
 
     async def flush(self) -> None:
         """Have written what has happened until now. A disk that fails raises nothing here. Being
         cancelled, it may still be written."""
         await trio.lowlevel.checkpoint()
-        self._waiting = trio.Event()
+        self._waiting, self._many = trio.Event(), trio.Event()
         pieces, missed = self._take()
         if pieces or missed:
             # A disk that hangs keeps the thread, not the session.
-            lost = await trio.to_thread.run_sync(
-                self._write, pieces, missed, abandon_on_cancel=True
-            )
+            self._jobs.append((pieces, missed, False))
+            lost = await trio.to_thread.run_sync(self._work, abandon_on_cancel=True)
             self._missed += lost
             self.lost += max(0, lost - missed)
 
@@ -102,35 +115,54 @@ class Trace:
         return taken
 
     async def _close(self) -> None:
-        """Have the rest written, and end."""
-        pieces, missed = self._take()
-        await trio.to_thread.run_sync(self._finish, pieces, missed, abandon_on_cancel=True)
+        """Have the rest written, and end. A disk that hangs is left to the thread."""
+        self._jobs.append((*self._take(), True))
+        ended = threading.Event()
+
+        def work() -> None:
+            try:
+                self._work()
+            finally:
+                ended.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(trio.to_thread.run_sync, work, abandon_on_cancel=True))
+            # Not Trio's clock: one that jumps would leave the file behind that is being written.
+            await trio.to_thread.run_sync(ended.wait, LAST)
+            nursery.cancel_scope.cancel()
 
     # --- what the thread does
 
-    def _write(self, pieces: list[Piece], missed: int, end: bool = False) -> int:
+    def _work(self) -> int:
+        """Write what there is; how many records could not be written."""
+        lost = 0
+        with self._working:
+            while self._jobs:
+                pieces, missed, end = self._jobs.popleft()
+                try:
+                    lost += self._write(pieces, missed, end=end)
+                finally:
+                    if end:
+                        self._file.close()
+        return lost
+
+    def _write(self, pieces: list[Piece], missed: int, *, end: bool) -> int:
         """How many records could not be written."""
-        records = list(self._assembler.records(pieces))
+        written: list[Written] = []
+        if missed:
+            written.append(Written(t=time.time(), kind="lost", fields={"count": missed}))
+        written += self._assembler.records(pieces)
         if end:
-            records += self._assembler.rest(time.time())
-        if not records and not missed:
-            return 0
-        lost = [TraceRecord(t=time.time(), kind="lost", count=missed)] if missed else []
+            written += self._assembler.rest(time.time())
         try:
-            self._file.append(encode(lost + records))
+            self._file.append(record.encoded() for record in written)
         except OSError as error:
             if not self._failing:
                 self._failing = True
                 _logger.warning("the trace %s cannot be written: %s", self.path, error.strerror)
-            return len(records) + missed
+            return sum(map(len, written)) - bool(missed) + missed
         self._failing = False
         return 0
-
-    def _finish(self, pieces: list[Piece], missed: int) -> None:
-        try:
-            self._write(pieces, missed, end=True)
-        finally:
-            self._file.close()
 
 
 @asynccontextmanager
@@ -142,7 +174,7 @@ async def open_trace(
     secrets: Iterable[str] = (),
     redact: Rule | None = None,
 ) -> AsyncIterator[Trace]:
-    """A file that the wire of sessions is written into, as NDJSON: give it as `trace` to
+    """A file that the wire of sessions is written into: give it as `trace` to
     `open_session` or `open_runtime`. A trace that is there is continued; nobody but its owner can
     read it.
 
@@ -162,22 +194,21 @@ async def open_trace(
     path = os.path.abspath(file)  # noqa: ASYNC240 - asks nothing of the disk but where we are
     opening = partial(TraceFile, path, max_bytes=max_bytes, files=files, header=_header)
     own = [value for name, value in os.environ.items() if has_secret_name(name)]
-    trace = Trace(await trio.to_thread.run_sync(opening), Redaction([*own, *secrets], redact))
+    opened, scan = await trio.to_thread.run_sync(lambda: (opening(), load()))
+    trace = Trace(opened, Redaction([*own, *secrets], redact, scan=scan), max_bytes // PART)
     async with open_service_nursery() as services:
         services.start_soon(trace._run)
         try:
             yield trace
         finally:
             services.cancel_scope.cancel()
-            with trio.move_on_after(LAST, shield=True):
+            with trio.CancelScope(shield=True):
                 await trace._close()
 
 
 def _header() -> bytes:
-    by = f"agentrt {__version__}"
-    return encode(
-        [TraceRecord(t=time.time(), kind="trace", version=VERSION, by=by, pid=os.getpid())]
-    )
+    fields = {"version": VERSION, "by": f"agentrt {__version__}", "pid": os.getpid()}
+    return b"".join(Written(t=time.time(), kind="trace", fields=fields).encoded())
 
 
 @asynccontextmanager
@@ -190,10 +221,16 @@ async def opened(trace: Trace | str | os.PathLike[str] | None) -> AsyncIterator[
             yield made
 
 
+def tapped(
+    trace: Trace | str | os.PathLike[str] | None, tap: Tap
+) -> AbstractAsyncContextManager[None]:
+    """With a session written into a trace, if there is one."""
+    return nullcontext() if trace is None else _tapped(trace, tap)
+
+
 @asynccontextmanager
-async def tapped(trace: Trace | str | os.PathLike[str] | None, tap: Tap) -> AsyncIterator[None]:
-    """With a session written into a trace."""
+async def _tapped(trace: Trace | str | os.PathLike[str], tap: Tap) -> AsyncIterator[None]:
     async with opened(trace) as sink:
-        if sink is not None:
-            tap.add(sink)
+        assert sink is not None
+        tap.add(sink)
         yield

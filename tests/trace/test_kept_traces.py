@@ -1,0 +1,50 @@
+"""Traces of real agents, as `--trace` wrote them, that have shown a mistake once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agentrt
+from agentrt._acp.host import Host as Files
+from agentrt._acp.terminals import Terminals
+from agentrt.testing import check_log, replay, run_seeded
+
+KEPT = {path.stem: path for path in sorted(Path(__file__).with_name("traces").glob("*.ndjson"))}
+
+
+async def lived_again(file: Path) -> list[Any]:
+    """Every event of a session in which all that was done then is done again."""
+    recorded = replay(file)
+    async with recorded.open_session(permissions=agentrt.ask) as session:
+        told = session.subscribe(after=0)
+        await recorded.enact(session)
+    events = [event async for event in told]
+    recorded.check()
+    check_log(events)
+    return events
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_it_is_done_again_to_the_same_log_on_ten_schedules(name: str) -> None:
+    first = run_seeded(lived_again, KEPT[name], seed=0)
+    ends = [event.outcome for event in first if isinstance(event, agentrt.TurnEnded)]
+    assert ends == ["completed", "completed", "cancelled"]
+    assert all(run_seeded(lived_again, KEPT[name], seed=seed) == first for seed in range(1, 10))
+
+
+def test_nothing_is_run_or_read_that_the_recorded_agent_asked_its_host_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It gets the answers of then: what a trace holds are somebody's commands."""
+    asked: list[object] = []
+
+    async def handle(self: object, *args: object) -> Any:
+        asked.append(args)
+
+    monkeypatch.setattr(Terminals, "handle", handle)
+    monkeypatch.setattr(Files, "handle", handle)
+    run_seeded(lived_again, KEPT["kimi-terminal"], seed=0)
+    assert asked == []

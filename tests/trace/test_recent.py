@@ -1,0 +1,51 @@
+"""The last of a session's wire, for a debug view."""
+
+from __future__ import annotations
+
+import trio
+import trio.testing
+
+from agentrt._session.session import host_of
+from agentrt._trace.recent import KEPT, RecentWire
+from runtime.fakes import echo, session_with
+
+
+async def test_what_was_said_while_somebody_listened_is_there() -> None:
+    async with session_with(echo) as (session, _), trio.open_nursery() as nursery:
+        wire = RecentWire(session.trace())
+        nursery.start_soon(wire.listen)
+        await session.run("hello")  # and nobody has read it yet, perhaps
+        rows = {row.what: row for row in wire.rows()}
+        prompt = rows["session/prompt"]
+        assert (prompt.detail, prompt.answer) == ("hello", "end_turn")
+        assert "initialize" not in rows
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_look_has_all_that_went_over_the_wire_before_it() -> None:
+    async with session_with(echo) as (session, _):
+        wire = RecentWire(session.trace())  # nothing listens
+        await session.run("hello")
+        assert [row.what for row in wire.rows()][-1] == "answer to session/prompt"
+
+
+async def test_of_a_long_session_the_newest_rows_are_kept_without_their_lines() -> None:
+    async with session_with(echo) as (session, _), trio.open_nursery() as nursery:
+        wire = RecentWire(session.trace())
+        nursery.start_soon(wire.listen)
+        for number in range(KEPT):
+            await session.run(str(number))
+        await trio.testing.wait_all_tasks_blocked()
+        rows = wire.rows()
+        assert len(rows) == KEPT
+        assert rows[-1].what == "answer to session/prompt"
+        assert not any(row.lines for row in rows)
+        assert all(row.message is None or row.message.body is None for row in rows)
+        nursery.cancel_scope.cancel()
+
+
+async def test_nothing_listens_once_it_is_over() -> None:
+    async with session_with(echo) as (session, _):
+        with trio.move_on_after(0):
+            await RecentWire(session.trace()).listen()
+        assert not host_of(session).tap.process.on
