@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 from trio.testing import MockClock
 
 import agentrt
@@ -23,13 +24,14 @@ from agentrt._model.events import (
     TurnEnded,
     TurnStarted,
 )
+from runtime.fakes import Incarnations
 
 from . import app
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", ["claude", "gemini"])
+@pytest.mark.parametrize("name", ["claude", "gemini", "codex"])
 async def test_a_program_that_names_an_agent_runs_on_a_script(name: str, tmp_path: Path) -> None:
     with testing.scripted_agents({name: testing.says("looks good")}) as agents:
         assert await app.review(tmp_path, name) == "looks good"
@@ -41,8 +43,8 @@ async def test_a_program_that_names_an_agent_runs_on_a_script(name: str, tmp_pat
     testing.check_log(seen.events)
 
 
-@pytest.mark.parametrize("name", ["claude", "gemini"])
-async def test_one_script_runs_as_an_agent_of_either_protocol(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["claude", "gemini", "codex"])
+async def test_one_script_runs_as_an_agent_of_any_protocol(name: str, tmp_path: Path) -> None:
     async def script(agent: testing.FakeAgent) -> None:
         async for prompt in agent.prompts:
             agent.think("hm")
@@ -56,14 +58,6 @@ async def test_one_script_runs_as_an_agent_of_either_protocol(name: str, tmp_pat
     opened = [e.item for e in agents.session.events if isinstance(e, ItemOpened)]
     assert [item.type for item in opened] == ["user", "thought", "tool", "text"]
     agents.check()
-
-
-async def test_an_agent_of_a_protocol_that_no_script_speaks_is_refused(tmp_path: Path) -> None:
-    with (
-        testing.scripted_agents({"codex": testing.says("hi")}),
-        pytest.raises(agentrt.AgentStartError, match="'codex', which no scripted agent does"),
-    ):
-        await app.review(tmp_path, "codex")
 
 
 async def test_an_agent_without_a_script_is_never_started(tmp_path: Path) -> None:
@@ -140,6 +134,64 @@ async def test_a_scripted_claude_is_cancelled_and_fails_as_claude_does(
             assert result.outcome == "failed"
 
 
+async def test_a_scripted_codex_calls_tools_and_asks(tmp_path: Path) -> None:
+    told: list[object] = []
+
+    async def script(agent: testing.FakeAgent) -> None:
+        assert isinstance(agent, testing.FakeCodexAgent)
+        async for prompt in agent.prompts:
+            told.append(await agent.call_tool("save", note="milk"))
+            told.append(await agent.ask(title="ls -l"))
+            told.append(await agent.ask("call_2", title="rm -rf /"))
+            prompt.end()
+
+    app.saved.clear()
+    with testing.scripted_agents({"codex": script}) as agents:
+        await app.review(tmp_path, "codex")
+    saved, allowed, denied = told
+    assert isinstance(saved, dict)
+    assert (saved["success"], saved["contentItems"][0]["text"]) == (True, "kept: milk")
+    assert app.saved == ["milk"]
+    assert (allowed, denied) == ("accept", "decline")
+    assert [question.allowed for question in agents.session.questions] == [True, False]
+
+
+async def test_a_scripted_codex_is_steered_set_resumed_and_fails_as_codex_does(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async def script(agent: testing.FakeAgent) -> None:
+        assert isinstance(agent, testing.FakeCodexAgent)
+        async for prompt in agent.prompts:
+            if prompt.text == "fail":
+                prompt.fail()
+            elif prompt.text == "work":
+                await prompt.cancelled.wait()
+                prompt.end("cancelled")
+            else:
+                await trio.sleep(5)
+                agent.say(prompt.steered[0])
+                prompt.end()
+
+    with testing.scripted_agents({"codex": script}) as agents:
+        async with agentrt.open_session("codex", cwd=tmp_path) as session:
+            with trio.move_on_after(5) as scope:
+                await session.run("work")
+            assert scope.cancelled_caught
+            await session.set_model("fake-mini")
+            assert (await session.run("fail", check=False)).outcome == "failed"
+            async with session.prompt("wait") as turn:
+                await trio.sleep(1)
+                session.steer("and this")
+            assert turn.result.text == "and this"
+        async with agentrt.open_session("codex", cwd=tmp_path, resume="t9"):
+            pass
+    assert agents.sessions[0].outcomes[:2] == ["cancelled", "failed"]
+    sent = agents.sessions[0].agents[0].received
+    [change] = [each for each in sent if each.get("method") == "thread/settings/update"]
+    assert change["params"]["model"] == "fake-mini"
+    assert [fake.thread for seen in agents.sessions for fake in seen.agents] == ["t1", "t9"]  # type: ignore[union-attr]
+
+
 async def test_a_tool_is_called_as_an_agent_would() -> None:
     app.saved.clear()
     assert (await testing.call_tool(app.save, note="milk")).text == "kept: milk"
@@ -191,7 +243,7 @@ async def resilient(cwd: Path, agent: str) -> None:
                 await session.run(f"{number}", check=False)
 
 
-@pytest.mark.parametrize("name", ["claude", "gemini"])
+@pytest.mark.parametrize("name", ["claude", "gemini", "codex"])
 def test_a_program_is_run_against_agents_that_misbehave(name: str, tmp_path: Path) -> None:
     def outcomes() -> list[list[str]]:
         runs: list[testing.ScriptedAgents] = []
@@ -246,3 +298,27 @@ def test_the_fixtures_come_by_an_entry_point_and_load_nothing_unless_used(tmp_pa
         text=True,
     )
     assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+async def test_a_request_that_an_agent_has_not_offered_is_refused() -> None:
+    async def script(agent: testing.FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            for message in agent.received:
+                if message.get("method") == "_of/mine":
+                    agent.result(message["id"], "mine")
+            prompt.end()
+
+    agents = Incarnations(script, answers=["_of/mine"])
+    async with testing.open_fake_session(agents.start) as session:
+        for unknown in ("_nobody/s", "_or/other"):
+            with pytest.raises(agentrt.RequestError, match="Method not found") as refused:
+                await session.call(unknown)
+            assert refused.value.code == -32601
+        async with trio.open_nursery() as nursery:
+
+            async def ask() -> None:
+                assert await session.call("_of/mine") == "mine"
+
+            nursery.start_soon(ask)
+            await trio.testing.wait_all_tasks_blocked()
+            await session.run("answer it")

@@ -20,6 +20,8 @@ from .fake_acp import FakeAcpAgent as FakeAcpAgent
 from .fake_acp import FakePrompt as FakePrompt
 from .fake_claude import FakeClaudeAgent as FakeClaudeAgent
 from .fake_claude import FakeClaudePrompt as FakeClaudePrompt
+from .fake_codex import FakeCodexAgent as FakeCodexAgent
+from .fake_codex import FakeCodexPrompt as FakeCodexPrompt
 from .memory import MemoryAgent as MemoryAgent
 from .replay import Departed as Departed
 from .replay import Replay as Replay

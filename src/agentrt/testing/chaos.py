@@ -42,7 +42,7 @@ class Faults(Struct, frozen=True, kw_only=True):
 
 
 class Chaos:
-    """A script whose every turn is made up by `random`, for agents of either protocol."""
+    """A script whose every turn is made up by `random`, for agents of any protocol."""
 
     def __init__(self, random: Random, faults: Faults | None = None) -> None:
         self._random = random

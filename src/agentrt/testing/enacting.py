@@ -10,6 +10,8 @@ import msgspec
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from .._codex.messages import ThreadSettingsUpdateParams
+from .._codex.settings import EFFORT, CodexSettings
 from .._errors import AgentrtError, LocalProtocolError
 from .._model.content import Prompt
 from .._model.events import PermissionOpened
@@ -62,10 +64,11 @@ class Enacting:
     async def _do(self, recording: Recording, number: int) -> None:
         body, session = _decoded(recording.records[number]), self._session
         if (prompt := _prompt(body)) is not None:
-            self._prompt(prompt, steers=body.get("type") == "user")
+            steers = body.get("type") == "user" or body.get("method") == "turn/steer"
+            self._prompt(prompt, steers=steers)
             return
         match body:
-            case {"method": "session/cancel"} | {
+            case {"method": "session/cancel" | "turn/interrupt"} | {
                 "type": "control_request",
                 "request": {"subtype": "interrupt"},
             }:
@@ -88,6 +91,8 @@ class Enacting:
                 "params": {"configId": str(option), "value": str() | bool() as value},
             }:
                 self._ask(session.set_option, option, value)
+            case {"method": "thread/settings/update"}:
+                self._set_of_codex(msgspec.convert(body["params"], ThreadSettingsUpdateParams))
             case {"type": "control_request", "request": {"subtype": str(subtype), **params}}:
                 self._call(subtype, {str(name): value for name, value in params.items()})
             case {"method": str(method), "id": _}:
@@ -107,6 +112,17 @@ class Enacting:
                 self._session.steer(prompt)
                 return
         self._session.submit(prompt)
+
+    def _set_of_codex(self, said: ThreadSettingsUpdateParams) -> None:
+        if said.sandbox_policy is not None:
+            settings = CodexSettings()
+            settings.reported(said.approval_policy, said.sandbox_policy, "", None)
+            if settings.mode is not None:
+                self._ask(self._session.set_mode, settings.mode)
+        if said.model is not None:
+            self._ask(self._session.set_model, said.model)
+        if said.effort is not None:
+            self._ask(self._session.set_option, EFFORT, said.effort)
 
     def _call(self, method: str, params: dict[str, Any]) -> None:
         async def call() -> None:
@@ -133,6 +149,14 @@ class Enacting:
                 self._session.answer(asked.request, option)
             case {"action": "accept", "content": dict(content)}:
                 self._session.fill(asked.request, content)
+            case {"answers": dict(answers)}:
+                self._session.fill(
+                    asked.request, {str(id): each["answers"] for id, each in answers.items()}
+                )
+            case {"decision": str(option)} if option != "cancel":
+                self._session.answer(asked.request, option)
+            case {"decision": dict(amended)}:
+                self._session.answer(asked.request, next(iter(amended)))
             case _:
                 self._session.dismiss(asked.request)
 
@@ -169,6 +193,21 @@ def _prompt(body: dict[str, Any]) -> Prompt | None:
             "message": {"content": str() | list() as content},
         }:
             return content
+        case {"method": "turn/start" | "turn/steer", "params": {"input": list(parts)}}:
+            return [block for part in parts if (block := _block(part)) is not None]
+    return None
+
+
+def _block(part: Any) -> dict[str, Any] | None:
+    """What codex gets, as a part of a prompt."""
+    match part:
+        case {"type": "text", "text": text}:
+            return {"type": "text", "text": text}
+        case {"type": "image", "url": str(url)} if url.startswith("data:"):
+            mime, _, data = url.removeprefix("data:").partition(";base64,")
+            return {"type": "image", "mimeType": mime, "data": data}
+        case {"type": "mention", "name": name, "path": path}:
+            return {"type": "resource_link", "name": name, "uri": f"file://{path}"}
     return None
 
 
@@ -178,7 +217,10 @@ def _asked_by(session: Session, before: list[TraceRecord], id: Any) -> Permissio
     for record in before:
         if record.kind == "received":
             match _decoded(record):
-                case {"id": asked, "params": {"toolCall": {"toolCallId": call_id}}} if asked == id:
+                case {
+                    "id": asked,
+                    "params": {"toolCall": {"toolCallId": call_id}} | {"itemId": call_id},
+                } if asked == id:
                     call = call_id
                 case {"request_id": asked, "request": {"tool_use_id": call_id}} if asked == id:
                     call = call_id

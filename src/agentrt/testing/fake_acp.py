@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import trio
 
 from .._model.content import JsonObject
 from .._nesting import bare_errors
+from .._wire.jsonrpc import METHOD_NOT_FOUND
 from .memory import MemoryAgent
+
+_SETTINGS: Final = {
+    "session/set_mode": "modes",
+    "session/set_model": "models",
+    "session/set_config_option": "configOptions",
+}
+"""Where an agent says that it takes them."""
 
 
 class FakePrompt:
@@ -51,6 +59,10 @@ class FakeAcpAgent:
 
     A task of its own reads what the host says, so that a turn that is busy still sees cancels and
     answers. At the end of its input `prompts` ends.
+
+    Requests for what the agent has offered (`capabilities`, and the settings in `new_session`), and
+    those named by `answers`, are in `received` for the script to answer, with `result` or `error`.
+    Any other one is refused as the protocol says, with -32601.
     """
 
     def __init__(
@@ -60,7 +72,11 @@ class FakeAcpAgent:
         capabilities: JsonObject | None = None,
         session: str = "s1",
         new_session: JsonObject | None = None,
+        meta: JsonObject | None = None,
+        answers: Collection[str] = (),
     ) -> None:
+        """`capabilities`, `meta`: the `agentCapabilities` and `_meta` that `initialize` is answered
+        with; `session`: the id of its session; `new_session`: what else is said of a new one."""
         self.process = process
         self.received: list[JsonObject] = []
         """Every message of the host, in order."""
@@ -69,6 +85,8 @@ class FakeAcpAgent:
         self.session = session
         self._capabilities = capabilities or {}
         self._new_session = new_session or {}
+        self._meta = meta
+        self._own = frozenset(answers)
         self.prompts: trio.MemoryReceiveChannel[FakePrompt]
         self._arrived, self.prompts = trio.open_memory_channel[FakePrompt](math.inf)
         self._next_id = 0
@@ -94,6 +112,8 @@ class FakeAcpAgent:
         match message.get("method"):
             case "initialize":
                 answer = {"protocolVersion": 1, "agentCapabilities": self._capabilities}
+                if self._meta is not None:
+                    answer["_meta"] = self._meta
                 self.result(message["id"], answer)
             case "session/new":
                 self.result(message["id"], {"sessionId": self.session, **self._new_session})
@@ -114,6 +134,15 @@ class FakeAcpAgent:
                 if waiting is not None:
                     waiting[1].append(message)
                     waiting[0].set()
+            case method if "id" in message and not self._offers(method):
+                self.error(message["id"], METHOD_NOT_FOUND, f"Method not found: {method}")
+
+    def _offers(self, method: str) -> bool:
+        """Whether the host may ask for this, as the script knows the answer."""
+        if method in _SETTINGS:
+            return _SETTINGS[method] in self._new_session
+        offered = self._capabilities.get("sessionCapabilities") or {}
+        return method in self._own or method.removeprefix("session/") in offered
 
     # --- writing
 

@@ -161,15 +161,28 @@ class FakeClaudeAgent:
     def think(self, text: str) -> None:
         self.assistant({"type": "thinking", "thinking": text})
 
-    def use(self, call: str, title: str, *, name: str = "Bash", **arguments: Any) -> None:
-        """Begin a tool call; without arguments it is the command `title`."""
+    def use(
+        self,
+        call: str,
+        title: str,
+        *,
+        name: str = "Bash",
+        parent: str | None = None,
+        **arguments: Any,
+    ) -> None:
+        """Begin a tool call; without arguments it is the command `title`. `parent`: the call whose
+        sub-agent makes it."""
         given = arguments or {"command": title}
-        self.assistant({"type": "tool_use", "id": call, "name": name, "input": given})
+        block = {"type": "tool_use", "id": call, "name": name, "input": given}
+        self.assistant(block, parent=parent)
 
-    def used(self, call: str, text: str = "", *, failed: bool = False) -> None:
+    def used(
+        self, call: str, text: str = "", *, failed: bool = False, parent: str | None = None
+    ) -> None:
         """End it."""
         block = {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": failed}
-        self.send({"type": "user", "message": {"role": "user", "content": [block]}})
+        message = {"role": "user", "content": [block]}
+        self.send({"type": "user", "message": message, "parent_tool_use_id": parent})
 
     def result(self, *prompts: str, **fields: Any) -> None:
         """The end of a turn, for the prompts of these uuids; Claude rests."""

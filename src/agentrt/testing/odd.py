@@ -15,6 +15,7 @@ import json
 import os
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ class End(Exception):
     """The end of the input."""
 
 
-class Odd:
+class Odd(ABC):
     """One process. The protocols add how things are said."""
 
     def __init__(self, shape: str, report: str | None) -> None:
@@ -72,39 +73,38 @@ class Odd:
 
     # --- what a protocol adds
 
-    def take(self, message: Any) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def take(self, message: Any) -> None: ...
 
-    def say(self, text: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def say(self, text: str) -> None: ...
 
-    def end(self, how: str = "end_turn") -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def end(self, how: str = "end_turn") -> None: ...
 
+    @abstractmethod
     def ask(self) -> None:
         """Ask for a permission, without waiting for the answer."""
-        raise NotImplementedError
 
-    def is_cancel(self, message: Any) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def is_cancel(self, message: Any) -> bool: ...
 
+    @abstractmethod
     def is_answer(self, message: Any) -> bool:
         """It answers the permission request."""
-        raise NotImplementedError
 
+    @abstractmethod
     def unknown(self) -> None:
         """Send what no client knows: an update, a notification."""
-        raise NotImplementedError
 
     def until(self, wanted: Callable[[Any], bool]) -> None:
         while not wanted(message := self.read()):
             self.meanwhile(message)
 
-    def meanwhile(self, message: Any) -> None:
+    def meanwhile(self, message: Any) -> None:  # noqa: B027 - it may be of no interest
         """A message that comes while a turn runs."""
 
     # --- the shapes
-
     def plain(self) -> None:
         """A turn in which all is as it should be."""
         self.say("hello")

@@ -21,22 +21,29 @@ import trio
 from msgspec import Struct
 
 from .._agents import ProtocolName
-from .._errors import AgentrtError
+from .._errors import AgentrtError, RequestError
 from .._model.content import JsonObject
+from .._model.driver import Requested
 from .._nesting import bare_errors
+from .._session.host import Service
 from .._session.session import Session
 from .._trace.record import TraceRecord, read_trace
+from .._wire.jsonrpc import INTERNAL_ERROR
 from .enacting import Enacting
 from .memory import MemoryAgent
 from .sessions import open_fake_session
 
-_MATTERS: Final = ("prompt", "modeId", "modelId", "configId", "optionId", "value", "mode", "model")
+_MATTERS: Final = (
+    *("prompt", "modeId", "modelId", "configId", "optionId", "value", "mode", "model"),
+    *("input", "effort", "sandboxPolicy"),
+)
 """What of a request's parameters makes it another one. Folders, servers, versions, ids do not."""
 _PID: Final = 100_000
 """Of the first process, where it is not known."""
 _GOODBYES: Final = frozenset({"session/close", "end_session"})
 """Said by hosts that leave sooner than the recorded one did."""
-_CANCELS: Final = frozenset({"session/cancel", "$/cancel_request", "interrupt"})
+_CANCELS: Final = frozenset({"session/cancel", "$/cancel_request", "interrupt", "turn/interrupt"})
+_SERVICES: Final = ("fs", "terminal")
 _json: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 
 
@@ -122,13 +129,17 @@ class Replay:
         began = self._began - trio.current_time()
         now = partial(_later, began)
         options = {"name": self.agent, "protocol": self.protocol, "now": now, **options}
+        services: dict[str, Service] = dict.fromkeys(_SERVICES, self._serve)
         try:
-            async with open_fake_session(self.start, **options) as session:
+            async with open_fake_session(self.start, services=services, **options) as session:
                 yield session
         except BaseExceptionGroup as errors:
             if (departed := _departed_in(errors)) is None:
                 raise
             raise departed from None
+
+    async def _serve(self, asked: Requested) -> Any:
+        return await self._started[-1].serve(asked)
 
     async def enact(self, session: Session) -> None:
         """Do on `session` what the recorded host did, each thing where it was done: prompts,
@@ -163,7 +174,7 @@ def replay(
 ) -> Replay:
     """A recorded agent (see `open_trace`), to open a session on::
 
-        async with replay("trace.ndjson").open_session() as session:
+        async with replay("night.trace").open_session() as session:
             result = await session.run("what was asked then")
 
     - `session`: the beginning of the session's id, where the trace has several.
@@ -171,8 +182,9 @@ def replay(
       takes time.
     - `patience`: seconds, by Trio's clock, for the host to do what was done then.
 
-    A host that says something else ends the session with `Departed`; one that has cancelled, or has
-    left something out, gets it from `Replay.check`. Raises `TraceError`.
+    A host that says something else ends the session with `Departed`; one that has cancelled, has
+    answered what was left open then, or has left something out, gets it from `Replay.check`. Raises
+    `TraceError`.
     """
     records = [record for record in read_trace(file) if record.session.startswith(session)]
     sessions = list(dict.fromkeys(record.session for record in records if record.session))
@@ -208,6 +220,8 @@ class _Player:
         self._patience = patience
         self._expected = dict(_expected(self.records))
         """What the host has still to say, by its record."""
+        self._in_a_turn, self._left_open = _oddities(self.records)
+        self._served = list(_served(self.records))
         self._ids: dict[str | int, str | int] = {}
         """Ids of the recorded host, and what stands for them now."""
         self._news = trio.lowlevel.ParkingLot()
@@ -216,13 +230,28 @@ class _Player:
         self._over = False
         self._cancelled: set[str] = set()
         self._surprise: Departed | None = None
-        """A cancel that there was not in the recording."""
+        """A cancel that there was not in the recording, or an answer that was left out in it."""
 
     def check(self) -> None:
         if self._surprise is not None:
             raise self._surprise
         for number, said in self._expected.items():
             raise self._departed(f"the host did not say {said.what}", number)
+
+    async def serve(self, asked: Requested) -> Any:
+        """What the recorded host answered to the same. Raises `RequestError`."""
+        said = (asked.method, asked.params)
+        found = (n for n, (request, _) in enumerate(self._served) if request == said)
+        if (number := next(found, None)) is None:
+            raise RequestError(INTERNAL_ERROR, f"{asked.method} was not asked so then")
+        _, answer = self._served.pop(number)
+        match answer:
+            case {"error": {"code": int(code), "message": str(message), **more}}:
+                raise RequestError(code, message, more.get("data"))
+            case {"result": result}:
+                await trio.lowlevel.checkpoint()
+                return result
+        return await trio.sleep_forever()
 
     async def due(self, after: int | None) -> int | None:
         while not self._over:
@@ -295,7 +324,10 @@ class _Player:
                 await self._news.park()
         if scope.cancelled_caught:
             what = self._expected[number].what
-            raise self._departed(f"the host has not said {what} for {self._patience:g} s", number)
+            message = f"the host has not said {what} for {self._patience:g} s"
+            if number in self._in_a_turn:
+                message = "the recorded host prompted while a turn ran, and this one lets that wait"
+            raise self._departed(message, number)
         return number not in self._expected
 
     async def _listen(self, process: MemoryAgent) -> None:
@@ -331,11 +363,10 @@ class _Player:
                 raise self._departed(f"the host said {said.what} otherwise: {words}", number)
         message = f"the host said {said.what}, which it did not say in the recording: {words}"
         departed = Departed(message, 0, None)
-        if said.what not in _CANCELS:
+        if said.what not in _CANCELS and not (said.answers and said.key[0] in self._left_open):
             raise departed
-        self._surprise = (
-            self._surprise or departed
-        )  # an agent may well not listen: it goes on as it did then
+        # An agent may well not listen: it goes on as it did then.
+        self._surprise = self._surprise or departed
 
     def _now(self, record: TraceRecord) -> bytes:
         """What the agent said, with the ids of the host that plays now."""
@@ -347,7 +378,7 @@ class _Player:
             body = _json.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return data + end
-        if isinstance(body, dict) and "jsonrpc" in body:
+        if isinstance(body, dict) and "type" not in body:
             if "method" not in body and body.get("id") in changed:
                 body["id"] = changed[body["id"]]
         else:
@@ -364,6 +395,64 @@ def _expected(records: list[TraceRecord]) -> Iterator[tuple[int, _Said]]:
             if said.answers and said.key[0] in withdrawn:
                 said.uncompared = True  # nobody was waiting for it
             yield number, said
+
+
+def _served(records: list[TraceRecord]) -> Iterator[tuple[tuple[str, JsonObject], Any]]:
+    """What the agent asked of its host's files and terminals, and the answer to each."""
+    begun = b""
+    for number, record in enumerate(records):
+        if record.kind != "received":
+            continue
+        line = begun + record.data
+        begun = line if record.cut else b""
+        match _decoded(line):
+            case {"method": str(method), "id": id, "params": dict(params)} if _is_service(method):
+                yield (method, params), _answer_to(id, records[number:])
+
+
+def _is_service(method: str) -> bool:
+    return method.partition("/")[0] in _SERVICES
+
+
+def _answer_to(id: object, records: list[TraceRecord]) -> Any:
+    """None: it got none."""
+    for record in records:
+        body = _decoded(record.data) if record.kind == "sent" else None
+        if isinstance(body, dict) and "method" not in body and body.get("id") == id:
+            return body
+    return None
+
+
+def _oddities(records: list[TraceRecord]) -> tuple[set[int], set[str | int]]:
+    """What agentrt never does: the places of ACP's prompts that were sent while a turn ran, and the
+    ids of the requests of the agent that were left without an answer."""
+    in_a_turn: set[int] = set()
+    running: set[str | int] = set()
+    left_open: set[str | int] = set()
+    for number, record in enumerate(records):
+        body = _decoded(record.data) if record.kind in ("sent", "received") else None
+        match record.kind, body:
+            case "sent", {"method": "session/prompt", "id": str() | int() as id}:
+                if running:
+                    in_a_turn.add(number)
+                running.add(id)
+            case "received", {"method": _, "id": str() | int() as id} | {
+                "type": "control_request",
+                "request_id": str() as id,
+            }:
+                left_open.add(id)
+            case "received", {"id": str() | int() as id}:
+                running.discard(id)
+            case "sent", {"id": str() | int() as id} | {"response": {"request_id": str() as id}}:
+                left_open.discard(id)
+    return in_a_turn, left_open
+
+
+def _decoded(line: bytes) -> Any:
+    try:
+        return _json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _withdrawn(line: bytes) -> Any:
@@ -426,7 +515,10 @@ def _matters(params: Any) -> Any:
 
 def _decision(result: Any) -> Any:
     """What was decided, if it is the answer to a question."""
-    return result.get("outcome", result.get("action")) if isinstance(result, dict) else None
+    if not isinstance(result, dict):
+        return None
+    names = ("outcome", "action", "decision", "answers")
+    return next((result[name] for name in names if name in result), None)
 
 
 def _plain(content: Any) -> Any:

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from .._agents import Agent, find
+from .._agents import Agent, ProtocolName, find
 from .._errors import AgentStartError
 from .._model.content import Text
 from .._model.driver import Opening
@@ -22,9 +22,10 @@ from .._session.session import Session
 from .checks import check_log
 from .fake_acp import FakeAcpAgent
 from .fake_claude import FakeClaudeAgent
+from .fake_codex import FakeCodexAgent
 from .memory import MemoryAgent
 
-FakeAgent: TypeAlias = FakeAcpAgent | FakeClaudeAgent
+FakeAgent: TypeAlias = FakeAcpAgent | FakeClaudeAgent | FakeCodexAgent
 Script: TypeAlias = Callable[[FakeAgent], Awaitable[None]]
 """What an agent does in one process, from after its start to its exit."""
 
@@ -95,8 +96,8 @@ class ScriptedAgents:
 
     def __setitem__(self, name: str, script: Script) -> None:
         """From now on, `script` is what runs for the agent of that name (of the catalogue, or of an
-        `Agent`). It gets a `FakeClaudeAgent` if the agent speaks Claude's protocol, else a
-        `FakeAcpAgent`."""
+        `Agent`). It gets a `FakeClaudeAgent` or a `FakeCodexAgent` if the agent speaks that
+        protocol, else a `FakeAcpAgent`."""
         self._scripts[name] = script
 
     def set_default(self, script: Script) -> None:
@@ -126,11 +127,6 @@ class ScriptedAgents:
             if script is None:
                 known = ", ".join(map(repr, self._scripts)) or "none"
                 raise AgentStartError(f"no script for the agent {agent.name!r}; there are: {known}")
-            if agent.protocol not in _KINDS:
-                raise AgentStartError(
-                    f"{agent.name!r} speaks the protocol {agent.protocol!r}, which no scripted"
-                    f" agent does; they speak {' and '.join(_KINDS)}"
-                )
             process = MemoryAgent(_program(script, agent, seen))
             seen.processes.append(process)
             return process.connect()
@@ -147,9 +143,10 @@ class ScriptedAgents:
         return connect, around
 
 
-_KINDS: Final[dict[str, type[FakeAcpAgent | FakeClaudeAgent]]] = {
+_KINDS: Final[dict[ProtocolName, type[FakeAgent]]] = {
     "acp": FakeAcpAgent,
     "claude": FakeClaudeAgent,
+    "codex": FakeCodexAgent,
 }
 
 

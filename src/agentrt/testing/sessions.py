@@ -6,27 +6,34 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Unpack
 
 from .._agents import Agent, ProtocolName
 from .._errors import AgentNotFound
 from .._limits import Limits
+from .._model.content import JsonObject
 from .._model.driver import Opening
+from .._model.fork_point import ForkPoint
 from .._permissions.policies import Policy, ask
 from .._runtime.assembly import assemble
-from .._runtime.offer import Offer
+from .._runtime.offer import Attach, Offer
 from .._runtime.open import serve_session
 from .._runtime.options import SessionOptions
 from .._runtime.runtime import AgentInfo, Runtime, Source, serve_runtime
 from .._runtime.stored import Again
+from .._session.host import Service, SessionHost
 from .._session.session import Session
-from .._tools.tools import Tool
+from .._tools.checked import checked_lent
+from .._tools.extensions import Extension
+from .._tools.lent import Lent, Tools, split
 from .memory import MemoryAgent
 
 if TYPE_CHECKING:
     from .._journal.base import StoreEntry
     from .._journal.store import Store
+    from .._runtime.own_services import Files, Terminals
     from .._telemetry.observation import Telemetry
 
 
@@ -36,9 +43,14 @@ async def open_fake_session(
     *,
     permissions: Policy | None = None,
     limits: Limits | None = None,
-    tools: Iterable[Tool] = (),
+    tools: Tools = (),
+    extensions: Iterable[Extension] = (),
+    files: bool | Files = True,
+    terminals: bool | Terminals = True,
+    options: JsonObject | None = None,
     resume: str | None = None,
     fork: bool = False,
+    fork_at: ForkPoint | None = None,
     cwd: str = "/",
     name: str = "fake",
     protocol: ProtocolName = "acp",
@@ -46,24 +58,42 @@ async def open_fake_session(
     now: Callable[[], float] = time.time,
     store: Store | None = None,
     telemetry: Telemetry | None = None,
+    services: Mapping[str, Service] | None = None,
+    tenant: str = "",
 ) -> AsyncIterator[Session]:
     """A session whose agent processes are made by `start`, one for each (re)start.
 
     The ids in its log are the same in every run, and begin with `id`; its times are those of `now`.
     `name` is what the agent is called, and `protocol` what it speaks. A `store` keeps it;
-    `telemetry` sees it.
+    `telemetry` sees it. `services` answer what the agent asks of its host, by the first word of the
+    method (`fs`, `terminal`), in the place of agentrt's own. `tenant` is whose it is.
     """
     limits = limits or Limits()
     agent = Agent(name=name, protocol=protocol, command=(name,))
     ids = count(1)
     uuids = count(1)
+    functions, servers = split(checked_lent(tools))
     offer = Offer(
         limits=limits,
-        tools=tuple(tools),
+        tools=functions,
+        servers=servers,
+        extensions=tuple(extensions),
+        files=files,
+        terminals=terminals,
         connect=lambda opening: start().connect(),
         new_uuid=lambda: f"00000000-0000-4000-8000-{next(uuids):012}",
     )
-    assembly = assemble(agent, Opening(cwd=cwd, resume=resume, fork=fork), offer)
+    opening = Opening(
+        cwd=cwd,
+        resume=resume,
+        fork=fork,
+        fork_at=fork_at,
+        options=options or {},
+        tenant=tenant,
+    )
+    assembly = assemble(agent, opening, offer)
+    if services is not None:
+        assembly = replace(assembly, attach=_serving(services, assembly.attach))
     async with serve_session(
         agent,
         assembly,
@@ -77,6 +107,16 @@ async def open_fake_session(
         yield session
 
 
+def _serving(services: Mapping[str, Service], attach: Attach) -> Attach:
+    @asynccontextmanager
+    async def attached(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+        async with attach(host, session) as opening:
+            host.services.update(services)
+            yield opening
+
+    return attached
+
+
 @asynccontextmanager
 async def _reopen_fake_session(
     start: Callable[[], MemoryAgent],
@@ -85,15 +125,17 @@ async def _reopen_fake_session(
     *,
     permissions: Policy | None,
     limits: Limits | None,
-    tools: tuple[Tool, ...],
+    tools: tuple[Lent, ...],
 ) -> AsyncIterator[Session]:
     """As `reopen_session` does it."""
     limits = limits or Limits()
     again = Again(entry.session, *await store.claim(entry.session))
     agent = Agent(name=entry.agent, protocol="acp", command=(entry.agent,))
+    functions, servers = split(tools)
     offer = Offer(
         limits=limits,
-        tools=tools,
+        tools=functions,
+        servers=servers,
         connect=lambda opening: start().connect(),
         first_key=f"r{again.place.owner}.",
     )
@@ -110,15 +152,18 @@ async def open_fake_runtime(
     *,
     permissions: Policy | None = ask,
     limits: Limits | None = None,
-    tools: Iterable[Tool] = (),
+    tools: Tools = (),
     store: Store | None = None,
 ) -> AsyncIterator[Runtime]:
     """A runtime whose agents are these: each name with what makes its processes.
 
-    The ids of its sessions are `s1-1`, `s2-1`, …, beginning behind those that a `store` has.
+    The ids of its sessions are `s1-1`, `s2-1`, …, beginning behind those that a `store` has; behind
+    the name of the node, if others share it.
     """
     first = 1 if store is None else 1 + len(await store.sessions())
-    numbers, common = count(first), tuple(tools)
+    numbers, common = count(first), checked_lent(tools)
+    shared = None if store is None else store.membership
+    prefix = "" if shared is None else f"{shared.process.name}-"
 
     def starting(name: str) -> Callable[[], MemoryAgent]:
         if name not in agents:
@@ -133,16 +178,22 @@ async def open_fake_runtime(
             starting(name),
             permissions=options.get("permissions", permissions),
             limits=options.get("limits", limits),
-            tools=(*common, *options.get("tools", ())),
+            tools=(*common, *checked_lent(options.get("tools", ()))),
+            extensions=options.get("extensions", ()),
+            files=options.get("files", True),
+            terminals=options.get("terminals", True),
+            options=options.get("options"),
             resume=options.get("resume"),
             fork=options.get("fork", False),
+            fork_at=options.get("fork_at"),
             cwd=os.fspath(options.get("cwd", "/")),
             name=name,
-            id=f"s{next(numbers)}-",
+            id=f"{prefix}s{next(numbers)}-",
             store=store,
+            tenant=options.get("tenant", ""),
         )
 
-    def reopen(entry: StoreEntry, tools: tuple[Tool, ...]) -> AbstractAsyncContextManager[Session]:
+    def reopen(entry: StoreEntry, tools: tuple[Lent, ...]) -> AbstractAsyncContextManager[Session]:
         assert store is not None
         return _reopen_fake_session(
             starting(entry.agent),

@@ -1,0 +1,260 @@
+"""A fake `codex app-server` for tests: it shakes hands by itself and leaves turns to the test."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from .._model.content import JsonObject
+from .._nesting import bare_errors
+from .._wire.jsonrpc import METHOD_NOT_FOUND
+from .memory import MemoryAgent
+
+_REFUSED: Final = -32600
+_FAILED: Final = {"refusal": "cyberPolicy", "max_tokens": "contextWindowExceeded"}
+"""Ends that are failures of a kind, by ACP's words for them."""
+
+
+class FakeCodexPrompt:
+    """A `turn/start` that the agent has received."""
+
+    def __init__(self, agent: FakeCodexAgent, id: str, input: list[JsonObject]) -> None:
+        self.id = id
+        self.input = input
+        self.cancelled = trio.Event()
+        """Set when the host interrupts."""
+        self.steered: list[str] = []
+        """The texts that were said into the turn."""
+        self._agent = agent
+
+    @property
+    def text(self) -> str:
+        return "".join(part.get("text", "") for part in self.input)
+
+    def end(self, stop_reason: str = "end_turn", **more: Any) -> None:
+        """`stop_reason` is ACP's, so that one script does for all protocols; `more` are fields of
+        Codex's turn."""
+        if stop_reason in _FAILED:
+            self.fail(stop_reason, kind=_FAILED[stop_reason])
+            return
+        status = "interrupted" if stop_reason == "cancelled" else "completed"
+        self._agent.turn_over(self.id, status, **more)
+
+    def fail(self, message: str = "API Error", *, kind: Any = None) -> None:
+        """`kind`: Codex's `codexErrorInfo`."""
+        error = {"message": message, "codexErrorInfo": kind}
+        self._agent.turn_over(self.id, "failed", error=error)
+
+
+class FakeCodexAgent:
+    """The side of `codex app-server` over a `MemoryAgent`.
+
+    It is used as `FakeAcpAgent` is, and has the same methods: a script of `prompts`, `say`,
+    `think`, `use`, `used`, `ask` and `prompt.end` runs as either.
+    """
+
+    def __init__(
+        self,
+        process: MemoryAgent,
+        *,
+        thread: str = "t1",
+        models: Sequence[str] = ("fake", "fake-mini"),
+        version: str = "0.169.0",
+    ) -> None:
+        """`thread`: the id of its thread; `models`: those that can be chosen."""
+        self.process = process
+        self.received: list[JsonObject] = []
+        """Every message of the host, in order."""
+        self.prompt: FakeCodexPrompt | None = None
+        """The last prompt received."""
+        self.thread = thread
+        self.prompts: trio.MemoryReceiveChannel[FakeCodexPrompt]
+        self._arrived, self.prompts = trio.open_memory_channel[FakeCodexPrompt](math.inf)
+        self._models = models
+        self._version = version
+        self._next = 0
+        self._settings: JsonObject = {}
+        self._calls: dict[str, JsonObject] = {}
+        """The items of the calls that are open."""
+        self._answers: dict[Any, tuple[trio.Event, list[JsonObject]]] = {}
+
+    @classmethod
+    @asynccontextmanager
+    async def serving(cls, process: MemoryAgent, **options: Any) -> AsyncIterator[FakeCodexAgent]:
+        """An agent that reads while the block runs; `options` are the constructor's."""
+        agent = cls(process, **options)
+        async with bare_errors(), trio.open_nursery() as nursery:
+            nursery.start_soon(agent._read)
+            yield agent
+            nursery.cancel_scope.cancel()
+
+    async def _read(self) -> None:
+        with self._arrived:
+            while (line := await self.process.receive_line()) is not None:
+                self._take(msgspec.json.decode(line))
+
+    def _take(self, message: JsonObject) -> None:
+        self.received.append(message)
+        params: JsonObject = message.get("params") or {}
+        match message.get("method"):
+            case "initialize":
+                self.result(message["id"], {"userAgent": f"agentrt/{self._version} (fake)"})
+            case "account/read":
+                self.result(message["id"], {"account": None, "requiresOpenaiAuth": False})
+            case "model/list":
+                self.result(message["id"], {"data": [_model(name) for name in self._models]})
+            case "thread/start":
+                self._opened(message["id"], params)
+            case "thread/resume":
+                self.thread = params["threadId"]
+                self._opened(message["id"], params)
+            case "thread/fork":
+                self.thread = f"{params['threadId']}-fork"
+                self._opened(message["id"], params)
+            case "turn/start":
+                self._prompted(message["id"], params["input"])
+            case "turn/steer":
+                self._steered(message["id"], params)
+            case "turn/interrupt":
+                self.result(message["id"], {})
+                if self.prompt is not None and self.prompt.id == params["turnId"]:
+                    self.prompt.cancelled.set()
+            case "thread/settings/update":
+                self._settings |= {k: v for k, v in params.items() if k != "threadId"}
+                self.result(message["id"], {})
+                self.tell("thread/settings/updated", threadSettings=self._settings)
+            case None:
+                waiting = self._answers.pop(message.get("id"), None)
+                if waiting is not None:
+                    waiting[1].append(message)
+                    waiting[0].set()
+            case method if "id" in message:
+                self.error(message["id"], METHOD_NOT_FOUND, f"Method not found: {method}")
+
+    def _opened(self, id: Any, params: JsonObject) -> None:
+        self._settings = {
+            "model": params.get("model") or self._models[0],
+            "approvalPolicy": params.get("approvalPolicy") or "untrusted",
+            "sandboxPolicy": {"type": "readOnly"},
+        }
+        thread = {"id": self.thread, "preview": "", "cwd": params.get("cwd"), "updatedAt": 0}
+        settings = {**self._settings, "sandbox": self._settings["sandboxPolicy"]}
+        self.result(id, {"thread": thread, **settings})
+
+    def _prompted(self, id: Any, input: list[JsonObject]) -> None:
+        self._next += 1
+        prompt = self.prompt = FakeCodexPrompt(self, f"u{self._next}", input)
+        turn = {"id": prompt.id, "status": "inProgress", "items": []}
+        self.result(id, {"turn": turn})
+        self.tell("turn/started", turn=turn)
+        self._arrived.send_nowait(prompt)
+
+    def _steered(self, id: Any, params: JsonObject) -> None:
+        prompt = self.prompt
+        if prompt is None or prompt.id != params["expectedTurnId"]:
+            self.error(id, _REFUSED, "no active turn to steer")
+            return
+        prompt.steered.append("".join(part.get("text", "") for part in params["input"]))
+        self.result(id, {"turnId": prompt.id})
+
+    # --- writing
+
+    def send(self, message: JsonObject) -> None:
+        self.process.send(msgspec.json.encode(message) + b"\n")
+
+    def result(self, id: Any, result: Any) -> None:
+        self.send({"id": id, "result": result})
+
+    def error(self, id: Any, code: int, message: str, data: Any = None) -> None:
+        self.send({"id": id, "error": {"code": code, "message": message, "data": data}})
+
+    def tell(self, method: str, /, **params: Any) -> None:
+        """A notification about the thread."""
+        self.send({"method": method, "params": {"threadId": self.thread, **params}})
+
+    def item(self, when: str, item: JsonObject) -> None:
+        """`started` or `completed`, of something in the turn."""
+        self.tell(f"item/{when}", turnId=self._turn, item=item)
+
+    @property
+    def _turn(self) -> str | None:
+        return self.prompt.id if self.prompt is not None else None
+
+    def _spoken(self, kind: str, begun: JsonObject, whole: JsonObject, piece: str) -> None:
+        self._next += 1
+        item = {"type": kind, "id": f"i{self._next}"}
+        self.item("started", {**item, **begun})
+        delta = "textDelta" if kind == "reasoning" else "delta"
+        self.tell(f"item/{kind}/{delta}", turnId=self._turn, itemId=item["id"], delta=piece)
+        self.item("completed", {**item, **whole})
+
+    def say(self, text: str) -> None:
+        self._spoken("agentMessage", {"text": ""}, {"text": text}, text)
+
+    def think(self, text: str) -> None:
+        self._spoken("reasoning", {"content": []}, {"content": [text]}, text)
+
+    def use(self, call: str, title: str, **fields: Any) -> None:
+        """Begin a tool call: the command `title`; `fields` are those of its item."""
+        item = {"type": "commandExecution", "id": call, "command": title, "cwd": "/"}
+        self._calls[call] = item = {**item, "status": "inProgress", **fields}
+        self.item("started", item)
+
+    def used(self, call: str, text: str = "", *, failed: bool = False) -> None:
+        """End it."""
+        item = self._calls.pop(call)
+        status = "failed" if failed else "completed"
+        more = {"aggregatedOutput": text, "exitCode": 1 if failed else 0, "status": status}
+        self.item("completed", {**item, **more})
+
+    def turn_over(self, turn: str, status: str, **more: Any) -> None:
+        """`turn/completed`: `completed`, `interrupted` or `failed`."""
+        self.tell("turn/completed", turn={"id": turn, "status": status, "items": [], **more})
+
+    # --- asking
+
+    async def request(self, method: str, params: JsonObject) -> JsonObject:
+        """Ask the host and wait for its answer (the whole message)."""
+        self._next += 1
+        id, event, box = self._next, trio.Event(), list[JsonObject]()
+        self._answers[id] = (event, box)
+        about = {"threadId": self.thread, "turnId": self._turn}
+        self.send({"id": id, "method": method, "params": {**about, **params}})
+        await event.wait()
+        return box[0]
+
+    async def ask(self, tool_call: str = "call_1", title: str = "ls") -> str | None:
+        """Request a permission for a command; `"accept"` or `"decline"`, or None if it was
+        cancelled."""
+        answer = await self.request(
+            "item/commandExecution/requestApproval",
+            {
+                "itemId": tool_call,
+                "command": title,
+                "cwd": "/",
+                "availableDecisions": ["accept", "acceptForSession", "cancel"],
+                "startedAtMs": 0,
+            },
+        )
+        decision: str = answer["result"]["decision"]
+        return None if decision == "cancel" else decision
+
+    async def call_tool(self, name: str, **arguments: Any) -> JsonObject:
+        """Call one of the program's own tools; Codex's result (`contentItems`, `success`)."""
+        self._next += 1
+        call = {"callId": f"tool-{self._next}", "tool": name, "arguments": arguments}
+        answer = await self.request("item/tool/call", call)
+        if "error" in answer:
+            raise ValueError(f"{name}: {answer['error']['message']}")
+        result: JsonObject = answer["result"]
+        return result
+
+
+def _model(name: str) -> JsonObject:
+    named = {"model": name, "displayName": name, "description": ""}
+    return {**named, "hidden": False, "supportedReasoningEfforts": []}
