@@ -265,6 +265,7 @@ async def test_a_file_damaged_under_the_store_is_not_written_any_more(
 # --- a process that is killed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "round", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, ROUNDS))]
 )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentrt._journal import sqlite
-from agentrt._journal.base import About, Flush, Part, Place, Row
+from agentrt._journal.base import About, Flush, Part, Place, Query, Row
 from agentrt._journal.reader import SqliteReader
 from agentrt._journal.sqlite import SqliteBackend
 from agentrt._journal.store import snapshot_of
@@ -90,8 +90,8 @@ LARGE = 1_000_000
 """Characters: more than anybody should wait for at the end of a turn."""
 
 
-def said(backend: SqliteBackend, place: Place, number: int, size: int) -> None:
-    """A turn, its record and its head."""
+def said(backend: SqliteBackend, place: Place, number: int, size: int, *, behind: int = 0) -> None:
+    """A turn, its record and its head; `behind`: how many of its events are in already."""
     turn, text = f"t{number}", "x" * size
     events: list[Event] = [
         TurnStarted(turn, "user", []),
@@ -105,7 +105,8 @@ def said(backend: SqliteBackend, place: Place, number: int, size: int) -> None:
     record = Record(number, [TurnRecord(id=turn, origin="user", outcome="completed")], [item])
     head = Head(seq=first + 4, records=number + 1)
     row = Row(title=None, prompt="", phase="idle", turns=number + 1, about=ABOUT)
-    backend.commit(Flush([Part(place, first, events, row, head, {number: record})], firm=True))
+    part = Part(place, first + behind, events[behind:], row, head, {number: record})
+    backend.commit(Flush([part], firm=True))
 
 
 def shown(path: Path, library: Any) -> tuple[int, list[int]]:
@@ -172,3 +173,113 @@ def test_a_large_record_that_was_never_written_is_made_again_of_its_events(
     said(backend, made(backend)[0], 0, LARGE)
     backend.close()
     assert shown(path, library) == (0, [LARGE])
+
+
+# --- the row of a session
+
+
+def began(backend: SqliteBackend, place: Place, number: int, title: str | None = None) -> None:
+    """A turn's beginning."""
+    event = TurnStarted(f"t{number}", "user", [])
+    row = Row(title=title, prompt="", phase="running", turns=number + 1, about=ABOUT)
+    backend.commit(Flush([Part(place, 5 * number + 1, [event], row)], firm=True))
+
+
+def turns_in_rows(path: Path, library: Any) -> list[int]:
+    reader = SqliteReader(path, library)
+    try:
+        return [entry.turns for entry in reader.sessions(Query())]
+    finally:
+        reader.close()
+
+
+def test_a_row_that_says_no_more_than_that_a_turn_has_begun_is_put_off(
+    backend: SqliteBackend, path: Path, library: Any
+) -> None:
+    place = made(backend)[0]
+    said(backend, place, 0, 10)
+    began(backend, place, 1)
+    assert turns_in_rows(path, library) == [1]
+    assert shown_events(path, library) == 6
+    backend.catch_up()
+    assert turns_in_rows(path, library) == [2]
+
+
+def shown_events(path: Path, library: Any) -> int:
+    reader = SqliteReader(path, library)
+    try:
+        return len(reader.events("s0", 0) or ())
+    finally:
+        reader.close()
+
+
+def test_the_row_of_a_first_turn_and_that_of_a_new_title_are_written_at_once(
+    backend: SqliteBackend, path: Path, library: Any
+) -> None:
+    first, second = made(backend)[:2]
+    began(backend, first, 0)
+    assert turns_in_rows(path, library) == [1]
+    said(backend, second, 0, 10)
+    began(backend, second, 1, title="new")
+    assert sorted(turns_in_rows(path, library)) == [1, 2]
+
+
+def test_a_row_is_put_off_for_a_second_while_others_are_written(
+    backend: SqliteBackend, path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = made(backend)[:2]
+    said(backend, first, 0, 10)
+    began(backend, first, 1)
+    backend.commit(flush_of([second], 1))
+    assert turns_in_rows(path, library) == [1]
+    monkeypatch.setattr(sqlite, "_LATEST", 0)
+    backend.commit(flush_of([second], 2))
+    assert turns_in_rows(path, library) == [2]
+
+
+def test_a_row_that_was_put_off_is_in_after_a_commit_of_others_that_failed_at_first(
+    backend: SqliteBackend, path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = made(backend)[:2]
+    said(backend, first, 0, 10)
+    began(backend, first, 1)
+    monkeypatch.setattr(sqlite, "_LATEST", 0)
+    x = backend.database.execute
+    x("CREATE TRIGGER full BEFORE INSERT ON frame BEGIN SELECT RAISE(ABORT, 'no room'); END")
+    with pytest.raises(Exception, match="no room"):
+        backend.commit(flush_of([second], 1))
+    x("DROP TRIGGER full")
+    backend.commit(flush_of([second], 1))
+    assert turns_in_rows(path, library) == [2]
+
+
+def test_turns_whose_rows_were_put_off_when_the_process_was_killed_are_counted_once(
+    backend: SqliteBackend, path: Path, library: Any
+) -> None:
+    place = made(backend)[0]
+    said(backend, place, 0, 10)
+    began(backend, place, 1)
+    for _ in range(2):
+        backend.close()  # without `finish`, as a kill would
+        backend.open()
+        assert turns_in_rows(path, library) == [2]
+
+
+def test_a_turn_s_beginning_is_one_statement_and_its_end_five(
+    backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = made(backend)[0]
+    said(backend, place, 0, 10)
+    execute = backend.database.execute
+    done: list[str] = []
+
+    def noted(sql: str, args: Any = ()) -> list[Any]:
+        done.append(" ".join(sql.split()[:2]))
+        return execute(sql, args)
+
+    monkeypatch.setattr(backend.database, "execute", noted)
+    began(backend, place, 1)
+    assert done == ["INSERT INTO"]
+    done.clear()
+    said(backend, place, 1, 10, behind=1)
+    assert done == ["BEGIN IMMEDIATE", "INSERT OR", "UPDATE session", "INSERT INTO", "COMMIT"]

@@ -42,6 +42,7 @@ SETTINGS = {
 
 HBA = """
 local all all trust
+local replication all trust
 hostssl all tls 127.0.0.1/32 trust
 host all all 127.0.0.1/32 scram-sha-256
 """
@@ -140,8 +141,8 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[Server]:
-    """A new server, for the block."""
+def serving(**settings: str) -> Iterator[Server]:
+    """A new server, for the block, with settings beyond those of all tests."""
     found = programs()
     assert found is not None, INSTALL
     folder = Path(tempfile.mkdtemp(prefix="agentrt-pg-", dir="/tmp"))  # sockets need short paths
@@ -155,6 +156,7 @@ def serving() -> Iterator[Server]:
         server = Server(folder, free_port())
         settings = {
             **SETTINGS,
+            **settings,
             "port": str(server.port),
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": str(folder),
@@ -170,6 +172,14 @@ def serving() -> Iterator[Server]:
             run(*control, "-m", "immediate", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def make_guest(server: Server) -> None:
+    """Who comes by TCP, with a password."""
+    with server.connect() as connection:
+        password = PASSWORD.replace("'", "''")
+        connection.execute(f"CREATE ROLE guest LOGIN PASSWORD '{password}'")
+        connection.execute("GRANT CREATE ON DATABASE postgres TO guest")
 
 
 def make_certificate(data: Path, who: dict[str, Any]) -> None:
@@ -234,11 +244,9 @@ def keep(folder: Path) -> None:
     if os.fork():
         os._exit(0)
     with serving() as server:
+        make_guest(server)
         with server.connect() as connection:
             connection.execute("CREATE ROLE tls LOGIN SUPERUSER")
-            password = PASSWORD.replace("'", "''")
-            connection.execute(f"CREATE ROLE guest LOGIN PASSWORD '{password}'")
-            connection.execute("GRANT CREATE ON DATABASE postgres TO guest")
         ready = folder / "server.json.new"
         ready.write_text(json.dumps({"folder": str(server.folder), "port": server.port}))
         ready.rename(file)

@@ -184,6 +184,7 @@ def test_who_was_replaced_writes_nothing_of_a_flush_and_is_told_of_what(
     other, [place] = usurped(backend, address, postgres, "one")
     other.commit(flush((place, 6, 1)))
     other.delete("three")
+    terminate(postgres, backend_pid(other))  # which waits: a close is noticed some time later
     other.close()
     with pytest.raises(Fenced) as fenced:
         persistent(backend, flush((one, 6, 5), (two, 6, 5), (three, 6, 5)))

@@ -179,6 +179,33 @@ async def test_a_session_ends_when_the_lease_cannot_be_renewed(postgres: Server,
     assert checked(url)["one"] > seq
 
 
+async def test_a_session_may_be_taken_over_while_it_ends(url: str) -> None:
+    async with open_store(url, node="a") as store, kept(store, Incarnations(echo)) as session:
+        await session.run("hello")
+        rows_of(url, "UPDATE session SET owner=owner+1")
+    assert rows(url, "SELECT next FROM session") == [(session.log.seq + 1,)]
+
+
+async def test_a_session_that_another_one_has_gone_on_with_is_not_deleted_by_who_had_no_turn(
+    url: str,
+) -> None:
+    async with (
+        open_store(url, node="a", home="x") as a,
+        open_store(url, node="b", home="x") as b,
+        kept(a, Incarnations(echo)),
+    ):
+        rows_of(url, "UPDATE session SET node=NULL")  # its lease was over, and it does not know
+        async with again(b, Incarnations(echo)) as session:
+            await session.run("hello")
+    assert checked(url)["one"] == session.log.seq
+
+
+async def test_a_session_that_had_no_turn_is_forgotten_when_it_ends(url: str) -> None:
+    async with open_store(url, node="a") as store, kept(store, Incarnations(echo)):
+        pass
+    assert rows(url, "SELECT id FROM session") == []
+
+
 def rows_of(url: str, sql: str) -> None:
     from agentrt._journal.postgres.connection import connect
 

@@ -8,13 +8,13 @@ one owner at a time; a frame is taken from its owner only, and only behind the l
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from .._errors import RemoteProtocolError, StoreError
+from .._errors import LimitExceeded, RemoteProtocolError, StoreError
 from .._model.checkpoint import Head, Record, restored
 from .._model.content import JsonObject
 from .._model.events import Event, Notice, Phase
@@ -39,6 +39,8 @@ class About(Struct, kw_only=True, omit_defaults=True):
     capabilities: JsonObject = {}
     named: bool = False
     """Whether a person gave the title: then the agent's own are not shown."""
+    tenant: str = ""
+    """Whose it is, where several share a server."""
 
 
 class Row(Struct, kw_only=True):
@@ -54,7 +56,9 @@ class Row(Struct, kw_only=True):
 class StoreEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A session in a store. `prompt` is the beginning of its first one; times are seconds since the
     Unix epoch. `updated`: when something but text came last: a turn began or ended, or somebody was
-    asked. `agent_session`: the agent's own id of the conversation."""
+    asked. `agent_session`: the agent's own id of the conversation. `phase`: what it does now, in
+    another process that shares the store; None: it rests, or nobody has asked. `tenant`: whose it
+    is, where several share a server."""
 
     session: str
     agent: str
@@ -65,6 +69,8 @@ class StoreEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     created: float
     updated: float
     agent_session: str | None = None
+    phase: Phase | None = None
+    tenant: str = ""
 
 
 class StoreHit(Struct, frozen=True, kw_only=True):
@@ -84,6 +90,30 @@ class StoreStatistics(Struct, frozen=True, kw_only=True):
     commits: int
     commit_seconds: float
     failures: int
+
+
+class SharedStatistics(Struct, frozen=True, kw_only=True):
+    """How a process does among those that share its store.
+
+    - `lease`: seconds until its agents would be ended, if it did not reach the database; 0: it has
+      no lease.
+    - `takeovers`: sessions that it has closed or gone on with because their owner was gone.
+    - `fenced`: sessions of its own that another one has taken over.
+    - `lag`: for how many seconds something new of a session that is followed was not read.
+    - `commands`: those of its clients that others are to carry out; `waits`: for how many seconds
+      the oldest of them has waited.
+    - `connections`, `most_connections`: of all who use the database, and how many it takes; 0: that
+      was not asked yet.
+    """
+
+    lease: float
+    takeovers: int
+    fenced: int
+    lag: float
+    commands: int
+    waits: float
+    connections: int
+    most_connections: int
 
 
 class StoreStatus(Struct, frozen=True, kw_only=True):
@@ -172,6 +202,58 @@ class NodeEntry(Struct, frozen=True):
     sessions: int
 
 
+class Owned(Struct, frozen=True):
+    """Whose a session is: the lease of who is at work with it, if anybody is, and its home."""
+
+    node: int | None
+    home: str
+
+
+class Worker(Struct, frozen=True):
+    """A process that runs sessions. `load`: what it has said of itself some seconds ago;
+    `sessions`: how many it owns now; `coming`: new ones that are on their way to it."""
+
+    num: int
+    home: str
+    load: bytes
+    sessions: int
+    coming: int
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """What a client wants of a session (`""`: a new one) that another process is to carry out.
+    `asker`: the lease of who waits for the answer."""
+
+    client: str
+    id: str
+    session: str
+    digest: bytes
+    body: bytes
+    num: int = 0
+    asker: int = 0
+
+
+class CommandStatus(Struct, frozen=True):
+    """How a command stands: `node` is to carry it out. An empty answer: it is another's to."""
+
+    num: int
+    node: int
+    answer: bytes | None
+    alive: bool
+
+
+class Tail(Struct, frozen=True, kw_only=True):
+    """What is stored of a session behind what was known; `size` is of it as bytes. `frames`: runs
+    of events, with the number of the first one of each. `cut`: there may be more."""
+
+    num: int
+    next: int
+    epoch: str
+    frames: list[tuple[int, list[Event]]]
+    size: int
+    cut: bool = False
+
+
 class Answer(Struct):
     """What a client was answered to a command, which it may send again: `digest` stands for what
     it said."""
@@ -201,6 +283,13 @@ class Flush(Struct):
     answers: list[Answer] = []
 
 
+def no_room(tenant: str, open: int, room: int) -> LimitExceeded:
+    return LimitExceeded(
+        f"the tenant {tenant!r} has {open} sessions open, and may have {room}"
+        f" (serve.tenants.{tenant}.sessions): close one first"
+    )
+
+
 class Unusable(Exception):
     """The database cannot be written any more, by this process: nothing is tried again."""
 
@@ -227,6 +316,10 @@ class Backend(Protocol):
     """Whether it is the same for what somebody waits for."""
     lease: Callable[[], int | None]
     """The lease that is held at this moment, of a store that is shared."""
+    takeovers: int
+    """Sessions that were claimed although another process had them, which is gone."""
+    rooms: Mapping[str, int | None]
+    """How many sessions a tenant may have open at all who share it. To be read from any thread."""
 
     def open(self) -> None:
         """Raises `StoreError`."""
@@ -237,16 +330,22 @@ class Backend(Protocol):
         not committed twice. Raises `Unusable`, `Fenced`, or what is worth another try."""
         ...
 
-    def create(self, session: str, epoch: str, about: About) -> Place: ...
+    def create(self, session: str, epoch: str, about: About) -> Place:
+        """A place for a session. Raises `LimitExceeded` if its tenant has as many as it may."""
+        ...
 
     def claim(self, session: str, *, reads: bool = False) -> Place | None:
         """Become a session's owner. None: there is no such session. Raises `SessionElsewhere` where
         somebody else is its owner and alive, or if it is another home's and `reads` does not say
-        that no agent will be started."""
+        that no agent will be started; unless it does, `LimitExceeded` as `create`."""
         ...
 
     def release(self, place: Place) -> None:
         """Own a session no longer: others may claim it at once."""
+        ...
+
+    def discard(self, place: Place) -> None:
+        """Delete a session, unless another one has owned it since."""
         ...
 
     def delete(self, session: str) -> bool:
@@ -291,8 +390,8 @@ class Reader(Protocol):
         """`last`: no more records than that."""
         ...
 
-    def search(self, words: str, limit: int) -> list[StoreHit]:
-        """The sessions in which all of these words are, the latest first."""
+    def search(self, words: str, limit: int, tenant: str | None = None) -> list[StoreHit]:
+        """The sessions in which all of these words are, the latest first; those of a tenant."""
         ...
 
     def chats(self) -> dict[str, str]:
@@ -392,7 +491,8 @@ def plain(value: Any) -> Any:
 
 def entry_of(row: Sequence[Any]) -> StoreEntry:
     """Of a row that begins with these, in this order; either database's."""
-    id, agent, cwd, title, prompt, turns, created, updated, about, _ = row
+    id, agent, cwd, title, prompt, turns, created, updated, body, _ = row
+    about = decode_about(body)
     return StoreEntry(
         session=id,
         agent=agent,
@@ -402,5 +502,6 @@ def entry_of(row: Sequence[Any]) -> StoreEntry:
         turns=turns,
         created=created,
         updated=updated,
-        agent_session=decode_about(about).agent_session,
+        agent_session=about.agent_session,
+        tenant=about.tenant,
     )

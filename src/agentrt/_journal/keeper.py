@@ -239,6 +239,12 @@ class StoreKeeper:
             await self._move()
         return self._last >= seq
 
+    async def wait_until_known(self, seq: int) -> None:
+        """Until event `seq` is stored, or is not this process's to store: to be used where others
+        share the store, and a lease ends what lasts too long."""
+        while self._last < seq and self.moved is None:
+            await self._move()
+
     async def wait_until_stored(self) -> None:
         """Until all is stored, or nobody waits for it any more."""
         while self._waiting and not self.over:

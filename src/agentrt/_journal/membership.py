@@ -64,7 +64,7 @@ class Membership:
     ) -> None:
         self.process = process
         self.load: Callable[[], bytes] = lambda: b"{}"
-        """What others are told of how much there is to do here."""
+        """What others know of how much there is to do here."""
         self.draining = False
         """Whether somebody wants this process to own nothing any more."""
         self.drained = trio.Event()
@@ -83,16 +83,26 @@ class Membership:
         num = owner.num
         return num if owner.holds(num, now()) else None
 
+    @property
+    def left(self) -> float:
+        """Seconds until what the lease allows is ended, if it is not renewed; 0: there is none."""
+        return 0.0 if self.held() is None else max(0.0, self._owner.until - now())
+
     def drain(self) -> None:
         """Own nothing new: what runs may end."""
         self.draining = True
         self.drained.set()
 
+    def report(self) -> None:
+        """Let others know at once how much there is to do here."""
+        self._obey(self._owner.hurry(now()))
+        self._moved.set()
+
     async def nodes(self) -> list[NodeEntry]:
         """All that are alive. Raises `StoreError`."""
         return await self._do(self._leases.nodes)
 
-    async def left(self) -> list[str]:
+    async def abandoned(self) -> list[str]:
         """Some sessions whose owner is gone without having released them. Raises `StoreError`."""
         return await self._do(partial(self._leases.left, _SIZE))
 
@@ -152,6 +162,8 @@ class Membership:
             if owner.num is not None:
                 let_agents_live(owner.until)
                 self._joined.set()
+            if isinstance(ask, Join):
+                self.report()
         except StoreError as error:
             logger.warning("the lease of the store could not be renewed: %s", error)
             owner.failed(ask)

@@ -15,6 +15,7 @@ from .sqlite import SqliteBackend
 from .sqlite import writing as writing_file
 
 if TYPE_CHECKING:
+    from .postgres.commands import PostgresCommands, PostgresListener
     from .postgres.leases import PostgresLeases
     from .postgres.reader import ServerReport
 
@@ -44,6 +45,37 @@ def leases_of(address: Address, patience: float | None = None) -> PostgresLeases
     with _psycopg():
         from .postgres.leases import PostgresLeases
     return PostgresLeases(address, patience)
+
+
+def commands_of(address: Server) -> PostgresCommands:
+    """What those who share it say to each other."""
+    from .postgres.commands import PostgresCommands
+
+    return PostgresCommands(address)
+
+
+def ear_of(address: Server, node: int) -> PostgresListener:
+    """Receives what one of them is notified of. Raises `StoreError`."""
+    from .postgres.commands import PostgresListener
+
+    return PostgresListener(address, node)
+
+
+def reach(address: Address) -> None:
+    """See whether its database can be reached. Raises `StoreError`."""
+    if isinstance(address, Server):
+        from .postgres.connection import connect
+
+        connect(address, writes=True).close()
+
+
+def is_away(error: Exception) -> bool:
+    """Whether a store could not be opened because its database cannot be reached now."""
+    if error.__cause__ is None or not type(error.__cause__).__module__.startswith("psycopg"):
+        return False
+    from .postgres.connection import is_away as is_database_away
+
+    return isinstance(error.__cause__, Exception) and is_database_away(error.__cause__)
 
 
 def reader_of(

@@ -86,6 +86,11 @@ class Owner:
         asks = math.inf if self._asking is not None or self._ending else self._next
         return asks if self.num is None else min(asks, self.until)
 
+    def hurry(self, now: float) -> list[Action]:
+        """Have the lease renewed now: others are to see what goes with it."""
+        self._next = now
+        return self.tick(now)
+
     def holds(self, num: int | None, now: float) -> bool:
         """Whether what that lease allows may be done now."""
         return num is not None and num == self.num and now < self.until

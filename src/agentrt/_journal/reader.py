@@ -84,7 +84,7 @@ class SqliteReader:
                 self._execute("ROLLBACK")
 
     def sessions(self, query: Query) -> list[StoreEntry]:
-        where, args = "tenant='' AND turns>0", list[Any]()
+        where, args = "turns>0", list[Any]()
         if query.before is not None:
             where += " AND (updated, id) < (?, ?)"
             args += query.before
@@ -134,11 +134,14 @@ class SqliteReader:
             sessions=sessions,
         )
 
-    def search(self, words: str, limit: int) -> list[StoreHit]:
+    def search(self, words: str, limit: int, tenant: str | None = None) -> list[StoreHit]:
         wanted = words_of(words)
         if not wanted:
             return []
-        where, args = "tenant='' AND turns>0", list[Any]()
+        where, args = "turns>0", list[Any]()
+        if tenant is not None:
+            where += " AND tenant=?"
+            args.append(tenant)
         for word in wanted:
             condition, value = _condition(word)
             where += (

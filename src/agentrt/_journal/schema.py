@@ -36,6 +36,13 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     """
     CREATE TABLE chat(name TEXT PRIMARY KEY, session TEXT NOT NULL) WITHOUT ROWID;
     """,
+    # Lists are of all tenants.
+    """
+    DROP INDEX session_by;
+    DROP INDEX session_of;
+    CREATE INDEX session_latest ON session(updated, id);
+    CREATE INDEX session_in ON session(cwd, updated, id);
+    """,
 )
 """Each takes the schema from the version of its place here to the next one."""
 

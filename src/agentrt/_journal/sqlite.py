@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
+import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
 from .._errors import RemoteProtocolError, StoreError, StoreInUse
 from .._model.checkpoint import Head, Record
+from .._model.events import TurnStarted
 from . import schema
 from .base import (
     About,
@@ -25,7 +28,9 @@ from .base import (
     Packed,
     Part,
     Place,
+    Row,
     Unusable,
+    decode_events,
     decode_record,
     encode,
     encode_events,
@@ -54,12 +59,19 @@ _WAIT = 0.05  # seconds between two attempts at a lock
 _ROWS = 64  # frames of one statement; the libraries keep as many statements, and some more
 _LARGE = 512 * 1024  # characters of a record for which nobody should have to wait
 _LARGEST = 32 * _LARGE  # of all records that are put off
+_TURN = b'"turn.started"'  # what is in a frame that has a turn's beginning
+_LATEST = 1.0  # seconds that a session's row is put off, or a little more
 
 _CARRIED = (
     "agent, cwd, title, prompt, phase, turns, tenant, created, updated, about, head, head_seq"
 )
 _FRAME = "first, last, owner, at, body"
+_INSERT = f"INSERT INTO frame(session, {_FRAME}) VALUES(?,?,?,?,?,?)"
 _ROW = "next=?, updated=?, title=?, prompt=?, phase=?, turns=?, about=?"
+_HEAD = "head=?, head_seq=?"
+_SET_ROW = f"UPDATE session SET {_ROW} WHERE num=?"
+_SET_HEAD = f"UPDATE session SET {_HEAD} WHERE num=?"
+_SET_BOTH = f"UPDATE session SET {_ROW}, {_HEAD} WHERE num=?"
 
 _MOVED = 1032
 
@@ -70,9 +82,13 @@ class SqliteBackend:
 
     def __init__(self, path: str | os.PathLike[str], library: Library | None = None) -> None:
         self.lease: Callable[[], int | None] = lambda: None
+        self.rooms: Mapping[str, int | None] = {}
+        self.takeovers = 0
         self.path = Path(os.path.abspath(path))
         self.library: Library = library or installed()
         self._lock: int | None = None
+        self._last = ""
+        """Which file was written here last, as the one beside it says."""
         self._file: tuple[int, int] = (0, 0)
         self._looked = 0.0
         self._full = True  # SQLite's own default
@@ -84,6 +100,12 @@ class SqliteBackend:
         self._late: dict[int, tuple[Head, dict[int, Record]]] = {}
         """Checkpoints that are put off, by session: its frames say the same meanwhile."""
         self._late_size = 0
+        self._rows: dict[int, tuple[str | None, str, About, bytes]] = {}
+        """What the rows of sessions say beside their phase and turns, as it was written last; and
+        the last of it as bytes."""
+        self._late_rows: dict[int, tuple[Row, int, float]] = {}
+        """Rows that are put off, with the session's next event and the time: see `_is_minor`."""
+        self._late_since = math.inf
 
     # --- opening
 
@@ -134,12 +156,30 @@ class SqliteBackend:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            text = os.pread(self._lock, 20, 0)
-            pid = int(text) if text.strip().isdigit() else None
+            text = os.pread(self._lock, 20, 0).partition(b"\n")[0]
+            pid = int(text) if text.isdigit() else None
             who = f"process {pid}" if pid is not None else "another process"
             raise StoreInUse(f"{self.path} is being written by {who}", pid) from None
+        self._last = (
+            os.pread(self._lock, 200, 0).partition(b"\n")[2].strip().decode("ascii", "replace")
+        )
+        self._write_last()
+
+    def _write_last(self) -> None:
+        """Beside the file: who writes it, and which file it was that was written here last."""
+        assert self._lock is not None
         os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, b"%d\n" % os.getpid(), 0)
+        os.pwrite(self._lock, f"{os.getpid()}\n{self._last}\n".encode(), 0)
+
+    def _new_mark(self) -> None:
+        """In a transaction: from now on, copies of the file that were made before are older ones.
+        `_write_last` follows the transaction."""
+        mark = secrets.token_hex(8)
+        self._last = self._marked(mark)
+        self._set_meta(mark=mark)
+
+    def _marked(self, mark: object) -> str:
+        return f"{mark} {self._file[1]}"
 
     def _prepare(self) -> None:
         x = self.database.execute
@@ -176,10 +216,13 @@ class SqliteBackend:
                         x(statement)
             x(f"PRAGMA user_version={len(schema.MIGRATIONS)}")
             self._index_since(0 if 0 < version < _INDEXED else None)
+            if not dict(x("SELECT key, value FROM meta")).get("closed", True):
+                self._catch_up_rows()
             self._begin_generation()
             # Whoever opened them has never had a turn.
             x("DELETE FROM frame WHERE session IN (SELECT num FROM session WHERE turns=0)")
             x("DELETE FROM session WHERE turns=0")
+        self._write_last()
 
     def _index_since(self, moment: float | None) -> None:
         """Take records into the index that are not in it: of sessions that were written since then.
@@ -198,15 +241,37 @@ class SqliteBackend:
             with contextlib.suppress(RemoteProtocolError):  # it cannot be shown either
                 self.index(num, decode_record(body))
 
+    def _catch_up_rows(self) -> None:
+        """Count the turns that only the frames tell of: their rows were put off when the process,
+        or the machine, went down."""
+        x = self.database.execute
+        found = x(
+            "SELECT num, last, at, body FROM session JOIN frame ON frame.session=num"
+            " AND first>=next WHERE instr(body, ?) ORDER BY first",
+            (_TURN,),
+        )
+        for num, last, at, body in found:
+            with contextlib.suppress(RemoteProtocolError):  # it cannot be shown either
+                if turns := sum(isinstance(event, TurnStarted) for event in decode_events(body)):
+                    x(
+                        "UPDATE session SET next=?, updated=?, turns=turns+? WHERE num=?",
+                        (last + 1, at, turns, num),
+                    )
+
     def _begin_generation(self) -> None:
-        """Viewers may go on where they were, unless the machine went down under the store: then
-        the last things they saw may be lost, and another generation begins."""
+        """Viewers may go on where they were, unless the machine went down under the store, or the
+        file is another one than was written here last (a backup that was restored): then the last
+        things they saw may be lost, and another generation begins."""
         x = self.database.execute
         meta = dict(x("SELECT key, value FROM meta"))
         boot = _boot()
         sure = bool(meta.get("closed")) or (boot and boot == meta.get("boot"))
+        mark = meta.get("mark")
+        if mark is not None:  # an older version has left none
+            sure = sure and self._last == self._marked(mark)
         self._generation = meta.get("generation", 0) + (0 if sure or not meta else 1)
         self._set_meta(boot=boot, closed=0, generation=self._generation)
+        self._new_mark()
 
     def _set_meta(self, **values: object) -> None:
         self.database.many("INSERT OR REPLACE INTO meta VALUES(?, ?)", values.items())
@@ -227,6 +292,8 @@ class SqliteBackend:
         with self.transaction():
             self._write_rest()
             self._set_meta(closed=1)
+            self._new_mark()
+        self._write_last()
         self._forget_rest()
         self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -249,11 +316,15 @@ class SqliteBackend:
                 self.database.execute(f"PRAGMA synchronous={'FULL' if flush.firm else 'NORMAL'}")
                 self._full = flush.firm
             now = time.time()
-            if len(flush.parts) <= _ROWS and not flush.answers and all(map(_is_plain, flush.parts)):
-                self._write_all(flush.parts, now)  # one statement, which is in or not by itself
+            due = now - self._late_since > _LATEST
+            plain = not due and not flush.answers and len(flush.parts) <= _ROWS
+            if plain and all(map(self._is_plain, flush.parts)):
+                self._write_all(flush.parts, now)  # one statement, in or not by itself
                 return
             with self.transaction():
                 self._write_all(flush.parts, now)
+                if due:
+                    self._write_late_rows()
                 if flush.answers:
                     self.database.many(
                         "INSERT OR REPLACE INTO answer VALUES(?, ?, ?, ?, ?)",
@@ -262,10 +333,12 @@ class SqliteBackend:
                 many = len(self._unindexed) >= _TOGETHER or self._late_size >= _LARGEST
                 if many:
                     self._write_rest()
+            if due:
+                self._forget_late_rows()
             if many:
                 self._forget_rest()
         except Exception as error:
-            self._places.clear()  # it may be in all the same
+            self._forget_known()  # it may be in all the same
             if is_damage(error) or code_of(error) == _MOVED:
                 raise Unusable(str(as_store_error(self.path, error))) from error
             raise
@@ -290,14 +363,12 @@ class SqliteBackend:
         for start in range(0, len(frames), _ROWS):
             some = frames[start : start + _ROWS]
             self.database.execute(
-                f"INSERT INTO frame(session, {_FRAME}) VALUES(?,?,?,?,?,?)"
-                + ",(?,?,?,?,?,?)" * (len(some) - 1),
+                _INSERT + ",(?,?,?,?,?,?)" * (len(some) - 1),
                 tuple(chain.from_iterable(some)),
             )
 
     def _write(self, part: Part, now: float) -> tuple[object, ...] | None:
         """Write what is to be known of a session; the frame, if it is to be written."""
-        database = self.database
         num, owner = part.place.num, part.place.owner
         last = part.first + len(part.events) - 1
         known = self._places.get(num) or self._place(num)
@@ -308,29 +379,69 @@ class SqliteBackend:
                 raise Unusable(f"a session of {self.path} was written by somebody else")
             return None  # its commit failed only as far as we know
         self._places[num] = owner, last + 1
-        if part.row is not None:
-            row = part.row
-            values = (last + 1, now, row.title, row.prompt, row.phase, row.turns, encode(row.about))
-            database.execute(f"UPDATE session SET {_ROW} WHERE num=?", (*values, num))
-        if part.head is not None:
+        row, head = part.row, part.head
+        if head is not None:
             size = sum(map(_text, part.records.values()))
             late = self._late.get(num)
             if late is not None or size > _LARGE:
-                self._late[num] = part.head, {**(late[1] if late else {}), **part.records}
+                self._late[num] = head, {**(late[1] if late else {}), **part.records}
                 self._late_size += size
+                head = None
             else:
-                self._write_checkpoint(num, part.head, part.records)
+                self._write_records(num, head, part.records)
+        if row is not None:
+            if self._is_minor(part):
+                self._late_rows[num] = row, last + 1, now
+                self._late_since = min(self._late_since, now)
+            else:
+                self._write_row(num, row, last + 1, now, head)
+                if self._late_rows.pop(num, None) is not None and not self._late_rows:
+                    self._late_since = math.inf
         return num, part.first, last, owner, now, encode_events(part.events)
 
-    def _write_checkpoint(self, num: int, head: Head, records: dict[int, Record]) -> None:
-        x = self.database.execute
+    def _is_plain(self, part: Part) -> bool:
+        """Whether there is nothing of it to be written now but a frame."""
+        return part.row is None or self._is_minor(part)
+
+    def _is_minor(self, part: Part) -> bool:
+        """Whether its row can wait for a moment: all that it says is that a turn has begun, and not
+        the session's first, or that somebody is asked. The frame says it, too."""
+        row, known = part.row, self._rows.get(part.place.num)
+        if row is None or known is None or part.head is not None or row.turns < 2:
+            return False
+        return known[:3] == (row.title, row.prompt, row.about)
+
+    def _write_row(self, num: int, row: Row, next: int, now: float, head: Head | None) -> None:
+        known = self._rows.get(num)
+        about = known[3] if known is not None and known[2] is row.about else encode(row.about)
+        self._rows[num] = row.title, row.prompt, row.about, about
+        values = (next, now, row.title, row.prompt, row.phase, row.turns, about)
+        if head is None:
+            self.database.execute(_SET_ROW, (*values, num))
+        else:
+            self.database.execute(_SET_BOTH, (*values, encode(head), head.seq, num))
+
+    def _write_late_rows(self) -> None:
+        """To be forgotten when the transaction is in."""
+        for num, (row, next, at) in self._late_rows.items():
+            self._write_row(num, row, next, at, None)
+
+    def _forget_late_rows(self) -> None:
+        self._late_rows.clear()
+        self._late_since = math.inf
+
+    def _forget_known(self) -> None:
+        """What is in the file is not sure any more."""
+        self._places.clear()
+        self._rows.clear()
+
+    def _write_records(self, num: int, head: Head, records: dict[int, Record]) -> None:
         for record in records.values():
-            x(
+            self.database.execute(
                 "INSERT OR REPLACE INTO record(session, number, last, body) VALUES(?,?,?,?)",
                 (num, record.number, head.seq, encode_record(record)),
             )
             self._unindexed[num, record.number] = record
-        x("UPDATE session SET head=?, head_seq=? WHERE num=?", (encode(head), head.seq, num))
 
     def _place(self, num: int) -> tuple[int, int] | None:
         """The owner and the next event of a session; None: there is none."""
@@ -348,7 +459,7 @@ class SqliteBackend:
             )
 
     def catch_up(self) -> None:
-        if self._unindexed or self._late:
+        if self._unindexed or self._late or self._late_rows:
             with self.transaction():
                 self._write_rest()
             self._forget_rest()
@@ -356,13 +467,16 @@ class SqliteBackend:
     def _write_rest(self) -> None:
         """Write what was put off, to be forgotten when the transaction is in."""
         for num, (head, records) in self._late.items():
-            self._write_checkpoint(num, head, records)
+            self._write_records(num, head, records)
+            self.database.execute(_SET_HEAD, (encode(head), head.seq, num))
         # Many at a time cost a tenth of what each by itself does.
         for (num, _), record in self._unindexed.items():
             self.index(num, record)
+        self._write_late_rows()
         self._set_meta(indexed=time.time())
 
     def _forget_rest(self) -> None:
+        self._forget_late_rows()
         self._unindexed.clear()
         self._late.clear()
         self._late_size = 0
@@ -371,10 +485,10 @@ class SqliteBackend:
         with self.transaction():
             now = time.time()
             self.database.execute(
-                "INSERT INTO session(id, epoch, generation, owner, next, agent, cwd, phase,"
-                " created, updated, about, head) VALUES(?,?,?,1,1,?,?,'starting',?,?,?,x'')",
+                "INSERT INTO session(id, epoch, generation, owner, next, agent, cwd, tenant, phase,"
+                " created, updated, about, head) VALUES(?,?,?,1,1,?,?,?,'starting',?,?,?,x'')",
                 (
-                    *(session, epoch, self._generation, about.agent, about.cwd),
+                    *(session, epoch, self._generation, about.agent, about.cwd, about.tenant),
                     *(now, now, encode(about)),
                 ),
             )
@@ -387,11 +501,18 @@ class SqliteBackend:
             x = self.database.execute
             x("UPDATE session SET owner=owner+1 WHERE id=?", (session,))
             found = x("SELECT num, owner FROM session WHERE id=?", (session,))
-        self._places.clear()
+        self._forget_known()
         return Place(*found[0]) if found else None
 
     def release(self, place: Place) -> None:
         pass  # there is nobody else
+
+    def discard(self, place: Place) -> None:
+        with self.transaction():
+            for (session,) in self.database.execute(
+                "SELECT id FROM session WHERE num=? AND owner=?", (place.num, place.owner)
+            ):
+                self._forget(session)
 
     def delete(self, session: str) -> bool:
         with self.transaction():
@@ -403,6 +524,8 @@ class SqliteBackend:
         if found:
             [[num]] = found
             self._places.pop(num, None)
+            self._rows.pop(num, None)
+            self._late_rows.pop(num, None)
             self._late.pop(num, None)
             self._unindexed = {k: r for k, r in self._unindexed.items() if k[0] != num}
             x("DELETE FROM said WHERE rowid>=? AND rowid<?", (num << SHIFT, num + 1 << SHIFT))
@@ -458,7 +581,7 @@ class SqliteBackend:
                 x("INSERT INTO record VALUES(?,?,?,?)", (num, number, last, body))
                 self.index(num, decode_record(body))
             self.database.many(
-                f"INSERT INTO frame(session, {_FRAME}) VALUES(?,?,?,?,?,?)",
+                _INSERT,
                 [(num, *frame) for frame in packed.frames],
             )
 
@@ -505,11 +628,6 @@ def writing(path: str | os.PathLike[str], *, patience: float = 0) -> Iterator[Sq
 def _text(record: Record) -> int:
     """Characters of what was said."""
     return sum(len(item.text) for item in record.items)
-
-
-def _is_plain(part: Part) -> bool:
-    """Whether there is nothing of it but a frame."""
-    return part.row is None and not part.records
 
 
 def _boot() -> str:

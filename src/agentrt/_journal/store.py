@@ -6,15 +6,17 @@ import logging
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import trio
 
 from .._errors import (
+    LimitExceeded,
     LocalProtocolError,
+    SessionElsewhere,
     SessionMoved,
     SessionNotFound,
     StoreError,
@@ -27,7 +29,7 @@ from .._model.conversation import Conversation
 from .._model.events import Event
 from .._model.log import Log
 from .._model.state import SessionState, Snapshot
-from .._nesting import bare_errors, check_trio
+from .._nesting import bare_errors, check_trio, open_service_nursery
 from .._version import __version__
 from .address import Address, Server, address_of
 from .base import (
@@ -40,6 +42,7 @@ from .base import (
     Process,
     Query,
     Reader,
+    SharedStatistics,
     Stored,
     StoreEntry,
     StoreHit,
@@ -49,7 +52,9 @@ from .base import (
 from .keeper import StoreKeeper
 from .libraries import Library
 from .membership import Membership
-from .opening import backend_of, leases_of, reader_of
+from .opening import backend_of, commands_of, ear_of, leases_of, reader_of
+from .port import Port
+from .wakeups import open_wakeups
 from .writer import Batch, Call, Writer
 
 logger = get_logger("store")
@@ -105,8 +110,16 @@ class Store:
         self._slow_since: float | None = None
         self._listeners: set[Callable[[], None]] = set()
         self._answering: set[_Answered] = set()
+        self.rooms: dict[str, int | None] = {}
+        """How many sessions a tenant may have open at all who share the store, as far as that was
+        said here."""
+        self.unkept: set[str] = set()
+        """Sessions that this process may own without going on with them: nobody knows whether they
+        were claimed, or released."""
         self.membership: Membership | None = None
         """This process among those that share the store, if it is shared."""
+        self.port: Port | None = None
+        """The way to the sessions of the others, then."""
 
     # --- reading
 
@@ -117,7 +130,8 @@ class Store:
         before: tuple[float, str] | None = None,
         cwd: str | None = None,
     ) -> list[StoreEntry]:
-        """The sessions that had a turn, the latest first. Those that run now are among them.
+        """The sessions that had a turn, the latest first. Those that run now are among them, and a
+        turn that has just begun is known a second later.
 
         `limit`: as many at the most. `before`: those behind the one with this `updated` and
         `session`, the last one of the page before. `cwd`: those of this folder.
@@ -130,13 +144,15 @@ class Store:
         `agent_session` does: a few of them, if there are many."""
         return await self._read(partial(self._reader.find, prefix))
 
-    async def search(self, words: str, *, limit: int = 20) -> list[StoreHit]:
+    async def search(
+        self, words: str, *, limit: int = 20, tenant: str | None = None
+    ) -> list[StoreHit]:
         """The sessions in which all of these words are, the latest first: in prompts and answers of
         turns that are over, or in the title. A word is found by its beginning, in any case; what is
-        typed has no syntax."""
+        typed has no syntax. `tenant`: only those of that one (`""`: of none)."""
         with trio.move_on_after(_PATIENCE), suppress(StoreError):
             await self._call(lambda backend: backend.catch_up())
-        return await self._read(partial(self._reader.search, words, limit))
+        return await self._read(partial(self._reader.search, words, limit, tenant))
 
     async def records(self, session: str, *, before: int | None = None, count: int) -> list[Record]:
         """The last `count` records of a session, in their order; `before`: of those whose `number`
@@ -180,7 +196,7 @@ class Store:
 
     async def answer(self, client: str, id: str) -> Answer | None:
         """What a client was answered to a command, by whichever process that shares the store."""
-        return await self._read(partial(self._reader.answer, client, id))
+        return await self._read(partial(self._reader.answer, client, id), abandon=True)
 
     async def keep_answer(self, answer: Answer | None) -> None:
         """Wait until all that was written so far is stored, and with it what a client was
@@ -214,13 +230,14 @@ class Store:
         """What was loaded, as a state of its own. It is made where it is in nobody's way."""
         return await self._read(stored.state)
 
-    async def _read(self, read: Callable[[], T]) -> T:
-        return await trio.to_thread.run_sync(read, limiter=self._limiter)
+    async def _read(self, read: Callable[[], T], *, abandon: bool = False) -> T:
+        return await trio.to_thread.run_sync(read, limiter=self._limiter, abandon_on_cancel=abandon)
 
     # --- writing
 
     async def create(self, session: str, epoch: str, about: About) -> Place:
-        """A place for a session. Raises `StoreError`."""
+        """A place for a session. Raises `StoreError`, or `LimitExceeded` if its tenant has as many
+        open as it may."""
         return await self._call(lambda backend: backend.create(session, epoch, about))
 
     async def claim(
@@ -231,10 +248,30 @@ class Store:
         `SessionElsewhere` if another process that shares the store has it."""
         if session in self._open:
             raise LocalProtocolError(f"the session {session!r} is open")
-        place = await self._call(lambda backend: backend.claim(session, reads=reads))
-        if place is None:
-            raise SessionNotFound(f"no session {session!r} is stored")
-        return place, await self.load(session, last=last)
+        with self.claiming(session):
+            place = await self._call(lambda backend: backend.claim(session, reads=reads))
+            if place is None:
+                raise SessionNotFound(f"no session {session!r} is stored")
+            return place, await self.load(session, last=last)
+
+    @contextmanager
+    def claiming(self, session: str) -> Iterator[None]:
+        """What is done from a claim until the session is kept: if it fails, it is `unkept`."""
+        try:
+            yield
+        except (SessionElsewhere, SessionNotFound):
+            raise
+        except BaseException:
+            self.unkept.add(session)
+            raise
+
+    async def release(self, session: str) -> None:
+        """Own a session no longer that is `unkept`. Raises `StoreError`."""
+        with suppress(SessionElsewhere):
+            place = await self._call(lambda backend: backend.claim(session, reads=True))
+            if place is not None:
+                await self._call(lambda backend: backend.release(place))
+        self.unkept.discard(session)
 
     @asynccontextmanager
     async def keeping(
@@ -251,18 +288,21 @@ class Store:
         keeper = StoreKeeper(self, place, conversation, about, self._limits, checkpoints)
         log.keep(keeper, shown)
         self._open[log.session] = keeper
+        self.unkept.discard(log.session)
         try:
             yield keeper
         finally:
             try:
                 with trio.move_on_after(self._limits.store_wait, shield=True):
                     await keeper.wait_until_stored()
-                    if self.trouble is None and keeper.moved is None:
-                        with suppress(StoreError):  # its lease is over one day
-                            await self._call(lambda backend: backend.release(place))
-                    if not log.state.turns and self.trouble is None:
-                        with suppress(StoreError):  # nobody looks for a session without a turn
-                            await self._call(lambda backend: backend.delete(log.session))
+                    if keeper.moved is None:
+                        self.unkept.add(log.session)
+                        with suppress(StoreError):
+                            if log.state.turns:
+                                await self._call(lambda backend: backend.release(place))
+                            else:  # nobody looks for a session without a turn
+                                await self._call(lambda backend: backend.discard(place))
+                            self.unkept.discard(log.session)
             finally:
                 del self._open[log.session]
                 keeper.over_at.set()
@@ -300,7 +340,7 @@ class Store:
         await over.wait()
         result, error = answer
         if error is not None:
-            if isinstance(error, StoreError):
+            if isinstance(error, StoreError | LimitExceeded):
                 raise error
             raise StoreUnavailable(f"the store cannot be written now: {error}") from error
         return result  # type: ignore[no-any-return]
@@ -320,6 +360,24 @@ class Store:
             commits=self.writer.commits,
             commit_seconds=self.writer.commit_seconds,
             failures=self.writer.failures,
+        )
+
+    def shared_statistics(self) -> SharedStatistics | None:
+        """How this process does among those that share the store; None: it has it to itself. To be
+        called in Trio's thread."""
+        membership, port = self.membership, self.port
+        if membership is None or port is None:
+            return None
+        waits = port.waits
+        return SharedStatistics(
+            lease=membership.left,
+            takeovers=self.writer.takeovers,
+            fenced=len(self.writer.fenced),
+            lag=port.lag,
+            commands=len(waits),
+            waits=max(waits, default=0.0),
+            connections=port.connections[0],
+            most_connections=port.connections[1],
         )
 
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
@@ -440,6 +498,7 @@ async def open_store(
     gate: bool = True,
     node: str | None = None,
     home: str | None = None,
+    role: Literal["both", "gateway", "worker"] = "both",
 ) -> AsyncIterator[Store]:
     """A store in the SQLite file `path`, which is made if it is not there; or in PostgreSQL, if it
     is a URL (`postgresql://USER@HOST/DATABASE`, with the extra `postgres`)::
@@ -458,6 +517,9 @@ async def open_store(
     - `home`: with `node`, the same for all machines that have the same files; by default it is this
       machine's name. A session is gone on with in the home that it was begun in.
 
+    - `role`: with `node`, what this process is for. A `gateway` opens no sessions, and what its
+      clients want is done by workers; a `worker` serves no clients.
+
     Leaving the block writes what is left to write. To be left after every session in it.
 
     Raises `StoreInUse` while another process writes it, `StoreError` if it cannot be opened,
@@ -466,7 +528,7 @@ async def open_store(
     """
     check_trio("open_store")
     address = address_of(path)
-    process = None if node is None else process_of(node, home)
+    process = None if node is None else process_of(node, home, role)
     async with open_address(
         address, limits=limits, library=library, gate=gate, process=process
     ) as store:
@@ -501,6 +563,7 @@ async def open_address(
         try:
             store = Store(str(address), reader, limits)
             store.gate = gate
+            backend.rooms = store.rooms
             async with _writing(backend, store, limits):
                 if process is None:
                     yield store
@@ -525,8 +588,11 @@ async def _sharing(
     membership = Membership(leases, process, length, store._end_all)
     backend.lease = membership.held
     store.membership = membership
+    assert isinstance(address, Server)
+    store.port = Port(commands_of(address), partial(ear_of, address), membership)
     async with bare_errors(), trio.open_nursery() as nursery:
         await nursery.start(membership.run)
+        await nursery.start(store.port.run)
         try:
             yield
         finally:
@@ -538,23 +604,26 @@ async def _sharing(
 @asynccontextmanager
 async def _writing(backend: Backend, store: Store, limits: Limits) -> AsyncIterator[None]:
     """Run the writer's thread for the block, and wait for its end."""
-    token = trio.lowlevel.current_trio_token()
-    writer = Writer(backend, token, store, keep=limits.store_events)
-    store.writer, store.write = writer, writer.put
-    trio.lowlevel.add_instrument(writer)
-    try:
-        async with bare_errors(), trio.open_nursery() as nursery:
-            # What is put before the thread runs waits for it.
-            nursery.start_soon(partial(_in_thread, writer.run))  # noqa: ASYNC113
-            nursery.start_soon(store._watch)
-            nursery.start_soon(store._measure, writer.put)
-            try:
-                yield
-            finally:
-                writer.stop()
-                nursery.cancel_scope.cancel()  # not the thread, which is waited for
-    finally:
-        trio.lowlevel.remove_instrument(writer)
+    with open_wakeups() as wakeups:
+        writer = Writer(backend, wakeups.soon, store, keep=limits.store_events)
+        store.writer, store.write = writer, writer.put
+        trio.lowlevel.add_instrument(writer)
+        try:
+            async with open_service_nursery() as services:
+                services.start_soon(wakeups.run)
+                async with bare_errors(), trio.open_nursery() as nursery:
+                    # What is put before the thread runs waits for it.
+                    nursery.start_soon(partial(_in_thread, writer.run))  # noqa: ASYNC113
+                    nursery.start_soon(store._watch)
+                    nursery.start_soon(store._measure, writer.put)
+                    try:
+                        yield
+                    finally:
+                        writer.stop()
+                        nursery.cancel_scope.cancel()  # not the thread, which is waited for
+        finally:
+            trio.lowlevel.remove_instrument(writer)
+            wakeups.call_all()
 
 
 async def _in_thread(run: Callable[[], object]) -> None:

@@ -92,10 +92,16 @@ class Writer(trio.abc.Instrument):
     still have something to put."""
 
     def __init__(
-        self, backend: Backend, token: trio.lowlevel.TrioToken, observer: Observer, *, keep: float
+        self,
+        backend: Backend,
+        tell: Callable[..., None],
+        observer: Observer,
+        *,
+        keep: float,
     ) -> None:
+        """`tell` has a function called, with arguments, in Trio's thread."""
         self._backend = backend
-        self._tell = token.run_sync_soon
+        self._tell = tell
         self._observer = observer
         self._keep = keep
         self._queue: deque[Batch | Call | None] = deque()
@@ -112,8 +118,14 @@ class Writer(trio.abc.Instrument):
         self.commit_seconds = 0.0
         self.failures = 0
         """Commits that have failed. To be read from any thread."""
+        self.fenced: set[Place] = set()
+        """Sessions that were found to be another process's."""
         self._behind = False
         """Whether there was a flush since the backend did what it had put off."""
+
+    @property
+    def takeovers(self) -> int:
+        return self._backend.takeovers
 
     def put(self, item: Batch | Call | None) -> None:
         """Queue it. Never waits."""
@@ -197,6 +209,7 @@ class Writer(trio.abc.Instrument):
                 self._backend.commit(flush)
             except Fenced as error:
                 places = error.places
+                self.fenced |= places
                 self._tell(_fence, {b.source for b in batches if b.source.place in places})
                 batches = [b for b in batches if b.source.place not in places]
                 flush = gathered(batches)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import psycopg
@@ -30,6 +30,7 @@ from ..base import (
     Unusable,
     decode_record,
     encode,
+    no_room,
 )
 from ..search import clean, text_of
 from . import schema
@@ -63,6 +64,8 @@ class PostgresBackend:
         self.server = server
         self.lease: Callable[[], int | None] = lambda: None
         """The lease that is held at this moment, if one is. To be called from any thread."""
+        self.rooms: Mapping[str, int | None] = {}
+        self.takeovers = 0
         self._home = home
         self._connection: Connection | None = None
         self._last: tuple[int, str] | None = None
@@ -283,22 +286,48 @@ class PostgresBackend:
             return job(self._connected())
 
     def create(self, session: str, epoch: str, about: About) -> Place:
-        def job(connection: Connection) -> Place:
+        def insert(connection: Connection) -> Place:
             [(num,)] = connection.rows(
-                "INSERT INTO session(id, epoch, generation, owner, next, agent, cwd, phase,"
+                "INSERT INTO session(id, epoch, generation, owner, next, agent, cwd, tenant, phase,"
                 " created, updated, about, node, home)"
-                " VALUES(%s, %s, %s, 1, 1, %s, %s, 'starting', now(), now(), %s, %s, %s)"
+                " VALUES(%s, %s, %s, 1, 1, %s, %s, %s, 'starting', now(), now(), %s, %s, %s)"
                 " ON CONFLICT (id) DO UPDATE SET node=excluded.node"
                 " WHERE session.epoch=excluded.epoch AND session.next=1 RETURNING num",
                 (
                     *(clean(session), epoch, self._generation),
-                    *(clean(about.agent), clean(about.cwd), encode(about)),
+                    *(clean(about.agent), clean(about.cwd), about.tenant, encode(about)),
                     *(self._held(), self._home or ""),
                 ),
             )
             return Place(num, 1)
 
+        def job(connection: Connection) -> Place:
+            if self.rooms.get(about.tenant) is None:
+                return insert(connection)
+            with connection.transaction():
+                self._check_room(connection, session, about.tenant)
+                return insert(connection)
+
         return self._once_more(job)
+
+    def _check_room(self, connection: Connection, session: str, tenant: str) -> None:
+        """In the transaction in which a session is opened: others of its tenant wait for its end.
+        Raises `LimitExceeded`."""
+        room = self.rooms.get(tenant)
+        if room is None:
+            return
+        key = (LOCK + 2, f"{self.server.schema} {tenant}")
+        connection.rows(
+            "SELECT set_config('lock_timeout', '1000', true)"
+        )  # all that is stored waits
+        connection.rows("SELECT pg_advisory_xact_lock(%s::int, hashtext(%s))", key)
+        [(open,)] = connection.rows(
+            "SELECT count(*) FROM session s"
+            f" WHERE node IS NOT NULL AND tenant=%s AND id<>%s AND {ALIVE}",
+            (tenant, clean(session)),
+        )
+        if open >= room:
+            raise no_room(tenant, open, room)
 
     def claim(self, session: str, *, reads: bool = False) -> Place | None:
         def job(connection: Connection) -> Place | None:
@@ -310,11 +339,11 @@ class PostgresBackend:
     def _claim(self, connection: Connection, session: str, reads: bool) -> Place | None:
         lease = self._held()
         found = connection.rows(
-            "SELECT num, node, home FROM session WHERE id=%s FOR UPDATE", [clean(session)]
+            "SELECT num, node, home, tenant FROM session WHERE id=%s FOR UPDATE", [clean(session)]
         )
         if not found:
             return None
-        [(num, node, home)] = found
+        [(num, node, home, tenant)] = found
         if node is not None and node != lease:
             # Waits for a renewal that is under way.
             others = connection.rows(
@@ -330,9 +359,12 @@ class PostgresBackend:
                 f"the session {session!r} can only be gone on with where its folder and its"
                 f" agent's own conversation are: by a server of the home {home!r}"
             )
+        if not reads:
+            self._check_room(connection, session, tenant)
         [(owner,)] = connection.rows(
             "UPDATE session SET owner=owner+1, node=%s WHERE num=%s RETURNING owner", (lease, num)
         )
+        self.takeovers += node not in (None, lease)
         return Place(num, owner)
 
     def _held(self) -> int | None:
@@ -350,6 +382,17 @@ class PostgresBackend:
                     (place.num, place.owner),
                 )
             )
+
+    def discard(self, place: Place) -> None:
+        def job(connection: Connection) -> None:
+            with connection.unhurried(), connection.transaction():
+                for (session,) in connection.rows(
+                    "SELECT id FROM session WHERE num=%s AND owner=%s FOR UPDATE",
+                    (place.num, place.owner),
+                ):
+                    _forget(connection, session)
+
+        self._once_more(job)
 
     def delete(self, session: str) -> bool:
         def job(connection: Connection) -> bool:
@@ -415,6 +458,8 @@ class PostgresBackend:
             [_SILENT],
         )
         change("DELETE FROM node WHERE until < now() - make_interval(secs => %s)", [_GONE])
+        change("DELETE FROM command WHERE at < now() - make_interval(secs => %s)", [_GONE])
+        change("DELETE FROM watch w WHERE NOT EXISTS (SELECT FROM node WHERE num=w.node)")
         self._make_partitions(connection)
         for hour in self._hours(connection):
             if (hour + 1) * _HOUR < self._now(connection) - max(older, 60.0):

@@ -159,6 +159,18 @@ def database_errors(server: Server) -> Iterator[None]:
         raise StoreError(f"{server} cannot be used: {one_line(error)}") from error
 
 
+def is_away(error: Exception) -> bool:
+    """Whether there may be an answer soon: nobody listens there, the server is just being started
+    or has no place left, or it is a standby. Else it has refused what it was asked."""
+    if not isinstance(error, psycopg.OperationalError):
+        return False
+    said = one_line(error)
+    return "FATAL:" not in said or any(words in said for words in _PASSING)
+
+
+_PASSING = ("starting up", "shutting down", "recovery", "too many clients", "connection slots")
+
+
 def one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 

@@ -51,6 +51,7 @@ class PostgresLeases:
             with connection.transaction():
                 connection.rows("DELETE FROM node WHERE num=%s", [num])
                 connection.rows("UPDATE session SET node=NULL WHERE node=%s", [num])
+                connection.rows("DELETE FROM watch WHERE node=%s", [num])
 
         self._do(job)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 from psycopg import IsolationLevel
@@ -38,10 +38,13 @@ T = TypeVar("T")
 
 _FEW = 10  # sessions that begin with the same letters: more need no list
 
-_ENTRIES = (
-    "SELECT id, agent, cwd, title, prompt, turns, extract(epoch FROM created)::float8,"
-    " extract(epoch FROM updated)::float8, about, num FROM session"
+COLUMNS: Final = (
+    "id, agent, cwd, title, prompt, turns, extract(epoch FROM created)::float8,"
+    " extract(epoch FROM updated)::float8, about, num"
 )
+"""Of a session, as `entry_of` takes them."""
+
+_ENTRIES = f"SELECT {COLUMNS} FROM session"
 
 
 class ServerReport(Struct, frozen=True, kw_only=True):
@@ -95,7 +98,7 @@ class PostgresReader:
         return connection
 
     def sessions(self, query: Query) -> list[StoreEntry]:
-        where, args = "tenant='' AND turns>0", list[Any]()
+        where, args = "turns>0", list[Any]()
         if query.before is not None:
             where += ' AND (updated, id) < (to_timestamp(%s), %s COLLATE "C")'
             args += query.before
@@ -150,11 +153,14 @@ class PostgresReader:
 
         return self._reading(read)
 
-    def search(self, words: str, limit: int) -> list[StoreHit]:
+    def search(self, words: str, limit: int, tenant: str | None = None) -> list[StoreHit]:
         wanted = words_of(words)
         if not wanted:
             return []
-        where, args = "tenant='' AND turns>0", list[Any]()
+        where, args = "turns>0", list[Any]()
+        if tenant is not None:
+            where += " AND tenant=%s"
+            args.append(tenant)
         for word in wanted:
             condition, value = _condition(word)
             where += (

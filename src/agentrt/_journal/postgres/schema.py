@@ -64,6 +64,31 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
         """,
         least=1,
     ),
+    # Who looks at a session from another process, and what is said to it from there.
+    Migration(
+        """
+        CREATE TABLE watch(
+            session bigint NOT NULL, node bigint NOT NULL, PRIMARY KEY(session, node));
+        CREATE TABLE command(
+            num bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            client text NOT NULL, id text NOT NULL, session text NOT NULL,
+            asker bigint NOT NULL, node bigint NOT NULL, taken boolean NOT NULL DEFAULT false,
+            digest bytea NOT NULL, body bytea NOT NULL, answer bytea,
+            at timestamptz NOT NULL DEFAULT now(), UNIQUE(client, id)) WITH (fillfactor=50);
+        CREATE INDEX command_open ON command(node) WHERE answer IS NULL;
+        """,
+        least=1,
+    ),
+    # Lists are of all tenants. Older programs make none of any, and show none of theirs.
+    Migration(
+        """
+        DROP INDEX session_by;
+        DROP INDEX session_of;
+        CREATE INDEX session_latest ON session(updated, id);
+        CREATE INDEX session_in ON session(cwd, updated, id);
+        """,
+        least=1,
+    ),
 )
 
 KEPT: Final = "frame_left"

@@ -62,6 +62,19 @@ a AS (INSERT INTO answer(client, id, digest, body)
 _ALL_OURS = " SELECT 1/(count(*)=%s)::integer FROM u"
 """Fails where one of the sessions is another owner's: then nothing of the flush is written."""
 
+CHANNEL: Final = "'agentrt_' || hashtext(current_schema()) || '_'"
+"""What a process that shares the store listens to: this, and its lease."""
+
+_MOST = 300
+"""Sessions that a notification names: it takes 8000 bytes."""
+
+_SHARED = f""" SELECT 1/(count(*)=%s)::integer, (SELECT count(notified) FROM (
+    SELECT pg_notify({CHANNEL} || node,
+        CASE WHEN count(*) > {_MOST} THEN '*' ELSE string_agg(session::text, ',') END) AS notified
+    FROM watch WHERE session=ANY(%s::bigint[]) GROUP BY node) AS each)
+FROM u"""
+"""The same where others may look at the sessions: they are notified."""
+
 COPY: Final = "COPY frame(session, owner, first, last, body) FROM STDIN (FORMAT binary)"
 COPIED: Final = ("int8", "int8", "int8", "int8", "bytea")
 
@@ -101,18 +114,21 @@ def statement(flush: Flush, lease: int | None) -> Statement:
     if answers:
         args += _columns(answers, 4)
     args.append(len(parts))
-    text = _text(copied, bool(rows), bool(records), bool(answers))
+    shared = lease is not None
+    if shared:
+        args.append([part.place.num for part in parts])
+    text = _text(copied, bool(rows), bool(records), bool(answers), shared)
     return Statement(text, args, frames if copied else [])
 
 
 @cache
-def _text(copied: bool, rows: bool, records: bool, answers: bool) -> str:
+def _text(copied: bool, rows: bool, records: bool, answers: bool, shared: bool) -> str:
     return (
         (_FRAMES if copied else _BODIES)
         + (_ROWS if rows else _NEXT)
         + _RECORDS * records
         + _ANSWERS * answers
-        + _ALL_OURS
+        + (_SHARED if shared else _ALL_OURS)
     )
 
 

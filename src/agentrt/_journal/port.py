@@ -1,0 +1,631 @@
+"""A process's way to the sessions of others that share its store: what is stored of them is
+followed, and what its clients want of them is carried out by whoever owns them.
+
+What a notification says is a hint: everything is looked for once a second as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Final, Protocol, TypeAlias, TypeVar
+
+import msgspec
+import trio
+from msgspec import structs
+
+from .._errors import LimitExceeded, StoreError, StoreUnavailable
+from .._logging import get_logger
+from .._model.log import Log
+from .._nesting import bare_errors
+from .base import Command, CommandStatus, Owned, StoreEntry, Tail, Worker
+from .membership import Membership
+
+T = TypeVar("T")
+
+logger = get_logger("store")
+
+LOOK: Final = 1.0
+"""Seconds between two looks, if nothing is notified."""
+
+COUNT: Final = 10.0
+"""Seconds between two looks at how many connections the database has."""
+
+PATIENCE: Final = 15.0
+"""Seconds for which a worker is looked for, or one that does not take what it was given is waited
+for: longer than a lease, so that what a dead one owned can be gone on with."""
+
+AGAIN: Final = 0.2
+"""Seconds between two attempts to find one."""
+
+CarryOut: TypeAlias = Callable[[Command], Awaitable[bytes]]
+"""Carries out a command of another process's client; its answer. Empty: the session is not this
+process's."""
+
+
+class Notified(Protocol):
+    @property
+    def takes(self) -> bool: ...
+    @property
+    def answers(self) -> bool: ...
+    @property
+    def sessions(self) -> frozenset[int] | None: ...
+
+
+class Listener(Protocol):
+    """Receives what this process is notified of."""
+
+    def fileno(self) -> int: ...
+    def received(self) -> Notified: ...
+    def close(self) -> None: ...
+
+
+class Rows(Protocol):
+    """The rows, for one thread at a time. What it cannot do raises `StoreError`."""
+
+    def owned(self, session: str) -> Owned | None: ...
+    def workers(self) -> list[Worker]: ...
+    def post(self, command: Command, asker: int, node: int) -> CommandStatus | None: ...
+    def take(self, node: int, known: Collection[int]) -> list[Command]: ...
+    def answer(self, node: int, answers: Mapping[int, bytes]) -> None: ...
+    def look(self, nums: Sequence[int]) -> list[CommandStatus]: ...
+    def pass_on(self, num: int, node: int, to: int) -> bool: ...
+    def withdraw(self, num: int, node: int) -> bool: ...
+    def forget(self, nums: Sequence[int]) -> None: ...
+    def watch(self, session: str, node: int) -> int | None: ...
+    def watch_again(self, nums: Sequence[int], node: int) -> None: ...
+    def unwatch(self, num: int, node: int) -> None: ...
+    def tails(self, known: Mapping[int, int]) -> list[Tail]: ...
+    def alive(self) -> list[int]: ...
+    def connections(self) -> tuple[int, int]: ...
+    def entries(self, limit: int) -> list[StoreEntry]: ...
+    def entry(self, session: str) -> StoreEntry | None: ...
+    def chat(self, name: str) -> str | None: ...
+    def close(self) -> None: ...
+
+
+class Answered(Exception):
+    """The answer to a command was given to another process, where its client is."""
+
+
+class Reused(Exception):
+    """The id of a command is another one's."""
+
+
+class _Untaken(Exception):
+    """Nobody has taken a command for too long; it was withdrawn."""
+
+
+class Followed:
+    """A session of another process, as far as it is stored: `log` goes on by itself. `over` is
+    called if that is not so any more: it was deleted, or something of it is missing."""
+
+    def __init__(self, num: int, log: Log, over: Callable[[], None]) -> None:
+        self.num = num
+        self.log = log
+        self.over = over
+        self.waiting: list[trio.Event] = []
+        """Set when it was looked for what is stored, behind the moment when they were put here."""
+
+    def take(self, tail: Tail) -> bool:
+        """False: it does not follow."""
+        log = self.log
+        if tail.epoch != log.epoch or tail.next <= log.seq:
+            return False
+        left = tail.size
+        for first, events in tail.frames:
+            known = log.seq + 1 - first
+            if known < 0:
+                return False
+            if known < len(events):
+                log.extend(events[known:], left)
+                left = 0
+        return tail.cut or log.seq >= tail.next - 1
+
+
+class Waiting:
+    """A command that is under way elsewhere."""
+
+    def __init__(self) -> None:
+        self.since = trio.current_time()
+        self.status: CommandStatus | None = None
+        """How it stood when it was looked at last; None: there was no such command any more."""
+        self.looked = trio.Event()
+
+
+class Port:
+    """One for each process that shares a store; `run` is to run beside it."""
+
+    def __init__(
+        self, rows: Rows, listen: Callable[[int], Listener], membership: Membership
+    ) -> None:
+        self.carry_out: CarryOut | None = None
+        """Who carries out what others want of sessions here; None: nobody does."""
+        self.tended: Callable[[frozenset[int]], None] = lambda alive: None
+        """Called now and then with the leases that are not over."""
+        self._rows = rows
+        self._make_listener = listen
+        self._membership = membership
+        self._limiter = trio.CapacityLimiter(1)
+        self._followed: dict[int, list[Followed]] = {}
+        self._woken: set[int] = set()
+        self._under_way: set[int] = set()
+        self._answers: dict[int, bytes] = {}
+        self._waiting: dict[int, Waiting] = {}
+        self._read: set[int] = set()
+        self._stored = trio.Event()
+        self._work = trio.Event()
+        self._takes = False
+        self._answered_elsewhere = self._looked = 0
+        """How often it was notified that there are answers; up to where they were looked for."""
+        self._unread_since: float | None = None
+        """Since when something new of what is followed was not read."""
+        self.connections = (0, 0)
+        """To the database, of all; and how many it takes."""
+        self._nursery: trio.Nursery
+
+    # --- how it does
+
+    @property
+    def lag(self) -> float:
+        """Seconds for which something new of what is followed was not read."""
+        since = self._unread_since
+        return 0.0 if since is None else trio.current_time() - since
+
+    @property
+    def waits(self) -> list[float]:
+        """For how many seconds each command waits that others are to carry out."""
+        now = trio.current_time()
+        return [now - each.since for each in self._waiting.values()]
+
+    # --- what there is
+
+    async def entries(self, limit: int) -> list[StoreEntry]:
+        """The sessions in which something happened last, the latest first, with what they do now.
+        Raises `StoreError`."""
+        return await self._do(partial(self._rows.entries, limit))
+
+    async def entry(self, session: str) -> StoreEntry | None:
+        """The same of one. Raises `StoreError`."""
+        return await self._do(partial(self._rows.entry, session))
+
+    async def chat(self, name: str) -> str | None:
+        """The session that clients have this name for. Raises `StoreError`."""
+        return await self._do(partial(self._rows.chat, name))
+
+    # --- following
+
+    async def watch(self, session: str) -> int | None:
+        """Be notified of a session from now on; its number, if there is one.
+
+        Raises `StoreError`.
+        """
+        return await self._do(partial(self._rows.watch, session, self._lease()))
+
+    def follow(self, followed: Followed) -> None:
+        """See to it that a log that was read behind `watch` goes on, until `unfollow`."""
+        self._followed.setdefault(followed.num, []).append(followed)
+        self._wake({followed.num})
+
+    def unfollow(self, followed: Followed) -> None:
+        """The reverse."""
+        self._drop(followed)
+        self.unwatch(followed.num)
+
+    def unwatch(self, num: int) -> None:
+        """Be notified of a session no more, unless somebody follows it."""
+        self._nursery.start_soon(self._unwatch, num)
+
+    def _drop(self, followed: Followed) -> None:
+        left = [each for each in self._followed.pop(followed.num, ()) if each is not followed]
+        if left:
+            self._followed[followed.num] = left
+        for event in followed.waiting:
+            event.set()
+
+    async def caught_up(self, log: Log) -> bool:
+        """Wait until all that is stored by now of a session is known here; False: it is not
+        followed, or not any more."""
+        for followed in [each for several in self._followed.values() for each in several]:
+            if followed.log is log:
+                over = trio.Event()
+                followed.waiting.append(over)
+                self._wake({followed.num})
+                await over.wait()
+                return followed in self._followed.get(followed.num, ())
+        return False
+
+    async def _watch_again(self, node: int) -> None:
+        """What is followed is watched, under this lease."""
+        if self._followed:
+            await self._do(partial(self._rows.watch_again, list(self._followed), node))
+
+    async def _unwatch(self, num: int) -> None:
+        node = self._membership.held()
+        if node is not None and num not in self._followed:
+            try:
+                await self._do(partial(self._rows.unwatch, num, node))
+            except StoreError as error:  # it ends with the lease
+                logger.info("a session is watched on: %s", error)
+
+    def _wake(self, nums: Collection[int]) -> None:
+        self._woken.update(nums)
+        if self._unread_since is None and not self._followed.keys().isdisjoint(self._woken):
+            self._unread_since = trio.current_time()
+        self._stored.set()
+
+    async def _read_tails(self) -> None:
+        """Until cancelled: what is new of the sessions that are followed."""
+        looked = trio.current_time()
+        while True:
+            with trio.move_on_at(looked + LOOK):
+                await self._stored.wait()
+            self._stored = trio.Event()
+            due = trio.current_time() >= looked + LOOK  # however much is notified
+            if due:
+                looked = trio.current_time()
+            nums = self._followed.keys() if due else self._woken
+            read = [
+                (followed, followed.log.seq)
+                for num in nums
+                for followed in self._followed.get(num, ())
+            ]
+            known: dict[int, int] = {}
+            for followed, seq in read:
+                known[followed.num] = min(seq, known.get(followed.num, seq))
+            self._woken = set()
+            if not known:
+                self._unread_since = None
+                continue
+            waiting = [(followed, followed.waiting) for followed, _ in read]
+            for followed, _ in read:
+                followed.waiting = []
+            try:
+                if due and (node := self._membership.held()) is not None:
+                    await self._watch_again(node)
+                found = await self._do(partial(self._rows.tails, known))
+            except StoreError as error:
+                logger.info("what is new elsewhere cannot be read: %s", error)
+                await trio.sleep(AGAIN)
+                self._wake(known)
+                found = None
+            if found is not None:
+                self._unread_since = None
+                self._take_tails(read, {tail.num: tail for tail in found})
+            for followed, events in waiting:
+                again = found is None or followed.num in self._woken
+                if again and followed in self._followed.get(followed.num, ()):
+                    followed.waiting += events
+                    continue
+                for event in events:
+                    event.set()
+
+    def _take_tails(self, read: Sequence[tuple[Followed, int]], found: Mapping[int, Tail]) -> None:
+        for followed, seq in read:
+            if followed not in self._followed.get(followed.num, ()) or followed.log.seq != seq:
+                continue  # it is over since
+            tail = found.get(followed.num)
+            if tail is None or not followed.take(tail):
+                self._drop(followed)
+                followed.over()
+            elif tail.cut:
+                self._wake({followed.num})
+
+    # --- what clients here want of sessions elsewhere
+
+    async def owner(self, session: str) -> Owned | None:
+        """Whose a session is; None: there is no such session. Raises `StoreError`."""
+        return await self._do(partial(self._rows.owned, session))
+
+    def is_mine(self, owned: Owned) -> bool:
+        """Whether a session is at work here."""
+        return owned.node is not None and owned.node == self._membership.held()
+
+    async def call(
+        self,
+        command: Command,
+        *,
+        here: Callable[[str], bool],
+        opens: bool = True,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> bytes | None:
+        """Have a command carried out by whoever owns its session, or by a worker that opens it; the
+        answer. None: it is this process's to carry out, which may run sessions of the homes `here`,
+        or, unless it `opens` the session, nobody's. Raises `StoreError`, `LimitExceeded` if no
+        worker has room, `Reused`, or `Answered` if the command is gone and not `wanted` here any
+        more: the client has sent it to another process as well.
+
+        Cancelling it leaves the outcome open.
+        """
+        status: CommandStatus | None = None
+        doubtful = False  # whether the row may be there, and nobody knows how it stands
+        deadline = trio.current_time() + PATIENCE
+        target: int | None = None
+        while True:
+            try:
+                target = await self._target(command.session, here, opens=opens)
+                mine = status is not None and self._is_mine(status)
+                if target is None:
+                    if status is None or mine or await self._withdraw(status):
+                        return None
+                elif target == 0:
+                    late = trio.current_time() >= deadline and not doubtful
+                    if late and (status is None or await self._withdraw(status)):
+                        break
+                    await trio.sleep(AGAIN)
+                    continue
+                elif status is None:
+                    doubtful = True
+                    status = await self._post(command, target)
+                elif mine:  # given to this process, where it waits for what comes of this call
+                    self._answers.setdefault(status.num, b"")
+                    self._work.set()
+                elif await self._do(partial(self._rows.pass_on, status.num, status.node, target)):
+                    status = CommandStatus(status.num, target, None, alive=True)
+                doubtful = False
+                num = status.num
+                status = await self._answered(status)
+                if status is not None and status.answer:
+                    self._read.add(num)
+                    return status.answer
+                if status is None and not wanted():
+                    raise Answered
+                if status is not None and not status.alive:
+                    deadline = trio.current_time() + PATIENCE
+                elif trio.current_time() >= deadline:
+                    if status is None or await self._withdraw(status):
+                        raise _Untaken
+                await trio.sleep(AGAIN)
+            except StoreError as error:
+                if status is None and not doubtful:
+                    raise  # and nobody will carry it out
+                logger.info("a command waits for the store: %s", error)
+                await trio.sleep(AGAIN)
+            except _Untaken:
+                break
+        if target:
+            raise StoreUnavailable("the server that has this session does not answer")
+        raise LimitExceeded("no server that runs sessions has room for this now")
+
+    async def call_all(self, command: Command) -> list[bytes]:
+        """Have every other worker carry out a command that is no session's; the answers of those
+        that live. Raises `StoreError`."""
+        mine = self._membership.held()
+        answers: list[bytes] = []
+
+        async def one(node: int) -> None:
+            each = structs.replace(command, id=f"{command.id}.{node}")
+            status = await self._answered(await self._post(each, node))
+            if status is not None and status.answer:
+                self._read.add(status.num)
+                answers.append(status.answer)
+
+        workers = await self._do(self._rows.workers)
+        async with bare_errors(), trio.open_nursery() as nursery:
+            for worker in workers:
+                if worker.num != mine:
+                    nursery.start_soon(one, worker.num)
+        return answers
+
+    async def _post(self, command: Command, node: int) -> CommandStatus:
+        status = await self._do(partial(self._rows.post, command, self._lease(), node))
+        if status is None:
+            raise Reused
+        return status
+
+    async def _withdraw(self, status: CommandStatus) -> bool:
+        return await self._do(partial(self._rows.withdraw, status.num, status.node))
+
+    async def _target(
+        self, session: str, here: Callable[[str], bool], *, opens: bool
+    ) -> int | None:
+        """Who is to carry out what is wanted of a session. None: this process; 0: nobody can."""
+        home = None
+        if session:
+            owned = await self.owner(session)
+            if owned is not None:
+                if owned.node is not None:
+                    return None if self.is_mine(owned) else owned.node
+                home = owned.home or None
+            if owned is None or not opens:
+                return None
+        if here(home or ""):
+            return None
+        mine = self._membership.held()
+        workers = await self._do(self._rows.workers)
+        found = [
+            (busy, each.num)
+            for each in workers
+            if home in (None, each.home) and each.num != mine
+            if (busy := _busy(each)) is not None
+        ]
+        return min(found)[1] if found else 0
+
+    async def _answered(self, status: CommandStatus) -> CommandStatus | None:
+        """Wait for the answer, or for the end of who was to give it, or for its being given to this
+        process. None: there is no such command any more. Raises `_Untaken` if nobody takes it."""
+        if status.answer:
+            return status
+        waiting = self._waiting[status.num] = Waiting()
+        since = trio.current_time()
+        try:
+            if self._answered_elsewhere != self._looked:
+                self._work.set()  # it may have been answered before anybody waited
+            while True:
+                await waiting.looked.wait()
+                waiting.looked = trio.Event()
+                found = waiting.status
+                if found is None or found.answer is not None or not found.alive:
+                    return found
+                if self._is_mine(found):
+                    return found
+                late = trio.current_time() - since > PATIENCE
+                if late and await self._withdraw(found):
+                    raise _Untaken
+        finally:
+            if self._waiting.get(status.num) is waiting:
+                del self._waiting[status.num]
+
+    async def _look_for_answers(self) -> None:
+        answered, waiting = self._answered_elsewhere, dict(self._waiting)
+        if not waiting:
+            return  # whoever comes looks
+        statuses = await self._do(partial(self._rows.look, list(waiting)))
+        found = {status.num: status for status in statuses}
+        self._looked = answered
+        for num, each in waiting.items():
+            each.status = found.get(num)
+            each.looked.set()
+
+    def _is_mine(self, status: CommandStatus) -> bool:
+        """Whether a command is this process's to carry out, and waits for that."""
+        return status.answer is None and status.node == self._membership.held()
+
+    def _lease(self) -> int:
+        lease = self._membership.held()
+        if lease is None:
+            raise StoreUnavailable("the store was not reached for too long: there is no lease")
+        return lease
+
+    # --- what others want of sessions here
+
+    async def _look(self) -> None:
+        """Until cancelled: take what is to be carried out here, bring the answers, and see what has
+        come of what is carried out elsewhere."""
+        counted = -COUNT
+        looked = trio.current_time()
+        while True:
+            with trio.move_on_at(looked + LOOK):
+                await self._work.wait()
+            self._work = trio.Event()
+            due = trio.current_time() >= looked + LOOK  # however much is notified
+            if due:
+                looked = trio.current_time()
+            node = self._membership.held()
+            if node is None:
+                self._under_way.clear()
+                self._answers.clear()
+                continue
+            answers, self._answers = self._answers, {}
+            read, self._read = self._read, set()
+            takes, self._takes = self._takes or due, False
+            try:
+                if answers:
+                    await self._do(partial(self._rows.answer, node, answers))
+                    self._under_way.difference_update(answers)
+                if takes:
+                    await self._take(node)
+                if due or self._answered_elsewhere != self._looked:
+                    await self._look_for_answers()
+                if read:
+                    await self._do(partial(self._rows.forget, list(read)))
+                if due:
+                    self.tended(frozenset(await self._do(self._rows.alive)))
+                if trio.current_time() - counted >= COUNT:
+                    counted = trio.current_time()
+                    self.connections = await self._do(self._rows.connections)
+            except StoreError as error:
+                logger.info("other servers cannot be reached: %s", error)
+                self._answers = answers | self._answers
+                self._read |= read
+                self._takes = True
+                await trio.sleep(AGAIN)
+                self._work.set()
+
+    async def _take(self, node: int) -> None:
+        known = frozenset(self._under_way)
+        for command in await self._do(partial(self._rows.take, node, known)):
+            self._under_way.add(command.num)
+            self._nursery.start_soon(self._carry_out, command)
+
+    async def _carry_out(self, command: Command) -> None:
+        try:
+            answer = _UNSERVED if self.carry_out is None else await self.carry_out(command)
+        except Exception:
+            logger.exception("a command of another server failed")
+            answer = _FAILED
+        self._answers[command.num] = answer
+        self._work.set()
+
+    # --- what is notified
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Until cancelled."""
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                task_status.started()
+                nursery.start_soon(self._read_tails)
+                nursery.start_soon(self._look)
+                while True:
+                    node = self._membership.held()
+                    if node is not None:
+                        try:
+                            await self._listen(node)
+                        except StoreError as error:
+                            logger.info("other servers cannot be followed: %s", error)
+                    await trio.sleep(AGAIN)
+        finally:
+            self._rows.close()
+
+    async def _listen(self, node: int) -> None:
+        """Receive what is notified to a lease, as long as that is held. Raises `StoreError`."""
+        listener = await self._open_listener(node)
+        try:
+            await self._watch_again(node)
+            self._wake(self._followed)  # something may have been notified before
+            self._takes = True
+            self._answered_elsewhere += 1
+            self._work.set()
+            while self._membership.held() == node:
+                with trio.move_on_after(LOOK) as silent:
+                    await self._wait_for(listener)
+                if silent.cancelled_caught:
+                    continue
+                notified = listener.received()
+                self._wake(self._followed if notified.sessions is None else notified.sessions)
+                self._takes = self._takes or notified.takes
+                self._answered_elsewhere += notified.answers
+                if notified.takes or notified.answers:
+                    self._work.set()
+        finally:
+            listener.close()
+
+    # --- what it waits for
+
+    async def _open_listener(self, node: int) -> Listener:
+        return await trio.to_thread.run_sync(self._make_listener, node)
+
+    async def _wait_for(self, listener: Listener) -> None:
+        await trio.lowlevel.wait_readable(listener.fileno())
+
+    async def _do(self, job: Callable[[], T]) -> T:
+        return await trio.to_thread.run_sync(job, limiter=self._limiter)
+
+
+def _refusal(code: str, message: str) -> bytes:
+    error = {"code": code, "message": message}
+    return msgspec.json.encode({"type": "ack", "id": None, "ok": False, "error": error})
+
+
+_UNSERVED: Final = _refusal(
+    "unsupported", "this session is a program's, which takes no commands of other servers"
+)
+_FAILED: Final = _refusal("internal", "the server failed to carry this out")
+
+
+class _Load(msgspec.Struct):
+    sessions: int = 0
+    turns: int = 0
+    room: int = 0
+
+
+_loads: Final = msgspec.json.Decoder(_Load)
+
+
+def _busy(worker: Worker) -> tuple[int, int] | None:
+    """How much a worker has to do; None: it has no room."""
+    load = _loads.decode(worker.load)
+    if load.sessions + load.room <= worker.sessions + worker.coming:
+        return None
+    return load.turns + worker.coming, worker.sessions

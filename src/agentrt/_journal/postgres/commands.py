@@ -1,0 +1,362 @@
+"""What processes that share a store say to each other: commands to the sessions of others, what
+came of them, and which sessions somebody looks at.
+
+A row is a command. Its `node` is the lease of who is to carry it out; that one alone takes it, and
+only while the lease is not over. So a command can be given to another one when that is dead: what
+came of it is stored with its answer, or nothing has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
+
+import psycopg
+from msgspec import Struct, structs
+from psycopg import sql
+
+from ..._errors import RemoteProtocolError, StoreError
+from ..._model.events import Event
+from ..address import Server
+from ..base import (
+    Command,
+    CommandStatus,
+    Owned,
+    StoreEntry,
+    Tail,
+    Worker,
+    decode_events,
+    entry_of,
+)
+from ..search import clean
+from .connection import Connection, connect, database_errors, is_lost
+from .reader import COLUMNS
+from .statements import ALIVE, CHANNEL
+
+T = TypeVar("T")
+
+_FRAMES = 2000  # that are read at once
+
+_LIVES = "EXISTS (SELECT FROM node WHERE num=%s AND until>clock_timestamp())"
+
+_GONE = (
+    "NOT EXISTS (SELECT FROM node n WHERE n.num=c.node AND n.until>clock_timestamp())"
+    " AND (answer IS NULL OR answer='')"
+)
+"""Whether who was to carry out a command `c` is gone, and has not answered."""
+
+
+class PostgresCommands:
+    """Used from one thread at a time. Its methods raise `StoreError`."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._connection: Connection | None = None
+
+    # --- what there is
+
+    def entries(self, limit: int) -> list[StoreEntry]:
+        """The sessions that had a turn or are at work, the latest first, with what those do now."""
+        return self._entries(
+            "(turns>0 OR node IS NOT NULL) ORDER BY updated DESC, id DESC LIMIT %s",
+            limit,
+        )
+
+    def entry(self, session: str) -> StoreEntry | None:
+        found = self._entries("id=%s", clean(session))
+        return found[0] if found else None
+
+    def _entries(self, which: str, arg: object) -> list[StoreEntry]:
+        rows = self._do(
+            lambda each: each.rows(
+                f"SELECT {COLUMNS}, CASE WHEN {ALIVE} THEN phase END FROM session s WHERE {which}",
+                [arg],
+            )
+        )
+        return [structs.replace(entry_of(row[:-1]), phase=row[-1]) for row in rows]
+
+    def chat(self, name: str) -> str | None:
+        """The session that clients have this name for."""
+        rows = self._do(
+            lambda each: each.rows("SELECT session FROM chat WHERE name=%s", [clean(name)])
+        )
+        return rows[0][0] if rows else None
+
+    # --- whose a session is
+
+    def owned(self, session: str) -> Owned | None:
+        """None: there is no such session."""
+        rows = self._do(
+            lambda each: each.rows(
+                f"SELECT CASE WHEN {ALIVE} THEN node END, home FROM session s WHERE id=%s",
+                [clean(session)],
+            )
+        )
+        return Owned(*rows[0]) if rows else None
+
+    def workers(self) -> list[Worker]:
+        """Those that may run sessions."""
+        rows = self._do(
+            lambda each: each.rows(
+                "SELECT num, home, load, (SELECT count(*) FROM session s WHERE s.node=n.num),"
+                " (SELECT count(*) FROM command c WHERE c.node=n.num AND answer IS NULL"
+                " AND session='') FROM node n"
+                " WHERE until>clock_timestamp() AND NOT draining AND role<>'gateway' ORDER BY num"
+            )
+        )
+        return [Worker(*row) for row in rows]
+
+    # --- commands
+
+    def post(self, command: Command, asker: int, node: int) -> CommandStatus | None:
+        """Have a command carried out by `node`, if it is not under way already: then its answer
+        comes to this asker. None: another command has its id."""
+        c = command
+        rows = self._do(
+            lambda each: each.rows(
+                "INSERT INTO command(client, id, session, asker, node, digest, body)"
+                " VALUES(%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (client, id) DO UPDATE"
+                " SET asker=excluded.asker WHERE command.digest=excluded.digest"
+                f" RETURNING num, node, answer, pg_notify({CHANNEL} || node, 'take')",
+                (clean(c.client), clean(c.id), clean(c.session), asker, node, c.digest, c.body),
+            )
+        )
+        if not rows:
+            return None
+        [(num, node, answer, _)] = rows
+        return CommandStatus(num, node, answer, alive=True)
+
+    def take(self, node: int, known: Collection[int]) -> list[Command]:
+        """What this process is to carry out, the oldest first, but for what is `known` to be under
+        way here already."""
+        rows = self._do(
+            lambda each: each.rows(
+                "UPDATE command SET taken=true WHERE node=%s AND answer IS NULL"
+                f" AND num<>ALL(%s::bigint[]) AND {_LIVES}"
+                " RETURNING num, client, id, session, digest, body, asker",
+                (node, list(known), node),
+            )
+        )
+        return [
+            Command(
+                num=num,
+                client=client,
+                id=id,
+                session=session,
+                digest=digest,
+                body=body,
+                asker=asker,
+            )
+            for num, client, id, session, digest, body, asker in sorted(rows)
+        ]
+
+    def answer(self, node: int, answers: Mapping[int, bytes]) -> None:
+        """For the askers. What another one has taken since is not answered."""
+        self._do(
+            lambda each: each.rows(
+                "UPDATE command c SET answer=a.body FROM unnest(%s::bigint[], %s::bytea[])"
+                " AS a(num, body) WHERE c.num=a.num AND node=%s AND taken AND answer IS NULL"
+                f" RETURNING pg_notify({CHANNEL} || asker, 'answer')",
+                (list(answers), list(answers.values()), node),
+            )
+        )
+
+    def look(self, nums: Sequence[int]) -> list[CommandStatus]:
+        """How commands stand."""
+        rows = self._do(
+            lambda each: each.rows(
+                f"SELECT num, node, answer, {ALIVE} FROM command s WHERE num=ANY(%s::bigint[])",
+                [list(nums)],
+            )
+        )
+        return [CommandStatus(num, node, answer, alive=alive) for num, node, answer, alive in rows]
+
+    def pass_on(self, num: int, node: int, to: int) -> bool:
+        """Give a command to another one, if `node` cannot carry it out: it is gone, or has said
+        that the session is not its own."""
+        return bool(
+            self._do(
+                lambda each: each.rows(
+                    "UPDATE command c SET node=%s, taken=false, answer=NULL"
+                    f" WHERE num=%s AND node=%s AND (answer='' OR {_GONE})"
+                    f" RETURNING pg_notify({CHANNEL} || node, 'take')",
+                    (to, num, node),
+                )
+            )
+        )
+
+    def withdraw(self, num: int, node: int) -> bool:
+        """Take a command back that `node` has not taken, or cannot carry out."""
+        return bool(
+            self._do(
+                lambda each: each.rows(
+                    "DELETE FROM command c WHERE num=%s AND node=%s"
+                    f" AND ((NOT taken AND answer IS NULL) OR answer='' OR {_GONE}) RETURNING num",
+                    (num, node),
+                )
+            )
+        )
+
+    def forget(self, nums: Sequence[int]) -> None:
+        """Their answers were read."""
+        self._do(
+            lambda each: each.rows("DELETE FROM command WHERE num=ANY(%s::bigint[])", [list(nums)])
+        )
+
+    # --- who looks at what
+
+    def watch(self, session: str, node: int) -> int | None:
+        """Be notified from now on when something is stored of a session; its number."""
+        rows = self._do(
+            lambda each: each.rows(
+                "WITH s AS (SELECT num FROM session WHERE id=%s),"
+                " w AS (INSERT INTO watch SELECT num, %s FROM s ON CONFLICT DO NOTHING)"
+                " SELECT num FROM s",
+                (clean(session), node),
+            )
+        )
+        return rows[0][0] if rows else None
+
+    def watch_again(self, nums: Sequence[int], node: int) -> None:
+        """The same of those that were watched under another lease."""
+        self._do(
+            lambda each: each.rows(
+                "INSERT INTO watch SELECT unnest(%s::bigint[]), %s ON CONFLICT DO NOTHING",
+                (list(nums), node),
+            )
+        )
+
+    def unwatch(self, num: int, node: int) -> None:
+        self._do(
+            lambda each: each.rows("DELETE FROM watch WHERE session=%s AND node=%s", (num, node))
+        )
+
+    def tails(self, known: Mapping[int, int]) -> list[Tail]:
+        """What is stored of sessions behind the events that are known of each, in order. A session
+        that is not there any more is not in it; one without anything new is."""
+
+        def job(connection: Connection) -> list[Tail]:
+            with connection.transaction():
+                # Of one moment, and ahead of any partition's being dropped.
+                connection.rows("LOCK TABLE frame IN ACCESS SHARE MODE")
+                there = connection.rows(
+                    "SELECT num, next, epoch, generation,"
+                    " (SELECT value FROM meta WHERE key='generation')::integer"
+                    " FROM session WHERE num=ANY(%s::bigint[])",
+                    [list(known)],
+                )
+                frames = connection.rows(
+                    "SELECT f.session, f.first, f.body FROM"
+                    " unnest(%s::bigint[], %s::bigint[]) AS k(session, last)"
+                    " JOIN frame f ON f.session=k.session AND f.first>k.last"
+                    f" ORDER BY f.session, f.first LIMIT {_FRAMES}",
+                    (list(known), list(known.values())),
+                )
+            found: dict[int, list[tuple[int, list[Event]]]] = {num: [] for num, *_ in there}
+            sizes = dict.fromkeys(found, 0)
+            for num, first, body in frames:
+                if num in found:
+                    with contextlib.suppress(RemoteProtocolError):  # then it is missing
+                        found[num].append((first, decode_events(body)))
+                    sizes[num] += len(body)
+            return [
+                Tail(
+                    num=num,
+                    next=next,
+                    epoch=epoch if born == now else f"{epoch}.{now}",
+                    frames=found[num],
+                    size=sizes[num],
+                    cut=len(frames) == _FRAMES,
+                )
+                for num, next, epoch, born, now in there
+            ]
+
+        return self._do(job)
+
+    def alive(self) -> list[int]:
+        """The leases that are not over."""
+        rows = self._do(
+            lambda each: each.rows("SELECT num FROM node WHERE until>clock_timestamp()")
+        )
+        return [num for (num,) in rows]
+
+    def connections(self) -> tuple[int, int]:
+        """To the server, of all; and how many those may have who are no superusers."""
+        [found] = self._do(
+            lambda each: each.rows(
+                "SELECT (SELECT count(*) FROM pg_stat_activity"
+                " WHERE backend_type='client backend'),"
+                " current_setting('max_connections')::bigint"
+                " - current_setting('superuser_reserved_connections')::bigint"
+            )
+        )
+        return found[0], found[1]
+
+    # --- the connection
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _do(self, job: Callable[[Connection], T]) -> T:
+        """Each is one statement, or may be done again: a connection that was lost is made again
+        once."""
+        with database_errors(self._server):
+            if self._connection is not None and not self._connection.closed:
+                try:
+                    return job(self._connection)
+                except psycopg.Error as error:
+                    if not is_lost(error) or not self._connection.closed:
+                        raise
+            self._connection = connect(self._server, writes=True)
+            return job(self._connection)
+
+
+class Notified(Struct, frozen=True):
+    """What a process was notified of: to `take` commands, that there are answers, or that something
+    is new of sessions; None of those: of all."""
+
+    takes: bool
+    answers: bool
+    sessions: frozenset[int] | None
+
+
+class PostgresListener:
+    """A connection that receives what a process is notified of. Made and closed in a thread; what
+    has come is read where its socket is waited for."""
+
+    def __init__(self, server: Server, node: int) -> None:
+        """Raises `StoreError`."""
+        self._connection = connect(server, writes=True)
+        with database_errors(server):
+            try:
+                [(channel,)] = self._connection.rows(f"SELECT {CHANNEL} || %s::bigint", [node])
+                name = sql.Identifier(channel).as_string(self._connection)
+                self._connection.rows(f"LISTEN {name}")
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
+    def received(self) -> Notified:
+        """What has come since. Never waits. Raises `StoreError` if the connection is lost."""
+        pgconn = self._connection.pgconn
+        try:
+            pgconn.consume_input()
+        except psycopg.Error as error:
+            raise StoreError(f"the connection to the database was lost: {error}") from error
+        words: set[str] = set()
+        while (notify := pgconn.notifies()) is not None:
+            words.update(notify.extra.decode().split(","))
+        return Notified(
+            "take" in words,
+            "answer" in words,
+            None if "*" in words else frozenset(int(word) for word in words if word.isdecimal()),
+        )
+
+    def close(self) -> None:
+        self._connection.close()

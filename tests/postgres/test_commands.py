@@ -1,0 +1,182 @@
+"""Commands as rows: each is taken by the one who is to carry it out, whoever dies when."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from msgspec.structs import replace
+
+from agentrt._journal.address import server_of
+from agentrt._journal.base import Command, CommandStatus, Fenced, Owned
+from agentrt._journal.postgres.commands import Notified, PostgresCommands, PostgresListener
+from agentrt._journal.postgres.leases import PostgresLeases
+
+from .kit import ABOUT, flush, rows
+from .test_nodes import member, process
+
+
+@pytest.fixture
+def commands(url: str) -> Iterator[PostgresCommands]:
+    commands = PostgresCommands(server_of(url))
+    yield commands
+    commands.close()
+
+
+@pytest.fixture
+def lease(url: str) -> Iterator[PostgresLeases]:
+    leases = PostgresLeases(server_of(url))
+    yield leases
+    leases.close()
+
+
+def command(id: str = "1", *, said: bytes = b"x") -> Command:
+    return Command(client="c", id=id, session="s", digest=said, body=said)
+
+
+def ends(url: str, num: int) -> None:
+    rows(url, f"UPDATE node SET until=now() WHERE num={num}")
+
+
+def test_a_command_is_taken_by_its_node_alone(url: str, commands: PostgresCommands) -> None:
+    with member(url, "a") as (_, a), member(url, "b") as (_, b):
+        stand = commands.post(command(), asker=a, node=b)
+        assert stand is not None
+        assert commands.take(a, ()) == []
+        [taken] = commands.take(b, ())
+        assert (taken.client, taken.id, taken.session, taken.body) == ("c", "1", "s", b"x")
+        assert commands.take(b, [taken.num]) == []
+        commands.answer(b, {taken.num: b"done"})
+        assert commands.look([taken.num]) == [CommandStatus(taken.num, b, b"done", alive=True)]
+        assert commands.take(b, ()) == []
+
+
+def test_what_was_taken_on_a_connection_that_is_lost_is_taken_again(
+    url: str, commands: PostgresCommands
+) -> None:
+    with member(url, "a") as (_, a):
+        commands.post(command(), asker=a, node=a)
+        assert len(commands.take(a, ())) == 1  # and the answer of the database did not arrive
+        assert len(commands.take(a, ())) == 1
+
+
+def test_a_lease_that_is_over_takes_nothing(url: str, commands: PostgresCommands) -> None:
+    with member(url, "a") as (_, a):
+        commands.post(command(), asker=a, node=a)
+        ends(url, a)
+        assert commands.take(a, ()) == []
+
+
+def test_a_command_is_passed_on_if_its_node_is_gone_or_says_so(
+    url: str, commands: PostgresCommands
+) -> None:
+    with member(url, "a") as (_, a), member(url, "b") as (_, b):
+        stand = commands.post(command(), asker=a, node=a)
+        assert stand is not None
+        num = stand.num
+        assert not commands.pass_on(num, a, b)
+        commands.take(a, ())
+        assert not commands.pass_on(num, a, b)
+        commands.answer(a, {num: b""})
+        assert commands.pass_on(num, a, b)
+        assert len(commands.take(b, ())) == 1
+        ends(url, b)
+        assert commands.pass_on(num, b, a)
+        assert not commands.pass_on(num, b, a)
+        commands.answer(b, {num: b"too late"})
+        assert commands.look([num]) == [CommandStatus(num, a, None, alive=True)]
+
+
+def test_an_answer_stands_also_if_who_gave_it_is_gone(url: str, commands: PostgresCommands) -> None:
+    with member(url, "a") as (_, a), member(url, "b") as (_, b):
+        stand = commands.post(command(), asker=a, node=b)
+        assert stand is not None
+        commands.take(b, ())
+        commands.answer(b, {stand.num: b"done"})
+        ends(url, b)
+        assert not commands.pass_on(stand.num, b, a)
+        assert not commands.withdraw(stand.num, b)
+        assert commands.look([stand.num]) == [CommandStatus(stand.num, b, b"done", alive=False)]
+
+
+def test_a_command_is_withdrawn_until_it_is_taken(url: str, commands: PostgresCommands) -> None:
+    with member(url, "a") as (_, a):
+        for taken in (False, True):
+            stand = commands.post(command(str(taken)), asker=a, node=a)
+            assert stand is not None
+            if taken:
+                commands.take(a, ())
+            assert commands.withdraw(stand.num, a) is not taken
+
+
+def test_a_command_that_comes_twice_is_one_and_another_with_its_id_none(
+    url: str, commands: PostgresCommands
+) -> None:
+    with member(url, "a") as (_, a), member(url, "b") as (_, b):
+        first = commands.post(command(), asker=a, node=a)
+        assert commands.post(command(), asker=b, node=b) == first
+        assert commands.post(command(said=b"other"), asker=b, node=b) is None
+        assert rows(url, "SELECT asker FROM command") == [(b,)]  # where the client is now
+
+
+def notified(listener: PostgresListener, patience: float = 10) -> Notified | None:
+    return listener.received() if select.select([listener], [], [], patience)[0] else None
+
+
+def test_who_watches_is_told_what_is_stored(url: str, commands: PostgresCommands) -> None:
+    with (
+        member(url, "a") as (backend, a),
+        member(url, "b") as (_, b),
+        closing(PostgresListener(server_of(url), b)) as listener,
+    ):
+        place = backend.create("one", "e", ABOUT)
+        assert commands.watch("one", b) == place.num
+        assert commands.watch("nothing", b) is None
+        for first, count in ((1, 5), (6, 2)):
+            backend.commit(flush((place, first, count)))
+            assert notified(listener) == Notified(False, False, frozenset({place.num}))
+            [tail] = commands.tails({place.num: first - 1, 999: 0})
+            assert (tail.next, tail.epoch) == (first + count, "e")
+            assert [(at, len(events)) for at, events in tail.frames] == [(first, count)]
+        commands.unwatch(place.num, b)
+        backend.commit(flush((place, 8, 1)))
+        assert notified(listener, 0.2) is None
+        commands.post(command(), asker=a, node=b)
+        assert notified(listener) == Notified(True, False, frozenset())
+
+
+def test_a_flush_that_is_another_owner_s_tells_nobody(url: str, commands: PostgresCommands) -> None:
+    with (
+        member(url, "a") as (backend, a),
+        member(url, "b") as (_, b),
+        closing(PostgresListener(server_of(url), b)) as listener,
+    ):
+        place = backend.create("one", "e", ABOUT)
+        commands.watch("one", b)
+        ends(url, a)
+        with pytest.raises(Fenced):
+            backend.commit(flush((place, 1, 5)))
+        assert notified(listener, 0.2) is None
+
+
+def test_whose_a_session_is(url: str, commands: PostgresCommands) -> None:
+    with member(url, "a", "there") as (backend, a):
+        place = backend.create("one", "e", ABOUT)
+        assert commands.owned("one") == Owned(a, "there")
+        backend.release(place)
+        assert commands.owned("one") == Owned(None, "there")
+        backend.claim("one")
+        ends(url, a)
+        assert commands.owned("one") == Owned(None, "there")
+        assert commands.owned("two") is None
+
+
+def test_gateways_and_those_that_are_drained_get_no_new_sessions(
+    url: str, commands: PostgresCommands, lease: PostgresLeases
+) -> None:
+    with member(url, "a") as (_, a), member(url, "b"):
+        lease.drain("b")
+        lease.join(replace(process("g"), role="gateway"), 60)
+        assert [worker.num for worker in commands.workers()] == [a]
