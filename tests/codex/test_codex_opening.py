@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from agentrt._model.driver import ModesSet, Opening, Said, Spoke, Started, StartFailed, ToolCalled
+from agentrt._model.fork_point import ForkPoint
 
-from .codex_kit import COMMAND, SETTINGS, TOOL, Peer, only, thread
+from .codex_kit import COMMAND, SETTINGS, TOOL, Json, Peer, only, thread
 
 
 def test_a_new_thread_is_started_in_the_folder_and_the_mode_asked_for() -> None:
@@ -63,6 +64,41 @@ def test_a_fork_is_another_thread_and_no_resumed_one() -> None:
     effects = peer.answers("thread/fork", {"thread": thread(), **SETTINGS})
     started = only(effects, Started)
     assert (started.session, started.resumed) == ("t-1", False)
+
+
+def said(turn: str, item: str, text: str) -> Json:
+    answer = {"type": "agentMessage", "id": item, "text": text}
+    return {"id": turn, "status": "completed", "items": [answer]}
+
+
+@pytest.mark.parametrize(
+    ("point", "turn"),
+    [
+        (ForkPoint(messages=("i2",), text="Done."), "u2"),
+        (ForkPoint(messages=("lost", "i1")), "u1"),
+        (ForkPoint(messages=("lost",), text="Done.", occurrence=2), "u3"),
+    ],
+)
+def test_a_fork_ends_with_the_turn_that_is_meant(point: ForkPoint, turn: str) -> None:
+    peer = Peer()
+    peer.greet(Opening(cwd="/work", resume="t-0", fork=True, fork_at=point))
+    pages = [said("u1", "i1", "Look."), said("u2", "i2", "Done.")], [said("u3", "i3", "Done.")]
+    assert peer.sent[-1]["params"]["threadId"] == "t-0"
+    peer.answers("thread/turns/list", {"data": pages[0], "nextCursor": "more"})
+    peer.answers("thread/turns/list", {"data": pages[1], "nextCursor": None})
+    assert (peer.sent[-1]["method"], peer.sent[-1]["params"]["lastTurnId"]) == ("thread/fork", turn)
+
+
+def test_a_fork_at_what_is_not_known_any_more_is_a_failed_start() -> None:
+    peer = Peer()
+    point = ForkPoint(messages=("lost",), text="Done.", occurrence=2)
+    peer.greet(Opening(cwd="/work", resume="t-0", fork=True, fork_at=point))
+    page = {"data": [said("u1", "i1", "Done.")], "nextCursor": None}
+    error = only(peer.answers("thread/turns/list", page), StartFailed).error
+    assert (error.code, error.message) == (
+        "rejected",
+        "codex does not know what was said there any more",
+    )
 
 
 @pytest.mark.parametrize(

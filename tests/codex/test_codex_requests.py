@@ -13,7 +13,7 @@ from agentrt._model.driver import Answer, Asked, Effect, Requested, Withdrawn
 from agentrt._model.events import Notice
 from agentrt._wire.mcp import ToolOutcome
 
-from .codex_kit import COMMAND, EDIT, Peer, only, prompted
+from .codex_kit import COMMAND, EDIT, Peer, only, opened, prompted
 
 AMENDMENT = {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["rm", "-rf"]}}
 
@@ -299,3 +299,20 @@ def test_nobody_is_asked_in_a_turn_that_is_being_cancelled() -> None:
     params = {"itemId": "c-1", "command": "ls", "cwd": "/work"}
     assert peer.asks(0, "item/commandExecution/requestApproval", **params) == []
     assert peer.answer_to(0) == {"decision": "cancel"}
+
+
+def test_further_requests_and_notifications_are_the_program_s_by_their_methods() -> None:
+    peer = opened(extensions=["account/chatgptAuthTokens/refresh", "thread/queue/changed"])
+    [asked] = peer.asks(9, "account/chatgptAuthTokens/refresh", reason="unauthorized")
+    assert isinstance(asked, Requested)
+    assert asked.method == "extension"
+    assert asked.params["method"] == "account/chatgptAuthTokens/refresh"
+    assert asked.params["params"]["reason"] == "unauthorized"
+    peer.do(peer.driver.reply(asked.key, {"accessToken": "new"}))
+    assert peer.answer_to(9) == {"accessToken": "new"}
+    [told] = peer.tells("thread/queue/changed", used=1)
+    assert isinstance(told, Requested)
+    assert told.notification
+    sent = len(peer.sent)
+    assert peer.do(peer.driver.reply(told.key, "nobody's")) == []
+    assert len(peer.sent) == sent

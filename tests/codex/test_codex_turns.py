@@ -7,7 +7,7 @@ import pytest
 from agentrt._codex.turn import TABLE, TurnInput, TurnState
 from agentrt._errors import LocalProtocolError
 from agentrt._model.content import Audio, Text
-from agentrt._model.driver import Returned, Spoke, ToolCalled, TurnBegan, TurnFinished
+from agentrt._model.driver import ModesSet, Returned, Spoke, ToolCalled, TurnBegan, TurnFinished
 from agentrt._model.events import Notice
 
 from .codex_kit import COMMAND, only, opened, prompted
@@ -209,19 +209,24 @@ def test_a_turn_says_what_it_took_beyond_those_before_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "params", "changed"),
+    ("method", "params", "changed", "now"),
     [
-        ("set_mode", {"mode": "Read only"}, {"approvalPolicy": "on-request"}),
-        ("set_model", {"model": "Two"}, {"model": "m-2"}),
-        ("set_option", {"option": "effort", "value": "high"}, {"effort": "high"}),
+        ("set_mode", {"mode": "Read only"}, {"approvalPolicy": "on-request"}, "read-only"),
+        ("set_model", {"model": "Two"}, {"model": "m-2"}, "m-2"),
+        ("set_option", {"option": "effort", "value": "high"}, {"effort": "high"}, "high"),
     ],
 )
-def test_a_setting_is_changed(method: str, params: dict[str, str], changed: dict[str, str]) -> None:
+def test_a_setting_is_changed_and_known_before_codex_tells_it(
+    method: str, params: dict[str, str], changed: dict[str, str], now: str
+) -> None:
     peer = opened()
     peer.do(peer.driver.call("k", method, params))
     asked = peer.last("thread/settings/update")["params"]
     assert asked.items() >= changed.items()
-    assert only(peer.answers("thread/settings/update", {}), Returned).error is None
+    said = peer.answers("thread/settings/update", {})
+    assert only(said, Returned).error is None
+    modes = only(said, ModesSet).modes
+    assert now in (modes.mode, modes.model, *(option.value for option in modes.options))
 
 
 @pytest.mark.parametrize(

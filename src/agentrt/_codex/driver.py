@@ -7,7 +7,7 @@ codex says and does (`speech.py`), what it asks (`requests.py`), what can be set
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -90,6 +90,7 @@ class CodexDriver:
         *,
         client: wire.ClientInfo,
         tools: Sequence[ToolInfo] = (),
+        extensions: Collection[str] = (),
         line_limit: int = Limits().line,
     ) -> None:
         self._client = client
@@ -100,13 +101,15 @@ class CodexDriver:
         self._settings = CodexSettings()
         self._speech = Speech(self._channel)
         self._notices = Notices(self._channel)
-        self._requests = Requests(self._channel, new_key, self._speech)
+        self._requests = Requests(self._channel, new_key, self._speech, extensions)
         self._spent = Spent()
         self._opening = Opening(cwd="")
         self._thread: str | None = None
         self._handshake: Handshake | None = None
         self._calls: dict[str, int] = {}
         self._take = _table(self)
+        for method in self._take.keys() & extensions:
+            raise LocalProtocolError(f"{method} is served by agentrt itself")
 
     # --- commands
 
@@ -194,6 +197,9 @@ class CodexDriver:
             if response.error is not None:
                 self._channel.out.append(Returned(call, error=error_of(response.error)))
                 return
+            if isinstance(request, wire.ThreadSettingsUpdateParams):
+                self._settings.taken(request)
+                self._channel.out.append(ModesSet(self._settings.view()))
             value = response.result if made is None else made(response.result)
             self._channel.out.append(Returned(call, value))
 
@@ -348,6 +354,7 @@ class CodexDriver:
     def _notified(self, message: Notification) -> None:
         known = self._take.get(message.method)
         if known is None:
+            self._requests.notified(message)
             return  # there are dozens that say nothing to anybody here
         params = message.params if isinstance(message.params, dict) else {}
         if message.method in ("item/started", "item/completed") and self._unknown_item(
@@ -422,8 +429,8 @@ class CodexDriver:
         if began is None:
             return False
         turn, interrupt = began
-        if turn.prompt is None and self._turns.prompt is None and not self._turns.told_own:
-            self._turns.told_own = True
+        if turn.prompt is None and self._turns.prompt is None and not self._turns.reported_own:
+            self._turns.reported_own = True
             self._speech.turn_ended()
             self._spent.begin()
             self._channel.out.append(TurnBegan())
@@ -434,7 +441,7 @@ class CodexDriver:
     def _turn_completed(self, message: wire.TurnCompletedNotification) -> None:
         if message.thread_id != self._thread:
             return
-        told = self._turns.told_own
+        reported = self._turns.reported_own
         turn = self._turns.ended(message.turn.id)
         if turn is None:
             data = {"turn": message.turn.id}
@@ -442,7 +449,7 @@ class CodexDriver:
             return
         if self._speech.commands and message.turn.status == "interrupted":
             self._end_commands()  # one may have begun behind the first
-        if turn.prompt is None and not told:
+        if turn.prompt is None and not reported:
             return  # it was shown within a prompt's
         out = self._channel.out
         out.append(finished(turn, message.turn, self._spent.turn()))

@@ -303,6 +303,7 @@ class ThreadForkParams(Message):
     model: str | None = None
     config: dict[str, Any] | None = None
     exclude_turns: bool | None = None
+    last_turn_id: str | None = None
 
 
 class ThreadStartResponse(Message):

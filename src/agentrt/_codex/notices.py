@@ -12,7 +12,7 @@ from . import messages as wire
 from .outcome import turn_error
 
 STEPS: Final = (100, 95, 80)
-"""Percent of a rate limit of which people are told, once each."""
+"""Percent of a rate limit that are reported, once each."""
 
 
 class Notices:
@@ -20,8 +20,8 @@ class Notices:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._told: dict[str, int] = {}
-        """The highest of `STEPS` that was told of each rate limit."""
+        self._reported: dict[str, int] = {}
+        """The highest of `STEPS` that was reported of each rate limit."""
         self.table: dict[str, tuple[type[Any], Callable[[Any], None]]] = {
             "error": (wire.ErrorNotification, self._error),
             "warning": (wire.WarningNotification, self._warning),
@@ -69,11 +69,11 @@ class Notices:
                 continue
             key = f"{limits.limit_id} {name}"
             step = next((step for step in STEPS if window.used_percent >= step), 0)
-            if step > self._told.get(key, 0):
+            if step > self._reported.get(key, 0):
                 text = f"{name} rate limit: {window.used_percent}% used"
                 level = "error" if step == STEPS[0] else "warning"
                 self._say(level, "rate_limit", text, to_builtins(limits))
-            self._told[key] = step
+            self._reported[key] = step
 
     def _say(self, level: Any, code: str, text: str, data: Any = None) -> None:
         self._channel.notice(level, code, text, data, about=text)

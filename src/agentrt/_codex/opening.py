@@ -53,6 +53,10 @@ class Handshake:
         self._version: str | None = None
         self._thread = wire.Thread(id="", preview="", cwd=opening.cwd, updated_at=0)
         self._pages = 0
+        self._last: str | None = None
+        """The last turn that a fork has."""
+        self._matching: list[str] = []
+        """The turns whose words are those at which it ends, where their ids have changed."""
 
     def begin(self) -> None:
         can = wire.InitializeCapabilities(experimental_api=True, request_attestation=False)
@@ -75,6 +79,9 @@ class Handshake:
 
     def _modelled(self, answer: wire.ModelListResponse) -> None:
         self._settings.models = [model for model in answer.data if not model.hidden]
+        self._open()
+
+    def _open(self) -> None:
         opening = self._opening
         try:
             given = self._given()
@@ -92,12 +99,47 @@ class Handshake:
             method = "thread/start"
             request = wire.ThreadStartParams(**given, dynamic_tools=tools or None)
         elif opening.fork:
+            if opening.fork_at is not None and self._last is None:
+                self._pages = 0
+                self._find_turn(opening.resume, None)
+                return
             method = "thread/fork"
-            request = wire.ThreadForkParams(thread_id=opening.resume, exclude_turns=True, **given)
+            request = wire.ThreadForkParams(
+                thread_id=opening.resume, exclude_turns=True, last_turn_id=self._last, **given
+            )
         else:
             method = "thread/resume"
             request = wire.ThreadResumeParams(thread_id=opening.resume, exclude_turns=True, **given)
         self._ask(method, request, wire.ThreadStartResponse, self._opened, self._lost)
+
+    def _find_turn(self, thread: str, cursor: str | None) -> None:
+        """Ask which turn it is that a fork ends with: items have other ids when a thread is read
+        again than when they were new."""
+        point = self._opening.fork_at
+        assert point is not None
+
+        def read(answer: wire.ThreadTurnsListResponse) -> None:
+            for turn in answer.data:
+                for item in turn.items:
+                    if getattr(item, "id", None) in point.messages:
+                        self._last = turn.id
+                    elif isinstance(item, wire.AgentMessageThreadItem) and item.text == point.text:
+                        self._matching.append(turn.id)
+            self._pages += 1
+            if answer.next_cursor is not None and answer.data and self._pages < PAGES:
+                self._find_turn(thread, answer.next_cursor)
+                return
+            if self._last is None and len(self._matching) >= point.occurrence:
+                self._last = self._matching[point.occurrence - 1]
+            if self._last is None:
+                self._fail("rejected", "codex does not know what was said there any more")
+            else:
+                self._open()
+
+        request = wire.ThreadTurnsListParams(
+            thread_id=thread, cursor=cursor, sort_direction="asc", items_view="full"
+        )
+        self._ask("thread/turns/list", request, wire.ThreadTurnsListResponse, read, self._lost)
 
     def _given(self) -> dict[str, Any]:
         """What is asked of a thread, however it comes about."""
@@ -169,6 +211,8 @@ class Handshake:
                 capabilities={
                     "resume": True,
                     "fork": True,
+                    "fork_at": True,
+                    "steer": True,
                     "list_sessions": True,
                     "delete_session": True,
                     "logout": True,

@@ -6,20 +6,21 @@ settled in another way (`serverRequest/resolved`): then no answer is owed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, ValidationError, to_builtins
 
 from .._errors import LocalProtocolError
 from .._model.content import JsonObject
-from .._model.driver import Answer, Asked, Effect, NewKey, Requested, Withdrawn
+from .._model.driver import Answer, Asked, Effect, NewKey, Requested, Withdrawn, extended
 from .._model.events import PermissionOption
 from .._wire.channel import Channel
 from .._wire.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     Id,
+    Notification,
     Request,
     RpcError,
     error_line,
@@ -35,6 +36,7 @@ FORM: Final = [
     PermissionOption("accept", "Accept", "allow_once"),
     PermissionOption("decline", "Decline", "reject_once"),
 ]
+ELICITATION: Final = "mcpServer/elicitation/request"
 AMENDED: Final = "acceptWithExecpolicyAmendment"
 
 Make: TypeAlias = Callable[[Answer], Any]
@@ -54,7 +56,16 @@ class _Open(Struct):
 class Requests:
     """Codex's open requests."""
 
-    def __init__(self, channel: Channel, new_key: NewKey, speech: Speech) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        new_key: NewKey,
+        speech: Speech,
+        extensions: Collection[str] = (),
+    ) -> None:
+        """`extensions`: further methods, which the host serves. Raises `LocalProtocolError` for one
+        that is served here."""
+        self._extensions = frozenset(extensions)
         self._channel = channel
         self._new_key = new_key
         self._speech = speech
@@ -76,12 +87,18 @@ class Requests:
             "item/tool/requestUserInput": (wire.ToolRequestUserInputParams, self._questions),
             "item/tool/call": (wire.DynamicToolCallParams, self._tool),
         }
+        for method in {*self._take, ELICITATION} & self._extensions:
+            raise LocalProtocolError(f"{method} is served by agentrt itself")
 
     def received(self, request: Request, *, stopping: bool) -> None:
         """Take a request; one that nobody here knows is refused at once. `stopping`: the turn is
         being cancelled, and nobody is asked any more."""
         method = request.method
-        if method == "mcpServer/elicitation/request":
+        if method in self._extensions:
+            key = self._add(_Open(request.id, method))
+            self._channel.out.append(extended(key, method, request.params))
+            return
+        if method == ELICITATION:
             given = request.params if isinstance(request.params, dict) else {}
             form = given.get("mode") != "url"
             kind: Any = (
@@ -113,6 +130,13 @@ class Requests:
         take(request, params)
         if stopping:
             self._dismiss(self._channel.out[before:])
+
+    def notified(self, notification: Notification) -> None:
+        """Pass a notification on, if the host listens."""
+        method = notification.method
+        if method in self._extensions:
+            requested = extended(self._new_key(), method, notification.params, notification=True)
+            self._channel.out.append(requested)
 
     def _dismiss(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -336,9 +360,10 @@ class Requests:
         self._close(key, result_line(request.id, request.make(answer)))
 
     def reply(self, key: str, result: Any) -> None:
+        """Answer a service request. None stands for an empty result."""
         request = self._open.get(key)
         if request is not None:
-            self._close(key, result_line(request.id, result))
+            self._close(key, result_line(request.id, {} if result is None else result))
 
     def refuse(self, key: str, error: RpcError) -> None:
         """A tool that failed says so to the model; codex would take an error for its own."""

@@ -70,11 +70,16 @@ class CodexSettings:
     def reported(
         self, approval: object, sandbox: SandboxPolicy, model: str, effort: str | None
     ) -> None:
-        box = _SANDBOXES.get(type(sandbox))
-        known = (
-            id for id, mode in MODES.items() if (mode.approval, mode.sandbox) == (approval, box)
-        )
-        self.mode, self.model, self.effort = next(known, None), model, effort
+        self.mode, self.model, self.effort = _mode_with(approval, sandbox), model, effort
+
+    def taken(self, asked: ThreadSettingsUpdateParams) -> None:
+        """codex has said yes to a change; what it reports about that comes later."""
+        if asked.sandbox_policy is not None:
+            self.mode = _mode_with(asked.approval_policy, asked.sandbox_policy)
+        if asked.model is not None:
+            self.model = asked.model
+        if asked.effort is not None:
+            self.effort = asked.effort
 
     def view(self) -> Modes:
         """All of it in neutral words."""
@@ -134,6 +139,12 @@ class CodexSettings:
         choices = self._efforts()
         effort = _pick(f"value of {EFFORT!r}", value, choices) if choices else value
         return ThreadSettingsUpdateParams(thread_id=thread, effort=effort)
+
+
+def _mode_with(approval: object, sandbox: SandboxPolicy) -> str | None:
+    box = _SANDBOXES.get(type(sandbox))
+    known = (id for id, mode in MODES.items() if (mode.approval, mode.sandbox) == (approval, box))
+    return next(known, None)
 
 
 def mode_of(wanted: str) -> Mode:

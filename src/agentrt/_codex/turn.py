@@ -106,7 +106,7 @@ class Turns:
     def __init__(self) -> None:
         self.prompt: CodexTurn | None = None
         self.own: CodexTurn | None = None
-        self.told_own = False
+        self.reported_own = False
         """Whether the running one of its own was reported: within a prompt it is not."""
         self._over: OrderedDict[str, None] = OrderedDict()
 
@@ -126,7 +126,7 @@ class Turns:
             return False
         if turn.id is not None and turn.id != id:  # what has begun meanwhile was its own
             self.own = CodexTurn(None, turn.id, TurnState.RUNNING)
-            self.told_own = False
+            self.reported_own = False
             turn.state = TurnState.CANCELLED if turn.cancelled else TurnState.TAKEN
         turn.id = id
         return turn.apply(TurnInput.NAMED)
@@ -141,7 +141,7 @@ class Turns:
             return turn, turn.apply(TurnInput.BEGAN)
         if self.own is None or self.own.id != id:
             self.own = CodexTurn(None, id, TurnState.RUNNING)
-            self.told_own = False
+            self.reported_own = False
         return self.own, False
 
     def is_over(self, id: str) -> bool:
