@@ -28,7 +28,7 @@ _PUBLIC = {
     ),
     "_journal.base": "StoreEntry StoreHit StoreStatistics StoreStatus",
     "_journal.store": "Store open_store",
-    "_limits": "Limits",
+    "_limits": "Limits Tenant",
     "_logging": "LogContext log_context",
     "_model.content": "Audio Diff Image Resource ResourceLink Text",
     "_model.events": (
@@ -37,27 +37,36 @@ _PUBLIC = {
         "PlanEntry QueueChanged State StateChanged Task TaskChanged TextDelta ThoughtDelta "
         "TitleChanged TurnEnded TurnStarted Usage UsageChanged"
     ),
+    "_model.fork_point": "ForkPoint",
     "_model.log": "Overrun",
     "_model.result": "AgentDied AgentFailed Denial TurnFailed TurnResult TurnTimedOut",
     "_model.state": "Snapshot",
     "_permissions.policies": (
         "Allow Ask Decision Deny PermissionRequest Policy allow_all ask deny_all rules"
     ),
+    "_runtime.agent_sessions": "delete_session list_sessions",
+    "_runtime.claude_control": (
+        "ClaudeControl ContextUsage McpServersChanged McpServerState RewoundFiles TaskOutput"
+    ),
     "_runtime.claude_sessions": "ClaudeSessions",
     "_runtime.connect": "connect",
     "_runtime.open": "open_session reopen_session",
     "_runtime.options": "SessionOptions",
+    "_runtime.own_services": "Files Terminal TerminalExit TerminalOutput Terminals",
     "_runtime.query": "Query query",
     "_runtime.register": "SessionInfo",
     "_runtime.runtime": "AgentInfo Runtime open_runtime",
+    "_session.agent_sessions": "AgentSession",
     "_session.session": "Session",
     "_session.subscription": "Subscription",
     "_session.turn": "Turn",
+    "_runtime.websocket": "websocket",
     "_telemetry.metrics": "Metrics",
     "_telemetry.otel": "OpenTelemetry",
     "_trace.record": "TraceRecord",
     "_trace.subscription": "TraceSubscription",
     "_trace.trace": "Trace open_trace",
+    "_tools.extensions": "Extension ExtensionContext extension",
     "_tools.hooks": "Hook HookContext hook",
     "_tools.tools": "Tool ToolContext ToolError tool",
     "_web.security": "Security",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Final
 
 from msgspec import Struct
@@ -124,6 +125,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     store_events: float = 3600.0
     """How long the events of a turn are kept in a store, behind the turn's record."""
 
+    store_start: float = 300.0
+    """How long `agentrt serve` waits for its database where that cannot be reached at its start."""
     store_lease: float = 10.0
     """How long others wait for a process that shares a store with them and is not heard of, until
     they go on with its sessions. It has ended its own agents by then: at three tenths of this ahead
@@ -160,6 +163,39 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 raise ValueError(f"limits.{name} is {value!r}; it takes {_wanted(name)}")
             if not 0 <= value < math.inf:
                 raise ValueError(f"limits.{name} is {value!r}; it takes {_wanted(name)}")
+
+
+class Tenant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose a token is, where several share a server: who comes by it sees and commands the
+    sessions of its tenant, and no others. None is no limit.
+
+    - `name`: up to 64 letters, digits, `_`, `-` and `.`.
+    - `sessions`: how many of its sessions may be open at a time, together at all servers that share
+      a store; one that is only stored is not open.
+    - `viewers`: connections at a time, at each server.
+    - `events`: how many events a second its sessions may have together, at each server that runs
+      some of them. Above it their agents are read more slowly.
+    - `roots`: where, and below which, its clients may open sessions; by default where the server's
+      may.
+    """
+
+    name: str
+    sessions: int | None = None
+    viewers: int | None = None
+    events: float | None = None
+    roots: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", self.name):
+            raise ValueError(f"{self.name!r} is no name of a tenant: up to 64 of A-Z a-z 0-9 _ - .")
+        for name in ("sessions", "viewers"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 0):
+                raise ValueError(
+                    f"{name} is {value!r}; it takes a whole number, 0 or more, or None"
+                )
+        if self.events is not None and not 1 <= self.events < math.inf:
+            raise ValueError(f"events is {self.events!r}; it takes events a second, 1 or more")
 
 
 def _wanted(name: str) -> str:

@@ -131,19 +131,23 @@ async def open_service_nursery() -> AsyncIterator[ServiceNursery]:
     An error of a service task cancels the block and is raised from here, bare if it is alone.
     """
 
-    async def serve(task_status: trio.TaskStatus[trio.Nursery]) -> None:
-        with trio.CancelScope() as scope:
-            async with bare_errors(), trio.open_nursery() as services:
-                task_status.started(services)
-                # If the caller was cancelled by now, this has not started: a shield would keep it
-                # waiting for ever in the middle of `start`.
-                await trio.lowlevel.checkpoint_if_cancelled()
-                scope.shield = True
-                await trio.sleep_forever()
+    opened: list[trio.Nursery] = []
+    ready = trio.Event()
+
+    async def serve() -> None:
+        async with bare_errors(), trio.open_nursery() as services:
+            # If the caller was cancelled by now, nobody would ever end what is shielded.
+            await trio.lowlevel.checkpoint_if_cancelled()
+            services.cancel_scope.shield = True
+            opened.append(services)
+            ready.set()
+            await trio.sleep_forever()
 
     async with bare_errors(), trio.open_nursery() as outer:
-        services = await outer.start(serve)
+        outer.start_soon(serve)  # `start` would open one more nursery, for each session twice
         try:
-            yield ServiceNursery(services, outer.cancel_scope)
+            await ready.wait()
+            yield ServiceNursery(opened[0], outer.cancel_scope)
         finally:
-            services.cancel_scope.cancel()
+            for services in opened:
+                services.cancel_scope.cancel()

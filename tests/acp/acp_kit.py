@@ -201,12 +201,14 @@ def opened(
     *,
     capabilities: dict[str, Any] | None = None,
     session: dict[str, Any] | None = None,
+    meta: dict[str, Any] | None = None,
     **options: Any,
 ) -> Peer:
     """A peer with an open session `s1`, of which nothing has been looked at yet."""
     peer = Peer(**options)
     peer.start(opening)
-    peer.answer(1, {"protocolVersion": 1, "agentCapabilities": capabilities or {}})
+    greeting = {"protocolVersion": 1, "agentCapabilities": capabilities or {}}
+    peer.answer(1, {**greeting, **({"_meta": meta} if meta is not None else {})})
     peer.answer(2, {"sessionId": "s1", **(session or {})})
     peer.effects.clear()
     peer.sent.clear()

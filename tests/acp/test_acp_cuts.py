@@ -123,11 +123,13 @@ envelopes = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(envelopes))
 def test_no_message_raises_anything(messages: list[Any]) -> None:
     fed([json.dumps(message).encode() + b"\n" for message in messages], True)
 
 
+@pytest.mark.slow
 @given(st.lists(envelopes))
 def test_no_message_breaks_the_handshake_in_another_way_than_a_failed_start(
     messages: list[Any],

@@ -18,6 +18,7 @@ from agentrt._model.driver import (
     StartFailed,
     ToolCalled,
 )
+from agentrt._model.fork_point import ForkPoint
 
 
 def initialized(
@@ -26,10 +27,11 @@ def initialized(
     *,
     auth_method: str | None = None,
     late_history: bool = False,
+    fork_at: bool = False,
     **result: Any,
 ) -> Peer:
     """A peer whose agent has just answered `initialize`."""
-    peer = Peer(auth_method=auth_method, late_history=late_history)
+    peer = Peer(auth_method=auth_method, late_history=late_history, fork_at=fork_at)
     peer.start(opening)
     peer.methods()
     peer.answer(1, {"protocolVersion": 1, **result})
@@ -66,6 +68,8 @@ def test_a_new_session_is_opened_and_reported_with_what_the_agent_can() -> None:
     assert started.capabilities == {
         "resume": True,
         "fork": True,
+        "fork_at": False,
+        "steer": False,
         "list_sessions": True,
         "delete_session": True,
         "logout": True,
@@ -175,6 +179,33 @@ def test_a_session_is_forked_under_a_new_id() -> None:
     assert peer.last("session/fork")["params"]["sessionId"] == "old"
     peer.answer(2, {"sessionId": "new"})
     assert peer.only(Started).session == "new"
+
+
+POINT = ForkPoint(messages=("m2", "m1"), text="Done.", occurrence=3)
+
+
+@pytest.mark.parametrize("how", [{"fork_at": True}, {"_meta": {"agentrt": {"forkAt": True}}}])
+def test_a_fork_ends_where_it_is_said(how: dict[str, Any]) -> None:
+    meta = {"mine": 1, "jetbrains": {"air": {"kind": "x"}}}
+    opening = Opening(cwd="/p", resume="old", fork=True, fork_at=POINT, options={"meta": meta})
+    peer = initialized(opening, agentCapabilities=EVERYTHING, **how)
+    said = peer.last("session/fork")["params"]["_meta"]
+    digest = "ed251864987c367e9641fbdc89c1d83e9bf0fa2e3eecef8f301c79f619bfac81"
+    fork = {"version": 1, "messageId": "m2", "messageOccurrence": 3}
+    assert said["mine"] == 1
+    assert said["jetbrains"]["air"] == {
+        "kind": "x",
+        "fork": {**fork, "messageFingerprint": f"sha256:{digest}"},
+    }
+    peer.answer(2, {"sessionId": "new"})
+    assert peer.only(Started).capabilities["fork_at"] is True
+
+
+def test_an_agent_that_would_fork_at_its_end_instead_is_a_failed_start() -> None:
+    opening = Opening(cwd="/p", resume="old", fork=True, fork_at=POINT)
+    peer = initialized(opening, agentCapabilities=EVERYTHING)
+    assert peer.only(StartFailed).error.message == "the agent forks a session at its end only"
+    assert peer.methods() == []
 
 
 @pytest.mark.parametrize("fork", [True, False])

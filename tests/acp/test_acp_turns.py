@@ -449,3 +449,51 @@ def test_a_sub_agent_is_stopped_by_its_own_session_if_it_can_be() -> None:
     peer.do(peer.driver.call("c2", "stop_task", {"task": "other"}))
     assert peer.last("session/cancel")["params"] == {"sessionId": "child"}
     assert peer.methods() == ["session/cancel"]
+
+
+STEERS = {"meta": {"steering": {"supported": True}}}
+
+
+def steered() -> tuple[Peer, int, int]:
+    """A running prompt, and words that were sent into it: the ids of both requests."""
+    peer, id = running(**STEERS)
+    peer.do(peer.driver.steer("s1", [Text("faster")]))
+    said = peer.last("_session/steering")
+    assert said["params"] == {
+        "sessionId": "s1",
+        "prompt": [{"type": "text", "text": "faster"}],
+        "_meta": {"steering": {"idleBehavior": "promptRequired"}},
+    }
+    return peer, id, said["id"]
+
+
+def test_words_are_taken_into_the_running_turn_and_end_with_it() -> None:
+    peer, id, steer = steered()
+    peer.answer(steer, {"outcome": "injected"})
+    peer.say({"id": id, "result": end("end_turn")})
+    assert peer.only(TurnFinished).folded == ("s1",)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"result": {"outcome": "promptRequired"}}, {"error": {"code": -32603, "message": "No."}}],
+)
+def test_words_that_the_agent_does_not_take_are_told(answer: dict[str, Any]) -> None:
+    peer, _, steer = steered()
+    peer.say({"id": steer, **answer})
+    assert peer.only(TurnFinished) == TurnFinished(turn="s1", outcome="cancelled")
+    assert peer.notices() == ["not_steered"]
+
+
+def test_no_words_are_sent_to_an_agent_that_takes_none_or_without_a_turn() -> None:
+    peer, _ = running()
+    with pytest.raises(LocalProtocolError, match="takes no prompt into a running turn"):
+        peer.driver.steer("s1", [Text("faster")])
+    peer = opened(**STEERS)
+    with pytest.raises(LocalProtocolError, match="no turn runs"):
+        peer.driver.steer("s1", [Text("faster")])
+    peer, _ = running(**STEERS)
+    peer.do(peer.driver.cancel())
+    with pytest.raises(LocalProtocolError, match="no turn runs"):
+        peer.driver.steer("s1", [Text("faster")])
+    assert "_session/steering" not in peer.methods()

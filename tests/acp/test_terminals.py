@@ -202,6 +202,7 @@ async def test_all_that_was_written_before_the_exit_is_there_after_it(tmp_path: 
             await agent.ask("release", id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", mostly_slow([1000, None, 10**9], one_in=3))
 async def test_a_flood_keeps_its_end_and_bounded_memory(tmp_path: Path, wanted: int | None) -> None:
     async with terminals_in(tmp_path, terminal_output=100_000) as agent:

@@ -81,7 +81,7 @@ USED: Final[Mapping[str, Fields | Mapping[str, Fields]]] = {
     ),
     "ThreadForkParams": (
         "threadId cwd runtimeWorkspaceRoots approvalPolicy approvalsReviewer sandbox model config"
-        " excludeTurns"
+        " excludeTurns lastTurnId"
     ),
     "ThreadStartResponse": "thread model approvalPolicy sandbox reasoningEffort",
     "ThreadTurnsListParams": "threadId cursor sortDirection itemsView",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import trio
 import trio.testing
@@ -94,34 +92,31 @@ async def test_an_interrupt_by_its_own_name_reports_what_still_waits(lab: Lab) -
 # --- MCP servers
 
 
-def servers(status: dict[str, Any]) -> dict[str, str]:
-    return {server["name"]: server["status"] for server in status["mcpServers"]}
-
-
 async def test_mcp_servers_are_added_switched_connected_anew_and_removed(lab: Lab) -> None:
     described = {name: value for name, value in shop(lab).items() if name != "name"}
     script: Script = [[Call("mcp__shop__order")], [Text("Ordered.")]]
 
     with trio.fail_after(PATIENCE):
         async with session_with(lab) as (session, _):
-            added = await session.call(
-                "mcp_set_servers", servers={"shop": {**described, "type": "stdio", "env": {}}}
+            claude = agentrt.ClaudeControl(session)
+            added = await claude.set_mcp_servers(
+                {"shop": {**described, "type": "stdio", "env": {}}}
             )
-            assert added["added"] == ["shop"]
+            assert added.added == ["shop"]
 
             async def status() -> str | None:
-                return servers(await session.call("mcp_status")).get("shop")
+                return {each.name: each.status for each in await claude.mcp_servers()}.get("shop")
 
             async def becomes(wanted: str | None) -> None:
                 while await status() != wanted:  # noqa: ASYNC110 - it sends no event
                     await trio.sleep(0.05)
 
             await becomes("connected")
-            await session.call("mcp_toggle", serverName="shop", enabled=False)
+            await claude.toggle_mcp_server("shop", enabled=False)
             await becomes("disabled")
-            await session.call("mcp_toggle", serverName="shop", enabled=True)
+            await claude.toggle_mcp_server("shop", enabled=True)
             await becomes("connected")
-            await session.call("mcp_reconnect", serverName="shop")
+            await claude.reconnect_mcp_server("shop")
             await becomes("connected")
             async with session.prompt(prompt_for(script)) as turn:
                 async for event in turn:
@@ -132,11 +127,11 @@ async def test_mcp_servers_are_added_switched_connected_anew_and_removed(lab: La
                             session.fill(event.request, {"count": 3})
                         case _:
                             pass
-            removed = await session.call("mcp_set_servers", servers={})
-            assert removed["removed"] == ["shop"]
+            removed = await claude.set_mcp_servers({})
+            assert removed.removed == ["shop"]
             await becomes(None)
             with pytest.raises(agentrt.RequestError, match="not found"):
-                await session.call("mcp_reconnect", serverName="nobody")
+                await claude.reconnect_mcp_server("nobody")
     assert turn.result.text == "Ordered."
 
 
@@ -153,16 +148,16 @@ async def test_a_running_command_can_be_sent_to_the_background(lab: Lab) -> None
             async with session.prompt(prompt_for(script)) as turn:
                 await until(lambda: story_tools(session))
                 while not session.tasks:
-                    await session.call("background_tasks")
+                    await agentrt.ClaudeControl(session).send_to_background()
                     await trio.sleep(0.1)
             assert turn.result.text == "Left it."
             [task] = session.tasks.values()
             assert task.status == "running"
-            output = await session.call("get_task_output", task_id=task.id)
+            output = await agentrt.ClaudeControl(session).task_output(task.id)
             open_gate(lab)
             await session.drained()
             assert session.tasks[task.id].status == "completed"
-    assert "output" in output
+    assert output.total_bytes >= len(output.output) >= 0
     assert turns(story) == [("user", "completed"), ("agent", "completed")]
 
 

@@ -86,16 +86,17 @@ async def test_claudes_own_requests_can_be_made_by_their_names(lab: Lab) -> None
     with trio.fail_after(PATIENCE):
         async with session_with(lab, tools=[record_result]) as (session, _):
             await session.run("Please [[text]]")
-            status = await session.call("mcp_status")
-            usage = await session.call("get_context_usage")
-            await session.call("set_max_thinking_tokens", max_thinking_tokens=2048)
+            claude = agentrt.ClaudeControl(session)
+            status = await claude.mcp_servers()
+            usage = await claude.context_usage()
+            await claude.set_max_thinking_tokens(2048)
             await session.call("stop_task", task="nobody")
             with pytest.raises(agentrt.RequestError, match="Unsupported"):
                 await session.call("make_coffee")
             with pytest.raises(agentrt.RequestError, match="no set_option"):
                 await session.set_option("colour", "blue")
-    assert [(s["name"], s["status"]) for s in status["mcpServers"]] == [("agentrt", "connected")]
-    assert usage["maxTokens"] > usage["totalTokens"] > 0
+    assert [(s.name, s.status) for s in status] == [("agentrt", "connected")]
+    assert usage.max_tokens > usage.total_tokens > 0
 
 
 async def test_files_are_rewound_to_a_turn(lab: Lab) -> None:
@@ -112,13 +113,14 @@ async def test_files_are_rewound_to_a_turn(lab: Lab) -> None:
         ) as (session, _):
             result = await session.run(prompt_for(script))
             assert note.read_text() == "after\n"
-            tried = await session.call("rewind_files", turn=result.turn, dry_run=True)
+            claude = agentrt.ClaudeControl(session)
+            tried = await claude.rewind_files(result.turn, dry_run=True)
             assert note.read_text() == "after\n"
-            rewound = await session.call("rewind_files", turn=result.turn)
+            rewound = await claude.rewind_files(result.turn)
             with pytest.raises(agentrt.RequestError, match="no prompt began"):
-                await session.call("rewind_files", turn="t99")
-    assert tried["canRewind"]
-    assert rewound["canRewind"]
+                await claude.rewind_files("t99")
+    assert tried.can_rewind
+    assert rewound.can_rewind
     assert note.read_text() == "before\n"
 
 

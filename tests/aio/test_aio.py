@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import httpx2
 import pytest
 import trio
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.server import MCPServer
 
 import agentrt
 from agentrt import aio
@@ -20,6 +27,7 @@ from aio.kit import fake_session, run
 from runtime.fakes import Incarnations, asking, echo, obedient
 
 
+@pytest.mark.door("asyncio", "prompt", "stream")
 def test_a_session_and_its_turns_are_awaited_from_asyncio(tmp_path: Path) -> None:
     async def main() -> None:
         async with aio.open_session("demo", cwd=tmp_path) as session:
@@ -35,6 +43,7 @@ def test_a_session_and_its_turns_are_awaited_from_asyncio(tmp_path: Path) -> Non
     run(main)
 
 
+@pytest.mark.door("asyncio", "cancel")
 def test_a_cancelled_task_cancels_its_turn_and_the_agent_is_notified() -> None:
     agents = Incarnations(obedient)
 
@@ -140,6 +149,7 @@ def test_policies_tools_and_hooks_may_be_coroutines_of_asyncio() -> None:
     assert len(asked) == 1
 
 
+@pytest.mark.door("asyncio", "tools")
 def test_a_tool_runs_in_asyncio_and_sees_its_session_so(tmp_path: Path) -> None:
     seen: list[object] = []
 
@@ -177,6 +187,83 @@ def test_a_hook_is_asked_in_asyncio() -> None:
     run(main)
 
 
+def test_an_extension_is_served_in_asyncio() -> None:
+    answers: list[object] = []
+
+    async def asking_double(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            answers.append((await agent.request("_acme.dev/double", {"n": 21}))["result"])
+            prompt.end()
+
+    @agentrt.extension("_acme.dev/double")
+    async def double(given: dict[str, object], context: agentrt.ExtensionContext) -> object:
+        await asyncio.sleep(0.001)
+        assert isinstance(context.turn, agentrt.Turn)
+        return [context.session.state.phase, given["n"]]
+
+    async def main() -> None:
+        async with fake_session(Incarnations(asking_double).start, extensions=[double]) as session:
+            await session.run("go")
+
+    run(main)
+    assert answers == [["running", 21]]
+
+
+def test_files_and_terminals_of_a_program_are_served_in_asyncio() -> None:
+    answers: list[object] = []
+    ended: list[str] = []
+
+    async def using(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            path = {"path": "/nowhere/a"}
+            await agent.request("fs/write_text_file", {**path, "content": "mine"})
+            answers.append((await agent.request("fs/read_text_file", path))["result"])
+            made = (await agent.request("terminal/create", {"command": "ls"}))["result"]
+            answers.append((await agent.request("terminal/output", made))["result"]["output"])
+            await agent.request("terminal/kill", made)
+            answers.append((await agent.request("terminal/wait_for_exit", made))["result"])
+            prompt.end()
+
+    class Own:
+        text = ""
+
+        async def read_text_file(self, path: str) -> str:
+            await asyncio.sleep(0.001)
+            return self.text
+
+        async def write_text_file(self, path: str, content: str) -> None:
+            await asyncio.sleep(0.001)
+            self.text = content
+
+        async def create(self, command: object, **about: object) -> Own:
+            await asyncio.sleep(0.001)
+            return Own()
+
+        async def output(self) -> agentrt.TerminalOutput:
+            await asyncio.sleep(0.001)
+            return agentrt.TerminalOutput("hello")
+
+        async def wait(self) -> agentrt.TerminalExit:
+            await asyncio.sleep(0.001)
+            return agentrt.TerminalExit(0)
+
+        async def kill(self) -> None:
+            await asyncio.sleep(0.001)
+
+        async def release(self) -> None:
+            await asyncio.sleep(0.001)
+            ended.append("released")
+
+    async def main() -> None:
+        agents, own = Incarnations(using), Own()
+        async with fake_session(agents.start, cwd="/nowhere", files=own, terminals=own) as session:
+            await session.run("go")
+
+    run(main)
+    assert answers == [{"content": "mine"}, "hello", {"exitCode": 0}]
+    assert ended == ["released"]
+
+
 def test_a_handler_of_asyncio_is_cancelled_with_its_turn() -> None:
     ended: list[str] = []
 
@@ -199,6 +286,7 @@ def test_a_handler_of_asyncio_is_cancelled_with_its_turn() -> None:
     run(main)
 
 
+@pytest.mark.door("asyncio", "permission")
 def test_a_question_waits_for_its_reader_s_answer() -> None:
     async def main() -> str:
         async with fake_session(Incarnations(asking).start) as session:
@@ -240,6 +328,7 @@ def test_a_slow_reader_holds_nothing_up_and_misses_nothing() -> None:
     run(main)
 
 
+@pytest.mark.slow
 def test_a_query_a_runtime_a_store_and_a_server_are_there_too(tmp_path: Path) -> None:
     async def main() -> None:
         async with aio.query("list the files", agent="demo", cwd=tmp_path) as events:
@@ -294,6 +383,19 @@ def test_an_anyio_program_cancels_by_its_own_scopes(backend: str, tmp_path: Path
     anyio.run(main, backend=backend)
 
 
+def test_claude_s_own_requests_are_awaited_from_asyncio(tmp_path: Path) -> None:
+    fake = Path(__file__).parents[1] / "claude" / "fakecli.py"
+
+    async def main() -> None:
+        agent = agentrt.claude([sys.executable, str(fake), "plain"])
+        async with aio.open_session(agent, cwd=tmp_path) as session:
+            await agentrt.ClaudeControl(session).rename("New")
+            with pytest.raises(agentrt.RemoteProtocolError):
+                await agentrt.ClaudeControl(session).mcp_servers()
+
+    run(main)
+
+
 def test_every_public_asynchronous_method_is_carried_over() -> None:
     classes = {
         value
@@ -305,7 +407,9 @@ def test_every_public_asynchronous_method_is_carried_over() -> None:
             if not name.startswith("_") or name in ("__anext__", "__aenter__")
         )
     }
-    assert classes - {agentrt.Query} == set(_VIEWS)  # a query reads a subscription
+    lent = {agentrt.Files, agentrt.Terminal, agentrt.Terminals}  # the program's: asyncio's anyway
+    made_of_views = {agentrt.Query, agentrt.ClaudeControl}  # of a subscription, and of a session
+    assert classes - made_of_views - lent == set(_VIEWS)
     for kind, shown in _VIEWS.items():
         for name, member in inspect.getmembers(kind, inspect.iscoroutinefunction):
             if not name.startswith("_") or name in ("__anext__", "__aenter__", "__aexit__"):
@@ -323,3 +427,36 @@ def test_serving_takes_what_it_takes_under_trio() -> None:
     under_trio = dict(inspect.signature(agentrt.serve).parameters)
     del under_trio["task_status"]
     assert list(inspect.signature(aio.serve).parameters.values()) == list(under_trio.values())
+
+
+def test_a_server_of_the_mcp_package_runs_on_asyncio() -> None:
+    agents = Incarnations(echo, capabilities={"mcpCapabilities": {"http": True}})
+    seen: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(server: MCPServer[None]) -> AsyncIterator[None]:
+        await asyncio.sleep(0)
+        yield
+        seen.append("over")
+
+    server = MCPServer("weather", lifespan=lifespan)
+
+    @server.tool()
+    async def forecast(city: str) -> str:
+        await asyncio.sleep(0)
+        return f"rain in {city}"
+
+    async def main() -> None:
+        async with fake_session(agents.start, tools=server):
+            [opened] = agents.sent("session/new")
+            [entry] = opened["params"]["mcpServers"]
+            headers = {header["name"]: header["value"] for header in entry["headers"]}
+            async with (
+                httpx2.AsyncClient(headers=headers) as http,
+                Client(streamable_http_client(entry["url"], http_client=http)) as client,
+            ):
+                result = await client.call_tool("forecast", {"city": "Oslo"})
+                assert result.content[0].text == "rain in Oslo"  # type: ignore[union-attr]
+
+    run(main)
+    assert seen == ["over"]

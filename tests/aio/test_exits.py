@@ -20,6 +20,7 @@ ROUNDS = 5
 MANY = 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", mostly_slow(["asyncio", "by_hand", "uvloop"], one_in=3))
 @pytest.mark.parametrize(
     ("program", "says"),
@@ -61,6 +62,7 @@ async def _cancelled_turns(rounds: int) -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+@pytest.mark.slow
 def test_a_task_cancels_its_turn_again_and_again_and_nothing_is_left() -> None:
     run(lambda: _cancelled_turns(ROUNDS))
 

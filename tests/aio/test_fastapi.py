@@ -73,6 +73,7 @@ def turn(port: int, session: str, prompt: str) -> Iterator[Iterator[dict[str, An
         yield (json.loads(line[6:]) for line in lines if line.startswith(b"data: "))
 
 
+@pytest.mark.slow
 def test_events_are_streamed_and_who_goes_away_has_cancelled_the_turn(tmp_path: Path) -> None:
     with served(tmp_path) as port:
         session = new_session(port)
@@ -83,6 +84,7 @@ def test_events_are_streamed_and_who_goes_away_has_cancelled_the_turn(tmp_path: 
         new_session(port)  # and the server ends with sessions open
 
 
+@pytest.mark.slow
 async def test_a_message_cancels_the_task_that_is_in_a_turn(tmp_path: Path) -> None:
     with served(tmp_path) as port, trio.fail_after(3 * PATIENCE):
         session = await trio.to_thread.run_sync(new_session, port)

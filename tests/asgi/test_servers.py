@@ -20,6 +20,7 @@ EVERY = pytest.mark.parametrize("server", SERVERS)
 
 
 @EVERY
+@pytest.mark.door("asgi", "prompt", "stream", "permission", "cancel")
 async def test_a_client_prompts_answers_cancels_and_the_server_ends_in_peace(
     server: str, tmp_path: Path
 ) -> None:
@@ -156,3 +157,33 @@ def dropped(port: int) -> float:
     found = re.search(line, body, re.MULTILINE)
     assert found, body.decode()
     return float(found[1])
+
+
+@EVERY
+@pytest.mark.door("asgi", "resume", "fork", "tools")
+async def test_a_client_comes_back_forks_and_runs_its_tools(server: str, tmp_path: Path) -> None:
+    offer = {"name": "pick", "description": "Pick.", "input_schema": {"type": "object"}}
+    with served(server, "hypercorn_app:app", tmp_path) as running:
+        async with native(running.port) as wire:
+            await wire.say("hello", client="somebody", sessions=[], tools=[offer])
+            await wire.until(type="ready")
+            about = {"agent": "demo", "cwd": str(tmp_path), "mode": "auto"}
+            session = (await wire.command("session", op="new", **about))["session"]
+            await wire.command("attach", session=session)
+            await wire.prompt(session, "/tool pick {}")
+            while True:
+                item = (await wire.until(kind="item.opened"))["item"]
+                if item.get("tool", {}).get("owner") == "client":
+                    break
+            said = [{"type": "text", "text": "picked"}]
+            await wire.command("tool_result", session=session, item=item["id"], content=said)
+            ended = await wire.until(kind="turn.ended")
+            assert ended["outcome"] == "completed"
+            forked = await wire.command("session", op="fork", session=session, at=ended["turn"])
+            assert forked["session"] != session
+        async with greeted(running.port) as wire:
+            for id in (session, forked["session"]):
+                await wire.command("attach", session=id)
+                shown = await wire.until(type="snapshot")
+                assert shown["session"] == id
+                assert shown["items"][0]["content"][0]["text"] == "/tool pick {}"

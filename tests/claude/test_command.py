@@ -16,6 +16,7 @@ from agentrt._claude.options import (
     with_session_id,
 )
 from agentrt._model.driver import Opening
+from agentrt._model.fork_point import ForkPoint
 
 UUID = "11111111-2222-4333-8444-555555555555"
 OPENING = Opening(cwd="/sandbox/project")
@@ -88,6 +89,11 @@ def test_no_tools_at_all_is_said() -> None:
             Opening(cwd="/", resume="r", fork=True),
             {"session_id": UUID},
             ["--resume=r", "--fork-session", f"--session-id={UUID}"],
+        ),
+        (
+            Opening(cwd="/", resume="r", fork=True, fork_at=ForkPoint(messages=("m",))),
+            {},
+            ["--resume=r", "--fork-session", "--resume-session-at=m"],
         ),
         (Opening(cwd="/"), {"continue_last": True}, ["--continue"]),
         (

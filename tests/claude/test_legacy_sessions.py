@@ -24,6 +24,7 @@ async def cancelled_at_the_question(s: agentrt.Session) -> agentrt.Turn:
 
 
 @pytest.mark.parametrize("scenario", ["legacy", "legacy_mute", "legacy_late"])
+@pytest.mark.door("legacy", "prompt", "permission", "cancel")
 async def test_a_cancelled_turn_ends_and_the_conversation_goes_on(scenario: str) -> None:
     """By the program's result, or by silence; never by the end of the process."""
     patient = structs.replace(QUICK, cancel_grace=60)
@@ -73,6 +74,7 @@ async def test_what_it_cannot_do_is_refused_before_anything_is_started() -> None
                 pytest.fail("there is no session")
 
 
+@pytest.mark.door("legacy", "stream")
 async def test_texts_are_reported_once_though_they_come_as_snapshots() -> None:
     async with session("legacy", permissions=agentrt.allow_all, claude=LEGACY) as s:
         await s.run("go")

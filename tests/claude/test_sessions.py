@@ -12,6 +12,7 @@ import pytest
 from agentrt._claude.sessions import (
     config_folder,
     delete_session,
+    end_of_turn,
     find_session,
     history,
     list_sessions,
@@ -183,3 +184,21 @@ def test_a_deleted_session_is_gone_with_all_that_belongs_to_it(config: Path) -> 
 def test_where_the_files_are() -> None:
     assert config_folder({"CLAUDE_CONFIG_DIR": "/c"}) == Path("/c")
     assert config_folder({"HOME": "/h"}) == Path("/h/.claude")
+
+
+@pytest.mark.parametrize(
+    ("name", "last"),
+    [("a", "i"), ("m1", "i"), ("c1", "i"), ("i", "i"), ("msg-k", "l"), ("j", "l"), ("never", None)],
+)
+def test_a_turn_ends_ahead_of_the_next_prompt(tmp_path: Path, name: str, last: str | None) -> None:
+    path = tmp_path / "two.jsonl"
+    more = [
+        entry("user", "j", "i", "and now?"),
+        entry("assistant", "k", "j", [tool_use("c3", "Bash", command="ls")]),
+        answered("l", "k", "c3", "README.md"),
+        entry("user", "x", "l", "<reminder>", isMeta=True),
+        entry("user", "n", "x", "and then?"),
+    ]
+    write(path, CONVERSATION + more)
+    found = end_of_turn(path, (name,))
+    assert found == ("x" if last == "l" else last)

@@ -18,6 +18,9 @@ SCHEMA = Path(__file__).parents[1] / "acp" / "schema" / "schema.json"
 FREE = ("rawInput", "rawOutput", "_meta", "data", "requestedSchema")
 """Keys whose content is nobody's business, or (a form) has keys of its own."""
 
+DRAFTS = {"fork"}
+"""What only the unstable schema has."""
+
 
 @cache
 def _schema() -> dict[str, Any]:
@@ -38,7 +41,7 @@ def _definitions() -> dict[tuple[str, str], str]:
         for suffix in ("Request", "Response", "Notification"):
             if "x-method" in definition and name.endswith(suffix):
                 found[definition["x-method"], suffix] = name
-    return found
+    return {**found, ("session/fork", "Response"): "NewSessionResponse"}
 
 
 @cache
@@ -55,7 +58,7 @@ def _known_keys() -> frozenset[str]:
                 collect(value)
 
     collect(_schema()["$defs"])
-    return frozenset(keys)
+    return frozenset(keys | DRAFTS)
 
 
 def _check_keys(node: object) -> None:

@@ -28,6 +28,7 @@ def told(updates: list[Json], kind: str) -> str:
     )
 
 
+@pytest.mark.slow
 async def test_a_conversation_is_repeated_by_another_process(demo: Demo, folder: Path) -> None:
     async with demo() as peer:
         await ready(peer)
@@ -206,3 +207,26 @@ def test_an_id_that_is_not_ours_is_no_file_name(tmp_path: Path, id: str) -> None
     assert store.info(id) is None
     assert store.updates(id) == []
     assert list(tmp_path.iterdir()) == []
+
+
+def at(message: str) -> Json:
+    return {"jetbrains": {"air": {"fork": {"version": 1, "messageId": message}}}}
+
+
+async def test_a_fork_begins_with_what_was_said_up_to_a_turn(demo: Demo, folder: Path) -> None:
+    async with demo() as peer:
+        await ready(peer)
+        first = peer.session_id
+        await peer.prompt("hello")
+        said = peer.of("agent_message_chunk")
+        await peer.prompt("list the files")
+        where = {"cwd": str(folder), "mcpServers": []}
+        for meta, prompts in ((at(said[0]["messageId"]), 1), (None, 2)):
+            new = await peer.call("session/fork", sessionId=first, **where, _meta=meta)
+            peer.updates.clear()
+            await peer.call("session/load", sessionId=new["sessionId"], **where)
+            assert len(peer.of("user_message_chunk")) == prompts
+        with pytest.raises(Refusal):
+            await peer.call("session/fork", sessionId=first, **where, _meta=at("never"))
+        with pytest.raises(Refusal):
+            await peer.call("session/fork", sessionId="demo-never", **where)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from agentrt.demo.media import SUNSET
 
 from .conftest import Demo
@@ -159,6 +161,7 @@ async def test_what_a_command_leaves_behind_does_not_keep_the_turn_open(demo: De
     assert "started" in peer.text
 
 
+@pytest.mark.slow
 async def test_much_output_is_cut_at_its_beginning(demo: Demo) -> None:
     async with demo() as peer:
         await ready(peer)

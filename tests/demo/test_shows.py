@@ -376,6 +376,7 @@ async def test_a_stubborn_turn_ends_by_itself_after_a_cancel(demo: Demo) -> None
         assert (await asked.result())["stopReason"] == "cancelled"
 
 
+@pytest.mark.slow
 async def test_a_flood_loses_nothing(demo: Demo) -> None:
     async with demo() as peer:
         await ready(peer)

@@ -63,8 +63,7 @@ class Talk:
     def __init__(self, limits: Limits | None = None, *, ready: bool = True) -> None:
         agent = AgentState("demo", "acp")
         self.time = 1000.0
-        self.state = SessionState(agent)
-        self.log = Log("s1", "e1", limits or Limits(), self.state)
+        self.log = Log("s1", "e1", limits or Limits(), SessionState(agent))
         self.conversation = Conversation(self.log, agent=agent, now=lambda: self.time)
         self.items = self.conversation.items
         self._told = self.log.cursor(lossless=True)
@@ -72,6 +71,10 @@ class Talk:
             self.set_agent(alive=True)
             self.conversation.live(LifeInput.OPEN)
             self.step()
+
+    @property
+    def state(self) -> SessionState:
+        return self.log.state
 
     def begin(
         self, content: list[Block], *, id: str | None = None, hard: float | None = None

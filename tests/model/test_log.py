@@ -144,7 +144,7 @@ def test_the_ring_is_bounded_by_the_number_of_events() -> None:
 def test_the_ring_is_bounded_by_the_bytes_that_the_events_came_from() -> None:
     log = make_log(size=100_000)
     for event in titles(50):
-        log.arrived(10_000)
+        log.arrived = 10_000
         log.append(event)
         log.publish()
     assert log.since(log.seq - 6)
@@ -156,9 +156,9 @@ def test_bytes_that_became_no_event_weigh_nothing() -> None:
     log = make_log(size=100_000)
     fill(log, *titles(10))
     for _ in range(50):
-        log.arrived(10_000)
+        log.arrived = 10_000
         log.publish()
-    log.arrived(1_000)
+    log.arrived = 1_000
     fill(log, *titles(1, first=11))
     assert log.since(0) == titles(11)
 

@@ -177,6 +177,34 @@ async def measure(protocol: Any) -> dict[str, Costs]:
     }
 
 
+async def instructions(protocol: Any, updates: int) -> int:
+    """The instructions of Python's, in agentrt, of a turn with so many updates: the fewest of some
+    turns."""
+    async with open_fake_session(partial(MemoryAgent, AGENTS[protocol]), protocol=protocol) as one:
+        await turn(one, 1)
+        fewest = sys.maxsize
+        for _ in range(5):
+            count = 0
+
+            def see(frame: FrameType, event: str, argument: object) -> Any:
+                nonlocal count
+                file = frame.f_code.co_filename
+                if not file.startswith(PACKAGE) or file.startswith(AGENT):
+                    return None
+                frame.f_trace_opcodes = True
+                count += event == "opcode"
+                return see
+
+            before = sys.gettrace()
+            sys.settrace(see)
+            try:
+                await turn(one, updates)
+            finally:
+                sys.settrace(before)
+            fewest = min(fewest, count)
+    return fewest
+
+
 def stored() -> dict[str, dict[str, Costs]]:
     figures: dict[str, dict[str, Costs]] = json.loads(STORED.read_text())
     return figures

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 import typing
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from test_runtime import RESUMES, runtime_with
 from trio.testing import MockClock
 
 import agentrt
+from agentrt._config import Config
 from agentrt.testing import open_fake_runtime
 
 
@@ -148,3 +151,57 @@ async def test_an_adopted_session_that_is_stored_can_be_opened_again(tmp_path: P
         assert [info.phase for info in runtime.list()] == ["stored"]
         again = await runtime.reopen(session.id)
         assert (await again.run("again")).text == "again"
+
+
+def demo(name: str) -> agentrt.Agent:
+    """The built-in agent by another name; two may have the same one."""
+    return agentrt.acp([sys.executable, "-m", "agentrt.demo"], name=name)
+
+
+async def test_a_copy_is_made_by_the_agent_of_its_session_and_not_by_one_of_the_same_name(
+    tmp_path: Path,
+) -> None:
+    broken = agentrt.acp("/nowhere/at-all", name="mine")
+    async with agentrt.open_runtime(config=Config(agents={"mine": broken})) as runtime:
+        for agent in (demo("mine"), demo("in-no-catalogue")):
+            session = await runtime.create(agent, cwd=tmp_path)
+            await session.run("/title one")
+            fork = await runtime.fork(session.id)
+            assert fork.agent.name == agent.name
+            assert (await fork.run("/title two")).outcome == "completed"
+            assert [i.agent for i in runtime.list() if i.session == fork.id] == [agent.name]
+
+
+async def test_a_copy_of_a_program_s_own_session_has_what_that_was_opened_with(
+    tmp_path: Path,
+) -> None:
+    called: list[str] = []
+    asked: list[agentrt.PermissionRequest] = []
+
+    @agentrt.tool
+    async def record_result(summary: str) -> str:
+        """Persist the final outcome of a job."""
+        called.append(summary)
+        return "recorded"
+
+    def policy(request: agentrt.PermissionRequest) -> agentrt.Decision:
+        asked.append(request)
+        return agentrt.Allow()
+
+    env = {**os.environ, "MARK": "of-the-program"}
+    async with (
+        agentrt.open_runtime(permissions=agentrt.deny_all) as runtime,
+        agentrt.open_session(
+            demo("mine"), cwd=tmp_path, tools=[record_result], permissions=policy, env=env
+        ) as session,
+    ):
+        runtime.adopt(session)
+        await session.run("/title one")
+        fork = await runtime.fork(session.id)
+        told = await fork.run("run printenv MARK")
+        assert "of-the-program" in told.text
+        assert len(asked) == 1
+        await fork.run('/tool record_result {"summary": "done"}')
+        assert called == ["done"]
+        await runtime.close(fork.id)  # the copy is the runtime's
+        assert [info.session for info in runtime.list()] == [session.id]

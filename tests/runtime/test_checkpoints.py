@@ -11,6 +11,7 @@ time.
 from __future__ import annotations
 
 import inspect
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -20,6 +21,7 @@ from typing import Any, TypeAlias
 import pytest
 import trio
 from fakes import Incarnations, asking, echo, obedient, session_with
+from test_claude_control import controlled
 from trio.testing import assert_checkpoints
 
 import agentrt
@@ -47,12 +49,12 @@ def found() -> Iterator[str]:
         value = getattr(agentrt, name)
         if name.startswith("_"):
             continue
-        if isinstance(value, type):
+        if isinstance(value, type) and not getattr(value, "_is_protocol", False):
             for part, method in inspect.getmembers(value):
                 whole = part in ("__aenter__", "__aexit__", "__anext__")
                 if (whole or not part.startswith("_")) and is_async(method):
                     yield f"{name}.{part}"
-        elif is_async(value):
+        elif not isinstance(value, type) and is_async(value):
             yield name
 
 
@@ -237,6 +239,7 @@ async def opening_a_store(tmp_path: Path) -> None:
 @calls("Store.load")
 @calls("Store.state")
 @calls("Store.claim")
+@calls("Store.release")
 @calls("Store.snapshot")
 @calls("Store.events")
 @calls("Store.find")
@@ -259,6 +262,8 @@ async def a_stored_session(tmp_path: Path) -> None:
             await store.state(stored)
         with assert_checkpoints():
             await store.claim("s")
+        with assert_checkpoints():
+            await store.release("s")
         with assert_checkpoints():
             await store.snapshot("s")
         with assert_checkpoints():
@@ -296,6 +301,8 @@ async def taking_a_session_over(tmp_path: Path) -> None:
 
 @calls("Runtime.reopen")
 @calls("Runtime.read")
+@calls("Runtime.follow")
+@calls("Runtime.find")
 @calls("Runtime.delete")
 async def a_stored_session_of_a_runtime(tmp_path: Path) -> None:
     async with (
@@ -305,7 +312,11 @@ async def a_stored_session_of_a_runtime(tmp_path: Path) -> None:
         session = await runtime.create("fake")
         await session.run("hello")
         with assert_checkpoints():
+            await runtime.find(session.id)
+        with assert_checkpoints():
             await runtime.read(session.id)
+        with assert_checkpoints():
+            await runtime.follow(session.id, lambda: None)
         with assert_checkpoints():
             assert await runtime.reopen(session.id) is session
         await runtime.close(session.id)
@@ -380,7 +391,8 @@ async def answering(agent: FakeAcpAgent) -> None:
 
 @asynccontextmanager
 async def with_settings(*, runs: bool) -> AsyncIterator[agentrt.Session]:
-    async with session_with(answering, fake={"new_session": SETTINGS}) as (session, incarnations):
+    fake = {"new_session": SETTINGS, "answers": ["_own/method"]}
+    async with session_with(answering, fake=fake) as (session, incarnations):
         if not runs:
             incarnations.processes[0].exit(1)
             while session.agent.alive:  # noqa: ASYNC110 - no event of ours
@@ -414,11 +426,82 @@ async def asking_the_agent(_: Path) -> None:
             await session.call("_own/method")
 
 
+@calls("Session.logout")
+async def forgetting_who_is_logged_in(_: Path) -> None:
+    async with session_with(echo) as (session, _incarnations):
+        with assert_checkpoints(), pytest.raises(agentrt.RequestError):
+            await session.logout()
+
+
+@calls("ClaudeControl.add_folder")
+@calls("ClaudeControl.context_usage")
+@calls("ClaudeControl.mcp_servers")
+@calls("ClaudeControl.reconnect_mcp_server")
+@calls("ClaudeControl.rename")
+@calls("ClaudeControl.rewind_files")
+@calls("ClaudeControl.send_to_background")
+@calls("ClaudeControl.set_max_thinking_tokens")
+@calls("ClaudeControl.set_mcp_servers")
+@calls("ClaudeControl.task_output")
+@calls("ClaudeControl.toggle_mcp_server")
+async def asking_claude(folder: Path) -> None:
+    async with controlled(folder) as (claude, _asked):
+        for answered in (
+            claude.add_folder(folder),
+            claude.context_usage(),
+            claude.mcp_servers(),
+            claude.rename("x"),
+            claude.send_to_background(),
+            claude.set_max_thinking_tokens(None),
+            claude.set_mcp_servers({}),
+            claude.task_output("x"),
+            claude.toggle_mcp_server("x", enabled=True),
+        ):
+            with assert_checkpoints():
+                await answered
+        for refused in (claude.reconnect_mcp_server("x"), claude.rewind_files("x")):
+            with assert_checkpoints(), pytest.raises(agentrt.RequestError):
+                await refused
+
+
 @calls("Session.stop_task")
 async def stopping_what_cannot_be_stopped(_: Path) -> None:
     async with session_with(echo) as (session, _incarnations):
         with assert_checkpoints(), pytest.raises(agentrt.AgentrtError):
             await session.stop_task("t1")
+
+
+@calls("Session.list_sessions")
+@calls("Session.delete_session")
+async def asking_for_what_the_agent_keeps(_: Path) -> None:
+    can = {"sessionCapabilities": {"list": {}, "delete": {}}}
+    async with session_with(keeping, fake={"capabilities": can}) as (session, _incarnations):
+        with assert_checkpoints():
+            assert await session.list_sessions() == []
+        with assert_checkpoints():
+            await session.delete_session("other")
+
+
+async def keeping(agent: FakeAcpAgent) -> None:
+    """Keeps no sessions, and deletes any."""
+    seen = 0
+    while True:
+        await trio.lowlevel.checkpoint()
+        for message in agent.received[seen:]:
+            if message["method"] in ("session/list", "session/delete"):
+                agent.result(message["id"], {"sessions": []})
+        seen = len(agent.received)
+
+
+@calls("list_sessions")
+@calls("delete_session")
+async def asking_for_what_an_agent_keeps(folder: Path) -> None:
+    command = [sys.executable, "-m", "agentrt.demo"]
+    demo = agentrt.acp(command, env={"XDG_STATE_HOME": str(folder)})
+    with assert_checkpoints():
+        assert await agentrt.list_sessions(demo) == []
+    with assert_checkpoints(), pytest.raises(agentrt.SessionNotFound):
+        await agentrt.delete_session(demo, "nobody's")
 
 
 @calls("Session.drained")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -46,6 +48,7 @@ async def test_a_session_over_a_socket_prompts_and_cancels_and_its_agent_ends(
             assert turn.result.outcome == "cancelled"
 
 
+@pytest.mark.slow
 async def test_files_of_this_machine_are_lent_only_where_that_is_wished(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("what only this machine knows")
     with trio.fail_after(PATIENCE):
@@ -58,6 +61,7 @@ async def test_files_of_this_machine_are_lent_only_where_that_is_wished(tmp_path
             assert ("what only this machine knows" in result.text) == files
 
 
+@pytest.mark.slow
 async def test_the_end_of_the_connection_ends_the_turn_and_a_function_connects_again(
     tmp_path: Path,
 ) -> None:
@@ -137,3 +141,43 @@ async def test_an_agent_behind_ssh_is_a_command(
     with trio.fail_after(PATIENCE):
         async with agentrt.open_session(far, cwd=tmp_path) as session:
             assert (await session.run("/think")).outcome == "completed"
+
+
+STUBBORN = """\
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+child = subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+open(sys.argv[1], "w").write(f"{os.getpid()} {child.pid}")
+for line in sys.stdin:
+    pass
+time.sleep(600)
+"""
+
+
+def test_the_recipe_s_line_ends_an_agent_that_ignores_the_end_of_its_input(
+    tmp_path: Path,
+) -> None:
+    """With all that it has started. It is run as `sshd` and `docker exec` run it: by a shell that
+    leads a group of its own, of which nobody here knows anything but the pipes."""
+    program, pids = tmp_path / "stubborn.py", tmp_path / "pids"
+    program.write_text(STUBBORN)
+    page = (Path(__file__).parents[2] / "docs" / "elsewhere.md").read_text()
+    [line] = re.findall(r'^LINE = "(.*)"$', page, re.MULTILINE)
+    agent = f"{sys.executable} {program} {pids}"
+    line = line.replace("gemini --acp", agent).replace("sleep 3", "sleep 0.1")
+    shell = subprocess.Popen(["sh", "-c", line], stdin=subprocess.PIPE, start_new_session=True)
+    soon = time.monotonic() + PATIENCE
+    while not pids.exists() or len(pids.read_text().split()) < 2:
+        assert time.monotonic() < soon
+    assert shell.stdin is not None
+    shell.stdin.close()
+    shell.wait(PATIENCE)
+    while not all(map(is_gone, pids.read_text().split())):
+        assert time.monotonic() < soon
+
+
+def is_gone(pid: str) -> bool:
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from trio.testing import MockClock
 
-from agentrt import Busy, Runtime, SessionNotFound
+from agentrt import Busy, Limits, Runtime, Session, SessionNotFound, open_store
 from agentrt._errors import LocalProtocolError
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
 from runtime.fakes import Incarnations
 
+AT_A_TURN = {"agentrt": {"forkAt": True}}
 FORKS = {"sessionCapabilities": {"fork": {}, "resume": {}}}
 
 
 async def echo(agent: FakeAcpAgent) -> None:
     async for prompt in agent.prompts:
-        agent.say(prompt.text)
+        text = {"type": "text", "text": prompt.text}
+        agent.update("agent_message_chunk", messageId=f"m-{prompt.text}", content=text)
         if prompt.text != "wait":
             prompt.end()
         else:
@@ -71,3 +74,65 @@ async def test_an_agent_that_cannot_is_not_asked(autojump_clock: MockClock) -> N
         with pytest.raises(LocalProtocolError, match="fake cannot fork a session"):
             await runtime.fork(session.id)
         assert len(agents.processes) == 1
+
+
+def words(session: Session) -> list[str]:
+    items = session.snapshot().items
+    return [each.text + "".join(getattr(b, "text", "") for b in each.content) for each in items]
+
+
+@pytest.mark.door("python", "fork")
+async def test_a_fork_at_a_turn_has_what_was_said_until_then(autojump_clock: MockClock) -> None:
+    async with runtime_with(meta=AT_A_TURN, capabilities=FORKS) as (runtime, agents):
+        first = await runtime.create("fake", cwd="/work")
+        await first.run("one")
+        middle = await first.run("two")
+        async with first.prompt("wait") as turn:  # the agent does something else meanwhile
+            fork = await runtime.fork(first.id, at=middle.turn)
+            turn.cancel()
+        [asked] = agents.sent("session/fork")
+        point = asked["params"]["_meta"]["jetbrains"]["air"]["fork"]
+        assert (point["version"], point["messageId"]) == (1, "m-two")
+        assert point["messageOccurrence"] == 1
+        assert point["messageFingerprint"].startswith("sha256:")
+        assert words(fork) == ["one", "one", "two", "two"]
+        assert all(item.replay for item in fork.snapshot().items)
+        await fork.run("three")
+        assert words(fork)[-2:] == ["three", "three"]
+
+
+async def test_an_agent_that_forks_only_at_the_end_is_not_asked_for_less(
+    autojump_clock: MockClock,
+) -> None:
+    async with runtime_with(capabilities=FORKS) as (runtime, agents):
+        session = await runtime.create("fake")
+        turn = (await session.run("hello")).turn
+        with pytest.raises(LocalProtocolError, match="at an earlier turn: only at its end"):
+            await runtime.fork(session.id, at=turn)
+        assert len(agents.processes) == 1
+        fork = await runtime.fork(session.id)
+        assert words(fork) == ["hello", "hello"]
+
+
+async def test_a_turn_that_is_not_there_is_no_fork(autojump_clock: MockClock) -> None:
+    async with runtime_with(meta=AT_A_TURN, capabilities=FORKS) as (runtime, agents):
+        session = await runtime.create("fake")
+        await session.run("hello")
+        with pytest.raises(LocalProtocolError, match="no turn and no message 'never'"):
+            await runtime.fork(session.id, at="never")
+        assert len(agents.processes) == 1
+
+
+async def test_a_stored_session_is_forked_at_a_turn_without_being_opened(tmp_path: Path) -> None:
+    agents = Incarnations(echo, capabilities=FORKS, meta=AT_A_TURN)
+    limits = Limits(snapshot_turns=1)
+    async with open_store(tmp_path / "sessions.db", limits=limits) as store:
+        async with open_fake_runtime({"fake": agents.start}, limits=limits, store=store) as runtime:
+            session = await runtime.create("fake")
+            for text in ("one", "two", "three"):
+                await session.run(text)
+        async with open_fake_runtime({"fake": agents.start}, limits=limits, store=store) as runtime:
+            fork = await runtime.fork(session.id, at="t1")
+            assert words(fork) == ["one", "one"]
+            assert (await fork.run("more")).text == "more"
+            assert [info.session for info in runtime.list_open()] == [fork.id]

@@ -122,6 +122,7 @@ async def test_a_policy_and_a_tool_log_for_their_session_and_turn(
     ]
 
 
+@pytest.mark.slow
 async def test_a_session_that_a_tool_of_another_one_opens_logs_for_itself(
     records: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
@@ -236,6 +237,7 @@ async def test_a_process_that_does_not_leave_is_logged_with_each_signal(
     assert vars(kill)["pid"] == pid
 
 
+@pytest.mark.slow
 def test_a_library_prints_nothing_by_itself(tmp_path: Path) -> None:
     program = (
         "import agentrt, trio\n"

@@ -12,6 +12,8 @@ import trio
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ToolsListChanged
+from mcp_types import ToolListChangedNotification
 
 from agentrt._tools.bridge import Endpoint, serve_tools
 from agentrt._tools.server import ToolServer
@@ -36,20 +38,24 @@ async def fails() -> str:
 
 
 @asynccontextmanager
-async def client_of(endpoint: Endpoint, way: str, mode: str) -> AsyncIterator[Client]:
+async def client_of(
+    endpoint: Endpoint, way: str, mode: str, **options: Any
+) -> AsyncIterator[Client]:
     if way == "http":
         entry = await endpoint.http_server()
         headers = {header["name"]: header["value"] for header in entry["headers"]}
         async with (
             httpx2.AsyncClient(headers=headers) as http,
-            Client(streamable_http_client(entry["url"], http_client=http), mode=mode) as client,
+            Client(
+                streamable_http_client(entry["url"], http_client=http), mode=mode, **options
+            ) as client,
         ):
             yield client
     else:
         entry = endpoint.stdio_server()
         env = {variable["name"]: variable["value"] for variable in entry["env"]}
         program = StdioServerParameters(command=entry["command"], args=entry["args"], env=env)
-        async with Client(stdio_client(program), mode=mode) as client:
+        async with Client(stdio_client(program), mode=mode, **options) as client:
             yield client
 
 
@@ -68,3 +74,39 @@ async def test_an_official_client_finds_and_calls_the_tools(way: str, mode: Any)
             said = await client.call_tool("echo", {"text": "hello"})
             assert (said.content[0].text, said.is_error) == ("hello", False)  # type: ignore[union-attr]
             assert (await client.call_tool("fails", {})).is_error
+
+
+@pytest.mark.parametrize("way", ["stdio", "http"])
+async def test_an_official_client_that_listens_hears_of_new_tools(way: str) -> None:
+    server = ToolServer([echo])
+    with trio.fail_after(20):
+        async with (
+            trio.open_nursery() as turn,
+            serve_tools(server, turn.start_soon) as endpoint,
+            client_of(endpoint, way, "auto") as client,
+            client.listen(tools_list_changed=True) as changes,
+        ):
+            assert changes.honored.tools_list_changed
+            server.set_tools([echo, fails])
+            assert await anext(changes) == ToolsListChanged()
+            listed = await client.list_tools()
+            assert [each.name for each in listed.tools] == ["echo", "fails"]
+
+
+async def test_a_client_of_the_older_revisions_is_told_of_new_tools() -> None:
+    told = trio.Event()
+
+    async def hear(message: object) -> None:
+        await trio.lowlevel.checkpoint()
+        if isinstance(message, ToolListChangedNotification):
+            told.set()
+
+    server = ToolServer([echo])
+    with trio.fail_after(20):
+        async with (
+            trio.open_nursery() as turn,
+            serve_tools(server, turn.start_soon) as endpoint,
+            client_of(endpoint, "stdio", "legacy", message_handler=hear),
+        ):
+            server.set_tools([echo, fails])
+            await told.wait()

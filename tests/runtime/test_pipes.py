@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._errors import LocalProtocolError
+from agentrt._process import pipes
 from agentrt._process.pipes import (
     FIRST,
     READ_SIZE,
@@ -444,9 +445,10 @@ async def test_a_flood_leaves_other_tasks_their_turn() -> None:
 
 
 async def test_what_is_slow_to_take_is_taken_in_small_pieces_between_which_others_run(
-    mock_clock: trio.testing.MockClock,
+    mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here a kibibyte costs a millisecond."""
+    monkeypatch.setattr(pipes, "thread_time", mock_clock.current_time)
     pieces: list[int] = []
 
     def on_data(data: bytes) -> None:
@@ -471,8 +473,9 @@ async def test_what_is_slow_to_take_is_taken_in_small_pieces_between_which_other
 
 
 async def test_what_is_quick_to_take_again_is_taken_in_whole_reads_again(
-    mock_clock: trio.testing.MockClock,
+    mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(pipes, "thread_time", mock_clock.current_time)
     pieces: list[int] = []
 
     def on_data(data: bytes) -> None:

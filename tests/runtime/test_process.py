@@ -150,6 +150,7 @@ os.execvp("sleep", ["sleep", "60"])
             assert await lines.next() == ""
 
 
+@pytest.mark.slow
 async def test_whoever_sees_the_exit_sees_the_end_of_stderr() -> None:
     seen: list[tuple[int | None, str]] = []
     for _ in range(30):
@@ -404,6 +405,7 @@ async def test_without_proc_the_group_is_ended(monkeypatch: pytest.MonkeyPatch) 
         await until_gone(child)
 
 
+@pytest.mark.slow
 async def test_fifty_agents_leave_no_descriptor_thread_or_process() -> None:
     me = psutil.Process()
 

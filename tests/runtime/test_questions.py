@@ -12,6 +12,7 @@ import agentrt
 from agentrt.testing import FakeAcpAgent
 
 
+@pytest.mark.door("python", "permission")
 async def test_the_turn_s_reader_may_answer(autojump_clock: trio.abc.Clock) -> None:
     async with session_with(asking) as (session, _), session.prompt("go") as turn:
         async for event in turn:

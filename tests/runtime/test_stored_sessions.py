@@ -15,8 +15,7 @@ import trio
 import agentrt
 from agentrt import Limits, Runtime, open_store
 from agentrt.testing import open_fake_runtime
-from journal.kit import RESUMES
-from journal.test_reopen import abandoned
+from journal.kit import RESUMES, abandoned
 from runtime.fakes import Incarnations, asking, echo
 
 

@@ -543,3 +543,32 @@ async def test_a_body_that_waits_to_be_asked_for_is_asked_for() -> None:
         assert (await agent._stream.receive_some()).startswith(b"HTTP/1.1 100 ")
         await agent._stream.send_all(b'{"id":1, "method":"initialize"}'[:30])
         assert (await agent._stream.receive_some()).startswith(b"HTTP/1.1 ")
+
+
+async def test_who_listens_and_hangs_up_is_forgotten() -> None:
+    server = ToolServer([echo])
+    async with endpoint_of(server) as (endpoint, _):
+        async with http_of(endpoint) as agent:
+            revision = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+            listen = {"notifications": {"toolsListChanged": True}, "_meta": revision}
+            message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen"}
+            body = encode_line({**message, "params": listen})
+            head = h11.Request(
+                method="POST",
+                target="/mcp",
+                headers=[
+                    ("Host", agent.host),
+                    *agent.headers.items(),
+                    ("Content-Length", str(len(body))),
+                ],
+            )
+            await agent._stream.send_all(agent._http.send(head) + body)
+            heard = b""
+            while b"acknowledged" not in heard:
+                heard += await agent._stream.receive_some()
+            server.set_tools([])
+            while b"list_changed" not in heard:
+                heard += await agent._stream.receive_some()
+            assert len(server._connections) == 1
+        while server._connections:  # noqa: ASYNC110
+            await trio.lowlevel.checkpoint()

@@ -13,12 +13,14 @@ import agentrt
 from agentrt.testing import FakeAcpAgent
 
 
+@pytest.mark.door("python", "prompt")
 async def test_a_turn_gives_the_whole_answer_as_its_result(autojump_clock: trio.abc.Clock) -> None:
     async with session_with(echo) as (session, _):
         result = await session.run("hello")
     assert (result.outcome, result.stop_reason, result.text) == ("completed", "end_turn", "hello")
 
 
+@pytest.mark.door("python", "stream")
 async def test_a_turn_s_events_come_in_the_order_of_the_log(
     autojump_clock: trio.abc.Clock,
 ) -> None:
@@ -98,6 +100,7 @@ async def test_an_interrupting_prompt_cancels_the_running_turn_and_runs_next(
         assert not waits.ended  # it was there before, and is behind it now
 
 
+@pytest.mark.door("python", "cancel")
 async def test_a_caller_s_scope_cancels_the_turn_and_not_the_session(
     autojump_clock: trio.abc.Clock,
 ) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,13 +53,16 @@ def test_whole_lines_of_a_read_are_handed_over_without_a_copy() -> None:
     assert Lines().feed(read) is read
 
 
-def test_a_line_in_small_pieces_is_collected_in_one_growing_buffer() -> None:
-    framer = Lines()
-    for _ in range(1024):
-        assert framer.feed(b"x" * 4096) == b""
-    partial = framer._partial
-    assert framer.feed(b"y\nz") is partial
-    assert len(partial) == 4096 * 1024 + 2
+@pytest.mark.parametrize("piece", [1, 4095, 4096, 65536])
+def test_a_line_in_pieces_of_any_size_takes_little_more_than_its_bytes(piece: int) -> None:
+    framer, size = Lines(), 4 * 65536
+    tracemalloc.start()
+    for _ in range(size // piece):
+        assert framer.feed(bytes(piece)) == b""
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < size * 1.2
+    assert framer.feed(b"y\nz") == bytes(size // piece * piece) + b"y\n"
     assert framer.end() == b"z"
 
 
@@ -65,7 +70,7 @@ def test_what_was_kept_of_an_oversized_line_is_freed_at_once() -> None:
     framer = Lines(limit=1000)
     framer.feed(b"x" * 900)
     framer.feed(b"x" * 900)
-    assert not framer._partial
+    assert not framer._pieces
     assert framer.oversized == []  # its end, and so its size, is not known yet
     assert framer.feed(b"x\n{}\n") == b"{}\n"
     assert framer.oversized == [1801]

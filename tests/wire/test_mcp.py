@@ -16,6 +16,7 @@ from agentrt._wire.mcp import (
     VERSIONS,
     CallTool,
     CancelTool,
+    Listen,
     McpServer,
     ToolInfo,
     ToolOutcome,
@@ -226,12 +227,11 @@ def test_progress_goes_to_who_asked_for_it_while_the_call_runs() -> None:
 
 def test_new_tools_are_announced_to_a_client_that_is_there() -> None:
     mcp = server()
-    assert mcp.set_tools([]) is None
+    assert mcp.set_tools([]) == []
     mcp.receive(request("initialize"))
-    assert mcp.set_tools([ECHO]) == {
-        "jsonrpc": "2.0",
-        "method": "notifications/tools/list_changed",
-    }
+    assert mcp.set_tools([ECHO]) == [
+        {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+    ]
     assert isinstance(mcp.receive(call()), CallTool)
 
 
@@ -312,7 +312,7 @@ def test_a_client_without_a_handshake_finds_out_what_there_is() -> None:
     found = on_the_wire(server().receive(stateless("server/discover")))["result"]
     assert found == {
         "supportedVersions": ["2026-07-28", *VERSIONS],
-        "capabilities": {"tools": {}},
+        "capabilities": {"tools": {"listChanged": True}},
         "resultType": "complete",
         "ttlMs": 0,
         "cacheScope": "private",
@@ -353,3 +353,42 @@ def test_a_revision_that_nobody_knows_is_refused_with_those_that_are() -> None:
         "supported": ["2026-07-28", *VERSIONS],
         "requested": "2099-01-01",
     }
+
+
+def test_a_client_without_a_handshake_hears_of_new_tools_while_it_listens() -> None:
+    mcp = server()
+    begun = mcp.receive(
+        stateless("subscriptions/listen", id="l", notifications={"toolsListChanged": True})
+    )
+    named = {"io.modelcontextprotocol/subscriptionId": "l"}
+    assert isinstance(begun, Listen)
+    assert begun.acknowledgement["params"] == {
+        "notifications": {"toolsListChanged": True},
+        "_meta": named,
+    }
+    [changed] = mcp.set_tools([])
+    assert changed["method"] == "notifications/tools/list_changed"
+    assert changed["params"] == {"_meta": named}
+    assert on_the_wire(mcp.end_listening("l"))["result"]["_meta"] == named
+    assert mcp.set_tools([]) == []
+
+
+def test_a_client_hears_only_of_what_it_wants_to_hear() -> None:
+    mcp = server()
+    listen = stateless("subscriptions/listen", notifications={"promptsListChanged": True})
+    begun = mcp.receive(listen)
+    assert isinstance(begun, Listen)
+    assert begun.acknowledgement["params"]["notifications"] == {}
+    assert mcp.set_tools([]) == []
+
+
+def test_a_cancelled_request_to_listen_is_not_answered() -> None:
+    mcp = server()
+    mcp.receive(stateless("subscriptions/listen", notifications={}))
+    assert mcp.receive(cancelled(1)) == CancelTool(1)
+    assert mcp.end_listening(1) is None
+
+
+def test_a_request_to_listen_that_makes_no_sense_is_refused() -> None:
+    assert error_code(server().receive(stateless("subscriptions/listen"))) == -32602
+    assert error_code(server().receive(request("subscriptions/listen"))) == -32601

@@ -8,7 +8,7 @@ says it: that we cancelled is known above.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -36,14 +36,18 @@ from .._wire.long_lines import LongLine
 from .calls import resolve
 from .messages import (
     NOT_FOUND,
+    ONLY_INTO_A_TURN,
+    STEER,
     CancelRequest,
     ClientCapabilities,
     Implementation,
+    PromptAnswer,
     PromptCapabilities,
     PromptRequest,
     PromptResponse,
     SessionCapabilities,
     SessionRequest,
+    SteerRequest,
 )
 from .opening import Handshake
 from .requests import Requests
@@ -62,6 +66,8 @@ from .updates import (
 
 _updates: msgspec.json.Decoder[UpdateFrame] = msgspec.json.Decoder(UpdateFrame)
 _UPDATE = b'"session/update"'
+_answers: msgspec.json.Decoder[PromptAnswer] = msgspec.json.Decoder(PromptAnswer)
+_ANSWER = b'"stopReason"'
 
 
 class _Prompt(Struct):
@@ -70,6 +76,8 @@ class _Prompt(Struct):
     turn: str
     id: int
     cancels: int = 0
+    steered: list[str] = msgspec.field(default_factory=list)
+    """What the agent has taken into it."""
 
 
 class Statistics(Struct, frozen=True):
@@ -90,19 +98,26 @@ class AcpDriver:
         client: Implementation,
         auth_method: str | None = None,
         late_history: bool = False,
+        extensions: Collection[str] = (),
+        fork_at: bool = False,
         line_limit: int = Limits().line,
     ) -> None:
         """`capabilities` are what the host serves (`client_capabilities` makes them).
         `auth_method`: how to authenticate if the agent wants that; without it, its start fails.
-        `late_history`: it repeats a loaded conversation behind its answer, too."""
+        `late_history`: it repeats a loaded conversation behind its answer, too. `fork_at`: it takes
+        where a fork is to end, whether it says so or not. `extensions`: methods of the agent's own
+        that the host serves."""
         self._capabilities = capabilities
         self._client = client
         self._auth_method = auth_method
         self._late_history = late_history
+        self._fork_at = fork_at
         self._lines = Lines(line_limit, long_apart=True)
         self._channel = Channel()
         self._settings = AcpSettings()
-        self._requests = Requests(self._channel, new_key, capabilities, held=line_limit)
+        self._requests = Requests(
+            self._channel, new_key, capabilities, held=line_limit, extensions=extensions
+        )
         self._stream = Stream(self._channel, self._settings)
         self._handshake: Handshake | None = None
         self._ready = False
@@ -129,6 +144,7 @@ class AcpDriver:
             client=self._client,
             auth_method=self._auth_method,
             late_history=self._late_history,
+            fork_at=self._fork_at,
             started=self._started,
         )
         self._handshake.begin()
@@ -145,6 +161,22 @@ class AcpDriver:
         id = self._channel.request("session/prompt", request, self._prompt_answered, urgent=False)
         self._prompt = _Prompt(turn, id)
         self._stream.begin_turn()
+        return self._channel.take()
+
+    def steer(self, turn: str, content: Sequence[Block]) -> list[Effect]:
+        session, prompt = self._session(), self._prompt
+        assert self._handshake is not None
+        if not self._handshake.steers:
+            raise LocalProtocolError("this agent takes no prompt into a running turn")
+        if prompt is None or prompt.cancels:
+            raise LocalProtocolError("no turn runs that a prompt could be taken into")
+        self._check_content(content)
+
+        def answered(response: Response) -> None:
+            self._steer_answered(turn, prompt, response)
+
+        request = SteerRequest(session, list(content), meta=ONLY_INTO_A_TURN)
+        self._channel.request(STEER, request, answered, urgent=False)
         return self._channel.take()
 
     def unsent(self, turn: str) -> None:
@@ -245,7 +277,7 @@ class AcpDriver:
             else:
                 if cut:
                     self._receive_lines(lines[:cut])
-                if last and not last.isspace():
+                if not self._ends_turn(last) and last and not last.isspace():
                     self._receive_message(last)
         return self._channel.take()
 
@@ -333,6 +365,24 @@ class AcpDriver:
         if pieces:
             out.append(Spoke("".join(pieces), kind is AgentThoughtChunk, message))
 
+    def _ends_turn(self, line: bytes) -> bool:
+        """Take the answer to the prompt, if the line is one and as it should be: most turns end so,
+        and it is decoded right into its type."""
+        prompt = self._prompt
+        if prompt is None or _ANSWER not in line:
+            return False
+        try:
+            answer = _answers.decode(line)
+        except DECODE_ERRORS:
+            return False
+        if answer.id != prompt.id or answer.result.stop_reason not in OUTCOMES:
+            return False
+        self._messages += 1
+        self._channel.withdraw(prompt.id)
+        self._forget_prompt()
+        self._end_turn(prompt, answer.result)
+        return True
+
     def _receive_message(self, line: bytes | LongLine) -> bool:
         """Anything but an update, and any line that is not as it should be. False for the latter:
         there, decoding in one go was in vain."""
@@ -364,6 +414,8 @@ class AcpDriver:
         if method == "$/cancel_request":
             if isinstance(params, dict) and "requestId" in params:
                 self._requests.withdraw(params["requestId"])
+        elif self._requests.extends(method):
+            self._requests.notified(method, params)
         elif not method.startswith(("$/", "_")):  # the vendor's own are nobody else's business
             known = method == "elicitation/complete"
             self._channel.notice(
@@ -385,6 +437,9 @@ class AcpDriver:
         self._stream.update(session if isinstance(session, str) else "", update)
 
     def _requested(self, request: Request) -> None:
+        if self._requests.extends(request.method):
+            self._requests.extend(request)
+            return
         params = self._requests.accept(request)
         prompt = self._prompt
         match params:
@@ -407,14 +462,16 @@ class AcpDriver:
     def _prompt_answered(self, response: Response) -> None:
         prompt = self._prompt
         assert prompt is not None
-        self._prompt = None
-        self._stream.end_turn()
+        self._forget_prompt()
         if response.error is not None:
             error = error_of(response.error)
             cancelled = error.code == "request_cancelled"
             self._channel.out.append(
                 TurnFinished(
-                    turn=prompt.turn, outcome="cancelled" if cancelled else "failed", error=error
+                    turn=prompt.turn,
+                    outcome="cancelled" if cancelled else "failed",
+                    error=error,
+                    folded=tuple(prompt.steered),
                 )
             )
             return
@@ -430,14 +487,36 @@ class AcpDriver:
                 else "the agent ended its turn without a reason",
                 response.result,
             )
+        self._end_turn(prompt, result)
+
+    def _end_turn(self, prompt: _Prompt, result: PromptResponse) -> None:
+        reason = result.stop_reason
         self._channel.out.append(
             TurnFinished(
                 turn=prompt.turn,
                 outcome=OUTCOMES.get(reason or "", "completed"),
                 stop_reason=reason,
                 usage=self._usage_of(result),
+                folded=tuple(prompt.steered),
             )
         )
+
+    def _steer_answered(self, steered: str, prompt: _Prompt, response: Response) -> None:
+        """Whether the agent has taken words into a turn, which may be over by now."""
+        raw = response.result if isinstance(response.result, dict) else {}
+        if response.error is None and raw.get("outcome") == "injected":
+            if self._prompt is prompt:
+                prompt.steered.append(steered)
+            return
+        why = "no turn ran any more"
+        if response.error is not None:
+            why = error_of(response.error).message
+        self._channel.notice("warning", "not_steered", f"the agent did not take it: {why}")
+        self._channel.out.append(TurnFinished(turn=steered, outcome="cancelled"))
+
+    def _forget_prompt(self) -> None:
+        self._prompt = None
+        self._stream.end_turn()
 
     def _usage_of(self, result: PromptResponse) -> Usage | None:
         """What the turn took: by the draft of ACP, else as Gemini or Qwen report it."""
@@ -460,13 +539,15 @@ class AcpDriver:
         assert self._handshake is not None
         can = self._handshake.agent.prompt_capabilities or PromptCapabilities()
         for block in content:
-            if (
+            if type(block) is not Text and (
                 (isinstance(block, Image) and not can.image)
                 or (isinstance(block, Audio) and not can.audio)
                 or (isinstance(block, Resource) and not can.embedded_context)
             ):
+                kind = type(block).__name__.lower()
                 raise LocalProtocolError(
-                    f"the agent takes no {type(block).__name__.lower()} in a prompt"
+                    f"the agent takes no {kind} in a prompt, by its capabilities: a ResourceLink"
+                    " and text are taken by all"
                 )
 
     def _stop_task(self, call: str, task: Any) -> list[Effect]:

@@ -86,12 +86,8 @@ class Host:
             data = file.read(self._limit + 1)
         if len(data) > self._limit:
             raise NotAllowed(f"the file is larger than {self._limit} bytes")
-        if line is not None or limit is not None:
-            first = min(max(line or 1, 1) - 1, len(data))
-            count = len(data) if limit is None else min(max(limit, 0), len(data))
-            data = b"".join(islice(BytesIO(data), first, first + count))
         try:
-            return data.decode()
+            return cut(data, line, limit).decode()
         except UnicodeDecodeError as error:
             raise NotAllowed(f"it is no UTF-8 text ({error.reason})") from error
 
@@ -148,6 +144,15 @@ def _replace(place: Place, data: bytes, old: os.stat_result | None) -> None:
     except BaseException:
         os.unlink(new.name, dir_fd=new.folder)
         raise
+
+
+def cut(data: bytes, line: int | None, limit: int | None) -> bytes:
+    """At most `limit` lines of a file, beginning with number `line`."""
+    if line is None and limit is None:
+        return data
+    first = min(max(line or 1, 1) - 1, len(data))
+    count = len(data) if limit is None else min(max(limit, 0), len(data))
+    return b"".join(islice(BytesIO(data), first, first + count))
 
 
 def parse(params: JsonObject, kind: type[T]) -> T:

@@ -5,7 +5,11 @@ Optional fields are None when absent, as in `updates`.
 
 from __future__ import annotations
 
-from .._model.content import Block
+from typing import Final
+
+from msgspec import Struct
+
+from .._model.content import Block, JsonObject
 from .updates import ConfigOption, KnownUpdate, Message
 
 PROTOCOL_VERSION = 1
@@ -67,13 +71,16 @@ def client_capabilities(
     write_files: bool = False,
     terminals: bool = False,
     elicitation: bool = False,
+    meta: JsonObject | None = None,
 ) -> ClientCapabilities:
-    """The capabilities of a host that serves these, and shows all that there is to show."""
+    """The capabilities of a host that serves these, and shows all that there is to show. `meta`
+    advertises what is beside the protocol."""
     return ClientCapabilities(
         fs=FileSystemCapabilities(read_files, write_files),
         terminal=terminals,
         session=ClientSessionCapabilities(ConfigOptionsCapabilities(Marker()), Marker(), Marker()),
         elicitation=ElicitationCapabilities(Marker(), Marker()) if elicitation else None,
+        meta=meta,
     )
 
 
@@ -299,6 +306,19 @@ class PromptRequest(Message):
     prompt: list[Block]
 
 
+class SteerRequest(Message):
+    """`_session/steering`: an extension that agents offer as `_meta.steering` of their
+    initialization."""
+
+    session_id: str
+    prompt: list[Block]
+
+
+STEER: Final = "_session/steering"
+ONLY_INTO_A_TURN: Final[JsonObject] = {"steering": {"idleBehavior": "promptRequired"}}
+"""Of such a request: where no turn runs it is not to begin one."""
+
+
 class TurnUsage(Message):
     """A draft: the tokens of this turn."""
 
@@ -316,6 +336,15 @@ class PromptResponse(Message):
 
     stop_reason: str | None = None
     usage: TurnUsage | None = None
+
+
+class PromptAnswer(Struct, gc=False):
+    """The answer to `session/prompt`, with nothing wrong in it."""
+
+    id: int
+    result: PromptResponse
+    error: None = None
+    method: None = None
 
 
 class CancelRequest(Message):

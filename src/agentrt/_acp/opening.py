@@ -18,6 +18,7 @@ from .._model.driver import ModesSet, Opening, Started, StartFailed
 from .._model.events import Error
 from .._wire.channel import Channel
 from .._wire.jsonrpc import Response
+from .forking import with_point
 from .messages import (
     AUTH_REQUIRED,
     NOT_FOUND,
@@ -70,6 +71,7 @@ class Handshake:
         client: Implementation,
         auth_method: str | None,
         late_history: bool,
+        fork_at: bool,
         started: Callable[[], None],
     ) -> None:
         self.agent = AgentCapabilities()
@@ -81,6 +83,9 @@ class Handshake:
         self._client = client
         self._auth_method = auth_method
         self._late_history = late_history
+        self._fork_at = fork_at
+        self.steers = False
+        """The agent takes words into a running turn."""
         self._servers = [_server(entry) for entry in opening.mcp_servers]
         self._started = started
         self._method = ""
@@ -108,6 +113,8 @@ class Handshake:
         self._auth_methods = agent.auth_methods or []
         if isinstance(raw.get("agentCapabilities"), dict):
             self._raw_capabilities = raw["agentCapabilities"]
+        self.steers = _says(raw, "steering", "supported")
+        self._fork_at = self._fork_at or _says(raw, "agentrt", "forkAt")
         if self._opening.options.get("session") is False:
             self._stream.expect("", replay=False)  # only the agent itself is to be asked something
             self._finish("")
@@ -129,6 +136,11 @@ class Handshake:
             if sessions.fork is None:
                 self._fail("rejected", "the agent cannot fork a session")
                 return
+            if opening.fork_at is not None:
+                if not self._fork_at:
+                    self._fail("rejected", "the agent forks a session at its end only")
+                    return
+                meta = with_point(meta, opening.fork_at)
             self._method = "session/fork"
             request = ForkSessionRequest(opening.resume, opening.cwd, servers, roots, meta=meta)
         elif agent.load_session and (sessions.resume is None or self._wants_history):
@@ -268,6 +280,8 @@ class Handshake:
         return {
             "resume": bool(agent.load_session) or sessions.resume is not None,
             "fork": sessions.fork is not None,
+            "fork_at": sessions.fork is not None and self._fork_at,
+            "steer": self.steers,
             "list_sessions": sessions.list is not None,
             "delete_session": sessions.delete is not None,
             "logout": agent.auth is not None and agent.auth.logout is not None,
@@ -321,6 +335,13 @@ class Handshake:
             ]
             error.data = {**(error.data or {}), "methods": methods}
         self._channel.out.append(StartFailed(error))
+
+
+def _says(answer: JsonObject, extension: str, what: str) -> bool:
+    """Whether an agent offers an extension, in the `_meta` of its initialization."""
+    meta = answer.get("_meta")
+    offered = meta.get(extension) if isinstance(meta, dict) else None
+    return isinstance(offered, dict) and offered.get(what) is True
 
 
 def _server(entry: JsonObject) -> McpServer:

@@ -10,13 +10,14 @@ others wait here, where they cost little, up to a bound on the size of all.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Collection
 from typing import Any, Final
 
 from msgspec import Struct, ValidationError, to_builtins
 
 from .._errors import LocalProtocolError
 from .._model.content import JsonObject
-from .._model.driver import Answer, Asked, NewKey, Requested, Withdrawn
+from .._model.driver import Answer, Asked, NewKey, Requested, Withdrawn, extended
 from .._model.events import PermissionOption
 from .._wire.channel import Channel
 from .._wire.jsonrpc import (
@@ -68,12 +69,22 @@ class Requests:
     """The agent's open requests."""
 
     def __init__(
-        self, channel: Channel, new_key: NewKey, offered: ClientCapabilities, held: int
+        self,
+        channel: Channel,
+        new_key: NewKey,
+        offered: ClientCapabilities,
+        held: int,
+        extensions: Collection[str] = (),
     ) -> None:
-        """`held`: how large all requests for files and terminals may be that are open."""
+        """`held`: how large all requests may be that are open and no questions. `extensions`:
+        methods that are no part of the protocol. Raises `LocalProtocolError` if one is."""
+        for method in extensions:
+            if method in CLIENT_METHODS or method.startswith(("$/", "session/")):
+                raise LocalProtocolError(f"{method} is ACP's, and served by agentrt itself")
         self._channel = channel
         self._new_key = new_key
         self._offered = offered
+        self._extensions = frozenset(extensions)
         self._most_held = held
         self._held = 0
         self._open: dict[str, _Open] = {}
@@ -109,12 +120,9 @@ class Requests:
     def serve(self, request: Request, params: Struct) -> None:
         """Pass a request for a file or a terminal on to the host."""
         plain: JsonObject = to_builtins(params)
-        size = _EACH + _length(plain)
-        if self._held and self._held + size > self._most_held:
-            self._refuse(request, INTERNAL_ERROR, "too much is asked for: wait for some answers")
+        key = self._hold(request, plain)
+        if key is None:
             return
-        self._held += size
-        key = self._add(_Open(request.id, request.method, size=size))
         requested = Requested(key=key, method=request.method, params=plain)
         if request.method.startswith("fs/"):
             self._waiting[key] = requested
@@ -122,11 +130,35 @@ class Requests:
         else:
             self._channel.out.append(requested)
 
+    def _hold(self, request: Request, params: Any) -> str | None:
+        """A key for the request; None if it is refused, as too much is asked for."""
+        size = _EACH + _length(params)
+        if self._held and self._held + size > self._most_held:
+            self._refuse(request, INTERNAL_ERROR, "too much is asked for: wait for some answers")
+            return None
+        self._held += size
+        return self._add(_Open(request.id, request.method, size=size))
+
     def _pass_on(self) -> None:
         while self._waiting and len(self._files) < FILES:
             key, requested = self._waiting.popitem(last=False)
             self._files.add(key)
             self._channel.out.append(requested)
+
+    def extends(self, method: str) -> bool:
+        """Whether that is an extension which the host serves."""
+        return method in self._extensions
+
+    def extend(self, request: Request) -> None:
+        """Pass a request of the agent's own on to the host."""
+        key = self._hold(request, request.params)
+        if key is not None:
+            self._channel.out.append(extended(key, request.method, request.params))
+
+    def notified(self, method: str, params: Any) -> None:
+        """The same for a notification."""
+        requested = extended(self._new_key(), method, params, notification=True)
+        self._channel.out.append(requested)
 
     def ask_permission(self, request: Request, params: PermissionRequest, asked: Asked) -> None:
         """Put a permission request before somebody. `asked` says what it is about."""
@@ -264,6 +296,6 @@ def _length(value: object) -> int:
         case list():
             return sum(map(_length, value))
         case dict():
-            return sum(map(_length, value.values()))
+            return sum(len(name) + _length(each) for name, each in value.items())
         case _:
             return 0

@@ -63,8 +63,9 @@ class Roots:
     """Some folders, and all that is below them."""
 
     def __init__(self, folders: Iterable[str]) -> None:
-        """Absolute paths of existing folders. Where they lead now counts, also if the paths lead
-        elsewhere later; an agent may use either way to write them."""
+        """Absolute paths of folders. Where they lead now counts, also if the paths lead elsewhere
+        later; an agent may use either way to write them. Nothing can be located below one that
+        does not exist, and `check` goes by the words alone there."""
         self._roots: list[tuple[list[str], list[str]]] = []
         for folder in folders:
             real = _split(os.path.realpath(folder))
@@ -150,12 +151,12 @@ class _Walk:
     def restart(self, root: list[str], parts: list[str]) -> None:
         """Go on from a root, and then along `parts`."""
         self._leave()
+        self._way = []
+        self._push(parts)  # also where the root itself is missing, there is a rest to be checked
         self.folders = [os.open("/", _FOLDER)]
         for name in root:
             self._enter(name)
             os.close(self.folders.pop(0))
-        self._way = []
-        self._push(parts)
 
     def follow(self, target: str) -> None:
         self._push(_split(target))

@@ -43,6 +43,8 @@ class Quirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     deny read it there."""
     late_history: bool = False
     """It goes on repeating a conversation behind the answer that says that it is loaded."""
+    fork_at: bool = False
+    """It takes where a fork is to end, as `_meta.jetbrains.air.fork` of `session/fork`."""
     kinds_hold: bool = False
     """Its program, and not its model, says of what kind a request is. A rule that denies commands
     is not about what it calls an edit."""

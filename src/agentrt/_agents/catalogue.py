@@ -36,7 +36,7 @@ BUILT_IN: dict[str, Agent] = {
             docs="https://github.com/agentclientprotocol/claude-agent-acp",
             # Its session/new alone is known to take up to 60 s, and the `claude` inside it is gone
             # only up to 8 s after the end of its input.
-            quirks=Quirks(handshake=90.0, stdin_close=8.0),
+            quirks=Quirks(handshake=90.0, stdin_close=8.0, fork_at=True),
         ),
         Agent(
             name="codex",
@@ -65,6 +65,7 @@ BUILT_IN: dict[str, Agent] = {
             quirks=Quirks(
                 mode="read-only",
                 unasked_modes=("workspace-write", "agent", "agent-full-access"),
+                fork_at=True,
                 kinds_hold=True,
             ),
         ),

@@ -15,11 +15,11 @@ def text(value: Any) -> str | None:
 
 
 def whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if type(value) is int else None
 
 
 def number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return float(value) if type(value) is float or type(value) is int else None
 
 
 def texts(values: Any) -> list[str]:

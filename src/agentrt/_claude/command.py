@@ -123,6 +123,8 @@ def _session_flags(opening: Opening, options: ClaudeOptions) -> Iterator[str]:
         yield "--continue"
     if opening.fork:
         yield "--fork-session"
+        if opening.fork_at is not None:
+            yield f"--resume-session-at={opening.fork_at.messages[0]}"
     if options.session_id is not None and (opening.resume is None or opening.fork):
         yield f"--session-id={_check(_UUID, options.session_id, 'a session id')}"
     if options.resume_at is not None:

@@ -7,12 +7,14 @@ request is answered exactly once, in any order; one that the CLI took back is no
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Collection
 from typing import Any, Final
 
 from msgspec import Struct
 
+from .._errors import LocalProtocolError
 from .._model.content import JsonObject
-from .._model.driver import Answer, Effect, NewKey, Requested, Returned, Withdrawn, Write
+from .._model.driver import Answer, Effect, NewKey, Requested, Returned, Withdrawn, Write, extended
 from .._model.events import Error
 from .._wire.json import encode_line
 from .messages import ControlRequest, ControlResult
@@ -31,6 +33,9 @@ what it believes unanswered."""
 
 INTERNAL_ERROR: Final = -32603
 
+SERVED: Final = frozenset({"can_use_tool", "elicitation", "hook_callback", "mcp_message"})
+"""What is served here, by the subtypes of the CLI's requests."""
+
 
 class _Asking(Struct):
     """A request of the CLI that waits for our answer."""
@@ -45,7 +50,19 @@ class _Asking(Struct):
 class Requests:
     """The CLI's requests."""
 
-    def __init__(self, new_key: NewKey, tasks: Tasks, hidden: set[str], denied: set[str]) -> None:
+    def __init__(
+        self,
+        new_key: NewKey,
+        tasks: Tasks,
+        hidden: set[str],
+        denied: set[str],
+        extensions: Collection[str] = (),
+    ) -> None:
+        """`extensions`: further subtypes, which the host serves. Raises `LocalProtocolError` for
+        one that is served here."""
+        for subtype in SERVED.intersection(extensions):
+            raise LocalProtocolError(f"{subtype} is served by agentrt itself")
+        self._extensions = frozenset(extensions)
         self._new_key = new_key
         self._tasks = tasks
         self._hidden = hidden
@@ -86,6 +103,12 @@ class Requests:
                 )
             case "mcp_message" if isinstance(request.get("message"), dict):
                 self._mcp(asking, request["message"], out)
+            case str(subtype) if subtype in self._extensions:
+                self._add(asking)
+                params = {name: value for name, value in request.items() if name != "subtype"}
+                requested = extended(asking.key, subtype, params)
+                requested.background = self._tasks.in_background(request.get("agent_id"))
+                out.append(requested)
             case subtype:
                 self._remember(id)
                 out.append(_failure(id, f"unsupported_request: {subtype}"))

@@ -8,7 +8,7 @@ control requests both ways (`control.py`). Here they are put together.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, TypeAlias
 from uuid import uuid4
 
@@ -75,7 +75,9 @@ class ClaudeDriver:
         *,
         new_key: NewKey,
         new_uuid: Callable[[], str] | None = None,
+        extensions: Collection[str] = (),
         line_limit: int = Limits().line,
+        files: bool = True,
     ) -> None:
         self.options = options if options is not None else ClaudeOptions()
         self.dropped: Counter[str] = Counter()
@@ -89,9 +91,11 @@ class ClaudeDriver:
         self._speech = Translator()
         self._settings = ClaudeSettings()
         self._calls = Calls()
-        self._requests = Requests(new_key, self._tasks, self._speech.hidden, self._speech.denied)
+        self._requests = Requests(
+            new_key, self._tasks, self._speech.hidden, self._speech.denied, extensions
+        )
         self._opening = Opening(cwd="")
-        self._handshake = Handshake()
+        self._handshake = Handshake(files=files)
         self._cost: float | None = 0.0
         """The session's at its last result; None: a resumed one's, not reported yet."""
         self._blocked: str | None = None
@@ -333,24 +337,24 @@ class ClaudeDriver:
         if not self._started and m.refuses():
             self._handshake.refused(m, out)
             return
-        usage = turn_usage(m, self._cost)
-        self._cost = total_cost(m)
-        session = session_usage(m, self._speech.context, self._settings.model)
+        cost, uuids, unsolicited = total_cost(m), m.uuids(), m.unsolicited()
+        usage = turn_usage(m, cost, self._cost)
+        self._cost = cost
+        session = session_usage(m, cost, self._speech.context, self._settings.model)
         verdict = judge(
             m,
             interrupted=self._speech.interrupted,
-            structured=self.options.json_schema is not None and not m.unsolicited(),
+            structured=self.options.json_schema is not None and not unsolicited,
             api_error=self._speech.api_error,
             blocked=self._blocked,
         )
         out.append(UsageSet(session))
         resting = self._tasks.hold
-        taken = self._turns.resulted(m.uuids(), m.unsolicited(), verdict, usage, resting, out)
-        if taken:
+        if self._turns.resulted(uuids, unsolicited, verdict, usage, resting, out):
             self._forget_turn()
         else:
             self.dropped["stale"] += 1
-            data = {"prompts": m.uuids(), "outcome": verdict.outcome, "origin": m.origin}
+            data = {"prompts": uuids, "outcome": verdict.outcome, "origin": m.origin}
             notice = Notice("info", "stale", "a result came that ends no turn", data)
             out += self._repeats.rarer(notice)
 

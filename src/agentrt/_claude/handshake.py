@@ -42,10 +42,12 @@ UNKNOWN_SESSION = ("No conversation found", "does not match any session")
 
 
 class Handshake:
-    """Ends once, with `Started` or `StartFailed`; afterwards it follows the session's id."""
+    """Ends once, with `Started` or `StartFailed`; afterwards it follows the session's id. `files`:
+    whether what Claude stores can be read from here, which is how its sessions are listed."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, files: bool = True) -> None:
         self.started: Started | None = None
+        self._files = files
         self._failed = False
         self._too_old = False
         """That was reported."""
@@ -67,6 +69,9 @@ class Handshake:
             capabilities={
                 "resume": resumes and options.persist,
                 "fork": options.persist,
+                "list_sessions": self._files,
+                "delete_session": self._files,
+                "fork_at": options.persist,
                 "steer": True,
                 "image": True,
                 "audio": False,

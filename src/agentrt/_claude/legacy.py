@@ -13,7 +13,7 @@ here, by its `init`, the turn fails before anything is asked.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -253,8 +253,9 @@ class LegacyDriver:
             out += self._repeats.rarer(notice)
             return
         self._snapshots.end(out)
-        usage = turn_usage(m, self._cost)
-        self._cost = total_cost(m)
+        cost = total_cost(m)
+        usage = turn_usage(m, cost, self._cost)
+        self._cost = cost
         self._end(judge(m, interrupted=self._speech.interrupted), usage, out)
 
     def _withdraw(self, out: list[Effect]) -> None:
@@ -282,12 +283,24 @@ def driver_for(
     *,
     new_key: NewKey,
     new_uuid: Callable[[], str] | None = None,
+    extensions: Collection[str] = (),
     line_limit: int = Limits().line,
+    files: bool = True,
 ) -> ClaudeDriver | LegacyDriver:
-    """The driver that speaks what `options.legacy` says."""
-    if options.legacy:
-        return LegacyDriver(options, new_key=new_key, line_limit=line_limit)
-    return ClaudeDriver(options, new_key=new_key, new_uuid=new_uuid, line_limit=line_limit)
+    """The driver that speaks what `options.legacy` says. `files`: Claude's are here. Raises
+    `LocalProtocolError` for extensions that its program cannot have."""
+    if not options.legacy:
+        return ClaudeDriver(
+            options,
+            new_key=new_key,
+            new_uuid=new_uuid,
+            extensions=extensions,
+            line_limit=line_limit,
+            files=files,
+        )
+    if extensions:
+        raise LocalProtocolError("the older dialect has no requests that could be extended")
+    return LegacyDriver(options, new_key=new_key, line_limit=line_limit)
 
 
 class _Seen(Struct):

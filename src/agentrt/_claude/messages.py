@@ -122,8 +122,10 @@ class Result(Struct, tag_field="type", tag="result", gc=False):
     def uuids(self) -> list[str]:
         """The prompts that this result answers, if the CLI is new enough to say."""
         listed = self.user_message_uuids
-        uuids = listed if isinstance(listed, list) and listed else [self.user_message_uuid]
-        return [uuid for uuid in uuids if isinstance(uuid, str)]
+        if isinstance(listed, list) and listed:
+            return [uuid for uuid in listed if isinstance(uuid, str)]
+        uuid = self.user_message_uuid
+        return [uuid] if isinstance(uuid, str) else []
 
     def refuses(self) -> bool:
         """Whether it says, in the place of a start, why there is none."""

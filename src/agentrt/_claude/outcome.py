@@ -83,21 +83,21 @@ def _error(result: Result, reason: str | None, api_error: ApiError | None) -> Er
     return Error(code, "\n".join(said) or f"the turn ended with {code}", data or None)
 
 
-def turn_usage(result: Result, cost_before: float | None) -> Usage | None:
+def turn_usage(result: Result, total_cost: float | None, cost_before: float | None) -> Usage | None:
     """What the turn took, with all its sub-agents. Older CLIs report only the main conversation's
     tokens, and the cost of the whole session; `cost_before` is that of the result before, None if
     it is not known."""
-    usage = _turn_tokens(result, cost_before)
+    usage = _turn_tokens(result, total_cost, cost_before)
     if usage is not None:
         usage.steps = whole(result.num_turns)
     return usage
 
 
-def _turn_tokens(result: Result, cost_before: float | None) -> Usage | None:
+def _turn_tokens(result: Result, total: float | None, cost_before: float | None) -> Usage | None:
     since = result.model_usage_since_last_result
     if isinstance(since, dict):
         return _total(since) if since else None
-    total, usage = total_cost(result), result.usage
+    usage = result.usage
     cost: float | None = None
     if total is not None and cost_before is not None and total >= cost_before:
         cost = total - cost_before
@@ -112,14 +112,16 @@ def _turn_tokens(result: Result, cost_before: float | None) -> Usage | None:
     )
 
 
-def session_usage(result: Result, context: dict[str, int], model: str | None) -> Usage:
+def session_usage(
+    result: Result, total_cost: float | None, context: dict[str, int], model: str | None
+) -> Usage:
     """What the session took so far, with all its sub-agents, and how full the context window is.
 
     `context` are the API's counts of the main agent's last message.
     """
     usage = _total(result.modelUsage)
-    usage.cost = total_cost(result)
-    usage.currency = "USD" if usage.cost is not None else None
+    usage.cost = total_cost
+    usage.currency = "USD" if total_cost is not None else None
     if usage.models:
         sizes = {name: m.size for name, m in usage.models.items() if m.size}
         usage.size = sizes.get(model or "") or max(sizes.values(), default=None)
@@ -129,8 +131,9 @@ def session_usage(result: Result, context: dict[str, int], model: str | None) ->
 
 def _total(usage: Any) -> Usage:
     """All models', each by its name and the sum."""
-    rows = usage.items() if isinstance(usage, dict) else ()
-    models = {str(name): _of_model(row) for name, row in rows if isinstance(row, dict)}
+    if not isinstance(usage, dict) or not usage:
+        return Usage()
+    models = {str(name): _of_model(row) for name, row in usage.items() if isinstance(row, dict)}
     if not models:
         return Usage()
 

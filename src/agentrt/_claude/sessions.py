@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -100,6 +100,19 @@ def history(transcript: Path, *, up_to: str | None = None) -> list[Effect]:
             effect.replay = True
     kept = Said | Showed | Spoke | SpeechEnded | ToolCalled
     return [effect for effect in out if isinstance(effect, kept)]
+
+
+def end_of_turn(transcript: Path, names: Container[str]) -> str | None:
+    """The uuid of the last entry of the turn in which something has one of these names: a uuid, the
+    API's id of an answer, or that of a tool call. None if nothing in the conversation has."""
+    entries = read_messages(transcript)
+    named = [index for index, entry in enumerate(entries) if _names(entry, names)]
+    if not named:
+        return None
+    last = named[-1]
+    while last + 1 < len(entries) and not _begins_turn(entries[last + 1]):
+        last += 1
+    return str(entries[last]["uuid"])
 
 
 def delete_session(transcript: Path) -> None:
@@ -239,6 +252,19 @@ def _is_result(entry: JsonObject) -> bool:
     return isinstance(content, list) and any(
         isinstance(part, dict) and part.get("type") == "tool_result" for part in content
     )
+
+
+def _names(entry: JsonObject, names: Container[str]) -> bool:
+    content = _message(entry).get("content")
+    parts = (
+        [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    )
+    calls = {part.get("id") for part in parts} | {part.get("tool_use_id") for part in parts}
+    return any(name in names for name in {entry["uuid"], _answer(entry), *calls} - {None})
+
+
+def _begins_turn(entry: JsonObject) -> bool:
+    return entry["type"] == "user" and not entry.get("isMeta") and _is_prompt(entry)
 
 
 def _is_prompt(entry: JsonObject) -> bool:

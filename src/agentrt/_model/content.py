@@ -6,13 +6,17 @@ unchanged towards browsers; camelCase is theirs.
 
 from __future__ import annotations
 
+import os
+from base64 import b64encode
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from .._errors import LocalProtocolError
+from .media import LARGEST, check_media, check_size, media_type, read_file, read_media
 
 JsonObject: TypeAlias = dict[str, Any]
 """A JSON object whose shape is somebody else's business."""
@@ -35,6 +39,31 @@ class Image(Struct, tag_field="type", tag="image", rename="camel", gc=False):
     annotations: JsonObject | UnsetType | None = UNSET
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
 
+    @classmethod
+    def from_path(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        mime_type: str | None = None,
+        largest: int = LARGEST,
+    ) -> Image:
+        """An image of a file, which is read now. Its MIME type is said by how it begins, else by
+        its name.
+
+        Raises `OSError`, or `LocalProtocolError` for a file above `largest` bytes, or that is no
+        image. (So do all that follow: they block as long as the disk takes.)
+        """
+        data, kind = read_media(path, "image", mime_type, largest)
+        return cls(b64encode(data).decode(), kind)
+
+    @classmethod
+    def from_bytes(
+        cls, data: bytes, *, mime_type: str | None = None, largest: int = LARGEST
+    ) -> Image:
+        """An image of these bytes; as `from_path`."""
+        check_size(len(data), largest, "the image")
+        return cls(b64encode(data).decode(), check_media(data, "image", mime_type))
+
 
 class Audio(Struct, tag_field="type", tag="audio", rename="camel", gc=False):
     """Sound; `data` is base64."""
@@ -43,6 +72,26 @@ class Audio(Struct, tag_field="type", tag="audio", rename="camel", gc=False):
     mime_type: str
     annotations: JsonObject | UnsetType | None = UNSET
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
+
+    @classmethod
+    def from_path(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        mime_type: str | None = None,
+        largest: int = LARGEST,
+    ) -> Audio:
+        """The sound of a file; as `Image.from_path`."""
+        data, kind = read_media(path, "audio", mime_type, largest)
+        return cls(b64encode(data).decode(), kind)
+
+    @classmethod
+    def from_bytes(
+        cls, data: bytes, *, mime_type: str | None = None, largest: int = LARGEST
+    ) -> Audio:
+        """The sound of these bytes; as `Image.from_path`."""
+        check_size(len(data), largest, "the sound")
+        return cls(b64encode(data).decode(), check_media(data, "audio", mime_type))
 
 
 class ResourceLink(Struct, tag_field="type", tag="resource_link", rename="camel", gc=False):
@@ -57,6 +106,17 @@ class ResourceLink(Struct, tag_field="type", tag="resource_link", rename="camel"
     annotations: JsonObject | UnsetType | None = UNSET
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
 
+    @classmethod
+    def from_path(
+        cls, path: str | os.PathLike[str], *, mime_type: str | None = None
+    ) -> ResourceLink:
+        """A link to a file, which the agent opens by itself: nothing of it is read here. Raises
+        `OSError` if there is none."""
+        file = Path(path).absolute()
+        size = file.stat().st_size
+        kind = mime_type or media_type(b"", file.name) or UNSET
+        return cls(file.as_uri(), file.name, mime_type=kind, size=size)
+
 
 class Resource(Struct, tag_field="type", tag="resource"):
     """A resource with its content: `{uri, text, mimeType?}` or `{uri, blob, mimeType?}`."""
@@ -64,6 +124,35 @@ class Resource(Struct, tag_field="type", tag="resource"):
     resource: JsonObject
     annotations: JsonObject | UnsetType | None = UNSET
     meta: JsonObject | UnsetType | None = field(default=UNSET, name="_meta")
+
+    @classmethod
+    def from_path(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        mime_type: str | None = None,
+        largest: int = LARGEST,
+    ) -> Resource:
+        """A file with its content: as text if it is UTF-8, else as `blob`. Raises as
+        `Image.from_path`."""
+        file = Path(path).absolute()
+        data = read_file(file, largest)
+        resource: JsonObject = {"uri": file.as_uri()}
+        if kind := mime_type or media_type(data, file.name):
+            resource["mimeType"] = kind
+        try:
+            resource["text"] = data.decode()
+        except UnicodeDecodeError:
+            resource["blob"] = b64encode(data).decode()
+        return cls(resource)
+
+    @classmethod
+    def from_text(cls, uri: str, text: str, *, mime_type: str | None = None) -> Resource:
+        """Text with a name of its own (`uri`), such as a buffer that is not saved."""
+        resource: JsonObject = {"uri": uri, "text": text}
+        if mime_type is not None:
+            resource["mimeType"] = mime_type
+        return cls(resource)
 
 
 Block: TypeAlias = Text | Image | Audio | ResourceLink | Resource

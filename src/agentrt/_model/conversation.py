@@ -339,14 +339,14 @@ class Conversation:
         """Go on with the events that an earlier process of ours has logged, behind those that the
         log's state is made of; `ids` and `named` are of that state. Returns them as they are in the
         log. `orphan` is to follow, before anything else."""
-        state = self.log.state
         self._ids.update(ids or {})
         self._named = named
         restored = []
         for event in events:
-            if type(event) is ItemDelta and event.item in state.items:
-                kind = _DELTAS.get(state.items[event.item].type, ItemDelta)
-                event = kind(event.item, event.text)
+            if type(event) is ItemDelta:
+                item = self.log.state.items.get(event.item)
+                if item is not None:
+                    event = _DELTAS.get(item.type, ItemDelta)(event.item, event.text)
             self._append(event)
             restored.append(event)
             for id in _ids(event):

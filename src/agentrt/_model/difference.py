@@ -126,10 +126,10 @@ def _item(known: SessionState, item: Item) -> Iterator[Event]:
     if before is None:
         status = "running" if over else item.status
         yield ItemOpened(structs.replace(item, text="", status=status))
-        told, was_over = 0, False
+        shown, was_over = 0, False
     else:
-        told, was_over = len(known.text(item.id)), before.status in TERMINAL
-    if rest := item.text[told:]:
+        shown, was_over = len(known.text(item.id)), before.status in TERMINAL
+    if rest := item.text[shown:]:
         yield _DELTAS.get(item.type, ItemDelta)(item.id, rest)
     if before is not None and (patch := _patch(before, item)):
         yield ItemUpdated(item.id, patch)

@@ -30,6 +30,7 @@ from .events import (
     Task,
     Usage,
 )
+from .fork_point import ForkPoint
 
 
 class Opening(Struct, frozen=True, kw_only=True):
@@ -41,12 +42,17 @@ class Opening(Struct, frozen=True, kw_only=True):
     resume: str | None = None
     """The agent's own id of an earlier session, to be loaded or resumed."""
     fork: bool = False
+    """Go on with a copy of it, which leaves it as it is."""
+    fork_at: ForkPoint | None = None
+    """Where the copy ends; default: with all of it."""
     mcp_servers: tuple[JsonObject, ...] = ()
     """Entries in ACP's shape (`McpServer`)."""
     model: str | None = None
     mode: str | None = None
     options: JsonObject = {}
     """Protocol's own extras, e.g. `system_prompt`, `json_schema` (Claude)."""
+    tenant: str = ""
+    """The name of the tenant whose session it is; empty: of none. No agent is told."""
 
 
 # --- effects: what a driver reports to the runtime
@@ -206,7 +212,8 @@ class Requested(Struct, kw_only=True):
     """The agent asks the host for a service; answered by `Driver.reply` or `Driver.refuse`.
 
     `method`: `fs/read_text_file` and the like (ACP's words), `mcp` (a message for an in-process
-    tool server: `params = {"server", "message"}`), `hook` (Claude).
+    tool server: `params = {"server", "message"}`), `hook` (Claude), `extension` (a method of the
+    agent's own that the driver was told of: `params = {"method", "params"}`).
     """
 
     key: str
@@ -216,6 +223,19 @@ class Requested(Struct, kw_only=True):
     """Background work asks: its handler belongs to no turn, whichever runs."""
     unawaited: bool = False
     """The agent may end its turn without the answer: the handler may run on behind that end."""
+    notification: bool = False
+    """No answer is owed: its handlers run one after the other, in the order of arrival."""
+
+
+def extended(key: str, method: str, params: Any, *, notification: bool = False) -> Requested:
+    """The agent asks for, or tells, something of its own."""
+    return Requested(
+        key=key,
+        method="extension",
+        params={"method": method, "params": params},
+        unawaited=notification,
+        notification=notification,
+    )
 
 
 class Withdrawn(Struct, gc=False):

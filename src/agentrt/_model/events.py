@@ -46,7 +46,7 @@ class Error(Struct, omit_defaults=True):
     data: Any = None
 
 
-class Usage(Struct, omit_defaults=True, kw_only=True):
+class Usage(Struct, omit_defaults=True, kw_only=True, gc=False):
     """Tokens and money. `used` of `size` tokens are in the context window now; the rest counts
     the turn (in `turn.ended`) or the session (in `usage`). `cost` is in `currency` (USD), `steps`
     are the agent's own count of its rounds with the model, and `models` has the same for each
@@ -209,7 +209,9 @@ class TurnStarted(Struct, tag_field="kind", tag="turn.started", omit_defaults=Tr
     prompt: list[Block] | None = None
 
 
-class TurnEnded(Struct, tag_field="kind", tag="turn.ended", omit_defaults=True, kw_only=True):
+class TurnEnded(
+    Struct, tag_field="kind", tag="turn.ended", omit_defaults=True, kw_only=True, gc=False
+):
     """Exactly one per turn, after every item and permission request of it is closed."""
 
     turn: str
@@ -296,7 +298,7 @@ class PlanChanged(Struct, tag_field="kind", tag="plan"):
     plan: list[PlanEntry]
 
 
-class UsageChanged(Struct, tag_field="kind", tag="usage"):
+class UsageChanged(Struct, tag_field="kind", tag="usage", gc=False):
     usage: Usage
 
 

@@ -43,10 +43,9 @@ class Growing:
             parts[self._put :] = ["".join(parts[self._put :])]
             self._put += 1
 
-    @property
-    def short(self) -> bool:
-        """Whether putting it together costs next to nothing."""
-        return self.size - len(self._text) <= LEAST
+    def short(self) -> str | None:
+        """The text, if putting it together costs next to nothing."""
+        return str(self) if self.size - len(self._text) <= LEAST else None
 
     def part(self, start: int, end: int) -> str:
         """The characters from `start` to `end`."""

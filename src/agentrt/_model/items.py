@@ -130,7 +130,7 @@ class Items:
 
     def answer(self) -> Callable[[], str]:
         """The same for later, when its items are closed."""
-        return partial(_answer, self._answer, self._log.state.text)
+        return partial(_answer, self._answer, self._log)
 
     def close_all(self, tools: ItemStatus, speech: ItemStatus) -> None:
         """Close what is open of the running turn."""
@@ -527,7 +527,8 @@ class Items:
         return True
 
 
-def _answer(parts: list[tuple[str | None, list[str]]], text: Callable[[str], str]) -> str:
+def _answer(parts: list[tuple[str | None, list[str]]], log: Log) -> str:
+    text = log.state.text
     texts = ["".join([text(item) for item in items]) for _, items in parts]
     return "\n\n".join(filter(None, texts))
 

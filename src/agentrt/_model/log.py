@@ -68,9 +68,10 @@ class Keeper(Protocol):
 
 
 class Log:
-    """`append` numbers an event, folds it into `state` and keeps it; `publish` wakes readers.
+    """`append` takes an event, `publish` gives what was appended to the readers, and wakes them.
 
-    The two are apart so that a batch of events costs one wake-up.
+    The two are apart so that a batch of events costs one wake-up, and is numbered, folded into the
+    state and kept in one go. Whoever looks at the state sooner sees them in it, too.
     """
 
     def __init__(
@@ -79,8 +80,6 @@ class Log:
         """`state` is that at event `seq`: what was logged before is not kept here."""
         self.session = session
         self.epoch = epoch
-        self.state = state
-        self.seq = seq
         self.shown = self
         """The log that is read: this one or, where a keeper takes the batches, the one that it
         gives them to."""
@@ -90,48 +89,66 @@ class Log:
         self.observer: Callable[[list[Event], int], None] | None = None
         """Called with each batch and its size before anybody sees it, also where it is not kept
         yet. It must not block, raise or append."""
-        self._take = state.table
+        self._new: list[Event] = []
+        """What is not in the state yet."""
+        self.append: Final[Callable[[Event], None]] = self._new.append
+        """Take the next event."""
+        self._state = state
+        self._seq = seq
+        """The number of the last event that is in the state."""
         self._events: list[Event] = []
         self._first = seq + 1
         self._limits = limits
         self._batches: deque[tuple[int, int]] = deque()  # (events, bytes) of each `publish`
         self._weighed = 0  # how many of `_events` are in `_batches`
         self._bytes = 0
-        self._arrived = 0  # bytes of the messages that are becoming events now
+        self.arrived = 0
+        """Bytes of the messages that the next events are made of, if they are of any. That bounds
+        what the events hold, and is known without looking into each of them."""
         self._lossless: set[Cursor] = set()
-        self._wakers: set[Callable[[], None]] = set()
+        self._wakers: tuple[Callable[[], None], ...] = ()
 
-    def append(self, event: Event) -> None:
-        self._take[type(event)](event)
-        self._events.append(event)
-        self.seq += 1
+    @property
+    def seq(self) -> int:
+        """The number of the last event."""
+        return self._seq + len(self._new)
 
-    def arrived(self, size: int) -> None:
-        """The next events are made of messages of so many bytes, and of nothing before.
+    @property
+    def state(self) -> SessionState:
+        """The fold of all events."""
+        self._fold()
+        return self._state
 
-        That bounds what the events hold, and is known without looking into each of them.
-        """
-        self._arrived = size
+    def _fold(self) -> None:
+        new = self._new
+        if new:
+            take = self._state.table
+            for event in new:
+                take[type(event)](event)
+            self._events += new
+            self._seq += len(new)
+            new.clear()
 
     def publish(self) -> None:
         """Wake whoever waits for events, and keep the ring within its bounds."""
-        new = len(self._events) - self._weighed
+        self._fold()
+        arrived, self.arrived = self.arrived, 0
+        kept = len(self._events)
+        new = kept - self._weighed
         if not new:
             return
         if self.observer is not None:
-            self.observer(self._events[-new:], self._arrived)
+            self.observer(self._events[-new:], arrived)
         if self.keeper is not None:
             events, self._events = self._events, []
-            self._first = self.seq + 1
-            self.keeper.put(self._first - new, events, self._arrived)
-            self._arrived = 0
+            self._first = self._seq + 1
+            self.keeper.put(self._first - new, events, arrived)
             return
-        size = self._arrived + EVENT * new
-        self._arrived = 0
+        size = arrived + EVENT * new
         self._batches.append((new, size))
-        self._weighed += new
+        self._weighed = kept
         self._bytes += size
-        for wake in tuple(self._wakers):
+        for wake in self._wakers:
             wake()
         limits = self._limits
         if self._weighed > limits.ring_events or self._bytes > limits.ring_bytes:
@@ -140,8 +157,9 @@ class Log:
     def keep(self, keeper: Keeper, shown: Log) -> None:
         """Give all batches to `keeper` from now on, behind those that are published. What it keeps
         goes to `shown`, a log that is equal to this one and is read in its stead."""
+        self._fold()
         self.keeper = keeper
-        self._events, self._first = [], self.seq + 1
+        self._events, self._first = [], self._seq + 1
         self._batches.clear()
         self._weighed = self._bytes = 0
         self.shown = shown
@@ -149,12 +167,8 @@ class Log:
 
     def extend(self, events: list[Event], size: int) -> None:
         """Append a whole batch, made of messages of so many bytes, and publish it."""
-        take = self._take
-        for event in events:
-            take[type(event)](event)
-        self._events += events
-        self.seq += len(events)
-        self._arrived = size
+        self._new += events
+        self.arrived = size
         self.publish()
 
     @property
@@ -165,8 +179,12 @@ class Log:
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Have `wake` called after each batch; returns the function that ends it. `wake` must not
         block, raise or append."""
-        self._wakers.add(wake)
-        return lambda: self._wakers.discard(wake)
+        self._wakers = (*self._wakers, wake)
+
+        def leave() -> None:
+            self._wakers = tuple(each for each in self._wakers if each is not wake)
+
+        return leave
 
     def snapshot(self) -> Snapshot:
         """All of it."""
@@ -192,7 +210,8 @@ class Log:
 
     def since(self, seq: int) -> list[Event]:
         """The events after `seq`, which may be merged by the caller. Raises `Overrun`."""
-        if seq < self._first - 1 or seq > self.seq:
+        self._fold()
+        if seq < self._first - 1 or seq > self._seq:
             raise Overrun(seq)
         return self._events[seq - self._first + 1 :]
 
@@ -267,7 +286,7 @@ class Cursor:
     def __init__(self, log: Log, seq: int) -> None:
         self._log = log
         self.seq = seq
-        self._kept: deque[tuple[int, Event | _Slice]] = deque()
+        self._kept: deque[tuple[int, Event | _Slice]] | None = None
 
     def pop(self) -> Event | None:
         """The next event, or None when there is none yet. Raises `Overrun` (never if lossless)."""
@@ -277,27 +296,33 @@ class Cursor:
             if isinstance(kept, _Slice):
                 return kept.kind(kept.item, log.state.part(kept.item, kept.start, kept.end))
             return kept
-        seq = self.seq
-        if seq >= log.seq:
-            return None
-        index = seq - log._first + 1
-        if index < 0:
-            raise Overrun(seq)
-        self.seq = seq + 1
-        return log._events[index]
+        seq = self.seq + 1
+        if seq > log._seq:
+            if not log._new:
+                return None
+            log._fold()
+            if seq > log._seq:
+                return None
+        at = seq - log._first
+        if at < 0:
+            raise Overrun(self.seq)
+        self.seq = seq
+        return log._events[at]
 
     def skip(self, seq: int) -> None:
         """Give nothing up to event `seq` any more."""
-        self._kept.clear()
+        self._kept = None
         self.seq = seq
 
     def close(self) -> None:
         """Stop keeping what this reader has not read."""
         self._log._lossless.discard(self)
-        self._kept.clear()
+        self._kept = None
 
     def _keep(self, events: list[Event | _Slice], first: int) -> None:
         """Events `first…` are about to leave the ring: keep the unread ones, neighbours joined."""
+        if self._kept is None:
+            self._kept = deque()
         kept = self._kept
         unread = max(0, self.seq - first + 1)
         for seq, event in enumerate(events[unread:], first + unread):

@@ -57,7 +57,7 @@ TASKS: Final = 100
 """Background tasks that are over, of which a snapshot of the last turns shows the newest."""
 
 
-class TurnRecord(Struct, omit_defaults=True, kw_only=True):
+class TurnRecord(Struct, omit_defaults=True, kw_only=True, gc=False):
     """A turn in the snapshot; without an `outcome` it is running."""
 
     id: str
@@ -387,10 +387,13 @@ class SessionState:
         if item is None:
             return
         growing, text = self._growing.get(event.item), item.text
-        if growing is not None and growing.short:
-            text = str(self._growing.pop(event.item))
-        elif growing is not None:
-            self._loose.append(event.item)
+        if growing is not None:
+            short = growing.short()
+            if short is None:
+                self._loose.append(event.item)
+            else:
+                text = short
+                del self._growing[event.item]
         self._open.pop(event.item, None)
         self._items[event.item] = msgspec.structs.replace(item, status=event.status, text=text)
 

@@ -55,9 +55,11 @@ class _Guard:
 
     async def start(self) -> None:
         """Start the program unless it runs; also again, should somebody have killed it."""
+        if self._runs:
+            return
         async with self._starting:
-            if self._process is not None and self._process.returncode is None:
-                return
+            if self._runs:
+                return  # another one has waited for the same
             await self.end()
             # Nothing has to say that it is ready: the pipe ends even if the host is gone by then.
             self._process = await trio.lowlevel.open_process(
@@ -75,6 +77,10 @@ class _Guard:
             )
             if self.until is not None:
                 self.tell()
+
+    @property
+    def _runs(self) -> bool:
+        return self._process is not None and self._process.returncode is None
 
     def tell(self) -> None:
         """Let the program know until when agents may live. Never waits."""

@@ -43,6 +43,8 @@ class StreamTransport:
         self._eof = False
         self._closing = False
         self._lost = False
+        self._why = ""
+        """What the connection itself says about its end."""
         self._to_write = trio.lowlevel.ParkingLot()
         self._written = trio.lowlevel.ParkingLot()
         self._to_read = trio.lowlevel.ParkingLot()
@@ -57,8 +59,9 @@ class StreamTransport:
                 self._to_read.unpark_all()
                 while len(self._in) >= HELD:
                     await self._room.park()
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self._lost = True
+            self._why = str(error)
         self._eof = True
         self._end(0)
 
@@ -130,7 +133,7 @@ class StreamTransport:
         return self.returncode
 
     def stderr_tail(self) -> str:
-        return ""
+        return self._why
 
     async def note(self) -> None:
         await trio.lowlevel.checkpoint()

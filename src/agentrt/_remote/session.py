@@ -19,6 +19,7 @@ from .._model.events import (
     Modes,
     Notice,
     PermissionOpened,
+    QueueChanged,
     QueueEntry,
     State,
     StateChanged,
@@ -35,16 +36,22 @@ UNREAD: Final = 4000
 
 
 class Sent:
-    """A prompt that was sent. `id`: its turn's, once that is known."""
+    """A prompt that was sent. `id`: its turn's, once that is known. `failure`: why there will be
+    none."""
 
     def __init__(self, entry: str, content: list[Block]) -> None:
         self.id = ""
+        self.failure: AgentrtError | None = None
         self.entry = entry
         self.content = content
         self.seq: int | None = None
         """Up to there the session must be known for it to be seen; None: it is not answered."""
         self.unwanted = False
         """It is to be taken back, once the server says what it is called there."""
+        self.stopped = False
+        """Its turn is to be cancelled, once that is known."""
+        self.left = False
+        """It does not wait any more: its turn begins now, or never."""
 
 
 class RemoteSession:
@@ -63,7 +70,7 @@ class RemoteSession:
         self._epoch: str | None = None
         self._seq: int | None = None
         self._earlier: str | None = None
-        self._events: deque[Event] = deque()
+        self._events: deque[tuple[int, Event]] = deque()
         self._news = trio.Event()
         self._read = trio.Event()
         self._closed = False
@@ -73,8 +80,12 @@ class RemoteSession:
         self._behind: Snapshot | None = None  # a snapshot, and what follows it, ahead of which
         self._held: list[Event] = []  # there is more to be asked for
         self._sent: list[Sent] = []
+        self._waiting: list[Sent] = []  # their turns have not begun, as far as that is known here
         self._unqueued: set[str] = set()
         self._sends = 0
+        self.seq = 0
+        """Up to which number of the server's log the iterator has told it. What is told of a gap
+        has the number behind it."""
 
     # --- what it is
 
@@ -141,8 +152,15 @@ class RemoteSession:
 
     # --- what is asked of it
 
-    def submit(self, content: Prompt, *, when: Literal["queue", "interrupt"] = "queue") -> Sent:
-        """Send a prompt. Raises `LimitExceeded` for one that is too long."""
+    def submit(
+        self,
+        content: Prompt,
+        *,
+        when: Literal["queue", "interrupt"] = "queue",
+        held: bool = True,
+    ) -> Sent:
+        """Send a prompt; `held`: a cancel holds it back while it waits. Raises `LimitExceeded` for
+        one that is too long."""
         self._sends += 1
         sent = Sent(f"sent-{self._sends}", blocks(content))
 
@@ -151,6 +169,10 @@ class RemoteSession:
             sent.entry = str(fields.get("entry") or sent.entry)
             seq = fields.get("seq")
             sent.seq = seq if isinstance(seq, int) else 0
+            if sent.id:
+                self._begun_with(sent, sent.id)
+            if sent.stopped:
+                self.stop(sent)
             if sent.unwanted and "entry" in fields:
                 self.unqueue(sent.entry)
             elif sent.unwanted:
@@ -159,12 +181,32 @@ class RemoteSession:
 
         def fail(error: AgentrtError) -> None:
             self._sent.remove(sent)
+            if sent in self._waiting:
+                self._waiting.remove(sent)
+            sent.failure = error
             self._tell("error", "prompt_refused", f"the prompt was not taken: {error}")
 
-        prompt = c.Prompt(id="", session=self.id, content=sent.content, when=when)
+        prompt = c.Prompt(id="", session=self.id, content=sent.content, when=when, held=held)
         self._line.send(prompt, done, fail)
         self._sent.append(sent)
+        self._waiting.append(sent)
         return sent
+
+    def stop(self, sent: Sent) -> None:
+        """Cancel the turn of a prompt, wherever it stands; one that waits is taken back."""
+        sent.stopped = True
+        if sent.id:
+            cancel = c.Cancel(id="", session=self.id, turn=sent.id)
+            self._say(cancel, "it could not be stopped")
+        elif sent.seq is not None:
+
+            def done(_: JsonObject) -> None:
+                if sent in self._waiting:
+                    self._dropped(sent, "the prompt was taken back")
+                self._tell("info", "taken_back", "the prompt was taken back")
+
+            remove = c.QueueRemove(id="", session=self.id, entry=sent.entry)
+            self._line.send(remove, done, _nothing)  # refused where its turn has begun
 
     def steer(self, content: Prompt) -> None:
         """Send a prompt into the running turn. Raises `LocalProtocolError` if none is known to run
@@ -256,7 +298,8 @@ class RemoteSession:
             await self._news.wait()
         if len(self._events) == UNREAD:
             self._read.set()
-        return self._events.popleft()
+        self.seq, event = self._events.popleft()
+        return event
 
     async def begun(self) -> None:
         """Wait until it is known here. Raises `SessionNotFound`."""
@@ -289,6 +332,8 @@ class RemoteSession:
             self._begun.set()
             if self._seq is not None:
                 closed = structs.replace(self.state, phase="closed", turn=None)
+                for sent in [each for each in self._waiting if each.seq is not None]:
+                    self._dropped(sent, "the server does not have this session any more")
                 self._give([*left_open(self._state), StateChanged(closed)])
                 self._tell(
                     "error", "session_gone", "the server does not have this session any more"
@@ -354,31 +399,53 @@ class RemoteSession:
         held, self._behind, self._held = self._held, None, []
         missed = difference(self._state, snapshot)
         if self._begun.is_set():
-            self._give([*missed, *held])
+            self._give([*missed, *held], gap=True)
         else:
             for event in [*missed, *held]:
                 self._state.apply(event)
             self._begun.set()
         self._settle()
 
-    def _give(self, events: Sequence[Event]) -> None:
-        """Fold events, and give them to the reader."""
+    def _give(self, events: Sequence[Event], *, gap: bool = False) -> None:
+        """Fold events, and give them to the reader; `gap`: they stand for what was missed."""
         if self._behind is not None:
             self._held += events
             return
+        seq = self._seq or 0
         for event in events:
-            if isinstance(event, TurnStarted):
-                self._recognise(event)
+            self._follow_sent(event, gap=gap)
             self._state.apply(event)
-        self._events += events
+            self._events.append((seq, event))
         self._news.set()
 
-    def _recognise(self, event: TurnStarted) -> None:
-        """A turn may begin before its prompt is answered."""
-        for sent in self._sent:
-            if not sent.id and sent.content == event.prompt:
-                sent.id = event.turn
-                return
+    def _follow_sent(self, event: Event, *, gap: bool) -> None:
+        """What becomes of the prompts whose turns have not begun. A turn may begin before its
+        prompt is answered; that of one that waits does so right behind its leaving the queue."""
+        queued = {entry.id for entry in self._state.queue} if not gap else set()
+        for sent in list(self._waiting):
+            match event:
+                case TurnStarted(turn=turn, prompt=sent.content) if sent.entry not in queued:
+                    self._begun_with(sent, turn)
+                    return
+                case Notice(code="prompt_dropped", data={"entry": sent.entry}, message=why):
+                    self._dropped(sent, why)
+                case _ if sent.left:
+                    self._dropped(sent, "the prompt was taken out of the queue")
+                case QueueChanged(queue=queue) if sent.seq is not None:
+                    sent.left = all(entry.id != sent.entry for entry in queue)
+                case _:
+                    pass
+
+    def _begun_with(self, sent: Sent, turn: str) -> None:
+        if sent in self._waiting:
+            self._waiting.remove(sent)
+            sent.id = turn
+            if sent.stopped:
+                self.stop(sent)
+
+    def _dropped(self, sent: Sent, why: str) -> None:
+        self._waiting.remove(sent)
+        sent.failure = AgentrtError(why)
 
     def _settle(self) -> None:
         """What was sent is no longer on its way once it is seen."""
@@ -389,7 +456,7 @@ class RemoteSession:
             self._unqueued &= waiting | {sent.entry for sent in self._sent}
 
     def _tell(self, level: Literal["info", "warning", "error"], code: str, words: str) -> None:
-        self._events.append(Notice(level, code, words))
+        self._events.append((self._seq or 0, Notice(level, code, words)))
         self._news.set()
 
     async def room(self) -> None:

@@ -27,14 +27,26 @@ from .._process.pipes import Transport
 from .._process.process import open_process
 from .._process.streams import OpenStreams, open_streams
 from .._session.host import SessionHost
+from .._tools.extensions import ExtensionTable
 from .._version import __version__
 from .editors import Editors
-from .offer import NOTHING_TO_FORK, Assembly, Offer, environment, keys, tool_server
+from .offer import (
+    Assembly,
+    Offer,
+    check_fork,
+    environment,
+    keys,
+    relays,
+    serve_extensions,
+    tool_server,
+)
+from .own_services import OwnServices
 
 if TYPE_CHECKING:
     from .._session.session import Session
+    from .._tools.server import Server
 
-OPTIONS = ("config", "meta", "replay", "session")
+OPTIONS = ("capabilities", "config", "meta", "replay", "session")
 
 
 def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
@@ -45,27 +57,33 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
             f"{agent.name} has no option {unknown[0]!r}: agents that speak ACP get"
             ' options={"config": {…}} (of their own `modes.options`) or {"meta": {…}}'
         )
-    if opening.fork and opening.resume is None:
-        raise ValueError(NOTHING_TO_FORK)
+    check_fork(opening)
     if opening.mode is None and agent.quirks.mode is not None:
         opening = structs.replace(opening, mode=agent.quirks.mode)
     variables = environment(agent, offer.env, frozenset())
     new_key = keys(offer.first_key)
+    extensions = ExtensionTable(offer.extensions)
 
     def make_driver() -> Driver:
         return AcpDriver(
             new_key,
             capabilities=client_capabilities(
-                read_files=offer.files,
-                write_files=offer.files,
-                terminals=offer.terminals,
+                read_files=bool(offer.files),
+                write_files=bool(offer.files),
+                terminals=bool(offer.terminals),
                 elicitation=True,
+                meta=opening.options.get("capabilities"),
             ),
             client=Implementation("agentrt", __version__),
             auth_method=agent.quirks.auth_method,
             late_history=agent.quirks.late_history,
+            extensions=extensions.methods,
+            fork_at=agent.quirks.fork_at,
             line_limit=offer.limits.line,
         )
+
+    if offer.extensions:
+        make_driver()  # raises what is wrong with them before anything is started
 
     def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
         offer.tap.env = variables
@@ -83,19 +101,34 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     @asynccontextmanager
     async def attach(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         async with AsyncExitStack() as stack:
+            serve_extensions(host, session, extensions)
             roots = Roots((opening.cwd, *opening.roots))
+            own = OwnServices(
+                host,
+                None if isinstance(offer.files, bool) else offer.files,
+                None if isinstance(offer.terminals, bool) else offer.terminals,
+                limits=offer.limits,
+            )
+            stack.push_async_callback(own.close)
             editors = Editors(
-                *(host, roots), cwd=opening.cwd, env=variables, variables=agent.terminal_env
+                *(host, roots),
+                cwd=opening.cwd,
+                env=variables,
+                variables=agent.terminal_env,
+                own=own,
             )
             if offer.files:
                 files = Files(roots, limits=offer.limits, ready=host.wait_read)
-                own = partial(_serve_file, files)
-                host.services["fs"] = partial(editors.serve, own)
+                serve_own = partial(_serve_file, files)
+                host.services["fs"] = partial(editors.serve, serve_own)
             run = ""
-            if offer.connect is None and (offer.terminals or offer.tools):
+            lends = offer.terminals is True or offer.tools or offer.servers
+            if offer.connect is None and lends:
                 # Should this process be killed, its guard finds the programs by the marker.
                 run = await stack.enter_async_context(guard())
-            if offer.terminals:
+            if own.serves("terminal/create", {}):
+                host.services["terminal"] = partial(editors.serve, None)
+            elif offer.terminals:
                 marked = variables
                 if run:
                     outer = variables.get(MARKER)
@@ -114,20 +147,22 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
                 )
                 host.when_gone.append(terminals.release_all)
                 host.programs = lambda: terminals.running
-                serve_own = partial(_serve_terminal, host, terminals)
-                host.services["terminal"] = partial(editors.serve, serve_own)
-            servers: tuple[JsonObject, ...] = ()
+                serve_terminal = partial(_serve_terminal, host, terminals)
+                host.services["terminal"] = partial(editors.serve, serve_terminal)
+            servers = list(opening.mcp_servers)
+            lent: list[Server] = [*await relays(host, offer, stack)]
             if offer.tools:
+                lent.append(tool_server(host, session, offer))
+            for server in lent:
                 # HTTP costs as much to import as everything else here.
                 from .._tools.bridge import serve_tools
 
-                server = tool_server(host, session, offer)
                 endpoint = await stack.enter_async_context(
                     serve_tools(server, host.spawn_tool, limits=offer.limits, run=run)
                 )
                 # Alternatives: the driver takes the first that the agent knows.
-                servers = (await endpoint.http_server(), endpoint.stdio_server())
-            yield structs.replace(opening, mcp_servers=opening.mcp_servers + servers)
+                servers += (await endpoint.http_server(), endpoint.stdio_server())
+            yield structs.replace(opening, mcp_servers=tuple(servers))
 
     return Assembly(opening, make_driver, offer.connect or connect, attach, offer.tap)
 

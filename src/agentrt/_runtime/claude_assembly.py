@@ -2,55 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+import trio
 from msgspec import structs
 
 from .._agents import Agent
 from .._claude.command import build_command
 from .._claude.legacy import driver_for
 from .._claude.options import ClaudeOptions, check_values, effective, with_session_id
+from .._errors import RequestError
 from .._model.driver import Driver, Opening, Requested
 from .._process.pipes import Transport
 from .._process.process import open_process
 from .._process.streams import OpenStreams, open_streams
 from .._session.host import SessionHost
 from .._session.turn import Turn
+from .._tools.extensions import ExtensionTable
 from .._tools.hooks import HookTable
-from .claude_sessions import stored_history
-from .offer import NOTHING_TO_FORK, Assembly, Offer, environment, keys, tool_server
+from .._tools.lent import OWN_NAME
+from .._wire.jsonrpc import METHOD_NOT_FOUND
+from .claude_sessions import KeptByClaude, stored_history, with_entry
+from .offer import (
+    Assembly,
+    Offer,
+    check_fork,
+    check_no_services,
+    environment,
+    keys,
+    relays,
+    serve_extensions,
+    tool_server,
+)
 
 if TYPE_CHECKING:
     from .._session.session import Session
-    from .._tools.server import ToolConnection
+    from .._tools.server import Connection, Server
 
 
 def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
+    check_no_services(agent, offer)
     hooks = HookTable(offer.hooks)
-    servers: tuple[str, ...] = ()
+    extensions = ExtensionTable(offer.extensions)
+    servers = [server.name for server in offer.servers]
     if offer.tools:
-        from .._tools.server import NAME
-
-        servers = (NAME,)
+        servers.append(OWN_NAME)
     options = structs.replace(
         agent.claude or ClaudeOptions(),
         hooks=hooks.matchers,
-        sdk_servers=servers,
+        sdk_servers=tuple(servers),
     )
     # Raises what is wrong with it before anything is started.
     wanted = effective(options, opening)
     check_values(wanted)
-    if opening.fork and opening.resume is None and not wanted.continue_last:
-        raise ValueError(NOTHING_TO_FORK)
+    check_fork(opening, goes_on=wanted.continue_last)
     new_key = keys(offer.first_key)
 
     def make_driver() -> Driver:
         return driver_for(
-            options, new_key=new_key, new_uuid=offer.new_uuid, line_limit=offer.limits.line
+            options,
+            new_key=new_key,
+            new_uuid=offer.new_uuid,
+            extensions=extensions.methods,
+            line_limit=offer.limits.line,
+            files=agent.connect is None,
         )
+
+    if offer.extensions:
+        make_driver()  # raises what is wrong with them before anything is started
 
     taken: set[str | None] = {None}
 
@@ -80,38 +102,59 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
 
     @asynccontextmanager
     async def attach(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
-        if offer.tools:
-            server = tool_server(host, session, offer)
-            connection = server.connect(partial(_notify, host, server.name))
-            host.services["mcp"] = partial(_serve_mcp, host, connection)
-        if offer.hooks:
-            host.hooks = lambda asked, turn: hooks.serve(
-                asked, Turn.of(host, turn), host.wait_until_stored
-            )
-        given = effective(options, opening)
-        env = {**environment(agent, offer.env, frozenset()), **given.env}
-        for effect in await stored_history(opening, given, env):
-            host.core.conversation.handled[type(effect)](effect)
-        yield with_session_id(opening, options, offer.new_uuid)
+        async with AsyncExitStack() as stack:
+            lent: list[Server] = [*await relays(host, offer, stack)]
+            if offer.tools:
+                lent.append(tool_server(host, session, offer))
+            if lent:
+                connections = {
+                    server.name: server.connect(partial(_notify, host, server.name))
+                    for server in lent
+                }
+                host.services["mcp"] = partial(_serve_mcp, host, connections)
+            if offer.hooks:
+                host.turn_services["hook"] = lambda asked, turn: hooks.serve(
+                    asked, Turn.of(host, turn), host.wait_until_stored
+                )
+            serve_extensions(host, session, extensions)
+            if agent.connect is None:  # else they are where it is
+                session.keep_sessions(KeptByClaude(agent, offer.env))
+            given = effective(options, opening)
+            env = {**environment(agent, offer.env, frozenset()), **given.env}
+            meant = await with_entry(opening, env)
+            for effect in await stored_history(meant, given, env):
+                host.core.conversation.handled[type(effect)](effect)
+            yield with_session_id(meant, options, offer.new_uuid)
 
     return Assembly(opening, make_driver, offer.connect or connect, attach, offer.tap)
 
 
-async def _serve_mcp(host: SessionHost, connection: ToolConnection, request: Requested) -> Any:
-    """One message of Claude's to the tool server. A call is run here, in its own handler."""
+async def _serve_mcp(
+    host: SessionHost, connections: Mapping[str, Connection], request: Requested
+) -> Any:
+    """One message of Claude's to a server. A call is run here, in its own handler."""
     calls: list[Callable[[], Awaitable[None]]] = []
-    answers: list[Any] = []
+    answered = trio.Event()
+    answer: Any = None
+
+    def reply(given: Any) -> None:
+        nonlocal answer
+        answer = given
+        answered.set()
 
     def begin(call: Callable[..., Awaitable[None]], *args: object) -> None:
         if not request.background:
             host.begin_tool()
         calls.append(partial(call, *args))
 
-    message, background = request.params["message"], request.background
-    connection.handle(message, begin, answers.append, background=background)
+    name, message = request.params["server"], request.params["message"]
+    if name not in connections:
+        raise RequestError(METHOD_NOT_FOUND, f"there is no server {name}")
+    connections[name].handle(message, begin, reply, background=request.background)
     for call in calls:
         await call()
-    return answers[0]
+    await answered.wait()
+    return answer
 
 
 def _notify(host: SessionHost, server: str, message: Any) -> None:

@@ -13,13 +13,17 @@ from pathlib import Path
 from typing import TypeAlias
 
 import trio
+from msgspec import structs
 
+from .._agents import Agent
 from .._claude import sessions
 from .._claude.options import ClaudeOptions
 from .._claude.sessions import StoredSession
-from .._errors import SessionNotFound
+from .._errors import LocalProtocolError, SessionNotFound
 from .._model.content import JsonObject
 from .._model.driver import Effect, Opening
+from .._model.fork_point import ForkPoint
+from .._session.agent_sessions import AgentSession
 
 Stored: TypeAlias = list[StoredSession]
 Messages: TypeAlias = list[JsonObject]
@@ -65,6 +69,28 @@ class ClaudeSessions:
         return sessions.find_session(self._config, session)
 
 
+class KeptByClaude:
+    """The same as the sessions of an agent. Implements `AgentSessions`."""
+
+    def __init__(self, agent: Agent, env: Mapping[str, str]) -> None:
+        """`env`: of the process; the agent's own variables are added."""
+        options = agent.claude
+        added = {**agent.env, **(options.env if options is not None else {})}
+        self._agent = agent.name
+        self._sessions = ClaudeSessions(sessions.config_folder({**env, **added}))
+
+    async def list(self, cwd: str | None) -> list[AgentSession]:
+        return [
+            AgentSession(
+                agent=self._agent, id=each.id, title=each.title, cwd=each.cwd, updated=each.modified
+            )
+            for each in await self._sessions.list(cwd)
+        ]
+
+    async def delete(self, session: str) -> None:
+        await self._sessions.delete(session)
+
+
 async def stored_history(
     opening: Opening, options: ClaudeOptions, env: Mapping[str, str]
 ) -> list[Effect]:
@@ -72,15 +98,39 @@ async def stored_history(
     which Claude Code then says itself. It does not repeat any of it, as ACP agents do."""
     if (opening.resume is None and not options.continue_last) or not options.replay:
         return []
+    last = opening.fork_at.messages[0] if opening.fork_at is not None else options.resume_at
     return await trio.to_thread.run_sync(
-        partial(_history, opening, options, sessions.config_folder(env))
+        partial(_history, opening, last, sessions.config_folder(env))
     )
 
 
-def _history(opening: Opening, options: ClaudeOptions, config: Path) -> list[Effect]:
+async def with_entry(opening: Opening, env: Mapping[str, str]) -> Opening:
+    """The same opening; where its copy is to end, by the uuid of an entry. Raises
+    `LocalProtocolError` if there is no such entry."""
+    if opening.fork_at is None:
+        return opening
+    config, names = sessions.config_folder(env), opening.fork_at.messages
+
+    def find() -> str | None:
+        transcript = _transcript(config, opening.cwd, opening.resume)
+        return None if transcript is None else sessions.end_of_turn(transcript, names)
+
+    try:
+        found = await trio.to_thread.run_sync(find)
+    except OSError as error:
+        raise LocalProtocolError(f"Claude Code's transcript cannot be read: {error}") from error
+    if found is None:
+        raise LocalProtocolError(
+            "Claude Code's transcript does not have what was said there: it was stored elsewhere,"
+            " or the conversation was compacted since"
+        )
+    return structs.replace(opening, fork_at=ForkPoint(messages=(found,)))
+
+
+def _history(opening: Opening, up_to: str | None, config: Path) -> list[Effect]:
     try:
         transcript = _transcript(config, opening.cwd, opening.resume)
-        return [] if transcript is None else sessions.history(transcript, up_to=options.resume_at)
+        return [] if transcript is None else sessions.history(transcript, up_to=up_to)
     except OSError:
         return []
 

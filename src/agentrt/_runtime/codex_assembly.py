@@ -22,17 +22,29 @@ from .._process.guard import guard
 from .._process.pipes import Transport
 from .._process.process import open_process
 from .._session.host import SessionHost
+from .._tools.extensions import ExtensionTable
 from .._version import __version__
-from .offer import NOTHING_TO_FORK, Assembly, Offer, environment, keys, tool_server
+from .offer import (
+    Assembly,
+    Offer,
+    check_fork,
+    check_no_services,
+    environment,
+    keys,
+    relays,
+    serve_extensions,
+    tool_server,
+)
 
 if TYPE_CHECKING:
     from .._session.session import Session
-    from .._tools.server import ToolServer
+    from .._tools.server import Server, ToolServer
 
 OPTIONS = ("codex", "config", "json_schema", "replay", "session")
 
 
 def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
+    check_no_services(agent, offer)
     if offer.hooks:
         raise LocalProtocolError(f"{agent.name} has no hooks that a program could serve")
     if unknown := [name for name in opening.options if name not in OPTIONS]:
@@ -41,12 +53,12 @@ def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
             ' options={"config": {"effort": …}}, {"json_schema": {…}}, or {"codex": {…}} for what'
             " its configuration file may say"
         )
-    if opening.fork and opening.resume is None:
-        raise ValueError(NOTHING_TO_FORK)
+    check_fork(opening)
     if opening.mode is None and agent.quirks.mode is not None:
         opening = structs.replace(opening, mode=agent.quirks.mode)
     variables = environment(agent, offer.env, frozenset())
     new_key = keys(offer.first_key)
+    extensions = ExtensionTable(offer.extensions)
     # A thread keeps the tools that it was started with. One that was started elsewhere gets them
     # from a server of its own.
     bridged = opening.resume is not None
@@ -56,8 +68,12 @@ def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
             new_key,
             client=ClientInfo(name="agentrt", title="agentrt", version=__version__),
             tools=[] if bridged else [tool.info for tool in offer.tools],
+            extensions=extensions.methods,
             line_limit=offer.limits.line,
         )
+
+    if offer.extensions:
+        make_driver()  # raises what is wrong with them before anything is started
 
     def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
         env = {**variables, **offer.variables()}
@@ -74,22 +90,26 @@ def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     @asynccontextmanager
     async def attach(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         async with AsyncExitStack() as stack:
-            servers = opening.mcp_servers
+            serve_extensions(host, session, extensions)
+            servers = list(opening.mcp_servers)
+            lent: list[Server] = [*await relays(host, offer, stack)]
             if offer.tools:
-                server = tool_server(host, session, offer)
-                host.services["tool"] = partial(_serve_tool, host, server)
+                tools = tool_server(host, session, offer)
+                host.services["tool"] = partial(_serve_tool, host, tools)
                 if bridged:
-                    # HTTP costs as much to import as everything else here.
-                    from .._tools.bridge import serve_tools
-
-                    run = await stack.enter_async_context(guard()) if not offer.connect else ""
-                    endpoint = await stack.enter_async_context(
-                        serve_tools(server, host.spawn_tool, limits=offer.limits, run=run)
-                    )
-                    servers = (*servers, endpoint.stdio_server())
+                    lent.append(tools)
                 else:
-                    session.offer_tools(partial(_set_tools, host, server))
-            yield structs.replace(opening, mcp_servers=servers)
+                    session.offer_tools(partial(_set_tools, host, tools))
+            for server in lent:
+                # HTTP costs as much to import as everything else here.
+                from .._tools.bridge import serve_tools
+
+                run = await stack.enter_async_context(guard()) if not offer.connect else ""
+                endpoint = await stack.enter_async_context(
+                    serve_tools(server, host.spawn_tool, limits=offer.limits, run=run)
+                )
+                servers.append(endpoint.stdio_server())
+            yield structs.replace(opening, mcp_servers=tuple(servers))
 
     return Assembly(opening, make_driver, offer.connect or connect, attach, offer.tap)
 

@@ -1,8 +1,10 @@
-"""Requests of an ACP agent for files and terminals, where a client of the session has its own: an
-editor, whose buffers are newer than the files, and whose terminals a person sees.
+"""Requests of an ACP agent for files and terminals, where somebody else has them: the program that
+has opened the session, or a client of it, such as an editor, whose buffers are newer than the
+files, and whose terminals a person sees.
 
 The rules stay those of agentrt: which folders the agent may reach, and which variables it may set.
-Where no client has what is wanted, or it goes meanwhile, agentrt's own handlers serve.
+What the program has, it has for all. Where no client has what is wanted, or it goes meanwhile,
+agentrt's own handlers serve.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ from .._errors import RequestError
 from .._model.content import JsonObject
 from .._model.driver import Requested
 from .._session.host import SessionHost
-from .._session.interfaces import ClientGone
+from .._session.interfaces import ClientGone, ClientServices
 
-Own: TypeAlias = Callable[[Requested], Awaitable[JsonObject]]
+Otherwise: TypeAlias = Callable[[Requested], Awaitable[JsonObject]]
 
 OVERLAP = 256
 """Characters at the end of a terminal's output by which it is found in what is there later."""
@@ -42,9 +44,11 @@ class Editors:
         cwd: str,
         env: Mapping[str, str],
         variables: Sequence[str] = (),
+        own: ClientServices | None = None,
     ) -> None:
-        """`cwd`, `env`, `variables`: as of agentrt's own terminals."""
+        """`cwd`, `env`, `variables`: as of agentrt's own terminals. `own`: the program's."""
         self._host = host
+        self._own: tuple[ClientServices, ...] = () if own is None else (own,)
         self._roots = roots
         self._cwd = cwd
         self._env = env
@@ -52,10 +56,11 @@ class Editors:
         self._shown: dict[str, str] = {}  # the output of each terminal, as it was when last asked
         host.when_gone.append(self._agent_gone)
 
-    async def serve(self, own: Own, asked: Requested) -> JsonObject:
-        """The answer to a request: a client's, or else that of `own`. Raises `RequestError`."""
+    async def serve(self, otherwise: Otherwise | None, asked: Requested) -> JsonObject:
+        """The answer to a request: the program's, or a client's, or else that of `otherwise` (None:
+        the program serves all). Raises `RequestError`."""
         method, params = asked.method, asked.params
-        for client in reversed(self._host.clients):
+        for client in (*self._own, *reversed(self._host.clients)):
             if client.serves(method, params):
                 params = await self._checked(method, params)
                 try:
@@ -66,7 +71,8 @@ class Editors:
                     break
                 self._look(method, params, answer)
                 return answer
-        return await own(asked)
+        assert otherwise is not None
+        return await otherwise(asked)
 
     async def _checked(self, method: str, params: JsonObject) -> JsonObject:
         """The request as the client gets it. Raises `RequestError` for what the agent may not."""
@@ -97,7 +103,7 @@ class Editors:
 
     def _agent_gone(self) -> None:
         self._shown.clear()
-        for client in self._host.clients:
+        for client in (*self._own, *self._host.clients):
             client.release(self._host.log.session)
 
     def _look(self, method: str, params: JsonObject, answer: JsonObject) -> None:

@@ -18,6 +18,7 @@ from .._errors import LocalProtocolError
 from .._journal.base import StoreEntry
 from .._journal.keeper import first_prompt
 from .._logging import get_logger
+from .._model.content import JsonObject
 from .._model.events import Notice
 from .._model.turn import TurnState
 from .._session.session import Session, host_of
@@ -39,21 +40,24 @@ class Host:
         *,
         whole: bool,
         created: float | None = None,
+        tenant: str = "",
     ) -> None:
         """`whole`: a store would have all that it takes to open the session again. `created`: when
         the session was, if it is not a new one."""
         self.agent = agent
         self.cwd = os.path.abspath(cwd)
+        self.tenant = tenant
         self.scope = trio.CancelScope()
         self.over = trio.Event()
         self.is_adopted = False
         self._register = register
+        self.is_whole = whole
         self._unloads = whole and register.has_store
         self._created = created
 
     def adopted(self, session: Session) -> Callable[[], None]:
         """The session is another block's, and only shown here."""
-        self.session = session
+        self._take(session)
         self.is_adopted = True
         self._created = host_of(session).wall_time()
         self._register.add(self)
@@ -63,6 +67,11 @@ class Host:
             self.scope.cancel()
 
         return release
+
+    def _take(self, session: Session) -> None:
+        self.session = session
+        if self.tenant:
+            host_of(session).pace = self._register.pace(self.tenant)
 
     async def follow(self, session: Session) -> None:
         """Until an adopted session is over, and may be opened again where it is stored."""
@@ -83,6 +92,8 @@ class Host:
             phase=session.state.phase,
             created=self._created or 0.0,
             prompt=first_prompt(session.log.state),
+            forks=_forks(session.capabilities),
+            tenant=self.tenant,
         )
 
     def entry(self) -> StoreEntry:
@@ -101,7 +112,13 @@ class Host:
             created=self._created or 0.0,
             updated=host.wall_time() - rested,
             agent_session=session.agent_session,
+            tenant=self.tenant,
         )
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the session is over, and only its end is waited for."""
+        return not self.is_adopted and host_of(self.session).core.conversation.ended
 
     async def close(self) -> None:
         """End the session now, in bounded time. Cancelling it does not keep it from ending."""
@@ -123,7 +140,8 @@ class Host:
         opened = False
         try:
             with self.scope:
-                async with opening as self.session:
+                async with opening as session:
+                    self._take(session)
                     opened = True
                     if self._created is None:
                         self._created = host_of(self.session).wall_time()
@@ -142,15 +160,21 @@ class Host:
             self.over.set()
 
     async def _look_after(self) -> None:
+        """Until the session may be closed to its row, or is over: the store has given it to another
+        process."""
+        closed = host_of(self.session).closed
         limits = self.session.limits
         unload = limits.unload if self._unloads else None
         bounds = (limits.suspend, limits.hang, unload)
         step = min((bound for bound in bounds if bound is not None), default=None)
         if step is None:
-            await trio.sleep_forever()
+            await closed.wait()
+            return
         while True:
             soonest = trio.current_time() + step / 8  # what is not ended stays as it is for a while
-            await trio.sleep_until(max(host_of(self.session).core.active_at + step, soonest))
+            with trio.move_on_at(max(host_of(self.session).core.active_at + step, soonest)):
+                await closed.wait()
+                return
             self._look()
             if unload is not None and self._unseen(unload):
                 host_of(self.session).unloaded = True
@@ -187,3 +211,9 @@ class Host:
         if core.retire():
             message = f"the agent was silent for {limit:g} s: its process is ended"
             core.say(Notice(level, code, f"{message}, and started again by the next prompt"))
+
+
+def _forks(capabilities: JsonObject) -> Literal["turn", "end", "no"]:
+    if not capabilities.get("fork"):
+        return "no"
+    return "turn" if capabilities.get("fork_at") else "end"

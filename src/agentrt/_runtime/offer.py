@@ -6,37 +6,56 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
+from uuid import UUID
 
 from .._agents import Agent
+from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.driver import Driver, Opening, ToolCalled
 from .._model.events import Notice
 from .._session.host import SessionHost
 from .._session.link import Connect
 from .._session.turn import Turn
+from .._tools.extensions import Extension, ExtensionTable
 from .._tools.hooks import Hook
+from .._tools.lent import LentServer
 from .._tools.tools import Tool
 from .._trace.tap import Tap
 
 if TYPE_CHECKING:
     from .._session.session import Session
+    from .._tools.relay import Relay
     from .._tools.server import ToolServer
+    from .own_services import Files, Terminals
+
+T = TypeVar("T")
 
 NOTHING_TO_FORK = "fork=True copies an earlier session: give its id as `resume`, too"
+NO_FORK = "fork_at says where a copy ends: give fork=True, too"
+
+
+def check_fork(opening: Opening, *, goes_on: bool = False) -> None:
+    """`goes_on`: an earlier session is meant without its id. Raises ValueError."""
+    if opening.fork and opening.resume is None and not goes_on:
+        raise ValueError(NOTHING_TO_FORK)
+    if opening.fork_at is not None and not opening.fork:
+        raise ValueError(NO_FORK)
+
+
 Attach = Callable[[SessionHost, "Session"], AbstractAsyncContextManager[Opening]]
 
 
-def _new_uuid() -> str:
-    """A random UUID. What `uuid4` makes on the way to its text costs five times as much."""
-    digits = secrets.token_hex(16)
-    variant = "89ab"[int(digits[16], 16) & 3]
-    head, middle, tail = digits[:8], digits[8:12], digits[20:]
-    return f"{head}-{middle}-4{digits[13:16]}-{variant}{digits[17:20]}-{tail}"
+def _uuids() -> Callable[[], str]:
+    """Makes UUIDs that are random but for their last digits, which count on from anywhere: each
+    prompt has one, and to ask the system for another random number costs more than the rest."""
+    head = str(UUID(bytes=secrets.token_bytes(16), version=4))[:24]
+    numbers = count(secrets.randbits(47))
+    return lambda: f"{head}{next(numbers):012x}"
 
 
 @dataclass(frozen=True)
@@ -44,19 +63,21 @@ class Offer:
     """What a session offers to its agent, and where the agent's process is to live."""
 
     tools: tuple[Tool, ...] = ()
+    servers: tuple[LentServer, ...] = ()
     hooks: tuple[Hook, ...] = ()
+    extensions: tuple[Extension, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     on_stderr: Callable[[bytes], None] | None = None
-    files: bool = True
-    terminals: bool = True
+    files: bool | Files = True
+    terminals: bool | Terminals = True
     connect: Connect | None = None
     """How to reach the agent instead of starting its program."""
     variables: Callable[[], Mapping[str, str]] = dict
     """Gives further variables of its environment, when its process is started."""
     first_key: str = "r"
     """What the keys of the agent's requests begin with: no earlier process's may be the same."""
-    new_uuid: Callable[[], str] = _new_uuid
+    new_uuid: Callable[[], str] = field(default_factory=_uuids)
     """Names Claude's sessions and prompts."""
     tap: Tap = field(default_factory=Tap)
     """What a trace of the session is made from."""
@@ -120,3 +141,54 @@ def tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServer
     )
     session.offer_tools(server.set_tools)
     return server
+
+
+async def relays(host: SessionHost, offer: Offer, stack: AsyncExitStack) -> list[Relay]:
+    """The program's own MCP servers, served until the stack is left."""
+    if not offer.servers:
+        return []
+    from .._tools.relay import open_relay
+
+    observer = host.core.observer
+    around = None if observer is None else observer.calling
+    return [
+        await stack.enter_async_context(
+            open_relay(server, timeout=offer.limits.tool, around=around)
+        )
+        for server in offer.servers
+    ]
+
+
+def serve_extensions(host: SessionHost, session: Session, table: ExtensionTable) -> None:
+    """Have the program's extensions serve what the driver was told of."""
+    if table.methods:
+        host.turn_services["extension"] = lambda asked, turn: table.serve(
+            asked, session, Turn.of(host, turn), host.handler_failed
+        )
+
+
+SERVICES: Final = {"files": ("read_text_file", "write_text_file"), "terminals": ("create",)}
+"""What a program may serve by objects of its own, and the methods that those have."""
+
+
+def checked_service(name: str, given: T) -> T:
+    """What `files` or `terminals` is. Raises `TypeError` if it is neither a bool nor an object of
+    that kind."""
+    for method in SERVICES[name]:
+        if not isinstance(given, bool) and not callable(getattr(given, method, None)):
+            raise TypeError(
+                f"{name} is True, False, or an object of yours with"
+                f" {' and '.join(SERVICES[name])}: {type(given).__name__} has no {method}"
+            )
+    return given
+
+
+def check_no_services(agent: Agent, offer: Offer) -> None:
+    """Raises `LocalProtocolError` for services that an agent which does all by itself would never
+    ask for."""
+    for name in SERVICES:
+        if not isinstance(getattr(offer, name), bool):
+            raise LocalProtocolError(
+                f"{agent.name} reads, writes and runs by itself: {name}=… is for agents that ask"
+                " their client, as some that speak ACP do"
+            )

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -19,15 +20,16 @@ from .._model.content import JsonObject
 from .._model.conversation import Conversation
 from .._model.driver import Opening
 from .._model.events import AgentState
+from .._model.fork_point import ForkPoint
 from .._model.log import Log
 from .._model.state import SessionState
 from .._nesting import check_trio, open_service_nursery
 from .._permissions.policies import Policy, check_policy, for_agent
 from .._process.inherited import inherited
 from .._session.host import SessionHost
-from .._session.session import Session
-from .._tools.checked import checked_hooks, checked_tools
-from .._tools.tools import Tool
+from .._session.session import Session, host_of
+from .._tools.checked import checked_extensions, checked_hooks, checked_lent
+from .._tools.lent import Tools, split
 from .._trace.trace import Trace, tapped
 from .drain import wait_for_rest
 from .folders import folder, folders
@@ -37,8 +39,10 @@ if TYPE_CHECKING:
     from .._journal.keeper import StoreKeeper
     from .._journal.store import Store
     from .._telemetry.observation import Telemetries, Telemetry
+    from .._tools.extensions import Extension
     from .._tools.hooks import Hook
     from .offer import Assembly
+    from .own_services import Files, Terminals
     from .stored import Again, Described
 
 
@@ -48,39 +52,46 @@ async def open_session(
     *,
     cwd: str | os.PathLike[str] = ".",
     roots: Sequence[str | os.PathLike[str]] = (),
-    tools: Iterable[Tool] = (),
+    tools: Tools = (),
     permissions: Policy | None = None,
     hooks: Iterable[Hook] = (),
+    extensions: Iterable[Extension] = (),
     mcp_servers: Sequence[JsonObject] = (),
     resume: str | None = None,
     fork: bool = False,
+    fork_at: ForkPoint | None = None,
     model: str | None = None,
     mode: str | None = None,
     options: JsonObject | None = None,
     env: Mapping[str, str] | None = None,
-    files: bool = True,
-    terminals: bool = True,
+    files: bool | Files = True,
+    terminals: bool | Terminals = True,
     limits: Limits | None = None,
     on_stderr: Callable[[bytes], None] | None = None,
     journal: Store | None = None,
     telemetry: Telemetries | None = None,
     trace: Trace | str | os.PathLike[str] | None = None,
+    tenant: str = "",
 ) -> AsyncIterator[Session]:
     """A session with an agent, ready for prompts.
 
     - `agent`: a name of the catalogue (`"claude"`, `"gemini"`, …) or an `Agent`.
     - `cwd`: the folder it works in; with `roots` the only ones that it may reach through agentrt.
-    - `tools`: functions of this program that the agent may call (see `tool`).
+    - `tools`: functions of this program that the agent may call (see `tool`), and servers of the
+      package `mcp` (`MCPServer` or `Server`), with their resources and prompts; or one of these.
     - `permissions`: who answers its permission requests. Without it, the reader of a turn may
       answer each as it passes by, and what is not answered is rejected. See `Policy`.
     - `hooks`: functions that Claude Code asks at certain moments (see `hook`).
+    - `extensions`: functions that serve requests of the agent's own (see `extension`).
     - `mcp_servers`: further MCP servers, in ACP's shape.
-    - `resume`: the agent's own id of an earlier session; with `fork`, a copy of it.
+    - `resume`: the agent's own id of an earlier session; with `fork`, a copy of it, which ends at
+      `fork_at` (`Session.fork_point`).
     - `model`, `mode`, `options`: settings of the agent, by its own ids.
     - `env`: the child's whole environment; default: this process's, without what looks like a
       secret and is no key to a model. Give `os.environ` for all of it.
     - `files`, `terminals`: whether an ACP agent may read and write files, and run programs,
-      through this process; both stay inside `cwd` and `roots`.
+      through this process; both stay inside `cwd` and `roots`. An object of yours serves them
+      instead (see `Files`, `Terminals`).
     - `limits`: every bound, see `Limits`.
     - `on_stderr`: sees what the agent writes to stderr.
     - `journal`: where the session is kept (see `open_store`). Nothing is shown then before it is
@@ -88,6 +99,8 @@ async def open_session(
     - `telemetry`: `OpenTelemetry` for spans, `Metrics`, or a list of both.
     - `trace`: a file into which everything is written that goes over the wire, without secrets; or
       one that is open (see `open_trace`).
+    - `tenant`: the name of the one whose session it is, where several share a server (see
+      `Tenant`).
 
     Leaving the block normally lets running and background work finish, for `limits.drain` at the
     most; leaving it by an exception or a cancellation ends everything now, in bounded time.
@@ -99,7 +112,7 @@ async def open_session(
     # The catalogue, the drivers and the bridges cost as much to import as all the rest.
     from .._agents import resolve_agent
     from .assembly import assemble, limits_for
-    from .offer import Offer
+    from .offer import Offer, checked_service
 
     if permissions is not None:
         check_policy(permissions)
@@ -111,17 +124,24 @@ async def open_session(
         roots=folders(roots),
         resume=resume,
         fork=fork,
+        fork_at=fork_at,
         mcp_servers=tuple(mcp_servers),
         model=model,
         mode=mode,
         options=options or {},
+        tenant=tenant,
     )
+    lent = checked_lent(tools)
+    hooks, extensions = checked_hooks(hooks), checked_extensions(extensions)
+    functions, servers = split(lent)
     offer = Offer(
-        tools=checked_tools(tools),
-        hooks=checked_hooks(hooks),
+        tools=functions,
+        servers=servers,
+        hooks=hooks,
+        extensions=extensions,
         env=inherited(os.environ) if env is None else dict(env),
-        files=files,
-        terminals=terminals,
+        files=checked_service("files", files),
+        terminals=checked_service("terminals", terminals),
         limits=limits,
         on_stderr=on_stderr,
         variables=dict if telemetry is None else telemetry.environment,
@@ -133,6 +153,24 @@ async def open_session(
             found, assembly, permissions, limits, store=journal, telemetry=telemetry
         ) as session,
     ):
+        host_of(session).like = partial(
+            open_session,
+            found,
+            roots=roots,
+            tools=lent,
+            permissions=permissions,
+            hooks=hooks,
+            extensions=extensions,
+            mcp_servers=mcp_servers,
+            options=options,
+            env=env,
+            files=files,
+            terminals=terminals,
+            limits=limits,
+            on_stderr=on_stderr,
+            telemetry=telemetry,
+            trace=None if isinstance(trace, str | os.PathLike) else trace,
+        )
         yield session
 
 
@@ -151,13 +189,14 @@ async def reopen_session(
     journal: Store,
     *,
     agent: str | Agent | None = None,
-    tools: Iterable[Tool] = (),
+    tools: Tools = (),
     permissions: Policy | None = None,
     hooks: Iterable[Hook] = (),
+    extensions: Iterable[Extension] = (),
     mcp_servers: Sequence[JsonObject] = (),
     env: Mapping[str, str] | None = None,
-    files: bool = True,
-    terminals: bool = True,
+    files: bool | Files = True,
+    terminals: bool | Terminals = True,
     limits: Limits | None = None,
     on_stderr: Callable[[bytes], None] | None = None,
     telemetry: Telemetries | None = None,
@@ -179,7 +218,7 @@ async def reopen_session(
     """
     from .._agents import resolve_agent
     from .assembly import assemble, limits_for
-    from .offer import Offer
+    from .offer import Offer, checked_service
     from .stored import Again
 
     check_trio("reopen_session")
@@ -196,12 +235,17 @@ async def reopen_session(
     folder(stored.about.cwd)
     again = Again(id, *await journal.claim(id))
     opening = structs.replace(again.opening, mcp_servers=tuple(mcp_servers))
+    lent = checked_lent(tools)
+    hooks, extensions = checked_hooks(hooks), checked_extensions(extensions)
+    functions, servers = split(lent)
     offer = Offer(
-        tools=checked_tools(tools),
-        hooks=checked_hooks(hooks),
+        tools=functions,
+        servers=servers,
+        hooks=hooks,
+        extensions=extensions,
         env=inherited(os.environ) if env is None else dict(env),
-        files=files,
-        terminals=terminals,
+        files=checked_service("files", files),
+        terminals=checked_service("terminals", terminals),
         limits=limits,
         on_stderr=on_stderr,
         variables=dict if telemetry is None else telemetry.environment,
@@ -214,6 +258,24 @@ async def reopen_session(
             found, assembly, permissions, limits, store=journal, again=again, telemetry=telemetry
         ) as session,
     ):
+        host_of(session).like = partial(
+            open_session,
+            found,
+            roots=opening.roots,
+            tools=lent,
+            permissions=permissions,
+            hooks=hooks,
+            extensions=extensions,
+            mcp_servers=mcp_servers,
+            options=opening.options,
+            env=env,
+            files=files,
+            terminals=terminals,
+            limits=limits,
+            on_stderr=on_stderr,
+            telemetry=telemetry,
+            trace=None if isinstance(trace, str | os.PathLike) else trace,
+        )
         yield session
 
 

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, TypedDict
 
 from .._limits import Limits
 from .._model.content import JsonObject
+from .._model.fork_point import ForkPoint
 from .._permissions.policies import Policy
-from .._tools.tools import Tool
+from .._tools.lent import Tools
 from .._trace.trace import Trace
 
 if TYPE_CHECKING:
     from .._telemetry.observation import Telemetries
+    from .._tools.extensions import Extension
     from .._tools.hooks import Hook
+    from .own_services import Files, Terminals
 
 
 class SessionOptions(TypedDict, total=False):
@@ -25,19 +28,22 @@ class SessionOptions(TypedDict, total=False):
 
     cwd: str | os.PathLike[str]
     roots: Sequence[str | os.PathLike[str]]
-    tools: Iterable[Tool]
+    tools: Tools
     permissions: Policy | None
     hooks: Iterable[Hook]
+    extensions: Iterable[Extension]
     mcp_servers: Sequence[JsonObject]
     resume: str | None
     fork: bool
+    fork_at: ForkPoint | None
     model: str | None
     mode: str | None
     options: JsonObject | None
     env: Mapping[str, str] | None
-    files: bool
-    terminals: bool
+    files: bool | Files
+    terminals: bool | Terminals
     limits: Limits | None
     on_stderr: Callable[[bytes], None] | None
     telemetry: Telemetries | None
     trace: Trace | str | os.PathLike[str] | None
+    tenant: str

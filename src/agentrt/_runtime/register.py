@@ -10,16 +10,21 @@ from typing import Literal, Protocol
 import trio
 from msgspec import Struct
 
-from .._errors import LimitExceeded, SessionClosed, SessionNotFound
-from .._journal.base import StoreEntry
+from .._errors import LimitExceeded, SessionClosed
+from .._journal.base import StoreEntry, no_room
+from .._limits import Tenant
 from .._model.events import Phase
+from .._session.pace import Pace
 from .._session.session import Session, host_of
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A session in a list. `phase` is `stored` for one that the runtime's store has and that is not
-    open: the next prompt opens it. `prompt` is the beginning of its first prompt. Times are seconds
-    since the Unix epoch; `updated`, of a stored one, is when something happened there last."""
+    open, neither here nor at another server that shares it: the next prompt opens it. `prompt` is
+    the beginning of its first prompt. Times are seconds since the Unix epoch; `updated`, of one
+    that is not open here, is when something happened there last. `forks`: where
+    `Runtime.fork` can end a copy of it; None: the agent of one that is not open is to be asked.
+    `tenant`: whose it is, where several share a server."""
 
     session: str
     agent: str
@@ -29,15 +34,27 @@ class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     created: float
     prompt: str = ""
     updated: float | None = None
+    forks: Literal["turn", "end", "no"] | None = None
+    tenant: str = ""
 
 
 class Hosted(Protocol):
     """The host of an open session, as the register needs it."""
 
+    tenant: str
+
     @property
     def agent(self) -> str: ...
     @property
     def session(self) -> Session: ...
+
+    @property
+    def is_whole(self) -> bool: ...
+
+    @property
+    def over(self) -> trio.Event: ...
+    @property
+    def is_leaving(self) -> bool: ...
 
     def info(self) -> SessionInfo: ...
 
@@ -58,10 +75,14 @@ class Register:
         it is shared (`refresh`)."""
         self.draining = False
         """Whether no session may be opened any more."""
+        self.runs = True
+        """Whether sessions may be opened here at all; a gateway opens none."""
         self.hosts: dict[str, Hosted] = {}
         self.stored = {entry.session: entry for entry in stored}
         self.closed = False
         self.has_store = has_store
+        self.paces: dict[str, Pace] = {}
+        self._rooms: dict[str, int | None] = {}  # of tenants
         self._room = room
         self._starting: set[Hosted] = set()
         self._busy: dict[str, trio.Event] = {}  # stored ones that are being opened, read or deleted
@@ -88,21 +109,51 @@ class Register:
 
     # --- coming and going
 
-    def host(self, id: str) -> Hosted:
+    def is_leaving(self, id: str) -> bool:
+        """Whether a session is over, and still among those that are open: nothing can be done with
+        it until it is `left`."""
         host = self.hosts.get(id)
-        if host is None:
-            raise SessionNotFound(f"no session {id!r} is open")
-        return host
+        return host is not None and host.is_leaving
 
-    def check_room(self) -> None:
+    async def left(self, id: str) -> None:
+        """Wait for the end of a session that is over."""
+        host = self.hosts.get(id)
+        if host is not None and host.is_leaving:
+            await host.over.wait()
+
+    def know(self, tenant: Tenant) -> None:
+        """That is what counts for a tenant from now on."""
+        self._rooms[tenant.name] = tenant.sessions
+        self.pace(tenant.name).rate = tenant.events
+
+    def pace(self, tenant: str) -> Pace:
+        return self.paces.setdefault(tenant, Pace())
+
+    def count(self, tenant: str) -> int:
+        """How many sessions of a tenant are open here, or will be."""
+        return sum(each.tenant == tenant for each in (*self.hosts.values(), *self._starting))
+
+    def check_room(self, tenant: str = "") -> None:
         if self.closed:
             raise SessionClosed("the runtime is closed")
+        if not self.runs:
+            raise LimitExceeded("this process is a gateway, which runs no sessions itself")
         if self.draining:
             raise LimitExceeded("this process takes no more sessions: it is being drained")
-        if len(self.hosts) + len(self._starting) >= self._room:
+        if not self.room:
             raise LimitExceeded(
                 f"{self._room} sessions are open (limits.sessions): close one first"
             )
+        room = self._rooms.get(tenant)
+        if room is not None and (open := self.count(tenant)) >= room:
+            raise no_room(tenant, open, room)
+
+    @property
+    def room(self) -> int:
+        """How many sessions more may be opened here now."""
+        if self.closed or self.draining or not self.runs:
+            return 0
+        return max(0, self._room - len(self.hosts) - len(self._starting))
 
     @contextmanager
     def starting(self, host: Hosted) -> Iterator[None]:
@@ -197,8 +248,9 @@ def stored_info(entry: StoreEntry) -> SessionInfo:
         agent=entry.agent,
         cwd=entry.cwd,
         title=entry.title,
-        phase="stored",
+        phase=entry.phase if entry.phase not in (None, "closed") else "stored",
         created=entry.created,
         prompt=entry.prompt,
         updated=entry.updated,
+        tenant=entry.tenant,
     )

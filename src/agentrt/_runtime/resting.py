@@ -16,6 +16,20 @@ from .._model.log import Log
 from .stored import Again, conversation_with
 
 
+async def log_of(store: Store, id: str, limits: Limits) -> Log:
+    """What there is of a stored session: the last turns, as they were left. Raises
+    `SessionNotFound` or `StoreError`."""
+    stored = await store.load(id, last=limits.snapshot_turns + 1)
+    log = Log(id, stored.epoch, limits, stored.state(), seq=stored.head.seq)
+    log.extend(stored.events, 0)
+    return log
+
+
+def rests(log: Log) -> bool:
+    """Whether nothing is open in it, as `resting_log` leaves it."""
+    return log.state.state.phase == "dead"
+
+
 async def resting_log(store: Store, id: str, limits: Limits) -> Log:
     """The log of a stored session that is not open. What its last process left open is closed
     first, and that is stored: whoever reads it once more, or opens the session, finds it so. It has
@@ -23,13 +37,10 @@ async def resting_log(store: Store, id: str, limits: Limits) -> Log:
 
     Needs neither the agent nor the folder. Raises `SessionNotFound` or `StoreError`.
     """
-    last = limits.snapshot_turns + 1
-    stored = await store.load(id, last=last)
-    head = stored.head
-    log = Log(id, stored.epoch, limits, stored.state(), seq=head.seq)
-    log.extend(stored.events, 0)
-    if log.state.state.phase == "dead":  # as it is left by what follows
+    log = await log_of(store, id, limits)
+    if rests(log):
         return log
+    last = limits.snapshot_turns + 1
     again = Again(id, *await store.claim(id, last=last, reads=True))
     about = again.stored.about
     agent = Agent(name=about.agent, protocol=cast("ProtocolName", about.protocol), command=())

@@ -7,7 +7,9 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, Unpack
 
 import trio
@@ -15,19 +17,21 @@ from msgspec import Struct
 
 from .._errors import Busy, LocalProtocolError, SessionClosed, SessionNotFound
 from .._journal.base import Answer, StoreEntry
-from .._limits import Limits
+from .._limits import Limits, Tenant
+from .._model.fork_point import check_forks, fork_point, shown_until
 from .._model.log import Log
 from .._nesting import bare_errors, check_trio
 from .._permissions.policies import Policy, ask, check_policy
 from .._session.session import Session, host_of
-from .._tools.checked import checked_tools
+from .._tools.checked import checked_lent
 from .._tools.client_tools import ClientTool
-from .._tools.tools import Tool
+from .._tools.lent import Lent, Tools
 from .._trace.trace import Trace, opened
 from .drain import wait_for_rest
 from .host import Host
 from .open import open_session, reopen_session
 from .options import SessionOptions
+from .own import Own
 from .register import Hosted, Register, SessionInfo, stored_info
 from .stored import SECRET
 
@@ -37,7 +41,9 @@ if TYPE_CHECKING:
     from .._journal.store import Store
     from .._telemetry.observation import Telemetries
 
-STORED: Final = frozenset({"cwd", "roots", "tools", "resume", "fork", "model", "mode", "options"})
+STORED: Final = frozenset(
+    {"cwd", "roots", "tools", "resume", "fork", "fork_at", "model", "mode", "options", "tenant"}
+)
 """Of `SessionOptions` what a store keeps; of `tools` those that clients run."""
 
 
@@ -50,7 +56,7 @@ class OpenSession(Protocol):
 
 
 ReopenSession: TypeAlias = Callable[
-    [StoreEntry, tuple[Tool, ...]], AbstractAsyncContextManager[Session]
+    [StoreEntry, tuple[Lent, ...]], AbstractAsyncContextManager[Session]
 ]
 """What `reopen_session` is, with the runtime's own settings filled in: takes what is stored, and
 tools beside the runtime's."""
@@ -102,13 +108,39 @@ class Runtime:
         self._nursery = nursery
         self._source = source
         self._register = Register(limits.sessions, stored, has_store=store is not None)
+        self._hosts: Mapping[str, Hosted] = self._register.hosts
+        self._stored: Mapping[str, StoreEntry] = self._register.stored
         self._loading: dict[tuple[str, str], trio.Event] = {}
+        self.tenant: Tenant | None = None
+        """Whose sessions alone are seen and opened by this object; None: all are."""
+
+    def of(self, tenant: Tenant) -> Runtime:
+        """The same runtime, as far as it is a tenant's: its sessions alone are there, and what is
+        opened is its own. What the tenant may have counts from now on, in all of the runtime."""
+        own = copy(self)
+        own._hosts = Own(self._register.hosts, tenant.name)
+        own._stored = Own(self._register.stored, tenant.name)
+        own.know(tenant)
+        return own
+
+    def know(self, tenant: Tenant) -> None:
+        """The tenant whose sessions are seen may have this from now on."""
+        self.tenant = tenant
+        self._register.know(tenant)
+        if self.store is not None:
+            self.store.rooms[tenant.name] = tenant.sessions
 
     # --- what there is
 
+    def _host(self, id: str) -> Hosted:
+        host = self._hosts.get(id)
+        if host is None:
+            raise SessionNotFound(f"no session {id!r} is open")
+        return host
+
     def get(self, id: str) -> Session:
         """The session of that id. Raises `SessionNotFound`."""
-        return self._register.host(id).session
+        return self._host(id).session
 
     def agents(self) -> list[AgentInfo]:
         """The agents that sessions can be opened with, as far as they are known by name."""
@@ -116,11 +148,11 @@ class Runtime:
 
     def list_open(self) -> list[SessionInfo]:
         """The sessions that are open, in the order of their start."""
-        return [host.info() for host in self._register.hosts.values()]
+        return [host.info() for host in self._hosts.values()]
 
     def list_stored(self) -> list[SessionInfo]:
         """Those of the store that are not open, the newest last."""
-        return [stored_info(entry) for entry in self._register.stored.values()]
+        return [stored_info(entry) for entry in self._stored.values()]
 
     def list(self) -> list[SessionInfo]:
         """All sessions: those of the store that are not open, the newest last, and then the open
@@ -129,7 +161,7 @@ class Runtime:
 
     def stored(self, id: str) -> SessionInfo | None:
         """The session of that id, if the store has it and it is not open."""
-        entry = self._register.stored.get(id)
+        entry = self._stored.get(id)
         return None if entry is None else stored_info(entry)
 
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
@@ -199,14 +231,16 @@ class Runtime:
         inside = host_of(session)
         if inside.closed.is_set() or session.state.phase == "closed":
             raise SessionClosed("the session has ended: there is nothing to show")
-        if session.id in self._register.hosts:
+        if session.id in self._hosts:
             raise LocalProtocolError(f"the session {session.id!r} is shown already")
         if inside.keeper is not None and not inside.keeper.kept_by(self.store):
             raise LocalProtocolError(
                 "another store keeps the session: give it `journal=` the runtime's, or none"
             )
-        self._register.check_room()
-        host = Host(self._register, session.agent.name, inside.core.opening.cwd, whole=False)
+        opening = inside.core.opening
+        self._register.check_room(opening.tenant)
+        about = (self._register, session.agent.name, opening.cwd)
+        host = Host(*about, whole=False, tenant=opening.tenant)
         self._nursery.start_soon(host.follow, session)
         return host.adopted(session)
 
@@ -216,7 +250,7 @@ class Runtime:
         agent_session: str,
         *,
         cwd: str | os.PathLike[str] = ".",
-        tools: Iterable[Tool] = (),
+        tools: Tools = (),
         model: str | None = None,
         mode: str | None = None,
     ) -> Session:
@@ -232,7 +266,7 @@ class Runtime:
             if here is not None:
                 return here
             name = name_of(agent)
-            for entry in self._register.stored.values():
+            for entry in self._stored.values():
                 if (entry.agent, entry.agent_session) == (name, agent_session):
                     return await self.reopen(entry.session, tools=tools)
             return await self._open(
@@ -253,7 +287,7 @@ class Runtime:
             await loading.wait()
         self._loading[key] = trio.Event()
         try:
-            for host in self._register.hosts.values():
+            for host in self._hosts.values():
                 if (host.agent, host.session.agent_session) == key:
                     yield host.session
                     return
@@ -261,56 +295,81 @@ class Runtime:
         finally:
             self._loading.pop(key).set()
 
-    async def fork(self, id: str, *, tools: Iterable[Tool] = ()) -> Session:
+    async def fork(self, id: str, *, at: str | None = None, tools: Tools = ()) -> Session:
         """Another session with the same agent, in the same folder and by the same model and mode,
-        that begins with all that was said in this one, which stays as it is. `tools` are added to
-        the runtime's. What of it is shown is what the agent repeats: Claude Code's is shown whole.
+        that begins with all that was said in this one, which stays as it is. `at`: the id of a turn
+        or of an item; with what was said up to the end of that turn.
 
-        Raises `SessionNotFound`; `Busy` while a turn runs; `LocalProtocolError` if nothing was said
-        yet or the agent cannot (`session.capabilities["fork"]`); and as `create`.
+        It gets the agent, the functions, the environment and the policy that this one was opened
+        with, also by this program's own `open_session`. `tools` are added, in the place of those
+        that viewers lent to this one. What of it is shown is what the agent repeats or, if it
+        repeats nothing, the last `limits.snapshot_items` items of that.
+
+        Raises `SessionNotFound`; `Busy` while a turn runs, without `at`; `LocalProtocolError` if
+        nothing was said yet, there is no such turn or it is not over, or the agent cannot
+        (`session.capabilities` has `fork`, and `fork_at` for the latter); and as `create`.
         """
-        host = self._register.hosts.get(id)
+        host = self._hosts.get(id)
         if host is None:
-            entry = self._register.stored.get(id)
+            entry = self._stored.get(id)
             if entry is None:
                 raise SessionNotFound(f"no session {id!r} is open or stored")
             agent, cwd, known = entry.agent, entry.cwd, entry.agent_session
-            options: SessionOptions = {}
+            options: SessionOptions = {"tenant": entry.tenant}
         else:
             session = host.session
-            if session.state.turn is not None:
-                raise Busy("a turn runs: fork the session when it is over")
-            if session.capabilities.get("fork") is False:
-                raise LocalProtocolError(f"{host.agent} cannot fork a session")
+            if at is None and session.state.turn is not None:
+                raise Busy("a turn runs: fork the session when it is over, or at an earlier turn")
+            for capability in ("fork",) if at is None else ("fork", "fork_at"):
+                check_forks(host.agent, session.capabilities, capability)
             agent, cwd, known = host.agent, host.info().cwd, session.agent_session
             opening = host_of(session).core.opening
-            options = {"model": opening.model, "mode": opening.mode}
+            options = {"model": opening.model, "mode": opening.mode, "tenant": opening.tenant}
             if not session.snapshot().items:
                 known = None
         if known is None:
             raise LocalProtocolError("nothing was said in the session that could be forked")
         options |= {"cwd": cwd, "tools": tools, "resume": known, "fork": True}
-        return await self.create(agent, **options)
+        log = await self.read(id)
+        if at is not None:
+            if self.store is not None:
+                from .resting import look_back
 
-    async def reopen(self, id: str, *, tools: Iterable[Tool] = ()) -> Session:
+                await look_back(self.store, log, None, None, self.limits)
+            options["fork_at"] = fork_point(log.state, at)
+        said = shown_until(log.state, at)[-self.limits.snapshot_items :]
+        like = host_of(host.session).like if host is not None else None
+        if host is None or like is None:
+            fork = await self.create(agent, **options)
+        else:
+            fork = await self._open_like(like, host, options)
+        inside = host_of(fork)
+        if not inside.log.state.items:
+            inside.core.repeat(said)
+            await inside.wait_until_stored()  # nothing is shown before that
+        return fork
+
+    async def reopen(self, id: str, *, tools: Tools = ()) -> Session:
         """The session of that id; one that is only stored is opened, once for all who ask. No agent
         is started: the next prompt does that. `tools` are added to the runtime's.
 
         Raises `SessionNotFound`, `LimitExceeded`, and as `reopen_session` `AgentNotFound`,
         `StoreError`, or `LocalProtocolError` if its folder is gone.
         """
-        tools = checked_tools(tools)
+        lent = checked_lent(tools)
+        await self._register.left(id)
         async with self._register.alone(id):
-            host = self._register.hosts.get(id)
+            host = self._hosts.get(id)
             if host is not None:
                 return host.session
-            entry = self._register.stored.get(id)
+            entry = self._stored.get(id)
             if entry is None or self._source.reopen is None:
                 raise SessionNotFound(f"no session {id!r} is open or stored")
-            self._register.check_room()
-            whole = _are_clients(tools)
-            host = Host(self._register, entry.agent, entry.cwd, whole=whole, created=entry.created)
-            return await self._start(host, self._source.reopen(entry, tools))
+            self._register.check_room(entry.tenant)
+            whole = _are_clients(lent)
+            about = (self._register, entry.agent, entry.cwd)
+            host = Host(*about, whole=whole, created=entry.created, tenant=entry.tenant)
+            return await self._start(host, self._source.reopen(entry, lent))
 
     async def read(self, id: str, *, whole: bool = True) -> Log:
         """What there is to see of a session, also of one that is only stored, which is not opened
@@ -322,10 +381,10 @@ class Runtime:
         Raises `SessionNotFound` or `StoreError`.
         """
         async with self._register.alone(id):
-            host = self._register.hosts.get(id)
+            host = self._hosts.get(id)
             if host is not None:
                 return host.session.log
-            if self.store is None or id not in self._register.stored:
+            if self.store is None or id not in self._stored:
                 raise SessionNotFound(f"no session {id!r} is open or stored")
             from .resting import look_back, resting_log
 
@@ -334,6 +393,55 @@ class Runtime:
                 await look_back(self.store, log, None, None, self.limits)
             return log
 
+    async def follow(self, id: str, over: Callable[[], None]) -> tuple[Log, Callable[[], None]]:
+        """As `read` of one that is not open, with its last turns; and the function that ends it.
+        Where other servers share the store, it goes on with what happens there. `over` is called
+        when that cannot be any more: it was deleted, say."""
+        store = self.store
+        if store is None or store.port is None or id in self._hosts:
+            return await self.read(id, whole=False), lambda: None
+        if self.tenant is not None and id not in self._stored:
+            raise SessionNotFound(f"no session {id!r} is open or stored")
+        async with self._register.alone(id):
+            from .sharing import followed_log
+
+            return await followed_log(store, store.port, id, self.limits, over)
+
+    @property
+    def role(self) -> str:
+        """Of a server that shares a store: `both`, `gateway` or `worker`."""
+        membership = None if self.store is None else self.store.membership
+        return "both" if membership is None else membership.process.role
+
+    def is_leaving(self, id: str) -> bool:
+        """Whether a session is over, and not closed yet."""
+        return self._register.is_leaving(id)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other servers share the store."""
+        return self.store is not None and self.store.port is not None
+
+    async def find(self, id: str) -> bool:
+        """Whether there is such a session, also if another server has just opened it. The end of
+        one that is over is waited for. Raises `StoreError`."""
+        await self._register.left(id)
+        await trio.lowlevel.checkpoint()
+        if id in self._hosts or id in self._stored:
+            return True
+        port = None if self.store is None else self.store.port
+        entry = None if port is None else await port.entry(id)
+        if entry is not None:
+            self._register.add_stored(entry)
+        return id in self._hosts or id in self._stored
+
+    def runs_here(self, home: str = "") -> bool:
+        """Whether a session of that home (`""`: of any) may be opened here now."""
+        membership = None if self.store is None else self.store.membership
+        if membership is None or membership.held() is None or not self._register.room:
+            return membership is None
+        return home in ("", membership.process.home)
+
     def add_stored(self, entry: StoreEntry) -> None:
         """The store has another session: somebody has put it there."""
         self._register.add_stored(entry)
@@ -341,25 +449,49 @@ class Runtime:
     async def delete(self, id: str) -> None:
         """Forget a session of the store; one that is open is closed. Raises `SessionNotFound` or
         `StoreError`."""
-        if id in self._register.hosts:
+        if id in self._hosts:
             await self.close(id)
         async with self._register.alone(id):
-            if self.store is None or id not in self._register.stored:
+            if self.store is None or id not in self._stored:
                 raise SessionNotFound(f"no session {id!r} is stored")
             await self.store.delete(id)
             self._register.remove_stored(id)
 
     async def _open(self, agent: str | Agent, options: SessionOptions) -> Session:
-        self._register.check_room()
+        tenant = options.get("tenant", "") if self.tenant is None else self.tenant.name
+        self._register.check_room(tenant)
         from .._agents import name_of
 
         options = options.copy()
-        tools = options["tools"] = checked_tools(options.get("tools", ()))
+        if tenant:
+            options["tenant"] = tenant
+        tools = options["tools"] = checked_lent(options.get("tools", ()))
         kept = all(name in STORED or value == () for name, value in options.items())
         secret = not set(SECRET).isdisjoint(options.get("options") or ())
         whole = isinstance(agent, str) and _are_clients(tools) and kept and not secret
-        host = Host(self._register, name_of(agent), options.get("cwd", "."), whole=whole)
+        about = (self._register, name_of(agent), options.get("cwd", "."))
+        host = Host(*about, whole=whole, tenant=tenant)
         return await self._start(host, self._source.open(agent, **options))
+
+    async def _open_like(
+        self,
+        like: partial[AbstractAsyncContextManager[Session]],
+        first: Hosted,
+        options: SessionOptions,
+    ) -> Session:
+        """Another session as `first` was opened, but for these."""
+        self._register.check_room()
+        tools = checked_lent(options.get("tools", ()))
+        own = [tool for tool in like.keywords["tools"] if not isinstance(tool, ClientTool)]
+        names = {tool.name for tool in tools}
+        options["tools"] = (*(each for each in own if each.name not in names), *tools)
+        host = Host(
+            self._register,
+            first.agent,
+            options.get("cwd", "."),
+            whole=first.is_whole and _are_clients(tools),
+        )
+        return await self._start(host, like(**options, journal=self.store))
 
     async def _start(self, host: Host, opening: AbstractAsyncContextManager[Session]) -> Session:
         with self._register.starting(host):
@@ -373,7 +505,7 @@ class Runtime:
         Raises `SessionNotFound`, or `LocalProtocolError` for one that was adopted: its own block
         ends it. Cancelling it does not keep the session from ending.
         """
-        await self._register.host(id).close()
+        await self._host(id).close()
 
     def rename(self, id: str, title: str) -> None:
         """Give a session a title. Raises `SessionNotFound`."""
@@ -381,7 +513,7 @@ class Runtime:
 
     def cancel_all(self) -> int:
         """Cancel every running turn, as `Session.cancel` does, and return how many there were."""
-        sessions = [host.session for host in self._register.hosts.values()]
+        sessions = [host.session for host in self._hosts.values()]
         running = sum(session.state.turn is not None for session in sessions)
         for session in sessions:
             session.cancel()
@@ -406,7 +538,7 @@ class Runtime:
         await trio.lowlevel.checkpoint()
         self._register.draining = True
         async with trio.open_nursery() as nursery:
-            for host in list(self._register.hosts.values()):
+            for host in list(self._hosts.values()):
                 nursery.start_soon(self._drain, host)
 
     async def _drain(self, host: Hosted) -> None:
@@ -419,7 +551,7 @@ class Runtime:
         self._nursery.start_soon(job, *args)
 
 
-def _are_clients(tools: Iterable[Tool]) -> bool:
+def _are_clients(tools: Iterable[Lent]) -> bool:
     """Whether no tool is a function of this program, which a store does not keep."""
     return all(isinstance(tool, ClientTool) for tool in tools)
 
@@ -430,7 +562,7 @@ async def open_runtime(
     config: Config | None = None,
     permissions: Policy | None = ask,
     limits: Limits | None = None,
-    tools: Iterable[Tool] = (),
+    tools: Tools = (),
     env: Mapping[str, str] | None = None,
     store: Store | str | os.PathLike[str] | None = None,
     telemetry: Telemetries | None = None,
@@ -441,7 +573,7 @@ async def open_runtime(
     - `config`: the user's settings, as `agentrt`'s commands read them: further agents, and limits.
     - `permissions`: who answers the agents' requests; by default they are left to the viewers.
     - `limits`: those of the runtime and of each session; by default each agent's own.
-    - `tools`: functions of this program that every agent may call.
+    - `tools`: what every agent may call; as in `open_session`.
     - `env`: the agents' whole environment; default: as in `open_session`.
     - `store`: where the sessions are kept: what `open_store` gives, to be left behind the runtime,
       or what it takes, a file or a URL. Those that it has already are listed, and opened when they
@@ -478,10 +610,10 @@ async def open_runtime(
             "trace": traced,
         }
         given: SessionOptions = {**usual, **options}
-        given["tools"] = (*common, *options.get("tools", ()))
+        given["tools"] = (*common, *checked_lent(options.get("tools", ())))
         return open_session(found, journal=kept, **given)
 
-    def reopen(entry: StoreEntry, tools: tuple[Tool, ...]) -> AbstractAsyncContextManager[Session]:
+    def reopen(entry: StoreEntry, tools: tuple[Lent, ...]) -> AbstractAsyncContextManager[Session]:
         assert kept is not None
         found = resolve_agent(entry.agent, config)
         return reopen_session(
@@ -503,7 +635,7 @@ async def open_runtime(
         ]
 
     kept: Store | None
-    common = checked_tools(tools)
+    common = checked_lent(tools)
     bounds = limits or Limits()
     if limits is None and config is not None:
         bounds = config.bound(bounds)
@@ -515,6 +647,10 @@ async def open_runtime(
             kept = await stack.enter_async_context(open_store(store, limits=bounds))
         else:
             kept = store
+        if telemetry is not None and kept is not None:
+            from .._telemetry.observation import as_one
+
+            as_one(telemetry).keeps(kept)
         traced = await stack.enter_async_context(opened(trace))
         await stack.enter_async_context(guard())
         yield await stack.enter_async_context(serve_runtime(source, bounds, kept))
@@ -534,7 +670,10 @@ async def serve_runtime(
         if store is not None and store.membership is not None:
             from .sharing import keep_up
 
-            nursery.start_soon(keep_up, runtime._register, store, store.membership, limits)
+            assert store.port is not None
+            runtime._register.runs = store.membership.process.role != "gateway"
+            keep = (runtime._register, store, store.membership, store.port, limits)
+            nursery.start_soon(keep_up, *keep)
         try:
             yield runtime
         finally:

@@ -42,6 +42,7 @@ class Again:
             model=about.model,
             mode=about.mode,
             options=about.options,
+            tenant=about.tenant,
         )
 
 
@@ -77,6 +78,7 @@ def about_of(agent: Agent, opening: Opening) -> About:
         model=opening.model,
         mode=opening.mode,
         options=plain({k: v for k, v in opening.options.items() if k not in SECRET}) or {},
+        tenant=opening.tenant,
     )
 
 
@@ -109,9 +111,11 @@ async def conversation_with(
     else:
         id, place, stored = again.session, again.place, again.stored
         head = stored.head
-        log, shown = [
-            Log(id, stored.epoch, limits, await store.state(stored), seq=head.seq) for _ in range(2)
-        ]
+        with store.claiming(id):
+            log, shown = [
+                Log(id, stored.epoch, limits, await store.state(stored), seq=head.seq)
+                for _ in range(2)
+            ]
         if head.state is not None:
             state = structs.replace(state, version=head.state.agent.version)
         checkpoints = Checkpoints(log.state, stored.records)

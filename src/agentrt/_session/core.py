@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -38,8 +38,9 @@ from .._model.driver import (
     Withdrawn,
     Write,
 )
-from .._model.events import CancelledBy, Error, Notice, Outcome, TurnEnded, Usage
+from .._model.events import CancelledBy, Error, Item, Notice, Outcome, TurnEnded, Usage
 from .._model.life import Life, LifeInput
+from .._model.repeated import repeated
 from .._model.turn import TurnInput, TurnMachine, TurnState
 from .._permissions.policies import Policy
 from .interfaces import Host, Observer
@@ -149,7 +150,7 @@ class SessionCore:
     def receive(self, effects: list[Effect], size: int = 0) -> None:
         """Take what a driver reports; `size`: the bytes of the lines that it was made of."""
         if not self._depth:
-            self.log.arrived(size)
+            self.log.arrived = size
         take = self._take
         self._depth += 1
         try:
@@ -195,6 +196,13 @@ class SessionCore:
                 self.questions.drop(released.pop())
         finally:
             self._depth -= 1
+
+    def repeat(self, items: Iterable[Item]) -> None:
+        """Show what was said in another conversation, of which this one is a copy."""
+        with self:
+            for effect in repeated(items):
+                self.conversation.handled[type(effect)](effect)
+            self.conversation.items.replayed()
 
     def say(self, notice: Notice) -> None:
         """Put a notice into the log."""
@@ -361,8 +369,8 @@ class SessionCore:
             raise SessionClosed("the session is closed")
         if turn.entry or turn.state is not TurnState.QUEUED:
             raise LocalProtocolError("a turn can be entered once")
-        idle = self.free and not self.queue.waiting
-        if when == "reject" and not idle:
+        idle = not self.queue.waiting and self.free
+        if not idle and when == "reject":
             raise Busy("a turn is running")
         if self.log.keeper is not None:
             self.log.keeper.check()
@@ -614,7 +622,7 @@ class SessionCore:
             error = turn.timeout
         elif outcome == "cancelled" and turn.denied:
             outcome = "completed"  # some agents call a turn so in which something was denied
-        if self._withheld:
+        if self.log.keeper is not None:
             self._withheld.drop(turn, ended=True)
         turn.answer = conversation.items.answer()
         turn.ended = conversation.end(

@@ -38,6 +38,8 @@ class Handlers:
         self.running: dict[str, trio.CancelScope] = {}
         """Their cancel scopes. To be changed by the methods alone."""
         self._until: dict[str, Lifetime] = {}
+        self._ends: dict[str, trio.Event] = {}
+        """Of those that somebody waits for."""
         self._ended = ended
 
     def start(
@@ -64,6 +66,10 @@ class Handlers:
             nursery.start_soon(*args)
         else:
             context.run(nursery.start_soon, *args)
+
+    def end_of(self, key: str) -> trio.Event | None:
+        """Set when that handler has answered; None if it does not run."""
+        return self._ends.setdefault(key, trio.Event()) if key in self.running else None
 
     def cancel(self, key: str) -> None:
         """Stop one handler, if it runs."""
@@ -130,6 +136,8 @@ class Handlers:
         finally:
             if self.running.get(key) is scope:
                 del self.running[key], self._until[key]
+                if (end := self._ends.pop(key, None)) is not None:
+                    end.set()
             try:
                 answer()
             except (TypeError, ValueError, RecursionError) as error:  # no JSON

@@ -30,6 +30,7 @@ from .core import SessionCore
 from .handlers import Handlers
 from .interfaces import CANCELLED, ClientServices, Lifetime, Observer
 from .link import Connect, Link, exit_words
+from .pace import LOOK, Pace
 from .readers import Readers
 from .turn_tasks import TurnTasks
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 Service: TypeAlias = Callable[[Requested], Awaitable[Any]]
 """Answers one kind of request; an exception is an error answer."""
 
-HookService: TypeAlias = Callable[[Requested, TurnMachine | None], Awaitable[Any]]
+TurnService: TypeAlias = Callable[[Requested, TurnMachine | None], Awaitable[Any]]
 """Answers hooks. They get the turn in which they were asked, which may be over by then."""
 
 
@@ -75,11 +76,17 @@ class SessionHost:
         self.closed = trio.Event()
         self.services: dict[str, Service] = {}
         """Who serves what, by method or by the part before its slash."""
-        self.hooks: HookService | None = None
+        self.turn_services: dict[str, TurnService] = {}
+        """The same for those who also want to know which turn ran when the agent asked."""
         self.clients: list[ClientServices] = []
         """Clients whose files and programs are the agent's. The last one is asked first."""
+        self._notified = ""
+        """The key of the last notification that was served."""
         self.when_gone: list[Callable[[], None]] = []
         """Called when the agent's process is gone: what it left here is of no use any more."""
+        self.like: partial[Any] | None = None
+        """Opens another session with the same agent, by all that this one was opened with but its
+        folder, settings and journal. None: nobody here knows."""
         self.programs: Callable[[], int] = lambda: 0
         """How many programs run here that the agent has had started."""
         self.nursery: ServiceNursery
@@ -105,6 +112,11 @@ class SessionHost:
             keeper.stored = self.core.stored
             keeper.read_on = self.core.touch
         self.handlers = Handlers(self._handler_ended)
+        self.pace: Pace | None = None
+        """How fast it may go on, together with others."""
+        self.held = False
+        """Whether the agent is not read, because of that."""
+        self._charged = self.log.seq
         self._rest = Readers()  # who waits for the agent's rest: it may come without an event
         self.unloaded = False
         """Whether its end is none of the session's, which is at rest and stored: the log says
@@ -139,23 +151,28 @@ class SessionHost:
         return self._service(method) is not None
 
     def _service(self, method: str) -> Service | None:
-        if method == "hook" and self.hooks is not None:
-            return partial(self._ask_hook, self.hooks, self.core.turn)
+        if method in self.turn_services:
+            return partial(self._serve_turn, self.turn_services[method], self.core.turn)
         return self.services.get(method) or self.services.get(method.partition("/")[0])
 
-    async def _ask_hook(
-        self, hooks: HookService, turn: TurnMachine | None, asked: Requested
+    async def _serve_turn(
+        self, service: TurnService, turn: TurnMachine | None, asked: Requested
     ) -> Any:
-        # No turn runs yet if it begins in the batch that the hook is asked in.
-        return await hooks(asked, None if asked.background else turn or self.core.turn)
+        # No turn runs yet if it begins in the batch that the agent asks in.
+        return await service(asked, None if asked.background else turn or self.core.turn)
 
     def serve(self, request: Requested, until: Lifetime) -> None:
         service = self._service(request.method)
         assert service is not None
         core, key = self.core, request.key
+        run: Callable[[], Awaitable[Any]] = partial(service, request)
+        if request.notification:
+            if (before := self.handlers.end_of(self._notified)) is not None:
+                run = partial(_behind, before, run)
+            self._notified = key
         self._start(
             key,
-            partial(service, request),
+            run,
             partial(core.requests.reply, key),
             partial(core.requests.refuse, key),
             partial(self.handler_failed, request.method),
@@ -216,7 +233,7 @@ class SessionHost:
 
     @property
     def serving(self) -> bool:
-        return bool(self.handlers.running) or self.programs() > 0
+        return self.held or bool(self.handlers.running) or self.programs() > 0
 
     @property
     def finishing(self) -> bool:
@@ -315,7 +332,7 @@ class SessionHost:
     def terminal_output(self, terminal: str, text: str) -> None:
         """Show what a program writes that the agent had us run."""
         with self.core:
-            self.log.arrived(len(text))
+            self.log.arrived = len(text)
             self.core.conversation.items.append_output(terminal, text)
 
     async def wait_until_stored(self) -> None:
@@ -330,6 +347,28 @@ class SessionHost:
         if self.link is not None:
             await self.link.wait_read()
 
+    async def _wait_for_room(self) -> None:
+        """Until more may be read from the agent. No checkpoint if it may be now."""
+        if self.keeper is not None:
+            await self.keeper.wait_for_room()
+        if self.pace is None:
+            return
+        now = self.clock()
+        self.pace.charge(self.log.seq - self._charged, now)
+        self._charged = self.log.seq
+        if not self.pace.owed(now):
+            return
+        self.held = True
+        try:
+            # A turn that is to end is not held up: its last words are bounded.
+            while not self.core.stopped and (left := self.pace.owed(self.clock())) > 0:
+                step = min(left, LOOK)
+                await trio.sleep(step)
+                self.pace.waited += step
+        finally:
+            self.held = False
+        self.core.touch()
+
     # --- the process
 
     async def start(self, nursery: ServiceNursery, opening: Opening) -> None:
@@ -342,7 +381,7 @@ class SessionHost:
             self,
             self._make_driver(),
             self.limits,
-            wait_for_room=wait,
+            wait_for_room=self._wait_for_room if opening.tenant else wait,
             watcher=self.tap.next_process(),
         )
         core.start(link.driver, opening)
@@ -564,7 +603,7 @@ class SessionHost:
         self.core.store_lost(error)
         self.readers.wake()
         nursery: ServiceNursery | None = getattr(self, "nursery", None)  # none before the start
-        if isinstance(error, SessionMoved) and nursery is not None:
+        if isinstance(error, SessionMoved) and nursery is not None and not self.closed.is_set():
             nursery.start_soon(self._end)
 
     async def _end(self) -> None:
@@ -627,3 +666,8 @@ class SessionHost:
 
 def _nothing(*args: object) -> None:
     pass
+
+
+async def _behind(before: trio.Event, run: Callable[[], Awaitable[Any]]) -> Any:
+    await before.wait()
+    return await run()

@@ -11,7 +11,7 @@ from typing import Literal, Protocol, TypeAlias
 from .._logging import LogScope
 from .._model.content import JsonObject
 from .._model.driver import Driver, Effect, Requested, Write
-from .._model.events import CancelledBy, Event, Outcome
+from .._model.events import CancelledBy, Event, Notice, Outcome
 from .._model.turn import TurnMachine
 from .._permissions.policies import Decision
 
@@ -190,6 +190,10 @@ class Steps(Protocol):
 
     def touch(self) -> None:
         """The agent was answered: its silence begins anew."""
+        ...
+
+    def say(self, notice: Notice) -> None:
+        """Put a notice into the log."""
         ...
 
     def handler_failed(self, what: str, error: Exception) -> None:

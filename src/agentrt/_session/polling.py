@@ -25,13 +25,13 @@ def due(source: Turn | Subscription) -> bool:
 
 def rested(source: Turn | Subscription) -> None:
     """The others had their turn."""
-    source._pace._has_waited()
+    source._pace.free()
 
 
 def when_more(source: Turn | Subscription, wake: Callable[[], None]) -> Callable[[], None]:
     """Have `wake` called once, when there may be more; returns the function that ends that. Until
     `rested`, another reader of the same one is refused, as in Trio."""
-    source._pace._occupied = True
+    source._pace.occupy()
     return source._host.readers.listen(wake)
 
 

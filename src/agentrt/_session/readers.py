@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -70,47 +71,56 @@ class Pace:
             await trio.lowlevel.checkpoint_if_cancelled()
     """
 
-    __slots__ = ("_clock", "_given", "_occupied", "_resumed", "waited")
+    __slots__ = ("_clock", "_given", "_occupied", "_until", "waited")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._given = 0
+        self._given = STRIDE
         self._occupied = False  # a task waits or rests in the middle of a step
-        self._resumed = 0.0
+        self._until = math.inf  # it has not begun
         self.waited = False
         """Whether the reader has ever waited, or let others run."""
 
     def due(self) -> bool:
         """Whether it is the others' turn. To be asked before each event. Raises
         `LocalProtocolError` if another task waits for one: each would get a part of them."""
+        given = self._given = self._given + 1
+        if given < STRIDE:
+            return self._clock() > self._until
         if self._occupied:
             raise LocalProtocolError(
                 "another task iterates it already: `session.subscribe()` gives each its own"
             )
-        self._given += 1
-        now = self._clock()
-        if self._given == 1 and not self.waited:  # what the reader did before is not counted
-            self._resumed = now
-        return now - self._resumed > SLICE or self._given >= STRIDE
+        if self._until < math.inf:
+            return True
+        self._given = 0  # what the reader did before is not counted
+        self._until = self._clock() + SLICE
+        return False
+
+    def occupy(self) -> None:
+        """A task waits or rests, until `free`."""
+        self._occupied = True
+        self._given = STRIDE
+
+    def free(self) -> None:
+        """It has waited, and others had their turn."""
+        self._occupied = False
+        self.waited = True
+        self._given = 0
+        self._until = self._clock() + SLICE
 
     async def rest(self) -> None:
         """Let the others run."""
-        self._occupied = True
+        self.occupy()
         try:
             await trio.lowlevel.checkpoint()
         finally:
-            self._has_waited()
+            self.free()
 
     async def wait(self, readers: Readers) -> None:
         """Until there is more."""
-        self._occupied = True
+        self.occupy()
         try:
             await readers.wait()
         finally:
-            self._has_waited()
-
-    def _has_waited(self) -> None:
-        self._occupied = False
-        self._given = 0
-        self._resumed = self._clock()
-        self.waited = True
+            self.free()

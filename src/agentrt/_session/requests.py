@@ -10,13 +10,14 @@ from .._errors import SessionClosed
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.driver import Requested, Returned
-from .._model.events import Error
+from .._model.events import Error, Notice
+from .._model.repeats import Repeats
 from .._wire.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND
 from .interfaces import CANCELLED, Host, Steps, lifetime_of
 
 _STOPPED = "the turn was cancelled"
 
-_EFFECTS = frozenset({"fs/write_text_file", "terminal/create"})
+_EFFECTS = frozenset({"fs/write_text_file", "terminal/create", "extension"})
 """What a stopped turn must not begin any more; what it has begun it may look at and end."""
 
 
@@ -32,6 +33,7 @@ class Requests:
         self._new_id = new_id
         self._calls: dict[str, Callable[[Returned], None]] = {}
         self._waiting: deque[Requested] = deque()  # of the agent, that are to be passed on
+        self._repeats = Repeats()
 
     # --- ours
 
@@ -81,17 +83,25 @@ class Requests:
         limit = self._limits.requests
         if self._host.handlers_open >= limit:
             message = f"{limit} requests are open: wait for their answers"
+            if effect.notification:
+                self._dropped(effect.params["method"])
             self.refuse(effect.key, INTERNAL_ERROR, message)
         elif not self._host.offers(effect.method):
             message = f"{effect.method} is not offered here"
             self.refuse(effect.key, METHOD_NOT_FOUND, message)
-        elif effect.method in _EFFECTS and self._core.stopped:
+        elif effect.method in _EFFECTS and self._core.stopped and not effect.notification:
             self.refuse(effect.key, CANCELLED, _STOPPED)
         else:
             until = lifetime_of(
                 self._core.turn, background=effect.background, unawaited=effect.unawaited
             )
             self._host.serve(effect, until)
+
+    def _dropped(self, method: str) -> None:
+        message = f"the agent's notification {method} was dropped: too many wait to be handled"
+        notice = Notice("warning", "notification_dropped", message)
+        for each in self._repeats.rarer(notice):
+            self._core.say(each)
 
     def reply(self, key: str, result: Any) -> None:
         """Answer a request of the agent. Raises `TypeError` or `ValueError` for what is no JSON;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import os
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol, get_args
 
@@ -19,6 +20,7 @@ from .._model.events import (
     State,
     Task,
 )
+from .._model.fork_point import ForkPoint, fork_point
 from .._model.log import Log
 from .._model.result import TurnResult
 from .._model.retelling import retold
@@ -26,6 +28,7 @@ from .._model.state import SessionState, Snapshot
 from .._model.turn import TurnMachine
 from .._trace.subscription import TraceSubscription
 from .._wire.mcp import ToolInfo
+from .agent_sessions import AgentSession, AgentSessions, AskedSessions, check_other
 from .calls import call
 from .core import When
 from .host import SessionHost
@@ -55,6 +58,7 @@ class Session:
         self._core = host.core
         self._set_tools: Callable[[Iterable[OfferedTool]], None] | None = None
         self._settings = SessionSettings(host)
+        self._kept: AgentSessions = AskedSessions(host.core)
 
     # --- what it is
 
@@ -211,8 +215,18 @@ class Session:
 
     def steer(self, content: Prompt) -> None:
         """Send a prompt into the running turn. Raises `LocalProtocolError` if none runs or the
-        agent cannot take one (ACP agents cannot)."""
+        agent cannot take one (`capabilities["steer"]`)."""
         self._core.steer(blocks(content))
+
+    def fork_point(self, at: str) -> ForkPoint:
+        """The end of a turn, for a copy of this session that ends there (`fork_at` of
+        `open_session`). `at`: the id of the turn, or of an item that was shown in it; of what an
+        agent has repeated of an earlier process, of an item.
+
+        Raises `LocalProtocolError` if there is no such thing, the turn still runs, or the agent has
+        no name for anything in it.
+        """
+        return fork_point(self.log.state, at)
 
     def retell(self, *, most: int = 50_000) -> Turn:
         """Tell an agent what was said in this conversation, of which it does not remember anything:
@@ -308,8 +322,39 @@ class Session:
         """Stop one background task; as `set_mode`."""
         await self.call("stop_task", task=task)
 
+    async def list_sessions(self, cwd: str | os.PathLike[str] | None = None) -> list[AgentSession]:
+        """The sessions that the agent keeps itself, of a folder (None: of all), the newest first.
+        See `agentrt.list_sessions` for an agent that does not run.
+
+        Raises `RequestError` if it keeps no list (`capabilities["list_sessions"]`) or does not give
+        it, `RemoteProtocolError` if its answer is none, `SessionClosed` if it does not run.
+        """
+        return await self._kept.list(None if cwd is None else os.fspath(cwd))
+
+    async def delete_session(self, session: str) -> None:
+        """Have the agent forget another session, by its own id of it (`AgentSession.id`).
+
+        Raises as `list_sessions` (`capabilities["delete_session"]`); also `LocalProtocolError` for
+        this one, which is open, and `SessionNotFound` where that is known.
+        """
+        check_other(session, self.agent_session)
+        await self._kept.delete(session)
+
+    async def logout(self) -> None:
+        """Have the agent forget who is logged in with it; new sessions need a login.
+
+        Raises `RequestError` if it cannot (`capabilities["logout"]`) or refuses, `SessionClosed` if
+        it does not run.
+        """
+        await self.call("logout")
+
+    def keep_sessions(self, kept: AgentSessions) -> None:
+        """The agent's sessions are elsewhere than with the agent."""
+        self._kept = kept
+
     async def call(self, method: str, **params: Any) -> Any:
-        """Any request of the agent's own protocol, by its name there; the result as it came.
+        """Any request of the agent's own protocol, by its name there; the result as it came. For
+        what has no method, here or in `ClaudeControl`.
 
         Raises `RequestError`. Cancelling it notifies the agent, where the protocol can; the session
         stays usable.

@@ -194,7 +194,8 @@ class Turn:
             self._leave()
         if machine.error is not None:
             raise machine.error
-        if error is None and machine.ended_seq > self._core.log.shown.seq:
+        keeper = self._host.keeper
+        if error is None and keeper is not None and machine.ended_seq > self._core.log.shown.seq:
             raise self._unstored()
         ended = machine.ended
         if self._check and error is None and (ended is None or ended.outcome in _FAILURES):
@@ -255,16 +256,15 @@ class Turn:
             await trio.lowlevel.checkpoint_if_cancelled()
         while True:
             event = cursor.pop() if machine.verdict is None else self._skip(cursor)
-            if event is None:
-                if self._host.keeper is not None and self._host.lacks_its_end(machine):
-                    raise self._unstored()
-                await self._pace.wait(self._host.readers)
-            else:
+            if event is not None:
                 if type(event) is TurnEnded:
                     self._over = True
                 elif type(event) is PermissionOpened:
                     self._offered = event.request
                 return event
+            if self._host.keeper is not None and self._host.lacks_its_end(machine):
+                raise self._unstored()
+            await self._pace.wait(self._host.readers)
 
     def _skip(self, cursor: Cursor) -> TurnEnded | None:
         """Of a turn that was cancelled only the end is given."""

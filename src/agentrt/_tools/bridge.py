@@ -1,6 +1,6 @@
 """In-process tools for ACP agents, which reach MCP servers only by a program or a URL.
 
-`serve_tools` serves a `ToolServer` while its block runs. An agent that starts the program of
+`serve_tools` serves a `Server` while its block runs. An agent that starts the program of
 `Endpoint.stdio_server` is connected through a private Unix socket; one that knows MCP over HTTP
 may be given `Endpoint.http_server` instead.
 """
@@ -33,7 +33,7 @@ from .._wire.long_lines import LongLine
 from .._wire.mcp import Message
 from . import stdio as mcp_stdio
 from .http import HttpServer
-from .server import Spawn, ToolServer
+from .server import Server, Spawn
 
 logger = get_logger("tools")
 
@@ -49,7 +49,7 @@ PARTING: Final = 1.0
 
 @asynccontextmanager
 async def serve_tools(
-    server: ToolServer, spawn: Spawn, *, limits: Limits | None = None, run: str = ""
+    server: Server, spawn: Spawn, *, limits: Limits | None = None, run: str = ""
 ) -> AsyncIterator[Endpoint]:
     """Serve the tools to whoever the endpoint's entries are given to; calls run by `spawn`. `run`:
     the token of the guard, if there is one.
@@ -80,7 +80,7 @@ class Endpoint:
     """Where a session's tools can be reached. Made by `serve_tools`."""
 
     def __init__(
-        self, server: ToolServer, spawn: Spawn, limits: Limits, path: Path, nursery: trio.Nursery
+        self, server: Server, spawn: Spawn, limits: Limits, path: Path, nursery: trio.Nursery
     ) -> None:
         self._server = server
         self._spawn = spawn
@@ -149,12 +149,12 @@ class _Bridge:
     """A connected bridge program: lines in, lines out."""
 
     def __init__(
-        self, server: ToolServer, spawn: Spawn, limits: Limits, stream: trio.SocketStream
+        self, server: Server, spawn: Spawn, limits: Limits, stream: trio.SocketStream
     ) -> None:
         self._spawn = spawn
         self._limits = limits
         self._stream = stream
-        self._connection = server.connect(self._send)
+        self._connection = server.connect(self._send, both_ways=True)
         self._waiting = bytearray()
         self._news = trio.Event()
         self._ended = False

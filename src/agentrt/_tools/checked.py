@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from .extensions import Extension
 from .hooks import Hook
+from .lent import OWN_NAME, Lent, lent_server, split
 from .tools import Tool
 
 T = TypeVar("T")
@@ -15,15 +17,41 @@ def checked_tools(given: Iterable[object]) -> tuple[Tool, ...]:
     """The tools. Raises `TypeError` for what is none."""
 
     def right(value: object) -> str:
+        if lent_server(value) is not None:
+            return "a function; a server is given when the session is opened"
         return f"agentrt.tool({_name(value)})" if callable(value) else "what agentrt.tool makes"
 
     return _checked(Tool, "tool", given, right)
+
+
+def checked_lent(given: object) -> tuple[Lent, ...]:
+    """The tools, and servers of the package `mcp`; or a single server. Raises `TypeError` for what
+    is neither, `ValueError` for two servers of a name."""
+    single = lent_server(given)
+    if single is not None:
+        return (single,)
+    if isinstance(given, Tool) or callable(given) or not isinstance(given, Iterable):
+        return checked_tools(given)  # type: ignore[arg-type]
+    lent = [lent_server(value) or checked_tools([value])[0] for value in given]
+    tools, servers = split(lent)
+    names = [OWN_NAME] if tools else []
+    for server in servers:
+        if server.name in names:
+            raise ValueError(f"two MCP servers are called {server.name!r}")
+        names.append(server.name)
+    return tuple(lent)
 
 
 def checked_hooks(given: Iterable[object]) -> tuple[Hook, ...]:
     """The hooks. Raises `TypeError` for what is none."""
     made = 'what agentrt.hook("PreToolUse") makes of a function'
     return _checked(Hook, "hook", given, lambda value: made)
+
+
+def checked_extensions(given: Iterable[object]) -> tuple[Extension, ...]:
+    """The extensions. Raises `TypeError` for what is none."""
+    made = 'what agentrt.extension("_method") makes of a function'
+    return _checked(Extension, "extension", given, lambda value: made)
 
 
 def _checked(

@@ -58,6 +58,16 @@ class ClientTools:
         self._calls[session, item].end(ToolOutcome(content, is_error=error))
         return True
 
+    @property
+    def expected(self) -> bool:
+        """Whether the client is there."""
+        return self._expected_until == math.inf
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a call waits for this client, in any session."""
+        return bool(self._calls)
+
     def waits(self, session: str, item: str | None = None) -> bool:
         """Whether a call (any, without an item) waits for this client."""
         return any(

@@ -1,7 +1,8 @@
 """In-process tools over MCP's streamable HTTP, on loopback.
 
-One request, one JSON answer: no event streams. A random bearer token and an exact Host are asked
-for, and a request with an Origin comes from a browser, which has no business here.
+One request, one JSON answer; what answers a request to listen is a stream of events. A random
+bearer token and an exact Host are asked for, and a request with an Origin comes from a browser,
+which has no business here.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from .._errors import RemoteProtocolError
 from .._limits import Limits
 from .._logging import get_logger
 from .._model.content import JsonObject
+from .._nesting import bare_errors
 from .._wire.json import decode, encode_line
 from .._wire.mcp import UNSUPPORTED_VERSION, Message, stateless_version
 from .pending import PendingConnections
-from .server import Spawn, ToolConnection, ToolServer
+from .server import Connection, Server, Spawn
 
 logger = get_logger("tools")
 
@@ -38,15 +40,21 @@ HEAD: Final = 16 * 1024
 PATIENCE: Final = 10.0
 """Seconds for the first request of a connection to begin, and for a body to arrive."""
 
+UNREAD: Final = 1000
+"""Messages for a client that listens; one that does not read so many is cut off."""
+
 SESSION: Final = "Mcp-Session-Id"
 
+LISTEN: Final = "subscriptions/listen"
+
 _JSON: Final = {"Content-Type": "application/json"}
+_EVENTS: Final = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
 
 
 class HttpServer:
     """The endpoint. `entry` is for the agent, `run` serves."""
 
-    def __init__(self, server: ToolServer, spawn: Spawn, limits: Limits) -> None:
+    def __init__(self, server: Server, spawn: Spawn, limits: Limits) -> None:
         self._server = server
         self._spawn = spawn
         self._limits = limits
@@ -54,7 +62,7 @@ class HttpServer:
         self._port = 0
         self._connections = 0
         self._pending = PendingConnections(CONNECTIONS, PATIENCE)
-        self._clients: dict[str, ToolConnection] = {}
+        self._clients: dict[str, Connection] = {}
 
     def entry(self) -> JsonObject:
         """The entry for `mcpServers`."""
@@ -149,6 +157,9 @@ class HttpServer:
         if session and client is None:
             raise _Refused(HTTPStatus.NOT_FOUND)  # MCP: the client begins a new session then
         if client is None and _is_stateless(message):
+            if message.get("method") == LISTEN:
+                await self._stream(wire, message)
+                return
             answer = await self._handle_alone(message)
             if answer is None:
                 await wire.send(HTTPStatus.ACCEPTED)
@@ -175,7 +186,37 @@ class HttpServer:
         finally:
             client.close()
 
-    async def _handle(self, client: ToolConnection, message: JsonObject) -> Message | None:
+    async def _stream(self, wire: _Wire, message: JsonObject) -> None:
+        """What there is to hear, until the client hangs up; the answer is the last of it."""
+        to_say, said = trio.open_memory_channel[Message](UNREAD)
+
+        def say(message: Message) -> None:
+            try:
+                to_say.send_nowait(message)
+            except trio.WouldBlock:
+                to_say.close()
+            except trio.ClosedResourceError:
+                pass  # it was cut off
+
+        def reply(answer: Message | None) -> None:
+            if answer is not None:
+                say(answer)
+            to_say.close()
+
+        client = self._server.connect(say)
+        try:
+            async with bare_errors(), trio.open_nursery() as nursery:
+                client.handle(message, self._spawn, reply)
+                await wire.begin(_EVENTS)
+                nursery.start_soon(wire.wait_for_end, nursery.cancel_scope)
+                async for each in said:
+                    await wire.go_on(b"data: " + encode_line(each) + b"\n")
+                await wire.end()
+                nursery.cancel_scope.cancel()
+        finally:
+            client.close()
+
+    async def _handle(self, client: Connection, message: JsonObject) -> Message | None:
         """The client's answer. A client that hangs up meanwhile has not cancelled its call."""
         answered = trio.Event()
         answer: Message | None = None
@@ -189,7 +230,7 @@ class HttpServer:
         await answered.wait()
         return answer
 
-    def _new_client(self) -> tuple[str, ToolConnection]:
+    def _new_client(self) -> tuple[str, Connection]:
         if len(self._clients) >= CLIENTS:
             self._clients.pop(next(iter(self._clients))).close()
         session = secrets.token_urlsafe()
@@ -256,6 +297,25 @@ class _Wire:
         response = h11.Response(status_code=status, reason=status.phrase, headers=fields)
         parts = [response, h11.Data(data=body), h11.EndOfMessage()]
         await self._stream.send_all(b"".join(self._http.send(part) or b"" for part in parts))
+
+    async def begin(self, headers: dict[str, str]) -> None:
+        """Answer the request, piece by piece."""
+        fields = [*headers.items(), ("Connection", "close")]
+        status = HTTPStatus.OK
+        response = h11.Response(status_code=status, reason=status.phrase, headers=fields)
+        await self._stream.send_all(self._http.send(response))
+
+    async def go_on(self, piece: bytes) -> None:
+        await self._stream.send_all(self._http.send(h11.Data(data=piece)) or b"")
+
+    async def end(self) -> None:
+        await self._stream.send_all(self._http.send(h11.EndOfMessage()) or b"")
+
+    async def wait_for_end(self, scope: trio.CancelScope) -> None:
+        """Cancel the scope when the client hangs up. It has nothing to say meanwhile."""
+        while await self._stream.receive_some(65536):
+            pass
+        scope.cancel()
 
     def reusable(self) -> bool:
         """Get ready for another request, if the connection may be used for one."""

@@ -16,14 +16,12 @@ from .._model.content import JsonObject
 from .._session.session import Session
 from .._session.turn import Turn
 from .._wire.jsonrpc import INTERNAL_ERROR, Id
-from .._wire.mcp import CallTool, CancelTool, McpServer, Message, ToolOutcome
+from .._wire.mcp import CallTool, CancelTool, Listen, McpServer, Message, ToolOutcome
 from .checked import checked_tools
+from .lent import OWN_NAME
 from .tools import Tool, ToolContext, call_tool
 
 logger = get_logger("tools")
-
-NAME: Final = "agentrt"
-"""The server's name towards agents: the model sees `mcp__agentrt__TOOL`."""
 
 VERSION: Final = "1"
 """Of the server, which MCP wants to know; nothing depends on it."""
@@ -54,6 +52,31 @@ class Spawn(Protocol):
     def __call__(self, async_fn: Callable[..., Awaitable[None]], /, *args: object) -> None: ...
 
 
+class Connection(Protocol):
+    """One client of a server."""
+
+    def handle(
+        self,
+        message: bytes | bytearray | JsonObject,
+        spawn: Spawn,
+        reply: Reply,
+        *,
+        background: bool = False,
+    ) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Server(Protocol):
+    """What agents can be connected to: the program's tools, or a server of its own."""
+
+    name: str
+
+    def connect(self, notify: Notify, *, both_ways: bool = False) -> Connection:
+        """A new client. `both_ways`: it answers requests, too."""
+        ...
+
+
 class ToolServer:
     """The tools of one session. `turn` gives the turn that a call belongs to when it comes;
     `timeout` is for tools that have none of their own; `on_error` gets what tools raise (by
@@ -63,7 +86,7 @@ class ToolServer:
         self,
         tools: Iterable[Tool] = (),
         *,
-        name: str = NAME,
+        name: str = OWN_NAME,
         session: Session | None = None,
         turn: Callable[[], Turn | None] = lambda: None,
         timeout: float | None = None,
@@ -78,7 +101,7 @@ class ToolServer:
         self._timeout = timeout
         self._on_error = on_error or _log_error
         self._on_progress = on_progress
-        self._around = around or _nothing_around
+        self._around = around or nothing_around
         self._connections: set[ToolConnection] = set()
 
     @property
@@ -115,7 +138,7 @@ class ToolServer:
                 on_error=self._on_error,
             )
 
-    def connect(self, notify: Notify) -> ToolConnection:
+    def connect(self, notify: Notify, *, both_ways: bool = False) -> ToolConnection:
         """A new client. Close the connection when it is gone."""
         return ToolConnection(self, notify)
 
@@ -128,6 +151,7 @@ class ToolConnection:
         self._notify = notify
         self._mcp = McpServer(server.name, VERSION, [tool.info for tool in server.tools])
         self._running: dict[Id, ToolContext] = {}
+        self._listening: dict[Id, Reply] = {}
         server._connections.add(self)
 
     def handle(
@@ -139,8 +163,8 @@ class ToolConnection:
         background: bool = False,
     ) -> None:
         """Take one message of the client. A tool call is started with `spawn` and answered when
-        the tool is done; all else is answered before this returns. `background`: a call belongs
-        to no turn, whichever runs.
+        the tool is done, a request to listen when this connection is closed; all else is answered
+        before this returns. `background`: a call belongs to no turn, whichever runs.
 
         A call whose turn is cancelled is answered with an error, at once: an agent may wait for
         it before it ends its turn.
@@ -149,8 +173,14 @@ class ToolConnection:
             case CallTool() as call:
                 turn = None if background else self._server._turn()
                 self._start(call, turn, spawn, reply)
+            case Listen(request_id, acknowledgement):
+                self._listening[request_id] = reply
+                self._notify(acknowledgement)
             case CancelTool(request_id):
-                self._running.pop(request_id).cancel_scope.cancel()
+                if request_id in self._listening:
+                    self._listening.pop(request_id)(None)
+                else:
+                    self._running.pop(request_id).cancel_scope.cancel()
                 reply(None)
             case answer:
                 reply(answer)
@@ -160,6 +190,9 @@ class ToolConnection:
         self._server._connections.discard(self)
         for context in self._running.values():
             context.cancel_scope.cancel()
+        while self._listening:
+            id, reply = self._listening.popitem()
+            reply(self._mcp.end_listening(id))
 
     def _start(self, call: CallTool, turn: Turn | None, spawn: Spawn, reply: Reply) -> None:
         server = self._server
@@ -213,8 +246,7 @@ class ToolConnection:
             self._notify(notification)
 
     def _tools_changed(self) -> None:
-        notification = self._mcp.set_tools(tool.info for tool in self._server.tools)
-        if notification is not None:
+        for notification in self._mcp.set_tools(tool.info for tool in self._server.tools):
             self._notify(notification)
 
 
@@ -227,7 +259,7 @@ def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     return named
 
 
-def _nothing_around(tool: str, call: str | None, meta: JsonObject) -> nullcontext[None]:
+def nothing_around(tool: str, call: str | None, meta: JsonObject) -> nullcontext[None]:
     return nullcontext()
 
 

@@ -56,7 +56,7 @@ class Channel:
     def request(self, method: str, params: Any, then: Then, *, urgent: bool = True) -> int:
         """Send a request; `then` gets its answer. Returns its id."""
         id = self._calls.open(then)
-        self.write(request_line(id, method, params), urgent=urgent)
+        self.out.append(Write(request_line(id, method, params), urgent))
         return id
 
     def forget(self, id: int) -> None:

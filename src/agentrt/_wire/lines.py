@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from io import BytesIO
+from typing import Final
 
 from .._limits import Limits
 from .long_lines import LONG, PIECE, LongLine
+
+SMALL: Final = 4 * 1024
+"""Bytes of a piece of a line that is put to the one before: to keep it apart costs a list's place
+and an object."""
 
 
 class Lines:
@@ -27,37 +32,54 @@ class Lines:
         self.long: list[LongLine] = []
         self.oversized: list[int] = []
         """Sizes in bytes of the lines skipped so far, for the caller to report and clear."""
-        self._partial = bytearray()
-        """The beginning of a line whose newline has not come. One growing bytearray: extending it
-        is linear however small the pieces, and it is handed over without another copy."""
+        self._pieces: list[bytes | bytearray] = []
+        """The beginning of a line whose newline has not come. Put together when it comes: what
+        grows by large pieces is copied again and again."""
+        self._size = 0
+        """Bytes of these."""
         self._skipped = 0
         """Bytes of an oversized line that is being skipped; 0 when none is."""
         self._long_from = LONG if long_apart else limit
         self._long: LongLine | None = None
-        """The line that has not ended, if it is a long one; it is not in `_partial` then."""
+        """The line that has not ended, if it is a long one; it is not in `_pieces` then."""
 
     def feed(self, data: bytes) -> bytes | bytearray:
         """The whole lines that are complete with `data`; empty if there are none."""
         if self._long is not None:
             data = self._feed_long(data, self._long)
         cut = data.rfind(b"\n") + 1
-        if self._skipped or len(self._partial) + len(data) > self.limit:
+        if self._skipped or self._size + len(data) > self.limit:
             return self._feed_carefully(data)
         if not cut:
-            self._partial += data
-            if len(self._partial) > self._long_from:
+            self._keep(data)
+            if self._size > self._long_from:
                 self._long = LongLine()
-                for at in range(0, len(self._partial), PIECE):
-                    self._long.feed(self._partial[at : at + PIECE])
-                self._partial = bytearray()
+                for piece in self._taken():
+                    for at in range(0, len(piece), PIECE):
+                        self._long.feed(piece[at : at + PIECE])
             return b""
-        if not self._partial and cut == len(data):
-            return data
-        view = memoryview(data)
-        lines = self._partial
-        lines += view[:cut]
-        self._partial = bytearray(view[cut:])
+        if cut == len(data):
+            return b"".join((*self._taken(), data)) if self._size else data
+        lines = b"".join((*self._taken(), memoryview(data)[:cut]))
+        self._keep(data[cut:])
         return lines
+
+    def _keep(self, piece: bytes) -> None:
+        """The line goes on with it."""
+        last = self._pieces[-1] if self._pieces else None
+        if len(piece) >= SMALL:
+            self._pieces.append(piece)
+        elif isinstance(last, bytearray):
+            last += piece
+        else:
+            self._pieces.append(bytearray(piece))
+        self._size += len(piece)
+
+    def _taken(self) -> list[bytes | bytearray]:
+        """The pieces, which are forgotten here."""
+        pieces, self._pieces = self._pieces, []
+        self._size = 0
+        return pieces
 
     def end(self) -> bytes | bytearray:
         """At end of file: the last line, if it came without its newline."""
@@ -66,8 +88,7 @@ class Lines:
             self._skipped = 0
         if self._long is not None:
             self._end_long(self._long)
-        lines, self._partial = self._partial, bytearray()
-        return lines
+        return b"".join(self._taken())
 
     def _feed_long(self, data: bytes, line: LongLine) -> bytes:
         """The next piece of a long line; what is behind its end."""
@@ -93,15 +114,13 @@ class Lines:
             ended = piece.endswith(b"\n")
             if self._skipped:
                 self._skipped += len(piece) - ended
-            elif len(self._partial) + len(piece) - ended > self.limit:
-                self._skipped = len(self._partial) + len(piece) - ended
-                self._partial = bytearray()
+            elif self._size + len(piece) - ended > self.limit:
+                self._skipped = self._size + len(piece) - ended
+                self._taken()
             elif ended:
-                whole += self._partial
-                whole += piece
-                self._partial.clear()
+                whole += b"".join((*self._taken(), piece))
             else:
-                self._partial += piece
+                self._keep(piece)
             if ended and self._skipped:
                 self.oversized.append(self._skipped)
                 self._skipped = 0

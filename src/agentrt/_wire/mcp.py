@@ -44,6 +44,8 @@ VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 _SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
 UNSUPPORTED_VERSION: Final = -32022
 
+_SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+
 _FRESH: Final = {"ttlMs": 0, "cacheScope": "private"}
 """The tools may be others at any time."""
 
@@ -85,10 +87,26 @@ class CallTool(Struct, frozen=True):
 
 
 class CancelTool(Struct, frozen=True):
-    """The client no longer wants this call. A reply to it will be swallowed."""
+    """The client no longer wants this call, or to listen. A reply to it will be swallowed."""
 
     request_id: Id
     reason: str = ""
+
+
+class Listen(Struct, frozen=True):
+    """The client wants to hear of changes: `acknowledgement` is the first that it hears. It is
+    answered with `McpServer.end_listening`, when there is nothing more to hear."""
+
+    request_id: Id
+    acknowledgement: Message
+
+
+class _Filter(Struct, rename="camel"):
+    tools_list_changed: bool | None = None
+
+
+class _ListenParams(Struct):
+    notifications: _Filter
 
 
 class _CallParams(Struct):
@@ -108,11 +126,14 @@ class McpServer:
         """The progress token of each call that is not answered yet."""
         self._stateless: set[Id] = set()
         """Those of them that were made without a handshake."""
+        self._listening: dict[Id, bool] = {}
+        """The requests to listen, each with whether it is for changes of the tools."""
 
     def receive(
         self, message: bytes | bytearray | JsonObject
-    ) -> Message | CallTool | CancelTool | None:
-        """What to do with one message: send a reply, call a tool, stop a call, or nothing.
+    ) -> Message | CallTool | CancelTool | Listen | None:
+        """What to do with one message: send a reply, call a tool, stop a call, let the client
+        listen, or nothing.
 
         Raises nothing: what cannot be understood is answered with an error.
         """
@@ -159,14 +180,25 @@ class McpServer:
             params["message"] = message
         return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
 
-    def set_tools(self, tools: Iterable[ToolInfo]) -> Message | None:
-        """Replace the tools. Returns the notification to send, if the client can expect one."""
+    def set_tools(self, tools: Iterable[ToolInfo]) -> list[Message]:
+        """Replace the tools. Returns the notifications to send: to a client that has shaken hands,
+        and for each of its requests to listen."""
         self._tools = {tool.name: tool for tool in tools}
-        if not self._greeted:
-            return None
-        return {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+        changed: Message = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+        messages = [changed] if self._greeted else []
+        for id, wanted in self._listening.items():
+            if wanted:
+                messages.append({**changed, "params": {"_meta": {_SUBSCRIPTION_KEY: id}}})
+        return messages
 
-    def _request(self, id: Id, method: str, params: Any) -> Message | CallTool | None:
+    def end_listening(self, request_id: Id) -> Message | None:
+        """The answer to a request to listen; None if it was cancelled or is already answered."""
+        if self._listening.pop(request_id, None) is None:
+            return None
+        meta = {_SUBSCRIPTION_KEY: request_id}
+        return _result(request_id, {"resultType": "complete", "_meta": meta})
+
+    def _request(self, id: Id, method: str, params: Any) -> Message | CallTool | Listen | None:
         version = stateless_version(params)
         if version is not None and version not in STATELESS:
             data = {"supported": [*STATELESS, *VERSIONS], "requested": version}
@@ -177,6 +209,8 @@ class McpServer:
                 return self._call(id, params, stateless=version is not None)
             case "server/discover" if version is not None:
                 return self._discover(id)
+            case "subscriptions/listen" if version is not None:
+                return self._listen(id, params)
             case "tools/list" if version is not None:
                 tools = list(self._tools.values())
                 return _result(id, {"tools": tools, "resultType": "complete", **_FRESH})
@@ -194,7 +228,7 @@ class McpServer:
             id,
             {
                 "supportedVersions": [*STATELESS, *VERSIONS],
-                "capabilities": {"tools": {}},
+                "capabilities": {"tools": {"listChanged": True}},
                 "resultType": "complete",
                 **_FRESH,
                 "_meta": {_SERVER_KEY: self._info},
@@ -213,6 +247,21 @@ class McpServer:
             },
         )
 
+    def _listen(self, id: Id, params: Any) -> Message | Listen | None:
+        try:
+            wanted = msgspec.convert(params, _ListenParams).notifications
+        except msgspec.ValidationError as error:
+            return _error(id, INVALID_PARAMS, f"Invalid parameters: {error}")
+        if id in self._running or id in self._listening:
+            return None
+        tools = self._listening[id] = wanted.tools_list_changed is True
+        params = {
+            "notifications": {"toolsListChanged": True} if tools else {},
+            "_meta": {_SUBSCRIPTION_KEY: id},
+        }
+        method = "notifications/subscriptions/acknowledged"
+        return Listen(id, {"jsonrpc": "2.0", "method": method, "params": params})
+
     def _call(self, id: Id, params: Any, *, stateless: bool = False) -> Message | CallTool | None:
         try:
             call = msgspec.convert(params, _CallParams)
@@ -220,7 +269,7 @@ class McpServer:
             return _error(id, INVALID_PARAMS, f"Invalid parameters: {error}")
         if call.name not in self._tools:
             return _error(id, INVALID_PARAMS, f"Unknown tool: {call.name}")
-        if id in self._running:
+        if id in self._running or id in self._listening:
             return None  # delivered twice: the answer that comes is the answer to both
         meta = call.meta or {}
         token = meta.get("progressToken")
@@ -241,12 +290,22 @@ class McpServer:
         return CancelTool(id, reason if isinstance(reason, str) else "")
 
     def _finish(self, id: Id) -> bool:
-        """Forget a running call; False if there is no such call."""
+        """Forget what runs; False if there is no such request."""
+        if self._listening.pop(id, None) is not None:
+            return True
         if id not in self._running:
             return False
         del self._running[id]
         self._stateless.discard(id)
         return True
+
+
+def answer_to_call(request: JsonObject, outcome: ToolOutcome) -> Message:
+    """The answer to a call that another server was to give."""
+    plain = _plain(outcome)
+    if stateless_version(request.get("params")) is not None:
+        plain["resultType"] = "complete"
+    return _result(request["id"], plain)
 
 
 def stateless_version(params: Any) -> str | None:

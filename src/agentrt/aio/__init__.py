@@ -20,6 +20,8 @@ from .._agents import agent_version as _agent_version
 from .._journal.store import open_store as _open_store
 from .._nesting import bare_errors
 from .._runtime import open as _open
+from .._runtime.agent_sessions import delete_session as _delete_session
+from .._runtime.agent_sessions import list_sessions as _list_sessions
 from .._runtime.query import query as _query
 from .._runtime.runtime import open_runtime as _open_runtime
 from .._trace.trace import open_trace as _open_trace
@@ -71,6 +73,8 @@ open_runtime = _block(_open_runtime)
 open_store = _block(_open_store)
 open_trace = _block(_open_trace)
 agent_version = _alone(_agent_version)
+list_sessions = _alone(_list_sessions)
+delete_session = _alone(_delete_session)
 
 
 def serve(
@@ -112,6 +116,8 @@ async def _serving(job: Callable[..., Awaitable[None]]) -> AsyncIterator[Site]:
 
 __all__ = [
     "agent_version",
+    "delete_session",
+    "list_sessions",
     "open_runtime",
     "open_session",
     "open_store",

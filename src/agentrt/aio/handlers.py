@@ -5,13 +5,18 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from .._model.content import JsonObject
 from .._permissions.policies import Decision, PermissionRequest, Policy
-from .._tools.checked import checked_hooks, checked_tools
+from .._runtime.offer import checked_service
+from .._runtime.own_services import Files, Terminal, TerminalExit, TerminalOutput, Terminals
+from .._tools.checked import checked_extensions, checked_hooks, checked_lent, checked_tools
+from .._tools.extensions import Extension, ExtensionContext
 from .._tools.hooks import Hook, HookContext
+from .._tools.lent import Lent, LentServer
 from .._tools.tools import Tool, ToolContext
 from .guest import Guest
 
@@ -25,9 +30,16 @@ def lent(guest: Guest, named: dict[str, Any], view: View) -> dict[str, Any]:
     if callable(policy := named.get("permissions")):
         changed["permissions"] = _policy(guest, cast("Policy", policy))
     if (tools := named.get("tools")) is not None:
-        changed["tools"] = [_tool(guest, each, view) for each in checked_tools(tools)]
+        changed["tools"] = [_lent(guest, each, view) for each in checked_lent(tools)]
     if (hooks := named.get("hooks")) is not None:
         changed["hooks"] = [_hook(guest, each, view) for each in checked_hooks(hooks)]
+    if (extensions := named.get("extensions")) is not None:
+        changed["extensions"] = [
+            _extension(guest, each, view) for each in checked_extensions(extensions)
+        ]
+    for name, kind in (("files", _Files), ("terminals", _Terminals)):
+        if (given := named.get(name)) is not None and not isinstance(given, bool):
+            changed[name] = kind(guest, checked_service(name, given))
     return changed
 
 
@@ -66,6 +78,12 @@ def _policy(guest: Guest, policy: Policy) -> Policy:
     return wrapped
 
 
+def _lent(guest: Guest, lent: Lent, view: View) -> Lent:
+    if isinstance(lent, LentServer):
+        return dataclasses.replace(lent, run=guest.call_back)
+    return _tool(guest, lent, view)
+
+
 def _tool(guest: Guest, tool: Tool, view: View) -> Tool:
     if tool.function is not None and not _is_async(inspect.unwrap(tool.function)):
         return tool  # it runs in a thread
@@ -87,3 +105,53 @@ def _hook(guest: Guest, hook: Hook, view: View) -> Hook:
         return await guest.call_back(hook.function, given, shown)
 
     return dataclasses.replace(hook, function=ask_with if hook.takes_context else ask)
+
+
+def _extension(guest: Guest, extension: Extension, view: View) -> Extension:
+    async def serve(params: Any, context: ExtensionContext) -> object:
+        shown = dataclasses.replace(context, session=view(context.session), turn=view(context.turn))
+        return await guest.call_back(extension.serve, params, shown)
+
+    return dataclasses.replace(extension, serve=serve)
+
+
+class _Files:
+    def __init__(self, guest: Guest, files: Files) -> None:
+        self._guest = guest
+        self._files = files
+
+    async def read_text_file(self, path: str) -> str:
+        return await self._guest.call_back(self._files.read_text_file, path)
+
+    async def write_text_file(self, path: str, content: str) -> None:
+        await self._guest.call_back(self._files.write_text_file, path, content)
+
+
+class _Terminals:
+    def __init__(self, guest: Guest, terminals: Terminals) -> None:
+        self._guest = guest
+        self._terminals = terminals
+
+    async def create(
+        self, command: Sequence[str], *, cwd: str, env: Mapping[str, str], output_limit: int
+    ) -> Terminal:
+        start = partial(self._terminals.create, cwd=cwd, env=env, output_limit=output_limit)
+        return _Terminal(self._guest, await self._guest.call_back(start, command))
+
+
+class _Terminal:
+    def __init__(self, guest: Guest, terminal: Terminal) -> None:
+        self._guest = guest
+        self._terminal = terminal
+
+    async def output(self) -> TerminalOutput:
+        return await self._guest.call_back(self._terminal.output)
+
+    async def wait(self) -> TerminalExit:
+        return await self._guest.call_back(self._terminal.wait)
+
+    async def kill(self) -> None:
+        await self._guest.call_back(self._terminal.kill)
+
+    async def release(self) -> None:
+        await self._guest.call_back(self._terminal.release)

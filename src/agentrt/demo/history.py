@@ -140,6 +140,18 @@ def _halve(path: Path) -> None:
     fresh.replace(path)
 
 
+def up_to(updates: list[JsonObject], message: str) -> list[JsonObject]:
+    """What was said up to the end of the turn that has this message; nothing if none has."""
+    names = ("messageId", "toolCallId")
+    found = [i for i, each in enumerate(updates) if message in map(each.get, names)]
+    if not found:
+        return []
+    last = found[-1]
+    while last + 1 < len(updates) and updates[last + 1]["sessionUpdate"] != "user_message_chunk":
+        last += 1
+    return updates[: last + 1]
+
+
 class Recorder:
     """Keeps what was said in one session: pieces of a text joined, a tool call as it ended."""
 

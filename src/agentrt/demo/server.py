@@ -36,7 +36,7 @@ from .._wire.jsonrpc import (
 )
 from . import commands
 from .answer import answer
-from .history import Info, Store, now
+from .history import Info, Store, now, up_to
 from .mcp import Server
 from .session import Model, Offers, Session, new_id
 from .turn import StopReason, Turn
@@ -57,6 +57,7 @@ CAPABILITIES: JsonObject = {
         "close": {},
         "delete": {},
         "additionalDirectories": {},
+        "fork": {},
     },
 }
 
@@ -74,6 +75,18 @@ class Open(Struct, rename="camel", kw_only=True):
 
 class Reopen(Open, rename="camel", kw_only=True):
     session_id: str
+
+
+class Fork(Reopen, rename="camel", kw_only=True):
+    meta: JsonObject | None = msgspec.field(default=None, name="_meta")
+
+    @property
+    def message(self) -> str | None:
+        """At which message the copy ends; None: with all of it."""
+        found: Any = self.meta
+        for name in ("jetbrains", "air", "fork", "messageId"):
+            found = found.get(name) if isinstance(found, dict) else None
+        return found if isinstance(found, str) else None
 
 
 class OfSession(Struct, rename="camel", kw_only=True):
@@ -175,6 +188,8 @@ class Agent:
                 await self._reopen(id, read(params, Reopen), replay=True)
             case "session/resume":
                 await self._reopen(id, read(params, Reopen), replay=False)
+            case "session/fork":
+                await self._fork(id, read(params, Fork))
             case "session/list":
                 reply(id, self._list(read(params, Listing)))
             case "session/close":
@@ -202,7 +217,7 @@ class Agent:
 
     def _initialized(self) -> JsonObject:
         about = {"agentCapabilities": CAPABILITIES, "agentInfo": self._about, "authMethods": []}
-        return {"protocolVersion": VERSION, **about}
+        return {"protocolVersion": VERSION, **about, "_meta": {"agentrt": {"forkAt": True}}}
 
     # --- sessions
 
@@ -235,6 +250,28 @@ class Agent:
             session.replay()
         settings = {"modes": session.modes(), "configOptions": session.options()}
         self._connection.reply(id, settings)
+        session.send(commands.available())
+
+    async def _fork(self, id: Id, asked: Fork) -> None:
+        """A session that begins with what was said in another one; its client shows that."""
+        first = self._store.info(asked.session_id)
+        if first is None:
+            raise _unknown(asked.session_id)
+        said = self._store.updates(asked.session_id)
+        if asked.message is not None:
+            said = up_to(said, asked.message)
+            if not said:
+                raise RpcError(INVALID_PARAMS, "Nothing of that id was said in this session")
+        info = Info(
+            session_id=f"demo-{new_id()}", cwd=asked.cwd, title=first.title, updated_at=now()
+        )
+        session = await self._open(info, asked)
+        self._store.save(info)
+        for update in said:
+            self._store.append(info.session_id, update)
+        self._store.forget_old()
+        settings = {"modes": session.modes(), "configOptions": session.options()}
+        self._connection.reply(id, {"sessionId": info.session_id, **settings})
         session.send(commands.available())
 
     async def _open(self, info: Info, asked: Open) -> Session:

@@ -1,0 +1,80 @@
+"""What kind of content some bytes are: by how they begin, else by the name of their file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from .._errors import LocalProtocolError
+
+LARGEST: Final = 16 * 1024 * 1024
+"""Bytes of a file that is put into a prompt. Models take less: most no image above 5 MB."""
+
+_BEGINNINGS: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"BM", "image/bmp"),
+    (b"ID3", "audio/mpeg"),
+    (b"\xff\xfb", "audio/mpeg"),
+    (b"\xff\xf3", "audio/mpeg"),
+    (b"OggS", "audio/ogg"),
+    (b"fLaC", "audio/flac"),
+)
+_RIFF: Final = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
+_BRANDS: Final = {b"M4A ": "audio/mp4", b"avif": "image/avif", b"heic": "image/heic"}
+
+
+def media_type(data: bytes, name: str = "") -> str | None:
+    """The MIME type; None if nothing says which."""
+    if data[:4] == b"RIFF" and data[8:12] in _RIFF:
+        return _RIFF[data[8:12]]
+    if data[4:8] == b"ftyp" and data[8:12] in _BRANDS:
+        return _BRANDS[data[8:12]]
+    for beginning, kind in _BEGINNINGS:
+        if data.startswith(beginning):
+            return kind
+    import mimetypes  # which reads the system's tables, and few sessions need it
+
+    return mimetypes.guess_type(name)[0]
+
+
+def read_media(
+    path: str | os.PathLike[str], kind: str, mime_type: str | None, largest: int
+) -> tuple[bytes, str]:
+    """A file's bytes and their MIME type, which is to be of that `kind` (`image`). Raises
+    `OSError`, and as `check_media`."""
+    data = read_file(path, largest)
+    return data, check_media(data, kind, mime_type, os.fspath(path))
+
+
+def read_file(path: str | os.PathLike[str], largest: int) -> bytes:
+    """Raises `OSError`, or `LocalProtocolError` for what is too large."""
+    with Path(path).open("rb") as file:
+        data = file.read(largest + 1)
+    check_size(len(data), largest, os.fspath(path))
+    return data
+
+
+def check_size(size: int, largest: int, name: str) -> None:
+    """Raises `LocalProtocolError` for what is too large for a prompt."""
+    if size > largest:
+        raise LocalProtocolError(
+            f"{name or 'it'} has more than {largest} bytes, which is too much for a prompt: make it"
+            " smaller, send a ResourceLink, or give `largest`"
+        )
+
+
+def check_media(data: bytes, kind: str, mime_type: str | None, name: str = "") -> str:
+    """The MIME type of some bytes. Raises `LocalProtocolError` if it is not known or another
+    kind."""
+    found = mime_type or media_type(data, name)
+    if found is None:
+        raise LocalProtocolError(
+            f"{name or 'these bytes'}: nothing says what kind of {kind} it is: give `mime_type`"
+        )
+    if not found.startswith(f"{kind}/"):
+        raise LocalProtocolError(f"{name or 'this'} is no {kind}, but {found}")
+    return found

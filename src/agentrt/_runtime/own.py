@@ -1,0 +1,34 @@
+"""What there is of one tenant, among what there is of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol, TypeVar
+
+
+class Owned(Protocol):
+    @property
+    def tenant(self) -> str: ...
+
+
+T = TypeVar("T", bound=Owned)
+
+
+class Own(Mapping[str, T]):
+    """Those of `tenant`; another one's are not there. It follows what becomes of `all`."""
+
+    def __init__(self, all: Mapping[str, T], tenant: str) -> None:
+        self._all = all
+        self._tenant = tenant
+
+    def __getitem__(self, id: str) -> T:
+        found = self._all[id]
+        if found.tenant != self._tenant:
+            raise KeyError(id)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (id for id, each in self._all.items() if each.tenant == self._tenant)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -1,0 +1,242 @@
+"""A program's own files and terminals, for the agents of its sessions: in a sandbox, on another
+machine, in memory, or those of an editor that the program is.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+import trio
+from msgspec import Struct, to_builtins
+
+from .._acp.host import cut, parse, reported
+from .._acp.messages import NOT_FOUND
+from .._acp.services import (
+    CreateTerminalRequest,
+    ExitStatus,
+    ReadTextFileRequest,
+    TerminalOutputResponse,
+    TerminalRequest,
+    WriteTextFileRequest,
+)
+from .._errors import RequestError
+from .._limits import Limits
+from .._model.content import JsonObject
+from .._session.host import SessionHost
+from .._wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+
+
+class Files(Protocol):
+    """Files of a program's own, as `files` of `open_session`.
+
+    Paths are absolute, and inside the session's folders: others never come here. `OSError` (a
+    `FileNotFoundError`, a `PermissionError`) is told to the agent as what it is.
+    """
+
+    async def read_text_file(self, path: str) -> str:
+        """All of the file. Which lines of it the agent gets is not the program's business."""
+        ...
+
+    async def write_text_file(self, path: str, content: str) -> None:
+        """Make or replace the file."""
+        ...
+
+
+class TerminalExit(Struct, frozen=True):
+    """How a program ended: by itself (`exit_code`), or by a signal (`"SIGTERM"`)."""
+
+    exit_code: int | None = None
+    signal: str | None = None
+
+
+class TerminalOutput(Struct, frozen=True):
+    """What a terminal has written so far."""
+
+    text: str
+    truncated: bool = False
+    """Whether the beginning of it is gone."""
+    exit: TerminalExit | None = None
+    """None: the program still runs."""
+
+
+class Terminal(Protocol):
+    """A program that an agent has had started in a terminal of a program's own."""
+
+    async def output(self) -> TerminalOutput:
+        """What it has written so far, for the agent and for everybody who watches."""
+        ...
+
+    async def wait(self) -> TerminalExit:
+        """Wait until the program has ended. Cancelled with the turn that asks; the program goes
+        on then."""
+        ...
+
+    async def kill(self) -> None:
+        """End the program; its output stays to be asked for."""
+        ...
+
+    async def release(self) -> None:
+        """End the program, if it runs, and forget it. Called once for each terminal: when the agent
+        wants that, when the agent is gone, or at the end of the session, which waits for it no
+        longer than `limits.terminate` and `limits.kill` together."""
+        ...
+
+
+class Terminals(Protocol):
+    """Terminals of a program's own, as `terminals` of `open_session`."""
+
+    async def create(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        output_limit: int,
+    ) -> Terminal:
+        """Start a program.
+
+        `command` is its words. `cwd` is a folder inside the session's. `env` has only the
+        variables that the agent wants beside those that are there, and may set. Of the output the
+        last `output_limit` bytes are wanted.
+        """
+        ...
+
+
+class OwnServices:
+    """Of one session. Implements `ClientServices`."""
+
+    def __init__(
+        self,
+        host: SessionHost,
+        files: Files | None,
+        terminals: Terminals | None,
+        *,
+        limits: Limits,
+    ) -> None:
+        self._host = host
+        self._files = files
+        self._terminals = terminals
+        self._limits = limits
+        self._open: dict[str, Terminal] = {}
+        self._starting = 0
+
+    def serves(self, method: str, params: JsonObject) -> bool:
+        return (self._files if method.startswith("fs/") else self._terminals) is not None
+
+    async def call(self, method: str, params: JsonObject) -> JsonObject:
+        """As `ClientServices.call`."""
+        if method.startswith("fs/"):
+            assert self._files is not None
+            return await self._file(self._files, method, params)
+        if method == "terminal/create":
+            assert self._terminals is not None
+            return await self._create(self._terminals, parse(params, CreateTerminalRequest))
+        return await self._terminal(method, parse(params, TerminalRequest).terminal_id)
+
+    async def _file(self, files: Files, method: str, params: JsonObject) -> JsonObject:
+        match method:
+            case "fs/read_text_file":
+                read = parse(params, ReadTextFileRequest)
+                with reported(read.path):
+                    data = _text(await files.read_text_file(read.path)).encode()
+                self._check_size(data)
+                await self._host.wait_read()
+                return {"content": cut(data, read.line, read.limit).decode()}
+            case "fs/write_text_file":
+                write = parse(params, WriteTextFileRequest)
+                self._check_size(write.content.encode())
+                with reported(write.path):
+                    await files.write_text_file(write.path, write.content)
+                return {}
+            case _:
+                raise RequestError(METHOD_NOT_FOUND, f"{method} is not supported")
+
+    def _check_size(self, content: bytes) -> None:
+        if len(content) > self._limits.file:
+            message = f"the file is larger than {self._limits.file} bytes"
+            raise RequestError(INVALID_PARAMS, message)
+
+    async def _create(self, terminals: Terminals, request: CreateTerminalRequest) -> JsonObject:
+        most = self._limits.terminals
+        if len(self._open) + self._starting >= most:
+            raise RequestError(INTERNAL_ERROR, f"{most} terminals are open: release one")
+        wanted = request.output_byte_limit
+        limit = self._limits.terminal_output
+        self._starting += 1
+        try:
+            with reported(request.command):
+                terminal = await terminals.create(
+                    [request.command, *(request.args or ())],
+                    cwd=request.cwd or "",
+                    env={each.name: each.value for each in request.env or ()},
+                    output_limit=limit if wanted is None else max(0, min(wanted, limit)),
+                )
+        finally:
+            self._starting -= 1
+        id = f"own-{secrets.token_hex(8)}"
+        self._open[id] = terminal
+        return {"terminalId": id}
+
+    async def _terminal(self, method: str, id: str) -> JsonObject:
+        terminal = self._open.get(id)
+        if terminal is None:
+            raise RequestError(NOT_FOUND, f"there is no terminal {id:.100}")
+        match method:
+            case "terminal/output":
+                await self._host.wait_read()
+                output = await terminal.output()
+                answer = TerminalOutputResponse(
+                    output=output.text, truncated=output.truncated, exit_status=_status(output.exit)
+                )
+                shown: JsonObject = to_builtins(answer)
+                return {"truncated": False, **shown}
+            case "terminal/wait_for_exit":
+                ended: JsonObject = to_builtins(_status(await terminal.wait()))
+                return ended
+            case "terminal/kill":
+                await terminal.kill()
+                return {}
+            case "terminal/release":
+                del self._open[id]
+                await terminal.release()
+                return {}
+            case _:
+                raise RequestError(METHOD_NOT_FOUND, f"{method} is not supported")
+
+    def release(self, session: str) -> None:
+        if self._open:
+            self._host.nursery.start_soon(self._release, self._take())
+
+    async def close(self) -> None:
+        """Release what the agent has not."""
+        await self._release(self._take())
+
+    def _take(self) -> list[Terminal]:
+        terminals = list(self._open.values())
+        self._open.clear()
+        return terminals
+
+    async def _release(self, terminals: Iterable[Terminal]) -> None:
+        async def release(terminal: Terminal) -> None:
+            try:
+                await terminal.release()
+            except Exception as error:
+                self._host.handler_failed("the release of a terminal", error)
+
+        seconds = self._limits.terminate + self._limits.kill
+        with trio.move_on_after(seconds, shield=True):
+            async with trio.open_nursery() as nursery:
+                for each in terminals:
+                    nursery.start_soon(release, each)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"read_text_file returned {type(value).__name__}, not str")
+    return value
+
+
+def _status(exit: TerminalExit | None) -> ExitStatus | None:
+    return None if exit is None else ExitStatus(exit_code=exit.exit_code, signal=exit.signal)

@@ -1,0 +1,145 @@
+"""An agent behind a WebSocket: each message of its protocol is one text frame."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from urllib.parse import urlsplit
+
+import trio
+from trio_websocket import (
+    ConnectionClosed,
+    ConnectionRejected,
+    HandshakeError,
+    WebSocketConnection,
+)
+
+from .._errors import AgentStartError
+from .._limits import Limits
+from .._nesting import bare_errors
+from .._process.streams import OpenStreams, Streams
+from .._process.websocket import open_websocket
+
+NORMAL = (1000, 1001)
+"""What a peer closes with that has nothing to complain of: it is done, or goes away."""
+
+
+def websocket(
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    ssl_context: ssl.SSLContext | None = None,
+    limits: Limits | None = None,
+) -> OpenStreams:
+    """How to reach an agent at a WebSocket, for `connect` (or as the `connect` of an `Agent`)::
+
+        far = agentrt.websocket("wss://HOST/acp", headers={"authorization": "Bearer TOKEN"})
+        async with agentrt.connect(far, name="far", cwd="/srv/project") as session:
+            ...
+
+    - `url`: `ws://…` or `wss://…`; `ssl_context`: for the latter, default: the system's trust.
+    - `headers`: sent along with the handshake.
+    - `limits`: `ws_handshake` bounds the connecting, `line` a message in either direction, `ping`
+      how long the peer may be silent, and how long it may take to answer a ping then; `ws_close`
+      the end.
+
+    One message is one text frame, without a newline at its end. A session that is opened again, as
+    after a cut, connects again. A peer that does not let us in is an `AgentStartError`; what it
+    closes with later is part of the turn's error.
+
+    Raises `ValueError` for what is no such URL.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("ws", "wss") or not parts.hostname or "@" in parts.netloc:
+        raise ValueError("a WebSocket has a URL such as wss://HOST/PATH; secrets go into `headers`")
+    parts.port  # noqa: B018 - raises for what is none
+    bounds = limits or Limits()
+    where = f"{parts.scheme}://{parts.netloc}{parts.path}"
+
+    @asynccontextmanager
+    async def streams() -> AsyncIterator[Streams]:
+        async with AsyncExitStack() as stack:
+            opening = open_websocket(parts, headers or {}, bounds, ssl_context)
+            try:
+                socket = await stack.enter_async_context(opening)
+            except trio.TooSlowError as error:
+                raise AgentStartError(f"the agent at {where} does not answer") from error
+            except ConnectionRejected as error:
+                why = f"the server answers {error.status_code}"
+                raise AgentStartError(f"no agent can be reached at {where}: {why}") from error
+            except (HandshakeError, OSError, trio.BrokenResourceError) as error:
+                why = str(error) or str(error.__cause__ or type(error).__name__)
+                raise AgentStartError(f"no agent can be reached at {where}: {why}") from error
+            stream = MessageStream(socket)
+            async with bare_errors(), trio.open_nursery() as nursery:
+                nursery.start_soon(stream.watch, bounds.ping)
+                yield stream, stream
+                nursery.cancel_scope.cancel()
+
+    return streams
+
+
+class MessageStream(trio.abc.Stream):
+    """A WebSocket as lines: what is written up to a newline is sent as one message."""
+
+    def __init__(self, socket: WebSocketConnection) -> None:
+        self._socket = socket
+        self._unsent = bytearray()
+        self._unread = bytearray()
+        self._silent = False
+
+    async def watch(self, seconds: float) -> None:
+        """Ping the peer for ever; one that does not answer in time is taken for gone."""
+        while True:
+            await trio.sleep(seconds)
+            try:
+                with trio.fail_after(seconds):
+                    await self._socket.ping()
+            except ConnectionClosed:
+                return
+            except trio.TooSlowError:
+                self._silent = True
+                await self._socket.aclose()  # the reader hears of it; the block bounds the rest
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        self._unsent += data
+        try:
+            while (end := self._unsent.find(b"\n")) >= 0:
+                line = self._unsent[:end].decode("utf-8", "replace")
+                del self._unsent[: end + 1]
+                await self._socket.send_message(line)
+        except ConnectionClosed as error:
+            raise trio.BrokenResourceError(self._why(error)) from error
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        if not self._unread:
+            try:
+                message = await self._socket.get_message()
+            except ConnectionClosed as error:
+                if not self._silent and getattr(error.reason, "code", None) in NORMAL:
+                    return b""
+                raise trio.BrokenResourceError(self._why(error)) from error
+            data = message.encode("utf-8", "replace") if isinstance(message, str) else message
+            # Between the parts of a message a newline is white space; inside them there is none.
+            self._unread += data.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n"
+        else:
+            await trio.lowlevel.checkpoint()
+        taken = bytes(self._unread[:max_bytes])
+        del self._unread[: len(taken)]
+        return taken
+
+    async def aclose(self) -> None:
+        await self._socket.aclose()
+
+    def _why(self, error: ConnectionClosed) -> str:
+        if self._silent:
+            return "the connection was silent: no ping was answered"
+        reason = error.reason
+        if reason is None:
+            return "the connection was cut"
+        said = f": {reason.reason}" if reason.reason else ""
+        return f"the connection was closed ({reason.code} {reason.name}){said}"

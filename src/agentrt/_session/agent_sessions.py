@@ -1,0 +1,117 @@
+"""The sessions that an agent itself keeps: what it lists, page by page, and deletes."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from .._errors import LocalProtocolError, RemoteProtocolError, RequestError
+from .._wire.jsonrpc import METHOD_NOT_FOUND
+from .calls import call
+from .core import SessionCore
+
+PAGES: Final = 100
+"""Answers that one list may come in: an agent must not be able to keep us asking for ever."""
+
+
+class AgentSession(Struct, kw_only=True):
+    """A session that an agent keeps: `id` is what `resume` of `open_session` takes."""
+
+    agent: str
+    id: str
+    title: str = ""
+    cwd: str | None = None
+    updated: float | None = None
+    """Seconds since the Unix epoch."""
+
+
+class AgentSessions(Protocol):
+    """Where an agent's sessions are, if that is not the agent itself."""
+
+    async def list(self, cwd: str | None) -> list[AgentSession]:
+        """Those of a folder (None: of all), the newest first."""
+        ...
+
+    async def delete(self, session: str) -> None:
+        """Remove one. Raises `SessionNotFound`."""
+        ...
+
+
+class _Info(Struct, rename="camel"):
+    session_id: str
+    cwd: str | None = None
+    title: str | None = None
+    updated_at: str | None = None
+
+
+class _Page(Struct, rename="camel"):
+    sessions: list[_Info]
+    next_cursor: str | None = None
+
+
+class AskedSessions:
+    """Those that an agent which runs is asked about. Implements `AgentSessions`."""
+
+    def __init__(self, core: SessionCore) -> None:
+        self._core = core
+
+    async def list(self, cwd: str | None) -> list[AgentSession]:
+        """In the agent's order if it does not say when each was used last."""
+        name = self._offering("list_sessions", "keeps no list of its sessions")
+        wanted = _real(cwd)
+        found: dict[str, AgentSession] = {}
+        cursors: set[str | None] = set()
+        cursor: str | None = None
+        while cursor not in cursors and len(cursors) < PAGES:
+            cursors.add(cursor)
+            params = {"cwd": wanted, "cursor": cursor}
+            answer = await call(self._core, "list_sessions", params)
+            try:
+                page = msgspec.convert(answer, _Page)
+            except msgspec.ValidationError as error:
+                raise RemoteProtocolError(f"{name}'s list makes no sense: {error}") from error
+            for each in page.sessions:
+                if wanted is None or _real(each.cwd) in (None, wanted):
+                    found[each.session_id] = AgentSession(
+                        agent=name,
+                        id=each.session_id,
+                        title=each.title or "",
+                        cwd=each.cwd,
+                        updated=_seconds(each.updated_at),
+                    )
+            cursor = page.next_cursor
+        return sorted(found.values(), key=lambda each: each.updated or 0, reverse=True)
+
+    async def delete(self, session: str) -> None:
+        self._offering("delete_session", "cannot delete a session")
+        await call(self._core, "delete_session", {"session": session})
+
+    def _offering(self, capability: str, otherwise: str) -> str:
+        """The agent's name, if it has that capability. Raises `RequestError`."""
+        name = self._core.conversation.agent.name
+        if not self._core.capabilities.get(capability):
+            raise RequestError(METHOD_NOT_FOUND, f"{name} {otherwise}")
+        return name
+
+
+def check_other(session: str, own: str | None) -> None:
+    """Raises `LocalProtocolError` for the session that is open."""
+    if session == own:
+        raise LocalProtocolError("that session is open here: close it before it is deleted")
+
+
+def _real(folder: str | None) -> str | None:
+    return None if folder is None else os.path.realpath(folder)
+
+
+def _seconds(text: str | None) -> float | None:
+    """A point in time, out of ISO 8601."""
+    try:
+        when = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()

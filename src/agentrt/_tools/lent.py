@@ -1,0 +1,85 @@
+"""What a program may lend beside tools: a server of the package `mcp`, as it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+from .tools import Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mcp.server import Server
+
+OWN_NAME: Final = "agentrt"
+"""The name of the server that has the program's functions: the model sees `mcp__agentrt__TOOL`."""
+
+_LONGEST_NAME: Final = 64
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+class McpServer(Protocol):
+    """A server of the package `mcp`: an `mcp.server.MCPServer`, or an `mcp.server.Server`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def instructions(self) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class LentServer:
+    """A server, and the name that agents know it by."""
+
+    name: str
+    server: Server[Any]
+    run: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]] | None = None
+    """Runs it elsewhere than in Trio."""
+
+    @property
+    def instructions(self) -> str | None:
+        return self.server.instructions
+
+
+Lent: TypeAlias = Tool | LentServer
+Tools: TypeAlias = "Iterable[Tool | McpServer] | McpServer"
+"""What a session may be opened with."""
+
+
+def lent_server(value: object) -> LentServer | None:
+    """The server that this is; None if it is none. Raises `TypeError` for one that cannot be
+    served, and says what to do."""
+    if isinstance(value, LentServer):
+        return value
+    packages = {each.__module__.partition(".")[0] for each in type(value).__mro__}
+    if not packages & {"mcp", "fastmcp"}:
+        return None
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    try:
+        from mcp.server import MCPServer, Server
+    except ImportError as error:
+        raise TypeError(
+            f"{kind} cannot be served, as a newer `mcp` is needed: pip install 'agentrt[mcp]'"
+        ) from error
+    # The package's own client and transports take it there, too.
+    low = value._lowlevel_server if isinstance(value, MCPServer) else value
+    if not isinstance(low, Server):
+        raise TypeError(
+            f"{kind} is no server of the package `mcp` that could be lent to an agent: those are"
+            " mcp.server.MCPServer and mcp.server.Server"
+        )
+    name = _NOT_IN_NAMES.sub("-", low.name)[:_LONGEST_NAME].strip("-")
+    if not name:
+        raise ValueError(f"an MCP server needs a name that agents can say, not {low.name!r}")
+    return LentServer(name, low)
+
+
+def split(lent: Iterable[Lent]) -> tuple[tuple[Tool, ...], tuple[LentServer, ...]]:
+    """The tools, and the servers."""
+    lent = tuple(lent)
+    tools = tuple(each for each in lent if isinstance(each, Tool))
+    return tools, tuple(each for each in lent if isinstance(each, LentServer))

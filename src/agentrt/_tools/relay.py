@@ -1,0 +1,309 @@
+"""A program's server of the package `mcp`, for the agents of one session.
+
+It is served by its package, in the session's nursery, and every message is carried as it is: tools,
+resources, prompts and what else it has are its own affair, and so is the revision of the protocol.
+Of a tool's call agentrt sees to what it promises of its own tools: it runs as part of the turn, in
+its span, is cancelled with it, and has a time limit.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import anyio.lowlevel
+import trio
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
+from mcp.server.runner import serve_dual_era_loop
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+from pydantic import ValidationError
+
+from .._errors import RemoteProtocolError
+from .._logging import get_logger
+from .._model.content import JsonObject
+from .._nesting import bare_errors
+from .._wire.json import decode
+from .._wire.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    Id,
+    Notification,
+    Request,
+    RpcError,
+    parse,
+)
+from .._wire.mcp import Message, ToolOutcome, answer_to_call
+from .lent import LentServer
+from .server import Around, Notify, Reply, Spawn, nothing_around
+
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectReceiveStream
+
+logger = get_logger("tools")
+
+PARTING: Final = 2.0
+"""Seconds that a server has for its own end, its lifespan's included."""
+
+_Item = tuple[contextvars.Context, SessionMessage]
+
+
+@asynccontextmanager
+async def open_relay(
+    lent: LentServer, *, timeout: float | None = None, around: Around | None = None
+) -> AsyncIterator[Relay]:
+    """Serve a server while the block runs. `timeout`: seconds for a call of a tool; `around` gives
+    the block in which it runs. Raises what the server's own lifespan raises."""
+    async with bare_errors(), trio.open_nursery() as nursery:
+        relay = Relay(lent, timeout, around or nothing_around)
+        try:
+            nursery.start_soon(relay._run)
+            await relay._serving.wait()
+            yield relay
+        finally:
+            relay._close()
+            nursery.cancel_scope.deadline = trio.current_time() + PARTING
+
+
+class Relay:
+    """The way to a server. Made by `open_relay`."""
+
+    def __init__(self, lent: LentServer, timeout: float | None, around: Around) -> None:
+        self.name = lent.name
+        self._lent = lent
+        self._timeout = timeout
+        self._around = around
+        self._serving = trio.Event()
+        self._connections, self._connected = anyio.create_memory_object_stream[RelayConnection](
+            math.inf
+        )
+        self._clients: set[RelayConnection] = set()
+        # The server may run on another loop, whose steps are none of Trio's.
+        self._soon = trio.lowlevel.current_trio_token().run_sync_soon
+
+    def connect(self, notify: Notify, *, both_ways: bool = False) -> RelayConnection:
+        """A new client. Close the connection when it is gone. `both_ways`: it answers what the
+        server asks, too."""
+        connection = RelayConnection(self, notify, both_ways=both_ways)
+        self._clients.add(connection)
+        self._connections.send_nowait(connection)
+        return connection
+
+    def _close(self) -> None:
+        self._connections.close()
+        for connection in self._clients:
+            connection.close()
+
+    async def _run(self) -> None:
+        run = self._lent.run
+        await (self._serve() if run is None else run(self._serve))
+
+    async def _serve(self) -> None:
+        server = self._lent.server
+        async with (
+            self._connected,
+            server.lifespan(server) as state,
+            anyio.create_task_group() as clients,
+        ):
+            self._soon(self._serving.set)
+            async for connection in self._connected:
+                clients.start_soon(connection._serve, state)
+
+
+class RelayConnection:
+    """One client of a server: what it asked and is not answered yet."""
+
+    def __init__(self, relay: Relay, notify: Notify, *, both_ways: bool) -> None:
+        self._relay = relay
+        self._notify = notify
+        self._both_ways = both_ways
+        self._waiting: dict[Id, Reply] = {}
+        self._over = False
+        self._in, self._out = anyio.create_memory_object_stream[_Item](math.inf)
+
+    def handle(
+        self,
+        message: bytes | bytearray | JsonObject,
+        spawn: Spawn,
+        reply: Reply,
+        *,
+        background: bool = False,
+    ) -> None:
+        """Take one message of the client. A tool call is waited for in a task of `spawn`; all else
+        is answered when the server does."""
+        try:
+            decoded = decode(message) if isinstance(message, bytes | bytearray) else message
+        except RemoteProtocolError as error:
+            reply(_error(None, PARSE_ERROR, str(error)))
+            return
+        try:
+            match parse(decoded):
+                case Request(id) if id in self._waiting:
+                    reply(None)  # delivered twice
+                case Request(id) if self._over:
+                    reply(_error(id, INTERNAL_ERROR, f"the server {self._relay.name} has ended"))
+                case Request(id, "tools/call"):
+                    call = _Call(self, decoded, reply)
+                    self._waiting[id] = call.answered
+                    try:
+                        spawn(call.run)
+                    except Exception as error:  # there is no turn that it could run in any more
+                        del self._waiting[id]
+                        reply(_error(id, INTERNAL_ERROR, f"it cannot run now: {error}"))
+                case Request(id):
+                    self._waiting[id] = reply
+                    self._put(decoded)
+                case Notification("notifications/cancelled", params):
+                    self._put(decoded)
+                    id = params.get("requestId") if isinstance(params, dict) else None
+                    if isinstance(id, str | int) and id in self._waiting:
+                        self._waiting.pop(id)(None)
+                    reply(None)
+                case _:
+                    self._put(decoded)
+                    reply(None)
+        except RemoteProtocolError as error:
+            reply(_error(None, INVALID_REQUEST, str(error)))
+
+    def close(self) -> None:
+        """The client is gone: the server gives up what it does for it. Idempotent."""
+        self._in.close()
+
+    def _put(self, message: JsonObject) -> None:
+        """Hand a message to the server, with the context in which it is to be handled."""
+        try:
+            model = jsonrpc_message_adapter.validate_python(message, by_name=False)
+        except ValidationError as error:
+            id = message.get("id")
+            if id in self._waiting:
+                self._waiting.pop(id)(_error(id, INVALID_REQUEST, f"not a message: {error}"))
+            return
+        try:
+            self._in.send_nowait((contextvars.copy_context(), SessionMessage(model)))
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            pass  # it has ended, and every request has its answer
+
+    # --- the server's side: it may run on another loop, and only puts calls into Trio's
+
+    async def _serve(self, state: Any) -> None:
+        server, soon = self._relay._lent.server, self._relay._soon
+        try:
+            await serve_dual_era_loop(
+                server,
+                _Incoming(self._out),
+                _Outgoing(lambda message: soon(self._received, message)),
+                lifespan_state=state,
+                init_options=server.create_initialization_options(),
+            )
+        except Exception:
+            logger.exception("the MCP server %s failed", self._relay.name)
+        finally:
+            soon(self._ended)
+
+    def _received(self, message: JsonObject) -> None:
+        id = message.get("id")
+        if "method" not in message:
+            waiting = self._waiting.pop(id, None)
+            if waiting is not None:
+                waiting(message)
+        elif id is None or self._both_ways:
+            self._notify(message)
+        else:
+            self._put(_refusal(id, "this client answers no requests"))
+
+    def _ended(self) -> None:
+        self._over = True
+        self._relay._clients.discard(self)
+        self._in.close()
+        while self._waiting:
+            id, waiting = self._waiting.popitem()
+            waiting(_error(id, INTERNAL_ERROR, f"the server {self._relay.name} has ended"))
+
+
+class _Call:
+    """A call of a tool, as part of a turn."""
+
+    def __init__(self, connection: RelayConnection, message: JsonObject, reply: Reply) -> None:
+        self._connection = connection
+        self._message = message
+        self._reply = reply
+        self._done = trio.Event()
+        self._answer: Message | None = None
+
+    def answered(self, answer: Message | None) -> None:
+        """Of the server; or none, as the client wants it no longer."""
+        self._answer = answer
+        self._done.set()
+
+    async def run(self) -> None:
+        connection, relay, message = self._connection, self._connection._relay, self._message
+        params = message.get("params")
+        params = params if isinstance(params, dict) else {}
+        meta = params.get("_meta")
+        meta = meta if isinstance(meta, dict) else {}
+        name, named = str(params.get("name")), meta.get("claudecode/toolUseId")
+        seconds = math.inf if relay._timeout is None else relay._timeout
+        why = f"{name} was cancelled"
+        try:
+            with relay._around(name, named if isinstance(named, str) else None, meta):
+                with trio.move_on_after(seconds):
+                    connection._put(message)
+                    await self._done.wait()
+                if not self._done.is_set():
+                    why = f"{name} timed out after {seconds:g} s"
+        finally:
+            id = message["id"]
+            if not self._done.is_set():
+                connection._waiting.pop(id, None)
+                connection._put(_cancel(id, why))
+                self._answer = answer_to_call(message, ToolOutcome.error(why))
+            self._reply(self._answer)
+
+
+class _Incoming(ObjectReceiveStream["SessionMessage | Exception"]):
+    """What the server reads: each message in the context of who sent it."""
+
+    def __init__(self, stream: MemoryObjectReceiveStream[_Item]) -> None:
+        self._stream = stream
+        self.last_context: contextvars.Context | None = None
+
+    async def receive(self) -> SessionMessage | Exception:
+        self.last_context, message = await self._stream.receive()
+        return message
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _Outgoing(ObjectSendStream[SessionMessage]):
+    """What the server writes to."""
+
+    def __init__(self, received: Callable[[JsonObject], None]) -> None:
+        self._received = received
+
+    async def send(self, item: SessionMessage) -> None:
+        self._received(item.message.model_dump(by_alias=True, exclude_unset=True, mode="json"))
+        await anyio.lowlevel.checkpoint()
+
+    async def aclose(self) -> None:
+        await anyio.lowlevel.checkpoint()
+
+
+def _cancel(id: Id, why: str) -> JsonObject:
+    params = {"requestId": id, "reason": why}
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+
+
+def _refusal(id: Id, why: str) -> JsonObject:
+    error = {"code": METHOD_NOT_FOUND, "message": why}
+    return {"jsonrpc": "2.0", "id": id, "error": error}
+
+
+def _error(id: Id, code: int, message: str) -> Message:
+    return {"jsonrpc": "2.0", "id": id, "error": RpcError(code, message)}

@@ -1,0 +1,100 @@
+"""Content made of files and bytes."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from agentrt import Audio, Image, LocalProtocolError, Resource, ResourceLink
+from agentrt._model.media import media_type
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
+WAV = b"RIFF\x24\0\0\0WAVEfmt "
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (PNG, "image/png"),
+        (b"\xff\xd8\xff\xe0", "image/jpeg"),
+        (b"GIF89a", "image/gif"),
+        (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp"),
+        (WAV, "audio/wav"),
+        (b"ID3\x04", "audio/mpeg"),
+        (b"OggS\0", "audio/ogg"),
+        (b"\0\0\0\x20ftypM4A ", "audio/mp4"),
+    ],
+)
+def test_what_some_bytes_are_is_said_by_how_they_begin(data: bytes, kind: str) -> None:
+    assert media_type(data) == kind
+    assert media_type(data, "misnamed.txt") == kind
+
+
+@given(st.binary(max_size=24), st.text(max_size=12))
+def test_no_bytes_and_no_name_are_too_odd(data: bytes, name: str) -> None:
+    kind = media_type(data, name)
+    assert kind is None or "/" in kind
+
+
+def test_an_image_is_made_of_a_file_and_of_bytes(tmp_path: Path) -> None:
+    (tmp_path / "misnamed.jpg").write_bytes(PNG)
+    image = Image.from_path(tmp_path / "misnamed.jpg")
+    assert image == Image.from_bytes(PNG)
+    assert (b64decode(image.data), image.mime_type) == (PNG, "image/png")
+    (tmp_path / "drawing.svg").write_text("<svg/>")
+    assert Image.from_path(str(tmp_path / "drawing.svg")).mime_type == "image/svg+xml"
+
+
+def test_sound_is_made_of_a_file_and_of_bytes(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(WAV)
+    assert Audio.from_path(tmp_path / "a") == Audio.from_bytes(WAV)
+    assert Audio.from_bytes(b"raw", mime_type="audio/L16").mime_type == "audio/L16"
+
+
+def test_what_is_no_image_or_nothing_known_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("remember the milk")
+    with pytest.raises(LocalProtocolError, match=r"notes\.txt is no image, but text/plain"):
+        Image.from_path(tmp_path / "notes.txt")
+    with pytest.raises(LocalProtocolError, match="is no audio, but image/png"):
+        Audio.from_bytes(PNG)
+    with pytest.raises(LocalProtocolError, match="give `mime_type`"):
+        Image.from_bytes(b"?")
+    with pytest.raises(FileNotFoundError):
+        Image.from_path(tmp_path / "gone.png")
+
+
+def test_what_is_too_large_for_a_prompt_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "big.png").write_bytes(PNG)
+    for make in (Image.from_path, Resource.from_path):
+        with pytest.raises(LocalProtocolError, match=r"big\.png has more than 10 bytes"):
+            make(tmp_path / "big.png", largest=10)
+        make(tmp_path / "big.png", largest=len(PNG))
+    with pytest.raises(LocalProtocolError, match="more than 4 bytes"):
+        Audio.from_bytes(WAV, largest=4)
+
+
+def test_a_link_says_what_is_there_without_reading_it(tmp_path: Path) -> None:
+    (tmp_path / "a b.py").write_text("pass\n")
+    link = ResourceLink.from_path(tmp_path / "a b.py")
+    assert link.uri == f"file://{tmp_path}/a%20b.py"
+    assert (link.name, link.mime_type, link.size) == ("a b.py", "text/x-python", 5)
+    (tmp_path / "odd").write_text("")
+    assert ResourceLink.from_path(tmp_path / "odd").mime_type is UNSET
+    with pytest.raises(FileNotFoundError):
+        ResourceLink.from_path(tmp_path / "gone")
+
+
+def test_a_resource_is_a_file_as_text_or_as_bytes(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("pass\n")
+    (tmp_path / "b.bin").write_bytes(b"\xff\x00")
+    text = Resource.from_path(tmp_path / "a.py").resource
+    assert text == {"uri": f"file://{tmp_path}/a.py", "mimeType": "text/x-python", "text": "pass\n"}
+    blob = Resource.from_path(tmp_path / "b.bin").resource
+    assert (blob["blob"], "text" in blob) == ("/wA=", False)
+    buffer = Resource.from_text("buffer:1", "draft", mime_type="text/markdown").resource
+    assert buffer == {"uri": "buffer:1", "text": "draft", "mimeType": "text/markdown"}

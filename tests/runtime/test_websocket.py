@@ -1,0 +1,210 @@
+"""Sessions with agents behind a WebSocket."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import trio
+import trio.testing
+import trustme
+from trio_websocket import WebSocketConnection, WebSocketRequest, serve_websocket
+from websocket_bridge import bridge
+
+import agentrt
+from agentrt._runtime.websocket import MessageStream
+
+PATIENCE = 60
+DEMO = (sys.executable, "-m", "agentrt.demo")
+SHORT = agentrt.Limits(ws_handshake=0.2)
+
+
+async def tool_runs(turn: agentrt.Turn) -> None:
+    async for event in turn:
+        if isinstance(event, agentrt.ItemOpened) and event.item.type == "tool":
+            return
+
+
+async def test_a_session_prompts_and_cancels_and_its_agent_ends_with_it(tmp_path: Path) -> None:
+    with trio.fail_after(PATIENCE):
+        async with bridge(DEMO) as there:
+            far = agentrt.websocket(there.url, headers={"authorization": "Bearer right"})
+            async with agentrt.connect(far, cwd=tmp_path, name="far") as session:
+                assert (await session.run("/think")).outcome == "completed"
+                async with session.prompt("/slow 60") as turn:
+                    turn.cancel()
+                assert turn.result.outcome == "cancelled"
+            while not there.ended:  # noqa: ASYNC110 - it is the other side's
+                await trio.sleep(0.01)
+            assert there.headers[0]["authorization"] == "Bearer right"
+
+
+async def test_a_cut_ends_the_turn_with_its_reason_and_the_next_prompt_connects_again(
+    tmp_path: Path,
+) -> None:
+    with trio.fail_after(PATIENCE):
+        async with (
+            bridge(DEMO) as there,
+            agentrt.connect(agentrt.websocket(there.url), cwd=tmp_path) as session,
+        ):
+            async with session.prompt("/slow 60", check=False) as turn:
+                await tool_runs(turn)
+                await there.connections[0].aclose(1008, "the token has expired")
+            assert turn.result.outcome == "agent_died"
+            assert "1008" in str(turn.result.error)
+            assert "the token has expired" in str(turn.result.error)
+            assert (await session.run("/think")).outcome == "completed"
+            assert len(there.connections) == 2
+
+
+async def test_who_is_not_let_in_or_finds_nobody_is_told(tmp_path: Path) -> None:
+    async def start(far: Any) -> str:
+        with pytest.raises(agentrt.AgentStartError) as failed:
+            async with agentrt.connect(far, cwd=tmp_path):
+                pass
+        return str(failed.value)
+
+    with trio.fail_after(PATIENCE):
+        async with bridge(DEMO) as there:
+            wrong = {"authorization": "Bearer wrong"}
+            assert "answers 401" in await start(agentrt.websocket(there.url, headers=wrong))
+        assert "no agent can be reached" in await start(agentrt.websocket(there.url + "?token=x"))
+        assert "token=x" not in await start(agentrt.websocket(there.url + "?token=x"))
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        port = listeners[0].socket.getsockname()[1]
+        told = await start(agentrt.websocket(f"ws://127.0.0.1:{port}/", limits=SHORT))
+        assert "does not answer" in told
+        await listeners[0].aclose()
+
+
+@pytest.fixture
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def server_context(authority: trustme.CA) -> ssl.SSLContext:
+    """Of a server at 127.0.0.1, whom the system does not trust."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    return context
+
+
+async def test_tls_is_spoken_with_whom_the_given_context_trusts(
+    tmp_path: Path, authority: trustme.CA, server_context: ssl.SSLContext
+) -> None:
+    ours = ssl.create_default_context()
+    authority.configure_trust(ours)
+    with trio.fail_after(PATIENCE):
+        async with bridge(DEMO, context=server_context) as there:
+            far = agentrt.websocket(there.url, ssl_context=ours)
+            async with agentrt.connect(far, cwd=tmp_path) as session:
+                async with session.prompt("/slow 60", check=False) as turn:
+                    await tool_runs(turn)
+                    await there.connections[0].aclose(1001)
+                assert turn.result.outcome == "agent_died"
+                assert (await session.run("/think")).outcome == "completed"
+            assert len(there.connections) == 2
+
+
+async def test_a_server_that_nobody_vouches_for_is_not_spoken_to_and_that_is_said(
+    tmp_path: Path, server_context: ssl.SSLContext
+) -> None:
+    with trio.fail_after(PATIENCE):
+        async with bridge(DEMO, context=server_context) as there:
+            with pytest.raises(agentrt.AgentStartError, match="CERTIFICATE_VERIFY_FAILED"):
+                async with agentrt.connect(agentrt.websocket(there.url), cwd=tmp_path):
+                    pass
+            assert there.connections == []
+
+
+@pytest.mark.parametrize(
+    "url", ["http://host/", "ws://", "host:1", "wss://user:password@host/", "ws://host:x/"]
+)
+def test_what_is_no_url_of_a_websocket_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"wss://HOST/PATH|[Pp]ort"):
+        agentrt.websocket(url)
+
+
+async def test_a_message_above_the_limit_ends_the_connection_and_nothing_is_kept(
+    tmp_path: Path,
+) -> None:
+    async def large(request: WebSocketRequest) -> None:
+        socket = await request.accept()
+        await socket.get_message()
+        await socket.send_message("x" * 2000)
+        await trio.sleep_forever()
+
+    with trio.fail_after(PATIENCE):
+        async with trio.open_nursery() as nursery:
+            server = await nursery.start(
+                partial(serve_websocket, large, "127.0.0.1", 0, ssl_context=None)
+            )
+            limits = agentrt.Limits(line=1000)
+            far = agentrt.websocket(f"ws://127.0.0.1:{server.port}/", limits=limits)
+            with pytest.raises(agentrt.AgentStartError, match="1009"):
+                async with agentrt.connect(far, cwd=tmp_path):
+                    pass
+            nursery.cancel_scope.cancel()
+
+
+class Socket:
+    """A peer with these messages, whose pings are never answered."""
+
+    def __init__(self, *messages: str | bytes) -> None:
+        self.messages = list(messages)
+        self.sent: list[str] = []
+        self.closed = False
+
+    async def get_message(self) -> str | bytes:
+        await trio.lowlevel.checkpoint()
+        return self.messages.pop(0)
+
+    async def send_message(self, message: str) -> None:
+        await trio.lowlevel.checkpoint()
+        self.sent.append(message)
+
+    async def ping(self) -> None:
+        await trio.sleep_forever()
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self.closed = True
+
+
+def over(socket: Socket) -> MessageStream:
+    return MessageStream(cast("WebSocketConnection", socket))
+
+
+async def test_a_peer_that_answers_no_ping_is_taken_for_gone(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    socket = Socket()
+    with trio.move_on_after(41):
+        await over(socket).watch(20)
+    assert socket.closed
+    assert trio.current_time() >= 40
+
+
+async def test_a_line_is_a_message_wherever_it_is_cut() -> None:
+    socket = Socket()
+    stream = over(socket)
+    for piece in (b'{"a":', b'1}\n{"b"', b':"\xc3', b'\xa9"}\n', b"{"):
+        await stream.send_all(piece)
+    assert socket.sent == ['{"a":1}', '{"b":"é"}']
+
+
+async def test_a_message_is_a_line_however_it_is_written() -> None:
+    pretty = json.dumps({"a": [1, "two\nlines"]}, indent=2)
+    stream = over(Socket(pretty, b'{"b":2}'))
+    first = b""
+    while not first.endswith(b"\n"):
+        first += await stream.receive_some(7)
+    assert first.count(b"\n") == 1
+    assert json.loads(first) == {"a": [1, "two\nlines"]}
+    assert await stream.receive_some() == b'{"b":2}\n'
