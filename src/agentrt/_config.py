@@ -23,8 +23,12 @@ file: the nearest `.agentrt.toml` in the working folder or above. Environment: `
     [serve]
     port = 8080
 
+    [serve.tenants.acme]          # who comes by this token sees these sessions alone
+    token = "…"                   # or several: ["…", "…"]
+    sessions = 20
+
     [trace]
-    file = "~/trace.ndjson"       # what goes over the wire
+    file = "~/agents.trace"       # what goes over the wire
 
     [log]
     level = "info"                # on standard error
@@ -50,11 +54,12 @@ from msgspec import Meta, Struct, structs
 from ._agents import BUILT_IN, Agent, ProtocolName, Quirks
 from ._claude.options import ClaudeOptions
 from ._errors import AgentrtError
-from ._limits import Limits
+from ._limits import Limits, Tenant
 from ._model.content import JsonObject
 
 PermissionMode: TypeAlias = Literal["ask", "deny", "allow-all"]
 ColorChoice: TypeAlias = Literal["auto", "always", "never"]
+ServerRole: TypeAlias = Literal["both", "gateway", "worker"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 LogFormat: TypeAlias = Literal["text", "json"]
 
@@ -85,6 +90,27 @@ class Permissions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Rules; what is denied is denied, whatever is allowed."""
 
 
+class TenantTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tenant: its tokens, and what it may have. See `Tenant`."""
+
+    token: str | tuple[str, ...] = ()
+    viewer_token: str | tuple[str, ...] = ()
+    sessions: Annotated[int, Meta(ge=0)] | None = None
+    viewers: Annotated[int, Meta(ge=0)] | None = None
+    events: Annotated[float, Meta(ge=1)] | None = None
+    root: tuple[str, ...] = ()
+
+    def tenant(self, name: str) -> Tenant:
+        """Raises `ValueError` for a name that is none."""
+        return Tenant(
+            name=name,
+            sessions=self.sessions,
+            viewers=self.viewers,
+            events=self.events,
+            roots=self.root,
+        )
+
+
 class Serve(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The web frontend."""
 
@@ -102,10 +128,14 @@ class Serve(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     node: str | None = None
     """The name under which this server shares a store in PostgreSQL with others; None: it has the
     store to itself."""
+    role: ServerRole = "both"
+    """Of one that shares a store: whether it serves browsers, runs sessions, or both."""
     home: str | None = None
     """The same for all machines that have the same files; None: this machine's name."""
     otel: bool = False
     """Whether OpenTelemetry gets spans of what happens."""
+    tenants: dict[str, TenantTable] = {}
+    """Who shares the server, by name. As a variable: the same as JSON."""
 
 
 class Terminal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -367,8 +397,15 @@ def _variables(env: Mapping[str, str], table: type[Struct], name: str) -> JsonOb
         if variable.startswith(start)
     }
     for field in structs.fields(table):
-        if field.default == () and field.name in texts:
+        if field.name not in texts:
+            continue
+        if field.default == ():
             texts[field.name] = [part.strip() for part in texts[field.name].split(",")]
+        elif field.name == "tenants":
+            try:
+                texts[field.name] = msgspec.json.decode(texts[field.name])
+            except msgspec.DecodeError as error:
+                raise ConfigError(f"{_VARIABLES}: {start}TENANTS: {error}") from None
     typed = _convert(_without_none(texts), table, _VARIABLES, name, strict=False)
     return {field: getattr(typed, field) for field in texts}
 
@@ -387,7 +424,8 @@ def _check_tables(file: _File, source: str) -> _File:
     permissions = _convert(file.permissions, Permissions, source, "permissions")
     for name, texts in (("allow", permissions.allow), ("deny", permissions.deny)):
         _check_rules(texts, f"{source}: permissions.{name}", denies=name == "deny")
-    _convert(file.serve, Serve, source, "serve")
+    for tenant, table in _convert(file.serve, Serve, source, "serve").tenants.items():
+        _check_tenant(tenant, table, f"{source}: serve.tenants")
     _convert(file.terminal, Terminal, source, "terminal")
     _convert(file.log, Logging, source, "log")
     for pattern in _convert(file.trace, Tracing, source, "trace").redact:
@@ -405,6 +443,15 @@ def _check_tables(file: _File, source: str) -> _File:
         except ValueError as error:
             raise ConfigError(f"{source}: agents.{name}.command: {error}") from None
     return file
+
+
+def _check_tenant(name: str, table: TenantTable, place: str) -> None:
+    try:
+        table.tenant(name)
+    except ValueError as error:
+        raise ConfigError(f"{place}: {error}") from None
+    if not table.token and not table.viewer_token:
+        raise ConfigError(f"{place}.{name}: it has no `token`, so nobody could come in")
 
 
 def _check_rules(texts: Sequence[str], place: str, *, denies: bool) -> None:
@@ -435,7 +482,11 @@ def _convert(
 
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `(?:key in )?\$\.?(?P<path>.*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
-_TABLES: dict[str, type[Struct]] = {"quirks": Quirks, "claude": ClaudeOptions}
+_TABLES: dict[str, type[Struct]] = {
+    "quirks": Quirks,
+    "claude": ClaudeOptions,
+    "tenants[...]": TenantTable,
+}
 
 
 def _explained(message: str, type: type[Struct], table: str) -> str:

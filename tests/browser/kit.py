@@ -161,6 +161,11 @@ CLICK = "found => found[0]?.click()"
 """Clicks what is there now and waits for nothing."""
 
 
+def try_now(page: Page) -> None:
+    """Have the page look for its server at once; it may be back by itself already."""
+    page.get_by_role("button", name="Try now").evaluate_all(CLICK)
+
+
 def answer(page: Page, name: str) -> None:
     """Choose an option of the question that is shown, once it takes answers and has been read."""
     sheet = page.get_by_role("alertdialog")

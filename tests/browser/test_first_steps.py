@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from browser.kit import Server, answer, ask, card, phase, scripted, serving
 from browser.pages import NewPage, Page, Shoot, expect
 
@@ -23,6 +25,7 @@ def test_a_link_lets_one_browser_in_and_leaves_the_address_bar(
     phase(third, "ready")
 
 
+@pytest.mark.door("page", "prompt", "stream")
 def test_a_turn_is_shown_as_it_goes(page: Page, shoot: Shoot) -> None:
     ask(page, "bits Some **bold** words and `code`.\nwait 0.1\nsay \n\n# A title")
     expect(page.locator(".transcript strong", has_text="bold")).to_be_visible()
@@ -31,6 +34,7 @@ def test_a_turn_is_shown_as_it_goes(page: Page, shoot: Shoot) -> None:
     shoot(page, "turn")
 
 
+@pytest.mark.door("page", "permission")
 def test_a_permission_is_asked_for_and_given(page: Page, shoot: Shoot) -> None:
     ask(page, "ask echo hello")
     sheet = page.get_by_role("alertdialog")
@@ -74,6 +78,7 @@ def test_a_question_that_has_just_come_up_takes_no_answer(page: Page) -> None:
     expect(page.locator(".transcript")).to_contain_text("You chose yes.")
 
 
+@pytest.mark.door("page", "cancel")
 def test_stop_in_the_middle_of_a_tool_ends_it_and_the_next_prompt_works(
     page: Page, shoot: Shoot
 ) -> None:

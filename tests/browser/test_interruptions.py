@@ -6,7 +6,9 @@ import re
 import signal
 from pathlib import Path
 
-from browser.kit import Server, answer, ask, card, free_port, phase, scripted, serving
+import pytest
+
+from browser.kit import Server, answer, ask, card, free_port, phase, scripted, serving, try_now
 from browser.pages import NewPage, Page, Shoot, expect
 from browser.proxy import Network
 
@@ -90,6 +92,7 @@ def test_a_server_that_was_killed_and_started_again_goes_on_with_its_conversatio
         phase(page, "ready")
 
 
+@pytest.mark.door("page", "resume")
 def test_a_conversation_of_an_earlier_server_is_found_by_a_word_and_gone_on_with(
     tmp_path: Path, new_page: NewPage, shoot: Shoot
 ) -> None:
@@ -140,7 +143,7 @@ def test_a_network_that_goes_and_comes_back_loses_nothing(
             expect(transcript).to_have_class(re.compile("stale"))
             expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
             network.mend()
-            page.get_by_role("button", name="Try now").click()
+            try_now(page)
             expect(page.locator(".banner")).to_have_count(0)
             page.get_by_role("button", name="Stop", exact=True).click()
             phase(page, "ready")
@@ -168,7 +171,7 @@ def test_what_was_written_while_the_network_was_gone_is_kept(
             box = page.get_by_label("Message to the agent")
             expect(box).to_have_value("say kept")
             network.mend()
-            page.get_by_role("button", name="Try now").click()
+            try_now(page)
             expect(page.locator(".banner")).to_have_count(0)
             box.press("Enter")
             expect(page.locator(".transcript p", has_text="kept").last).to_be_visible()

@@ -24,6 +24,7 @@ from browser.kit import (
     phase,
     scripted,
     serving,
+    try_now,
     until,
 )
 from browser.pages import NewPage, Page, Shoot, expect
@@ -123,7 +124,7 @@ def _(sight: Sight) -> None:
     sight.network.cut()
     expect(sight.page.locator(".banner")).to_contain_text("Reconnecting")
     sight.network.mend()
-    sight.page.get_by_role("button", name="Try now").click()
+    try_now(sight.page)
 
 
 @way("the server ends")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from browser.kit import Server, ask, card, free_port, phase, scripted, serving
+from browser.kit import Server, ask, card, free_port, phase, scripted, serving, try_now
 from browser.pages import NewPage, Page, expect
 from browser.proxy import Network
 
@@ -172,7 +172,7 @@ def test_a_prompt_that_was_sent_as_the_network_went_is_there_once_when_it_is_bac
     network.cut()
     expect(page.locator(".sent")).to_contain_text("Not sent yet")
     network.mend()
-    page.get_by_role("button", name="Try now").click()
+    try_now(page)
     expect(page.locator(".transcript .text")).to_contain_text("hello")
     expect(page.locator(".bubble")).to_have_count(1)
     expect(page.locator(".sent")).to_have_count(0)

@@ -12,11 +12,12 @@ from clients.connections import Clients, clients, clients_at_work
 from clients.kit import WATCH, fake_claude, node, served_script
 from runtime.fakes import echo
 
-pytestmark = pytest.mark.usefixtures("npm_packages")
+pytestmark = [pytest.mark.usefixtures("npm_packages"), pytest.mark.slow]
 
 FORMS = {"elicitation": {"form": {}, "url": {}}, "session": {"notices": {}}}
 
 
+@pytest.mark.door("acp", "prompt", "stream")
 async def test_a_client_opens_a_session_and_sees_a_turn() -> None:
     async with clients(permissions=allow_all) as (site, runtime):
         one = await site.open("one")
@@ -42,6 +43,7 @@ async def test_a_client_opens_a_session_and_sees_a_turn() -> None:
         assert one.updates("available_commands_update")
 
 
+@pytest.mark.door("acp", "permission")
 async def test_a_question_goes_to_every_controller_and_the_first_answer_counts() -> None:
     async with clients() as (site, _):
         one, two = await site.open("one"), await site.open("two")
@@ -81,6 +83,7 @@ async def test_what_is_no_yes_is_a_no(answer: str) -> None:
         assert "Allowed" not in one.text()
 
 
+@pytest.mark.door("acp", "cancel")
 async def test_a_cancel_ends_the_turn_its_tool_and_its_question() -> None:
     async with clients() as (site, runtime):
         one = await site.open("one")
@@ -159,6 +162,7 @@ async def test_a_prompt_can_be_cancelled_by_its_request() -> None:
         assert (await one.led.result(prompting))["stopReason"] == "cancelled"
 
 
+@pytest.mark.door("acp", "resume")
 async def test_a_client_that_is_cut_off_loads_the_session_and_sees_all_of_the_turn() -> None:
     async with clients_at_work() as (site, _, gate):
         one = await site.open("one")
@@ -333,6 +337,24 @@ async def test_a_form_is_put_to_a_client_that_can_fill_it_in() -> None:
         assert {notice["severity"] for notice in one.updates("notice")} >= {"info", "warning"}
 
 
+@pytest.mark.door("acp", "fork")
+async def test_a_session_is_forked_at_a_message() -> None:
+    async with clients() as (site, runtime):
+        one = await site.open("one")
+        session = await one.new()
+        await one.say(session, "hello")
+        at = one.updates("agent_message_chunk")[0]["messageId"]
+        await one.say(session, "hello again")
+        point = {"jetbrains": {"air": {"fork": {"version": 1, "messageId": at}}}}
+        about = {"sessionId": session, "cwd": str(Path.cwd()), "mcpServers": []}
+        for meta, prompts in ((point, 1), ({}, 2)):
+            fork = await one.request("session/fork", **about, _meta=meta)
+            copy = runtime.get(fork["sessionId"]).snapshot()
+            assert [item.type for item in copy.items].count("user") == prompts
+            assert await one.say(fork["sessionId"], "and now") == "end_turn"
+
+
+@pytest.mark.door("acp", "tools")
 async def test_an_mcp_server_of_the_client_is_the_agent_s(tmp_path: Path) -> None:
     async with clients(permissions=allow_all) as (site, _):
         one = await site.open("one")

@@ -15,9 +15,10 @@ from agentrt.testing import FakeAcpAgent
 from clients.chat import Chat, Tabs, tabs, tabs_at_work
 from clients.kit import TOKEN, WATCH, fake_claude, node, served_script
 
-pytestmark = pytest.mark.usefixtures("npm_packages")
+pytestmark = [pytest.mark.usefixtures("npm_packages"), pytest.mark.slow]
 
 
+@pytest.mark.door("ai", "prompt", "stream")
 async def test_a_turn_shows_thoughts_tools_and_text_and_ends_ready() -> None:
     async with tabs(permissions=allow_all) as (site, _):
         chat = await site.open("one")
@@ -81,6 +82,7 @@ async def test_a_message_into_a_running_turn_is_refused_and_the_turn_unharmed() 
         assert "Done: work" in one.text()
 
 
+@pytest.mark.door("ai", "cancel")
 async def test_a_stop_in_another_tab_cancels_the_turn_and_its_tool_for_both() -> None:
     async with tabs_at_work() as (site, _, _):
         one, two = await site.open("one"), await site.open("two")
@@ -140,6 +142,7 @@ async def test_a_question_ends_the_stream_and_the_answer_alone_sends_nothing() -
         (False, "output-denied", ""),
     ],
 )
+@pytest.mark.door("ai", "permission")
 async def test_an_answer_goes_on_with_the_same_message(
     approved: bool, state: str, words: str
 ) -> None:
@@ -243,6 +246,7 @@ async def test_a_form_is_filled_in_with_the_answer() -> None:
 RECORD = {"name": "record", "description": "Record it.", "input_schema": {"type": "object"}}
 
 
+@pytest.mark.door("ai", "tools")
 async def test_a_tool_of_the_application_is_run_by_it_and_the_turn_goes_on() -> None:
     async with tabs(permissions=allow_all) as (site, _):
         body = {"tools": [RECORD]}
@@ -553,6 +557,7 @@ async def test_media_plans_and_the_session_are_parts_of_the_message() -> None:
         await chat.is_valid()
 
 
+@pytest.mark.door("ai", "resume")
 async def test_a_chat_may_be_a_session_that_is_open_already() -> None:
     async with tabs() as (site, runtime):
         session = await runtime.create("demo")
@@ -562,6 +567,25 @@ async def test_a_chat_may_be_a_session_that_is_open_already() -> None:
         assert [p["type"] for p in chat.parts()][-2:] == ["reasoning", "text"]
         await chat.say("hello")
         assert len(runtime.list()) == 1
+
+
+@pytest.mark.door("ai", "fork")
+async def test_a_new_chat_may_go_on_with_a_copy_of_another_one() -> None:
+    async with tabs() as (site, runtime):
+        chat = await site.open("one")
+        await chat.say("hello")
+        at = chat.now()["messages"][-1]["id"]
+        await chat.say("hello again")
+        copy = await site.open("two", id="other", body={"fork": "chat", "at": at})
+        await copy.say("and now")
+        words = [
+            [b.text for item in runtime.get(info.session).snapshot().items for b in item.content]
+            for info in runtime.list()
+        ]
+        assert words == [["hello", "hello again"], ["hello", "and now"]]
+        lost = await site.open("three", id="third", body={"fork": "nobody"})
+        await lost.do("send", text="hello")
+        assert "no session 'nobody'" in str(lost.now()["error"])
 
 
 async def test_a_chat_that_never_was_has_nothing_to_resume() -> None:

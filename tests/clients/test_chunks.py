@@ -144,6 +144,7 @@ def test_a_resumed_message_is_what_one_looked_on_at(seed: int) -> None:
     client.check()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("npm_packages")
 def test_the_sdk_reads_each_stream_as_it_is_meant() -> None:
     """The same stories, read by the SDK itself: its schemas take every chunk and every message, and

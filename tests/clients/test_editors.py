@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -19,7 +20,7 @@ from clients.connections import Client, Editors, editors
 from clients.kit import first_of, node, served, served_script
 from runtime.fakes import Script
 
-pytestmark = pytest.mark.usefixtures("npm_packages")
+pytestmark = [pytest.mark.usefixtures("npm_packages"), pytest.mark.slow]
 
 DEMO = ("--agent", "demo", "--model", "instant")
 FORMS = {"elicitation": {"form": {}, "url": {}}}
@@ -33,6 +34,7 @@ def is_over(pid: int) -> bool:
     return not psutil.pid_exists(pid)
 
 
+@pytest.mark.door("editor", "prompt", "stream", "permission")
 async def test_an_editor_has_a_turn_with_everything_in_it(tmp_path: Path) -> None:
     async with editors(tmp_path) as editor:
         one = await editor.start("one", *DEMO, **FORMS)
@@ -58,6 +60,7 @@ async def test_an_editor_has_a_turn_with_everything_in_it(tmp_path: Path) -> Non
         assert await one.exited() == {"exited": "one", "code": 0, "signal": None, "err": ""}
 
 
+@pytest.mark.door("editor", "resume")
 async def test_a_session_is_there_for_the_next_editor(tmp_path: Path) -> None:
     async with editors(tmp_path) as editor:
         one = await editor.start("one", *DEMO)
@@ -154,6 +157,56 @@ async def test_the_end_of_its_input_answers_what_was_asked_and_ends_the_agents(
         await one.led.until(lambda: all(map(is_over, children)))
 
 
+MCP = Path(__file__).parents[1] / "demo" / "mcp_server.py"
+
+
+async def uses(one: Client, editor: Editors) -> None:
+    """Cancel a turn, allow something, fork the session, and have a tool called."""
+    heard = [{"name": "HEARD", "value": str(editor.folder / "heard")}]
+    server = {"name": "mine", "command": sys.executable, "args": [str(MCP)], "env": heard}
+    session = await new(one, editor, mcpServers=[server])
+    running = await one.prompt(session, "/slow")
+    await one.led.until(lambda: one.text() or one.tools())
+    await one.notify("session/cancel", sessionId=session)
+    assert (await one.led.result(running))["stopReason"] == "cancelled"
+    prompting = await one.prompt(session, "/ask")
+    await one.choose(await one.question(), "allow_once")
+    assert (await one.led.result(prompting))["stopReason"] == "end_turn"
+    assert await one.say(session, '/tool add {"a": 2, "b": 3}') == "end_turn"
+    call = list(one.tools().values())[-1]
+    assert (call["status"], call["content"][0]["content"]["text"]) == ("completed", "5")
+    where = {"cwd": str(editor.folder), "mcpServers": []}
+    fork = await one.request("session/fork", sessionId=session, **where)
+    assert await one.say(fork["sessionId"], "hello") == "end_turn"
+
+
+@pytest.mark.door("editor", "cancel", "fork", "tools")
+async def test_an_editor_cancels_forks_and_brings_tools(tmp_path: Path) -> None:
+    async with editors(tmp_path) as editor:
+        await uses(await editor.start("one", *DEMO), editor)
+
+
+@pytest.mark.door("attached-editor", "permission", "cancel", "fork", "tools")
+async def test_an_attached_editor_cancels_forks_and_brings_tools(tmp_path: Path) -> None:
+    async with served() as (site, _), editors(tmp_path) as editor:
+        await uses(await editor.attach("one", site, *DEMO), editor)
+
+
+@pytest.mark.door("attached-editor", "resume")
+async def test_a_session_of_a_server_is_loaded_by_the_next_editor(tmp_path: Path) -> None:
+    async with served() as (site, _), editors(tmp_path) as editor:
+        one = await editor.attach("one", site, *DEMO)
+        session = await new(one, editor)
+        assert await one.say(session, "hello") == "end_turn"
+        await one.close()
+        two = await editor.attach("two", site)
+        about = {"sessionId": session, "cwd": str(editor.folder), "mcpServers": []}
+        await two.request("session/load", **about)
+        assert two.text() == one.text()
+        assert await two.say(session, "hello again") == "end_turn"
+
+
+@pytest.mark.door("attached-editor", "prompt", "stream")
 async def test_an_attached_editor_sees_what_a_server_has_and_is_seen(tmp_path: Path) -> None:
     async with served() as (site, runtime), editors(tmp_path) as editor:
         session = (await runtime.create("demo", cwd=editor.folder, model="instant")).id

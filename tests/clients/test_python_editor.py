@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import acp
+import pytest
 from acp.schema import AllowedOutcome, ClientCapabilities, FileSystemCapabilities
 
 PATIENCE = 60.0
+AGENTRT = (sys.executable, "-m", "agentrt")
 
 
 class Editor(acp.Client):
@@ -45,12 +50,26 @@ class Editor(acp.Client):
         return "".join(chunk.content.text for chunk in chunks)
 
 
+class Onlooker(Editor):
+    """It shows questions, and leaves them to somebody else."""
+
+    async def request_permission(
+        self, session_id: str, tool_call: Any, options: list[Any], **_: Any
+    ) -> acp.RequestPermissionResponse:
+        self.asked.append(tool_call.title)
+        await asyncio.sleep(PATIENCE)
+        raise AssertionError("the question was not taken back")
+
+
+def environment(home: Path) -> dict[str, str]:
+    kept = ("PATH", "LANG", "AGENTRT_TEST_RUN")
+    return {n: v for n, v in os.environ.items() if n in kept} | {"HOME": str(home)}
+
+
 async def talk(home: Path) -> Editor:
     editor = Editor()
     command = [sys.executable, "-m", "agentrt", "acp", "--agent", "demo", "--model", "instant"]
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG")}
-    run = {n: v for n, v in os.environ.items() if n == "AGENTRT_TEST_RUN"}
-    env = {**kept, **run, "HOME": str(home)}
+    env = environment(home)
     async with acp.spawn_agent_process(editor, *command, env=env, cwd=home) as (agent, process):
         offers = ClientCapabilities(fs=FileSystemCapabilities(read_text_file=True))
         said = await agent.initialize(protocol_version=1, client_capabilities=offers)
@@ -74,3 +93,60 @@ def test_the_official_client_for_python_has_a_conversation(tmp_path: Path) -> No
     assert editor.read == [str(tmp_path / "notes.txt")]
     assert "Allowed, so I did nothing" in editor.text
     assert "as it is in the editor" in editor.text
+
+
+@asynccontextmanager
+async def attached(editor: Editor, home: Path) -> AsyncIterator[Any]:
+    """The editor on the server of that home."""
+    command = [*AGENTRT, "acp", "--attach"]
+    env = environment(home)
+    async with acp.spawn_agent_process(editor, *command, env=env, cwd=home) as (agent, _):
+        await agent.initialize(protocol_version=1)
+        yield agent
+
+
+async def said(agent: Any, session: str, text: str) -> str:
+    ended = await agent.prompt(session_id=session, prompt=[acp.text_block(text)])
+    return str(ended.stop_reason)
+
+
+async def until(check: Callable[[], object]) -> None:
+    while not check():  # noqa: ASYNC110 - what others do
+        await asyncio.sleep(0.02)
+
+
+async def talk_together(home: Path) -> None:
+    answers, looks = Editor(), Onlooker()
+    run, env = asyncio.create_subprocess_exec, environment(home)
+    command = [*AGENTRT, "serve", "--agent", "demo", "--model", "instant"]
+    server = await run(*command, env=env, cwd=home, stdout=PIPE)
+    try:
+        assert server.stdout is not None
+        await server.stdout.readline()  # it is there
+        async with attached(answers, home) as one, attached(looks, home) as two:
+            session = (await one.new_session(cwd=str(home), mcp_servers=[])).session_id
+            await two.load_session(cwd=str(home), session_id=session, mcp_servers=[])
+            assert await said(two, session, "/ask") == "end_turn"
+            assert answers.asked == looks.asked
+            assert "Allowed" in answers.text
+
+            script = [*AGENTRT, "attach", "-p", "list the files", "--session", session]
+            third = await run(*script, env=env, cwd=home, stdin=DEVNULL, stdout=PIPE)
+            out, _ = await third.communicate()
+            assert third.returncode == 0
+            await until(lambda: out.decode().strip() in answers.text)
+
+            lasts = asyncio.create_task(said(one, session, "/slow 60"))
+            await until(lambda: any(u.session_update == "tool_call" for u in looks.updates[-3:]))
+            await two.cancel(session_id=session)
+            assert await lasts == "cancelled"
+            await said(one, session, "/title the end")
+            await until(lambda: answers.text == looks.text)
+    finally:
+        server.terminate()
+        await server.communicate()
+
+
+@pytest.mark.slow
+def test_two_of_them_and_a_script_have_one_conversation_of_a_server(tmp_path: Path) -> None:
+    asyncio.run(asyncio.wait_for(talk_together(tmp_path), PATIENCE))

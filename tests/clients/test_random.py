@@ -10,7 +10,7 @@ import pytest
 
 from clients import random_chats, random_prompts
 
-pytestmark = pytest.mark.usefixtures("npm_packages")
+pytestmark = [pytest.mark.usefixtures("npm_packages"), pytest.mark.slow]
 
 COUNT = 100 if os.environ.get("AGENTRT_FULL") else 5
 

@@ -251,6 +251,7 @@ PATIENCE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", PATIENCE, ids=lambda text: repr(text[:12]))
 def test_no_text_takes_long(markdown: Answering, text: str) -> None:
     """By the square of its length, each would take minutes."""

@@ -126,7 +126,7 @@ def main() -> None:
         files = serve(folder, made)
         assert "/page/vendor/libraries.js" in files
         assert "/page/app.js" in files
-        later = {f"/page/vendor/{name}.js" for name in ("highlight", "screen")}
+        later = {f"/page/{name}.js" for name in ("vendor/highlight", "vendor/screen", "drawer")}
         assert later <= set(files)
         needed = sorted(set(files) - {"/page/plain.js"} - later)  # plain.js: only without them
         size = len(gzip.compress(b"".join(files[path] for path in needed), mtime=0))

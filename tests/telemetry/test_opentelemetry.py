@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 import trio
+from mcp.server import MCPServer
 from opentelemetry import baggage, context, trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -20,7 +21,7 @@ import agentrt
 from agentrt._config import load_config
 from agentrt._terminal.arguments import make_parser
 from agentrt._terminal.telemetry import open_tracing
-from agentrt.testing import FakeAcpAgent
+from agentrt.testing import FakeAcpAgent, FakeAgent, FakeClaudeAgent, scripted_agents
 from runtime.fakes import Incarnations, asking, echo, session_with
 
 from .kit import Collector, Program, as_tree
@@ -272,3 +273,38 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(agentrt.AgentrtError, match=r'pip install "agentrt\[otel\]"'):
         agentrt.OpenTelemetry()
+
+
+async def test_a_tool_of_a_lent_server_runs_in_the_span_of_its_call(program: Program) -> None:
+    server = MCPServer("outcomes", log_level="WARNING")
+
+    @server.tool()
+    async def store(summary: str) -> str:
+        with program.tracer.start_as_current_span("INSERT"):
+            return agentrt.log_context()["turn"]
+
+    async def script(agent: FakeAgent) -> None:
+        assert isinstance(agent, FakeClaudeAgent)
+        async for prompt in agent.prompts:
+            agent.use("c1", "", name="mcp__outcomes__store", summary="x")
+            client = {"name": "fake", "version": "0"}
+            hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+            named = {"claudecode/toolUseId": "c1"}
+            call = {"name": "store", "arguments": {"summary": "x"}, "_meta": named}
+            for id, method, params in ((1, "initialize", hello), (2, "tools/call", call)):
+                message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+                answer = await agent.request("mcp_message", server_name="outcomes", message=message)
+            result = answer["response"]["mcp_response"]["result"]
+            agent.used("c1", result["content"][0]["text"])
+            agent.say(result["content"][0]["text"])
+            prompt.end()
+
+    telemetry = agentrt.OpenTelemetry(tracer_provider=program.provider)
+    with scripted_agents({"claude": script}):
+        async with agentrt.open_session("claude", tools=server, telemetry=telemetry) as session:
+            result = await session.run("go")
+            [turn] = session.snapshot().turns
+    assert program.tree() == {
+        "invoke_agent claude": {"execute_tool mcp__outcomes__store": {"INSERT": {}}}
+    }
+    assert result.text == turn.id

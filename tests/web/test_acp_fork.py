@@ -1,21 +1,26 @@
-"""`session/fork` of ACP clients."""
+"""`session/fork` and `_session/steering` of ACP clients."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+import trio
 from trio.testing import MockClock
 
+from agentrt import Runtime
 from agentrt._web.acp import ACP, AcpViewer
 from agentrt._web.hub import Hub
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
-from runtime.fakes import Incarnations
+from runtime.fakes import Incarnations, Script
 
 
 async def echo(agent: FakeAcpAgent) -> None:
     async for prompt in agent.prompts:
-        agent.say(prompt.text)
+        text = {"type": "text", "text": prompt.text}
+        agent.update("agent_message_chunk", messageId=f"m-{prompt.text}", content=text)
         prompt.end()
 
 
@@ -31,6 +36,22 @@ class Client:
             message: dict[str, Any] = json.loads(await self.viewer.next_frame())
             if message.get("id") == method and "method" not in message:
                 return message
+
+
+@asynccontextmanager
+async def client_of(script: Script) -> AsyncIterator[tuple[Client, Runtime]]:
+    """A client that has greeted, of a server whose agent can all of this."""
+    can = {"agentrt": {"forkAt": True}, "steering": {"supported": True}}
+    agents = Incarnations(script, capabilities={"sessionCapabilities": {"fork": {}}}, meta=can)
+    async with open_fake_runtime({"fake": agents.start}) as runtime:
+        hub = Hub(runtime)
+        viewer = hub.attach_viewer(ACP)
+        assert isinstance(viewer, AcpViewer)
+        client = Client(viewer)
+        greeted = await client.ask("initialize", protocolVersion=1)
+        assert greeted["result"]["_meta"] == can
+        yield client, runtime
+        hub.close()
 
 
 async def test_an_acp_client_forks_a_session(autojump_clock: MockClock) -> None:
@@ -55,3 +76,46 @@ async def test_an_acp_client_forks_a_session(autojump_clock: MockClock) -> None:
         assert ended["result"]["stopReason"] == "end_turn"
         assert [len(runtime.get(id).snapshot().turns) for id in (first, fork)] == [1, 1]
         hub.close()
+
+
+async def test_a_fork_ends_at_the_message_that_is_named(autojump_clock: MockClock) -> None:
+    async with client_of(echo) as (client, runtime):
+        new = await client.ask("session/new", cwd="/", mcpServers=[])
+        first = new["result"]["sessionId"]
+        for text in ("one", "two"):
+            said = [{"type": "text", "text": text}]
+            await client.ask("session/prompt", sessionId=first, prompt=said)
+        [answer] = [each for each in runtime.get(first).snapshot().items if each.text == "one"]
+        point = {"version": 1, "messageId": answer.id}
+        forked = await client.ask(
+            "session/fork", sessionId=first, cwd="/", _meta={"jetbrains": {"air": {"fork": point}}}
+        )
+        copy = runtime.get(forked["result"]["sessionId"]).snapshot()
+        assert [item.type for item in copy.items] == ["user", "text"]
+
+
+async def test_an_acp_client_steers(autojump_clock: MockClock) -> None:
+    said = [{"type": "text", "text": "faster"}]
+
+    async def waits(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            agent.say("working")
+            await trio.sleep(1)  # until it has been steered
+            agent.result(agent.received[-1]["id"], {"outcome": "injected"})
+            prompt.end()
+
+    async with client_of(waits) as (client, runtime):
+        new = await client.ask("session/new", cwd="/", mcpServers=[])
+        id = new["result"]["sessionId"]
+        only = {"steering": {"idleBehavior": "promptRequired"}}
+        none = await client.ask("_session/steering", sessionId=id, prompt=said, _meta=only)
+        assert none["result"] == {"outcome": "promptRequired", "reason": "noRunningTurn"}
+        turn = runtime.get(id).submit("go")
+        took = await client.ask("_session/steering", sessionId=id, prompt=said)
+        assert took["result"] == {"outcome": "injected"}
+        await trio.sleep(2)
+        assert turn.result.outcome == "completed"
+        shown = runtime.get(id).snapshot().items
+        assert [item.type for item in shown] == ["user", "user", "text"]
+        began = await client.ask("_session/steering", sessionId=id, prompt=said)
+        assert began["result"] == {"outcome": "startedNewTurn"}

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from hub_kit import Stage, Tab, stage_with
 from test_native_stored import stored_stage
 from wire_client import WireClient
@@ -19,8 +20,9 @@ import agentrt
 from agentrt import Limits, open_store
 from agentrt._config import Config
 from agentrt._model.content import plain_text
+from agentrt._runtime.runtime import Runtime
 from agentrt._web.hub import Hub
-from journal.test_reopen import abandoned
+from journal.kit import abandoned
 from postgres.server import Server
 from runtime.fakes import SETTABLE, Incarnations, asking, echo, obedient, settable
 
@@ -289,3 +291,31 @@ async def test_a_prompt_that_another_server_of_the_store_took_is_not_taken_again
         items = later.runtime.get(id).log.state.items.values()
         said = [plain_text(item.content) for item in items if item.type == "user"]
         assert said == ["again", "another"]
+
+
+async def test_an_answer_comes_once_and_only_to_a_connection_that_has_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    create, goes_on = Runtime.create, trio.Event()
+
+    async def slow(*arguments: Any, **options: Any) -> agentrt.Session:
+        await goes_on.wait()
+        return await create(*arguments, **options)
+
+    monkeypatch.setattr(Runtime, "create", slow)
+    async with stage_with(echo) as stage:
+        client = WireClient("mine")
+        tab = stage.connect(client=client)
+        id = tab.wire.send("session", op="new", agent="fake")
+        [text] = client.unanswered.values()
+        tab.cut()
+        client.unanswered.clear()
+        tab = stage.connect(client=client)  # which sends it again a little later
+        goes_on.set()
+        while not stage.runtime.list_open():
+            await tab.news()
+        await trio.testing.wait_all_tasks_blocked()
+        assert id not in client.acks
+        client.unanswered[id] = text
+        tab.wire.send_again(id)
+        assert (await tab.answer(id))["session"] == stage.runtime.list_open()[0].session

@@ -118,6 +118,7 @@ async def test_a_frame_goes_to_all_that_know_the_same_without_a_task(
         assert len(seen.texts()[0].split()) == 1000
 
 
+@pytest.mark.slow
 async def test_a_stop_is_answered_at_once_however_long_the_viewers_rest(
     autojump_clock: MockClock,
 ) -> None:
@@ -171,6 +172,7 @@ async def test_an_agent_that_overtakes_a_crowd_is_not_told_about_until_it_pauses
         assert sum(len(tab.frames) for tab in tabs) < 15 * 300
 
 
+@pytest.mark.slow
 async def test_a_lone_viewer_of_a_fast_agent_follows_closely(autojump_clock: MockClock) -> None:
     async with stage_with(flooding) as stage:
         id = await stage.session()

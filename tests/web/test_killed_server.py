@@ -114,6 +114,7 @@ async def test_nothing_that_was_seen_is_lost_and_no_prompt_is_sent_twice(tmp_pat
     print(f"{ROUNDS} rounds: {got.total()} prompts, {seen} events seen")
 
 
+@pytest.mark.slow
 async def test_commands_that_are_sent_again_behind_a_kill_are_answered_and_done_once(
     tmp_path: Path,
 ) -> None:

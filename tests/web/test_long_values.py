@@ -166,6 +166,7 @@ async def long_list(**more: Any) -> AsyncIterator[tuple[Stage, Site]]:
             yield stage, site
 
 
+@pytest.mark.slow
 async def test_w8_who_reads_no_answers_is_asked_nothing_more_and_cut_off() -> None:
     async with (
         long_list(ws_write=0.5) as (stage, site),
@@ -183,6 +184,7 @@ async def test_w8_who_reads_no_answers_is_asked_nothing_more_and_cut_off() -> No
     assert 0 < most < 2 * agentrt.Limits().viewer_outbox
 
 
+@pytest.mark.slow
 async def test_who_reads_its_answers_late_gets_all_of_them() -> None:
     async with (
         long_list() as (_, site),

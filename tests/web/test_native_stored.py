@@ -15,8 +15,7 @@ from wire_client import WireClient
 from agentrt import Limits, open_store
 from agentrt._web.hub import Hub
 from agentrt.testing import open_fake_runtime
-from journal.kit import RESUMES
-from journal.test_reopen import abandoned
+from journal.kit import RESUMES, abandoned
 from runtime.fakes import Incarnations, Script, asking, echo
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import trio
 from hub_kit import Stage, Tab, stage_with
 from tool_calls import Calls
@@ -39,6 +40,7 @@ def waiting(tab: Tab, session: str) -> dict[str, Any]:
 RESULT = [{"type": "text", "text": "the red one"}]
 
 
+@pytest.mark.door("page", "tools")
 async def test_a_client_s_tool_waits_for_its_result(autojump_clock: MockClock) -> None:
     async with stage_with(obedient) as stage:
         tab, id, calls = await picking(stage)

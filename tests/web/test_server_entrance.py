@@ -513,6 +513,19 @@ async def test_readiness_says_what_speaks_against_new_sessions() -> None:
             assert answer.head.endswith(b"\r\n\r\ndraining\n")
 
 
+async def test_who_serves_no_clients_says_how_it_does_and_nothing_else() -> None:
+    with trio.fail_after(30):
+        async with site() as running:
+            running.shows = False
+            for path in ("/healthz", "/readyz"):
+                assert status(await get(running.port, path)) == 200
+            for path in ("/", "/login", "/page/index.html"):
+                answer = await get(running.port, path)
+                assert status(answer) == 404
+                assert b"serves no clients" in answer.head
+            assert "serves no clients" in await refused(running.port, 4403)
+
+
 async def test_every_answer_has_the_security_headers() -> None:
     with trio.fail_after(30):
         async with site() as running:

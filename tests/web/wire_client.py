@@ -223,10 +223,14 @@ class Wire:
             fields["client"] = client.name
         self.hello_id = self.send("hello", **fields)
         if resend:
-            for id, text in waiting:
-                self._here.add(id)
-                self.server.receive(text)
+            for id, _ in waiting:
+                self.send_again(id)
         return self.hello_id
+
+    def send_again(self, id: str) -> None:
+        """Send a command that was not answered once more."""
+        self._here.add(id)
+        self.server.receive(self.client.unanswered[id])
 
     def send(self, type: str, **fields: Any) -> str:
         """Send a command; returns its id."""

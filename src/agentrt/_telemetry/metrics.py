@@ -98,6 +98,7 @@ class Metrics:
         yield from self._now()
         yield from self._since_the_start()
         yield from self._of_stores()
+        yield from self._of_shared_stores()
         yield from self._of_sites()
 
     def _now(self) -> Iterable[Metric]:
@@ -184,6 +185,49 @@ class Metrics:
             seconds.add_metric((), sum(each.commit_seconds for each in found))
             failures.add_metric((), sum(each.failures for each in found))
         yield from (backlog, size, commits, seconds, failures)
+
+    def _of_shared_stores(self) -> Iterable[Metric]:
+        """What only those have that share a store; each takes the place of one of many."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        every = [store.shared_statistics() for store in self._stores]
+        found = [each for each in every if each is not None]
+        lease = GaugeMetricFamily(
+            "agentrt_lease_seconds", "Until agents would be ended if the store were not reached"
+        )
+        lag = GaugeMetricFamily(
+            "agentrt_replica_lag_seconds", "For how long news of other servers' sessions was unread"
+        )
+        commands = GaugeMetricFamily(
+            "agentrt_commands_waiting", "Commands that other servers are to carry out"
+        )
+        waits = GaugeMetricFamily(
+            "agentrt_command_wait_seconds", "For how long the oldest of those has waited"
+        )
+        used = GaugeMetricFamily(
+            "agentrt_database_connections", "Connections to the database, of all who use it"
+        )
+        most = GaugeMetricFamily(
+            "agentrt_database_connections_limit", "How many connections the database takes"
+        )
+        takeovers = CounterMetricFamily(
+            "agentrt_takeovers", "Sessions taken over from servers that were gone"
+        )
+        fenced = CounterMetricFamily(
+            "agentrt_fenced", "Sessions that other servers have taken over from this one"
+        )
+        if found:
+            lease.add_metric((), min(each.lease for each in found))
+            lag.add_metric((), max(each.lag for each in found))
+            commands.add_metric((), sum(each.commands for each in found))
+            waits.add_metric((), max(each.waits for each in found))
+            takeovers.add_metric((), sum(each.takeovers for each in found))
+            fenced.add_metric((), sum(each.fenced for each in found))
+        counted = [each for each in found if each.most_connections]
+        if counted:
+            used.add_metric((), max(each.connections for each in counted))
+            most.add_metric((), min(each.most_connections for each in counted))
+        yield from (lease, takeovers, fenced, lag, commands, waits, used, most)
 
     def _of_sites(self) -> Iterable[Metric]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily

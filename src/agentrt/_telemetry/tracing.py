@@ -65,8 +65,8 @@ class Traced(Observation):
         self._spans = spans
         self._now = now
         self._open: dict[str, Span] = {}
-        self._last: Link | None = None
-        """To the turn before."""
+        self._last: Span | None = None
+        """Of the turn before."""
 
     # --- what the session says
 
@@ -134,7 +134,7 @@ class Traced(Observation):
         links = None
         if start.kind == "client":
             if outer is _NOTHING and self._last is not None:
-                links = [self._last]
+                links = [Link(self._last.get_span_context())]
         span = self._tracer.start_span(
             start.name,
             context,
@@ -144,7 +144,7 @@ class Traced(Observation):
             int(start.at * 1e9),
         )
         if start.kind == "client":
-            self._last = Link(span.get_span_context())
+            self._last = span
         self._open[start.key] = span
         return span
 
@@ -156,20 +156,17 @@ class Traced(Observation):
             span = self._open.get(operation.key)
             if span is None:
                 continue
-            match operation:
-                case Change(attributes=attributes, name=name):
-                    span.set_attributes(attributes)
-                    if name:
-                        span.update_name(name)
-                case Point(name=name, at=at, attributes=attributes):
-                    span.add_event(name, attributes, int(at * 1e9))
-                case End(at=at, attributes=attributes, error=error, why=why):
-                    del self._open[operation.key]
-                    if attributes:
-                        span.set_attributes(attributes)
-                    if error is not None:
-                        span.set_attribute("error.type", error)
-                        span.set_status(Status(StatusCode.ERROR, why or None))
-                    span.end(int(at * 1e9))
-                case Start():
-                    pass
+            if type(operation) is End:  # no `match`: it looks at each field, at every turn
+                del self._open[operation.key]
+                if operation.attributes:
+                    span.set_attributes(operation.attributes)
+                if operation.error is not None:
+                    span.set_attribute("error.type", operation.error)
+                    span.set_status(Status(StatusCode.ERROR, operation.why or None))
+                span.end(int(operation.at * 1e9))
+            elif type(operation) is Change:
+                span.set_attributes(operation.attributes)
+                if operation.name:
+                    span.update_name(operation.name)
+            elif type(operation) is Point:
+                span.add_event(operation.name, operation.attributes, int(operation.at * 1e9))

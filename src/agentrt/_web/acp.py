@@ -19,8 +19,7 @@ from .._errors import RemoteProtocolError
 from .._model.content import JsonObject
 from .._runtime.register import SessionInfo
 from .._session.core import TakenBack
-from .._session.session import Session, host_of
-from .._session.turn import Turn
+from .._session.session import host_of
 from .._version import __version__
 from .._wire import jsonrpc as rpc
 from .._wire.json import decode_strictly
@@ -31,6 +30,7 @@ from .acpmessages import (
     VERSION,
     Authenticate,
     CancelRequest,
+    Fork,
     ForSession,
     Initialize,
     List,
@@ -42,6 +42,7 @@ from .acpmessages import (
     SetMode,
     SetModel,
     SetOption,
+    Steer,
     answered,
     call,
     failed,
@@ -49,11 +50,13 @@ from .acpmessages import (
 from .acpquestions import Questions
 from .acpupdates import Updates, mode_state, model_state, option_list
 from .answers import Fields, Refused, as_refusal
+from .elsewhere import AnySession, AnyTurn, Sessions, new_id, stop
 from .feed import Feed
 from .foreign import ForeignViewer
 from .hub import Dialect, Hub
-from .operations import carry_out, fork_session, new_session, stop
+from .operations import carry_out, fork_session, new_session
 from .refusal import Code
+from .routing import is_elsewhere
 from .security import Role
 
 UNKNOWN_SESSION: Final = -32002
@@ -90,7 +93,7 @@ class _Attached(Struct, eq=False):
 
     feed: Feed
     updates: Updates
-    prompts: dict[rpc.Id, Turn]
+    prompts: dict[rpc.Id, AnyTurn]
     """The client's prompts that are not answered, by its request."""
     loads: list[rpc.Id]
     """Its requests to repeat all of it."""
@@ -108,7 +111,8 @@ class AcpViewer(ForeignViewer):
         self._greeted = False
         self._sessions: dict[Feed, _Attached] = {}
         self._calls: OurCalls = rpc.Calls()
-        self._questions = Questions(hub, self._calls)
+        self._talks = Sessions(hub, lambda: self._client, self)
+        self._questions = Questions(self._talks, self._calls)
         self._editor = Editor(self._calls, self.reply)
         self._has_editor = False
 
@@ -186,6 +190,7 @@ class AcpViewer(ForeignViewer):
                     "fork": {},
                 },
             },
+            _meta={"steering": {"supported": True}, "agentrt": {"forkAt": True}},
         )
 
     def _authenticate(self, id: rpc.Id, params: Authenticate) -> None:
@@ -209,17 +214,24 @@ class AcpViewer(ForeignViewer):
             self._know(id, about.session, opened)
             return
         command = c.NewSession(
-            id="new",
+            id=new_id(),
             agent=about.agent or self._hub.default_agent(),
             cwd=params.cwd,
             title=about.title,
             model=about.model,
             mode=about.mode,
         )
-        job = new_session(self._hub, self._client, command, params.mcp_servers)
-        self._client.start(
-            job, lambda fields: opened(self._hub.feed(fields["session"])), partial(self._fail, id)
-        )
+
+        def done(fields: Fields) -> None:
+            opened(self._hub.feed(fields["session"]))
+
+        if is_elsewhere(self._hub, command):
+            if params.mcp_servers:  # which may hold secrets: they are not put into a database
+                raise Refused("unsupported", "a session of another server gets no MCP servers")
+            carry_out(self._hub, self._client, command, done, partial(self._fail, id))
+        else:
+            job = new_session(self._hub, self._client, command, params.mcp_servers)
+            self._client.start(job, done, partial(self._fail, id))
 
     def _load(self, id: rpc.Id, params: Opened) -> None:
         """All that was said, and then the answer; what comes after that follows as updates."""
@@ -236,7 +248,7 @@ class AcpViewer(ForeignViewer):
 
         self._know(id, params.session_id, resume)
 
-    def _fork(self, id: rpc.Id, params: Opened) -> None:
+    def _fork(self, id: rpc.Id, params: Fork) -> None:
         """A session like another one: what its agent repeats follows as updates."""
 
         def opened(fields: Fields) -> None:
@@ -245,8 +257,12 @@ class AcpViewer(ForeignViewer):
             self._answer(id, sessionId=feed.log.session, **_settings(feed), _meta=_phase(feed))
 
         def fork() -> None:
-            job = fork_session(self._hub, self._client, params.session_id)
-            self._client.start(job, opened, partial(self._fail, id))
+            command = c.ForkSession(id=new_id(), session=params.session_id, at=params.at)
+            if is_elsewhere(self._hub, command):
+                carry_out(self._hub, self._client, command, opened, partial(self._fail, id))
+            else:
+                job = fork_session(self._hub, self._client, params.session_id, params.at)
+                self._client.start(job, opened, partial(self._fail, id))
 
         self._find(id, params.session_id, fork)
 
@@ -304,7 +320,7 @@ class AcpViewer(ForeignViewer):
             self._client.start(look, lambda fields: answer(fields["sessions"]), fail)
 
     def _prompt(self, id: rpc.Id, params: Prompt) -> None:
-        def prompt(session: Session) -> None:
+        def prompt(session: AnySession) -> None:
             if not params.prompt:
                 raise Refused("bad_request", "the prompt is empty")
             attached = self._attached(params.session_id)
@@ -313,7 +329,24 @@ class AcpViewer(ForeignViewer):
             attached.prompts[id] = session.submit(params.prompt, held=False)
 
         fail = partial(self._fail, id)
-        opened = partial(self._hub.when_open, self._client, params.session_id, prompt, fail)
+        opened = partial(self._talks.when_there, params.session_id, prompt, fail)
+        self._find(id, params.session_id, opened)
+
+    def _steer(self, id: rpc.Id, params: Steer) -> None:
+        def steer(session: AnySession) -> None:
+            if session.state.turn is not None and session.state.phase != "cancelling":
+                command = c.Prompt(
+                    id=new_id(), session=session.id, content=params.prompt, when="steer"
+                )
+                self._change(id, command, lambda: {"outcome": "injected"})
+            elif params.begins:
+                session.submit(params.prompt)
+                self._answer(id, outcome="startedNewTurn")
+            else:
+                self._answer(id, outcome="promptRequired", reason="noRunningTurn")
+
+        fail = partial(self._fail, id)
+        opened = partial(self._talks.when_there, params.session_id, steer, fail)
         self._find(id, params.session_id, opened)
 
     def _attached(self, session: str) -> _Attached:
@@ -322,10 +355,10 @@ class AcpViewer(ForeignViewer):
         return self._sessions.get(feed) or self._attach(feed, knows=True)
 
     def _set_mode(self, id: rpc.Id, params: SetMode) -> None:
-        self._change(id, c.SetMode(id="set", session=params.session_id, mode=params.mode_id))
+        self._change(id, c.SetMode(id=new_id(), session=params.session_id, mode=params.mode_id))
 
     def _set_model(self, id: rpc.Id, params: SetModel) -> None:
-        self._change(id, c.SetModel(id="set", session=params.session_id, model=params.model_id))
+        self._change(id, c.SetModel(id=new_id(), session=params.session_id, model=params.model_id))
 
     def _set_option(self, id: rpc.Id, params: SetOption) -> None:
         name, option, value = params.session_id, params.config_id, params.value
@@ -333,17 +366,17 @@ class AcpViewer(ForeignViewer):
         ours = modes is None or all(each.id != option for each in modes.options)
         command: c.Command
         if ours and option == "mode":
-            command = c.SetMode(id="set", session=name, mode=str(value))
+            command = c.SetMode(id=new_id(), session=name, mode=str(value))
         elif ours and option == "model":
-            command = c.SetModel(id="set", session=name, model=str(value))
+            command = c.SetModel(id=new_id(), session=name, model=str(value))
         else:
-            command = c.SetOption(id="set", session=name, option=option, value=value)
+            command = c.SetOption(id=new_id(), session=name, option=option, value=value)
         self._change(
-            id, command, lambda: {"configOptions": option_list(self._hub.session(name).modes)}
+            id, command, lambda: {"configOptions": option_list(self._talks.get(name).modes)}
         )
 
     def _close_session(self, id: rpc.Id, params: ForSession) -> None:
-        self._change(id, c.CloseSession(id="close", session=params.session_id))
+        self._change(id, c.CloseSession(id=new_id(), session=params.session_id))
 
     def _delete(self, id: rpc.Id, params: ForSession) -> None:
         """Forget a session. One that there is not is forgotten."""
@@ -355,7 +388,7 @@ class AcpViewer(ForeignViewer):
                 self._fail(id, error)
 
         def delete() -> None:
-            command = c.DeleteSession(id="delete", session=params.session_id)
+            command = c.DeleteSession(id=new_id(), session=params.session_id)
             carry_out(self._hub, self._client, command, lambda _: self._answer(id), failed)
 
         self._find(id, params.session_id, delete)
@@ -382,7 +415,7 @@ class AcpViewer(ForeignViewer):
 
     def _cancel(self, id: str) -> None:
         """The running turn, and whatever of this client's waits behind it."""
-        self._hub.session(id).cancel()
+        self._talks.get(id).cancel()
         attached = self._sessions.get(self._hub.feed(id))
         for turn in attached.prompts.values() if attached is not None else ():
             turn.cancel()
@@ -391,14 +424,15 @@ class AcpViewer(ForeignViewer):
         for attached in self._sessions.values():
             turn = attached.prompts.get(request)
             if turn is not None:
-                stop(self._hub.session(attached.feed.log.session), turn)
+                stop(self._talks.get(attached.feed.log.session), turn)
 
     # --- the end of what the client says
 
     def stop(self) -> None:
         """Cancel what this client has asked for: it says nothing more."""
         for feed, attached in list(self._sessions.items()):
-            if attached.prompts and self._hub.open_session(feed) is not None:
+            can = self._hub.runtime.is_shared or self._hub.open_session(feed) is not None
+            if attached.prompts and can and not feed.over:
                 self._cancel(feed.log.session)
 
     async def answered(self) -> None:
@@ -463,7 +497,7 @@ class AcpViewer(ForeignViewer):
                 out.append(answer)
         return out
 
-    def _ended_prompt(self, feed: Feed, id: rpc.Id, turn: Turn) -> bytes | None:
+    def _ended_prompt(self, feed: Feed, id: rpc.Id, turn: AnyTurn) -> bytes | None:
         """The answer to a prompt, once it is over."""
         state = feed.log.state
         if not turn.id:
@@ -504,9 +538,10 @@ _METHODS: Final[dict[str, tuple[type[Struct], bool, _Act]]] = {
     "session/new": (New, False, AcpViewer._new),
     "session/load": (Opened, True, AcpViewer._load),
     "session/resume": (Opened, True, AcpViewer._resume),
-    "session/fork": (Opened, False, AcpViewer._fork),
+    "session/fork": (Fork, False, AcpViewer._fork),
     "session/list": (List, True, AcpViewer._list),
     "session/prompt": (Prompt, False, AcpViewer._prompt),
+    "_session/steering": (Steer, False, AcpViewer._steer),
     "session/set_mode": (SetMode, False, AcpViewer._set_mode),
     "session/set_model": (SetModel, False, AcpViewer._set_model),
     "session/set_config_option": (SetOption, False, AcpViewer._set_option),

@@ -70,6 +70,19 @@ class Opened(ForSession):
     cwd: str | None = None
 
 
+class Fork(Opened):
+    """`_meta.jetbrains.air.fork` says at which message it ends, as clients know it."""
+
+    meta: JsonObject | None = msgspec.field(default=None, name="_meta")
+
+    @property
+    def at(self) -> str | None:
+        found: Any = self.meta
+        for name in ("jetbrains", "air", "fork", "messageId"):
+            found = found.get(name) if isinstance(found, dict) else None
+        return found if isinstance(found, str) and found else None
+
+
 class New(Struct, rename="camel"):
     cwd: str
     mcp_servers: list[JsonObject] = []
@@ -82,6 +95,19 @@ class List(Struct):
 
 class Prompt(ForSession, rename="camel"):
     prompt: list[Block]
+
+
+class Steer(Prompt):
+    """Words for the running turn. `_meta.steering.idleBehavior` says what to do without one."""
+
+    meta: JsonObject | None = msgspec.field(default=None, name="_meta")
+
+    @property
+    def begins(self) -> bool:
+        """Whether they begin a turn where none runs."""
+        steering = (self.meta or {}).get("steering")
+        wanted = steering.get("idleBehavior") if isinstance(steering, dict) else None
+        return wanted != "promptRequired"
 
 
 class SetMode(ForSession, rename="camel"):

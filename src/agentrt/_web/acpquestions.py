@@ -9,13 +9,12 @@ from msgspec import Struct
 
 from .._model.content import JsonObject
 from .._model.events import PermissionOpened
-from .._session.session import Session
 from .._wire import jsonrpc as rpc
 from .acpmessages import Capabilities, OurCalls, call, unanswered
 from .acpupdates import Updates
 from .answers import as_refusal
+from .elsewhere import AnySession, Sessions
 from .feed import Feed
-from .hub import Hub
 
 
 class _Asked(Struct, frozen=True):
@@ -29,10 +28,10 @@ class _Asked(Struct, frozen=True):
 class Questions:
     """What one client is asked, in all its sessions."""
 
-    def __init__(self, hub: Hub, calls: OurCalls) -> None:
+    def __init__(self, sessions: Sessions, calls: OurCalls) -> None:
         self.offers = Capabilities()
         """What the client can do."""
-        self._hub = hub
+        self._sessions = sessions
         self._calls = calls
         self._open: dict[Feed, dict[str, int]] = {}  # the questions, with our requests
 
@@ -56,12 +55,13 @@ class Questions:
         if asked.request not in asked.feed.log.state.permissions:
             return  # it was answered by somebody else meanwhile
         self._open[asked.feed].pop(asked.request)
-        session = self._hub.session(asked.feed.log.session)
+        session = self._sessions.get(asked.feed.log.session)
+        settled = False
         try:
-            _settle(session, asked, said.result if isinstance(said.result, dict) else {})
+            settled = _settle(session, asked, said.result if isinstance(said.result, dict) else {})
         except Exception as error:
             as_refusal(error)  # a mistake of ours is logged
-        if asked.request in session.permissions:
+        if not settled:
             session.dismiss(asked.request)
 
     def _ask(self, feed: Feed, updates: Updates, ask: PermissionOpened) -> bytes:
@@ -92,7 +92,8 @@ class Questions:
         )
 
 
-def _settle(session: Session, asked: _Asked, result: JsonObject) -> None:
+def _settle(session: AnySession, asked: _Asked, result: JsonObject) -> bool:
+    """Whether it was an answer."""
     outcome, content = result.get("outcome"), result.get("content")
     if asked.form and result.get("action") == "accept":
         session.fill(asked.request, content if isinstance(content, dict) else {})
@@ -100,3 +101,6 @@ def _settle(session: Session, asked: _Asked, result: JsonObject) -> None:
         session.answer(asked.request, "reject_once")
     elif isinstance(outcome, dict) and outcome.get("outcome") == "selected":
         session.answer(asked.request, str(outcome.get("optionId")))
+    else:
+        return False
+    return True

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -23,7 +23,6 @@ from .._model.events import (
     Tool,
 )
 from .._model.state import SessionState
-from .._session.turn import Turn
 from .transcript import Reading, Transcript
 
 CHUNKS: Final = {
@@ -56,6 +55,13 @@ TAIL: Final = 16 * 1024
 NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
+class Prompted(Protocol):
+    """A prompt of the client's; `id` is its turn's, once that has begun."""
+
+    @property
+    def id(self) -> str: ...
+
+
 class Updates:
     """What one client knows of one session. `prompts`: those that it has sent and waits for; it
     shows them by itself. `knows`: it shows already what there is. `terminals`: those of its own,
@@ -64,7 +70,7 @@ class Updates:
     def __init__(
         self,
         transcript: Transcript,
-        prompts: Mapping[Any, Turn],
+        prompts: Mapping[Any, Prompted],
         *,
         notices: bool = False,
         knows: bool = False,

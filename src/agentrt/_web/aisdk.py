@@ -17,17 +17,16 @@ from msgspec import Meta, Struct
 from .._errors import RemoteProtocolError
 from .._model.content import Audio, Block, Image, JsonObject, Resource, ResourceLink, Text
 from .._session.core import When
-from .._session.session import Session
-from .._session.turn import Turn
 from .._wire.json import decode_strictly
 from . import commands as c
 from .aichunks import Chunk, Message, behind_replay, is_pending, replayed
 from .answers import Fields, Refused, as_refusal, pack
 from .commands import ToolOffer
+from .elsewhere import AnySession, AnyTurn, Sessions, stop
 from .feed import Feed
 from .foreign import ForeignViewer
 from .hub import Dialect, Hub
-from .operations import carry_out, stop
+from .operations import carry_out
 from .refusal import Code
 from .security import Role
 
@@ -48,6 +47,8 @@ class Body(Struct):
     """What an application may put into the `body` of its requests; the rest of it is its own.
 
     - `agent`, `cwd`, `title`, `model`, `mode`: of the session that the first message opens.
+    - `fork`: the first message of a new chat goes on with a copy of that one, which ends with the
+      message `at` of the agent's, if that is said.
     - `tools`: those that the application runs; sessions get them when they are opened.
     - `client`: a random word that the page keeps, so that its tools are its own after a reload.
     - `when`: what to do with a message while a turn runs that the chat does not show.
@@ -61,6 +62,8 @@ class Body(Struct):
     title: str | None = None
     model: str | None = None
     mode: str | None = None
+    fork: c.Name | None = None
+    at: c.Name | None = None
     tools: list[ToolOffer] = []
     client: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     when: Literal["reject", "queue", "interrupt"] = "reject"
@@ -109,7 +112,7 @@ class _Stream(Struct, eq=False):
 
     request: str
     feed: Feed
-    turn: Turn | str
+    turn: AnyTurn | str
     """A turn that was sent from here, or the id of one."""
     stops: bool
     """The client's Stop is the turn's."""
@@ -137,6 +140,7 @@ class AiViewer(ForeignViewer):
         # The turns whose messages the client may show without their end, as in `_Stream.turns`.
         self._unended: WeakKeyDictionary[Feed, dict[str, list[JsonObject]]] = WeakKeyDictionary()
         self._known = False
+        self._talks = Sessions(hub, lambda: self._client, self)
 
     def _receive(self, text: str) -> None:
         try:
@@ -154,14 +158,22 @@ class AiViewer(ForeignViewer):
                 raise Refused("limit", f"{STREAMS} requests of yours are answered already")
             if self.role == "controller":
                 self._introduce(request.body)
-            if isinstance(request, Resume):
-                self._resume(request)
-            elif self.role == "viewer":
-                raise Refused("forbidden", "a viewer only looks on")
+            if self._chat(request.id) is None and self._hub.runtime.is_shared:
+                find = partial(self._hub.find_chat, request.id)
+                fail = partial(self._fail, request.request_id)
+                self._client.start(find, lambda _: self._act(request), fail)
             else:
-                self._send(request)
+                self._act(request)
         except Exception as error:
             self._fail(request.request_id, as_refusal(error))
+
+    def _act(self, request: Send | Resume) -> None:
+        if isinstance(request, Resume):
+            self._resume(request)
+        elif self.role == "viewer":
+            raise Refused("forbidden", "a viewer only looks on")
+        else:
+            self._send(request)
 
     def _malformed(self, text: str, why: str) -> None:
         """Reported under the request's id, so far as it has one: there is no other way."""
@@ -212,26 +224,19 @@ class AiViewer(ForeignViewer):
             return
         content = None if last.role == "assistant" else prompt_of(last)
 
-        def send(session: Session) -> None:
+        def send(session: AnySession) -> None:
             feed = self._hub.feed(session.id)
             if content is None:
                 self._go_on(request, feed, last)
             else:
                 self._prompt(request, feed, content)
 
-        self._hub.when_open(self._client, session, send, partial(self._fail, request.request_id))
+        self._talks.when_there(session, send, partial(self._fail, request.request_id))
 
     def _open(self, request: Send, body: Body, content: list[Block]) -> None:
         """The chat's first message: a session for it, and then the prompt."""
         chats, id = self._hub.chats, request.request_id
-        command = c.NewSession(
-            id=id,
-            agent=body.agent or self._hub.default_agent(),
-            cwd=body.cwd,
-            title=body.title,
-            model=body.model,
-            mode=body.mode,
-        )
+        command = self._first(id, body)
         self._opening.add(id)
 
         def opened(fields: Fields) -> None:
@@ -264,8 +269,24 @@ class AiViewer(ForeignViewer):
 
         carry_out(self._hub, self._client, command, all_opened, all_failed)
 
+    def _first(self, id: str, body: Body) -> c.NewSession | c.ForkSession:
+        """What opens the session of a chat."""
+        if body.fork is not None:
+            session = self._chat(body.fork)
+            if session is None:
+                raise Refused("unknown_session", f"no session {body.fork!r} is open")
+            return c.ForkSession(id=id, session=session, at=body.at)
+        return c.NewSession(
+            id=id,
+            agent=body.agent or self._hub.default_agent(),
+            cwd=body.cwd,
+            title=body.title,
+            model=body.model,
+            mode=body.mode,
+        )
+
     def _prompt(self, request: Send, feed: Feed, content: list[Block]) -> None:
-        session = self._hub.session(feed.log.session)
+        session = self._talks.get(feed.log.session)
         unended = self._compare(request, feed)
         for message in request.messages:
             if message.id in unended:  # what it answers beside is not to be lost
@@ -273,7 +294,7 @@ class AiViewer(ForeignViewer):
         when = self._when(session, feed, request.body.when)
         self._stream(request, feed, session.submit(content, when=when, held=False))
 
-    def _when(self, session: Session, feed: Feed, wanted: When) -> When:
+    def _when(self, session: AnySession, feed: Feed, wanted: When) -> When:
         """What a message does. A chat that shows the running turn is refused none: the SDK may be
         ready although a stream is open, and is so when a question has ended it."""
         state = session.state
@@ -286,9 +307,9 @@ class AiViewer(ForeignViewer):
             return "reject"
         return "interrupt" if self._is_asked(session) else "queue"
 
-    def _is_asked(self, session: Session) -> bool:
+    def _is_asked(self, session: AnySession) -> bool:
         """Whether the turn waits for the client, in its own view: by a question, or a tool."""
-        return bool(session.permissions) or self._client.calls.waits(session.id)
+        return bool(session.permissions) or self._talks.waits(session.id)
 
     def _compare(self, request: Send, feed: Feed) -> dict[str, list[JsonObject]]:
         """The turns that the client shows as unended ones. It may send all of its messages, or have
@@ -310,10 +331,10 @@ class AiViewer(ForeignViewer):
         """The client has answered what the last step asked it, in its copy of the message."""
         if message.id not in feed.log.state.turns:
             raise Refused("unknown_turn", f"no turn {message.id!r} in this session")
-        self._settle(self._hub.session(feed.log.session), message, request.body.answers)
+        self._settle(self._talks.get(feed.log.session), message, request.body.answers)
         self._stream(request, feed, message.id, message.parts)
 
-    def _settle(self, session: Session, message: UIMessage, answers: dict[str, Answer]) -> None:
+    def _settle(self, session: AnySession, message: UIMessage, answers: dict[str, Answer]) -> None:
         """Carry out what the parts of tools say, where it is not done yet; most parts are old."""
         for part in message.parts:
             state, call, approval = part.get("state"), part.get("toolCallId"), part.get("approval")
@@ -325,7 +346,7 @@ class AiViewer(ForeignViewer):
                 failed = state == "output-error"
                 output = part.get("errorText") if failed else part.get("output")
                 text = output if isinstance(output, str) else _json(output)
-                self._client.calls.finish(session.id, call, [Text(text)], error=failed)
+                self._talks.finish(session.id, call, [Text(text)], error=failed)
 
     def _resume(self, request: Resume) -> None:
         """The running turn, or the last one: the client may not know how that ended."""
@@ -347,9 +368,10 @@ class AiViewer(ForeignViewer):
             if self.role == "viewer":
                 raise Refused("forbidden", "a viewer only looks on")
             left = self._unended.get(feed)
-            is_open = self._hub.runtime.stored(feed.log.session) is None
+            runtime = self._hub.runtime
+            is_open = runtime.is_shared or runtime.stored(feed.log.session) is None
             if is_open and (not left or turn in left):  # else it has begun behind that turn
-                self._hub.session(feed.log.session).cancel()
+                self._talks.get(feed.log.session).cancel()
         self._stream(request, feed, turn)
 
     def _abort(self, request: str) -> None:
@@ -360,7 +382,7 @@ class AiViewer(ForeignViewer):
         self._unended.setdefault(stream.feed, {}).update(stream.turns)
         if stream.stops and self.role == "controller":
             try:
-                session = self._hub.session(stream.feed.log.session)
+                session = self._talks.get(stream.feed.log.session)
             except Refused:
                 return
             stop(session, stream.turn)
@@ -371,7 +393,7 @@ class AiViewer(ForeignViewer):
         self,
         request: Send | Resume,
         feed: Feed,
-        turn: Turn | str,
+        turn: AnyTurn | str,
         parts: Iterable[JsonObject] | None = None,
     ) -> None:
         stops = request.body.abort == "cancel"
@@ -379,14 +401,15 @@ class AiViewer(ForeignViewer):
         if parts is not None:
             stream.message = self._message(stream, parts)
         self.reply(pack(type="start", requestId=request.request_id))
+        self._hub.arrived(self._client, feed.log.session)
         self.follow(feed)
 
     def _message(self, stream: _Stream, parts: Iterable[JsonObject] | None = None) -> Message:
-        session, calls = stream.feed.log.session, self._client.calls
+        session = stream.feed.log.session
         return Message(
             stream.feed.transcript,
             stream.turn_id,
-            lambda item: calls.waits(session, item),
+            lambda item: self._talks.waits(session, item),
             parts,
         )
 
@@ -402,7 +425,7 @@ class AiViewer(ForeignViewer):
     def _messages(self, stream: _Stream) -> Iterator[bytes]:
         request = stream.request
         turns = stream.feed.log.state.turns  # shown yet: a stored turn begins before it is
-        if isinstance(stream.turn, Turn) and stream.turn.id not in turns:
+        if not isinstance(stream.turn, str) and stream.turn.id not in turns:
             if stream.turn.failure is not None:
                 del self._streams[request]
                 yield pack(type="error", requestId=request, errorText=str(stream.turn.failure))
@@ -441,7 +464,7 @@ class AiViewer(ForeignViewer):
         stream.turns[message.turn] = message.data
 
 
-def _answer(session: Session, request: str, approval: JsonObject, said: Answer) -> None:
+def _answer(session: AnySession, request: str, approval: JsonObject, said: Answer) -> None:
     """Answer a question as the client says: by yes or no, and with what it says beyond them."""
     options = {option.kind: option.id for option in session.permissions[request].options}
     note = said.note or str(approval.get("reason") or "")

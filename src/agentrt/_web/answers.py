@@ -11,7 +11,7 @@ from .._errors import (
     LocalProtocolError,
     RequestError,
     SessionNotFound,
-    StoreUnavailable,
+    StoreError,
 )
 from .._logging import get_logger
 from .._model.bounds import cut
@@ -63,7 +63,7 @@ _CODES: Final[tuple[tuple[type[Exception], str], ...]] = (
     (SessionNotFound, "unknown_session"),
     (LocalProtocolError, "bad_request"),
     (ValueError, "bad_request"),
-    (StoreUnavailable, "unavailable"),
+    (StoreError, "unavailable"),
     (AgentrtError, "agent_failed"),
 )
 

@@ -5,11 +5,13 @@ commands, the tools that it runs, and what it has under way.
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeAlias
 
 import msgspec
+import trio
 from msgspec import Struct
 
 from .._journal.base import Answer
@@ -28,17 +30,22 @@ ANSWERS: Final = 512
 JOBS: Final = 32
 """Commands of one client that may be under way: most are over at once, opening a session is not."""
 
+NOT_HERE: Final = b""
+"""The answer to a command that another server is to carry out."""
+
 Job: TypeAlias = Callable[[], Awaitable[Fields]]
 Done: TypeAlias = Callable[[Fields], None]
 Fail: TypeAlias = Callable[[Refused], None]
+Reply: TypeAlias = Callable[[bytes], None]
 
 
 class _Answer(Struct):
     """What became of one command: `sent` stands for what it said. `frame` is None while it is under
-    way."""
+    way; `waiting`: who is given it then, and whether that is another server."""
 
     sent: bytes
     frame: bytes | None = None
+    waiting: dict[Reply, bool] = {}
 
 
 class Client:
@@ -55,10 +62,18 @@ class Client:
         self._runtime = runtime
         self._grace = runtime.limits.client_return if name is not None else 0.0
         self._name = name
+        self.key = name or f"~{secrets.token_hex(16)}"
+        """What other servers know it by, for as long as this one does."""
+        self.at: int | None = None
+        """The lease of the server where it is, if that is another one."""
+        self.away: set[str] = set()
+        """The sessions of other servers in which it may be asked to run a tool."""
         self._answers = OrderedDict(
             (each.id, _Answer(each.digest, each.body)) for each in list(answered)[-ANSWERS:]
         )
         self._jobs = 0
+        self._ahead: dict[str, trio.Event] = {}
+        """By session: set when the last command that others wait behind is over."""
 
     def offer(self, tools: Iterable[ToolOffer]) -> None:
         """It runs these tools, and no others; the sessions that it opens get them."""
@@ -75,21 +90,32 @@ class Client:
         self.viewer = None
         self.calls.disconnect(self._grace)
 
-    def seen(self, command: Command) -> bool:
-        """Whether a command was sent before. If so it is answered as then, or will be."""
-        id, digest = command.id, _digest(command)
+    def seen(self, command: Command, reply: Reply, *, elsewhere: bool = False) -> bool:
+        """Whether a command was sent before. `reply` is given the one answer to it: that of then,
+        or what is answered yet. `elsewhere`: it is another server that asks."""
+        id, digest = command.id, digest_of(command)
         known = self._answers.get(id)
         if known is None:
-            self._answers[id] = _Answer(digest)
+            self._answers[id] = _Answer(digest, waiting={reply: elsewhere})
             while len(self._answers) > ANSWERS:
                 self._answers.popitem(last=False)
             return False
         if known.sent != digest:
             error = Refused("bad_request", f"the id {id!r} was used for another command")
-            self._reply(refusal(id, error))
+            reply(refusal(id, error))
         elif known.frame is not None:
-            self._reply(known.frame)
+            reply(known.frame)
+        else:
+            known.waiting[reply] = elsewhere
         return True
+
+    def forget(self, id: str) -> None:
+        """A command was not carried out here: it is another server's."""
+        message = "another server has this session now: send the command again"
+        error = refusal(id, Refused("unavailable", message))
+        known = self._answers.pop(id, None)
+        for reply, elsewhere in known.waiting.items() if known else ():
+            reply(NOT_HERE if elsewhere else error)
 
     async def answered_elsewhere(self, store: Store, command: Command) -> Fields | None:
         """What another process that shares the store has answered to a command, if any has. Raises
@@ -97,7 +123,7 @@ class Client:
         known = None if self._name is None else await store.answer(self._name, command.id)
         if known is None:
             return None
-        if known.digest != _digest(command):
+        if known.digest != digest_of(command):
             raise Refused("bad_request", f"the id {command.id!r} was used for another command")
         fields: Fields = msgspec.json.decode(known.body)
         return {name: value for name, value in fields.items() if name not in ("type", "id", "ok")}
@@ -107,26 +133,63 @@ class Client:
         do it again. None: nobody could send it again."""
         if self._name is None:
             return None
-        return Answer(self._name, command.id, _digest(command), ack(command.id, fields))
+        return Answer(self._name, command.id, digest_of(command), ack(command.id, fields))
 
     def answer(self, id: str, frame: bytes) -> None:
         """The one answer to a command."""
         known = self._answers.get(id)
-        if known is not None:
-            known.frame = frame
-        self._reply(frame)
+        if known is None:
+            self._reply(frame)
+            return
+        known.frame = frame
+        waiting, known.waiting = known.waiting, {}
+        for reply in waiting:
+            reply(frame)
 
-    def start(self, job: Job, done: Done, fail: Fail) -> None:
+    def start(self, job: Job, done: Done, fail: Fail, *, always: bool = False) -> None:
         """Carry out what takes time, whatever becomes of the connection; then `done`, or `fail`
-        with what went wrong, also in `done`. Raises `Refused`."""
-        self.check_room()
+        with what went wrong, also in `done`. `always`: however much is under way. Raises
+        `Refused`."""
+        if not always:
+            self.check_room()
         self._jobs += 1
         self._runtime.start_soon(self._run, job, done, fail)
+
+    def in_order(self, session: str, job: Job, *, holds: bool, patience: float) -> Job:
+        """A job that begins behind those of the session that were made before it and that hold up
+        others; `holds`: so does this one, until it is over. It is to be started. `patience`:
+        seconds that it waits at most."""
+        ahead, over = self._ahead.get(session), trio.Event()
+        if holds:
+            self._ahead[session] = over
+
+        async def begun_in_order() -> Fields:
+            try:
+                if ahead is not None:
+                    with trio.move_on_after(patience):
+                        await ahead.wait()
+                return await job()
+            finally:
+                over.set()
+                if self._ahead.get(session) is over:
+                    del self._ahead[session]
+
+        return begun_in_order
 
     @property
     def busy(self) -> bool:
         """Whether something is under way."""
         return self._jobs > 0
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether it is there, or something waits for it."""
+        return self.viewer is not None or self.at is not None or self.busy or self.calls.waiting
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is this server that tells it what comes of its commands."""
+        return self._name is None or self.viewer is not None
 
     @property
     def has_room(self) -> bool:
@@ -153,6 +216,6 @@ class Client:
             self.viewer.reply(frame)
 
 
-def _digest(command: Command) -> bytes:
+def digest_of(command: Command) -> bytes:
     """The same in every process."""
     return hashlib.blake2b(encode_line(command), digest_size=16).digest()

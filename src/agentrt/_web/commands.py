@@ -10,7 +10,7 @@ from functools import cache
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import fields
 
 from .._errors import RemoteProtocolError
@@ -86,8 +86,12 @@ class LookBack(ForSession, tag="history"):
 
 
 class Prompt(ForSession, tag="prompt"):
+    """`held`: whether a cancel holds it back while it waits, as it does if that is not said; false
+    is for those who could not resume the queue."""
+
     content: Content
     when: Literal["queue", "interrupt", "reject", "steer"] = "queue"
+    held: bool | UnsetType = UNSET
 
 
 class Retell(ForSession, tag="retell"):
@@ -190,8 +194,10 @@ class DeleteSession(ForSession, tag="session"):
 
 
 class ForkSession(ForSession, tag="session"):
-    """Another session that begins with all that was said in this one."""
+    """Another session that begins with what was said in this one: with all of it, or up to the end
+    of the turn that is `at`, or that an item `at` was shown in."""
 
+    at: Name | None = None
     op: Literal["fork"] = "fork"
 
 
@@ -220,6 +226,10 @@ class FindFiles(ForSession, tag="files"):
     """The files of the session's folder whose path has the words of `query`."""
 
     query: Annotated[str, Meta(max_length=1024)] = ""
+
+
+class ShowWire(ForSession, tag="wire"):
+    """What went between the server and the agent, since somebody looked first."""
 
 
 class StopTask(ForSession, tag="task"):

@@ -39,6 +39,7 @@ class Connections:
         self._hub = hub
         self._open: set[Connection] = set()
         self._by_role: Counter[Role] = Counter()
+        self._by_tenant: Counter[str] = Counter()
         self._guesses = Bucket(GUESSES, GUESSES)
 
     def dialect(self, path: str) -> Dialect:
@@ -57,7 +58,7 @@ class Connections:
             if request.path not in DIALECTS:
                 raise Refusal(Code.BAD_REQUEST, f"WebSockets are at {', '.join(DIALECTS)}")
             grant = self.site.admit(request)
-            self._check_number(grant.role)
+            self._check_number(grant)
             return connect(grant.role), grant
         except Refusal as refusal:
             self.refused(refusal)
@@ -73,12 +74,24 @@ class Connections:
         self.count.refused += 1
         logger.warning("a client was refused: %s", why)
 
-    def _check_number(self, role: Role) -> None:
-        """Those who only look on have three quarters of the places. Raises `Refusal`."""
+    def _check_number(self, grant: Grant) -> None:
+        """Those who only look on have three quarters of the places, a tenant as many as it may.
+        Raises `Refusal`."""
         places = self.limits.ws_clients
         viewers = self._by_role["viewer"]
-        if self.count.clients >= places or (role == "viewer" and viewers >= places * 3 // 4):
+        few = grant.role == "viewer" and viewers >= places * 3 // 4
+        if self.count.clients >= places or few:
             raise Refusal(Code.TOO_MANY, f"{self.count.clients} clients are connected")
+        tenant = grant.tenant
+        if tenant is None or tenant.viewers is None:
+            return
+        there = self._by_tenant[tenant.name]
+        if there >= tenant.viewers:
+            raise Refusal(
+                Code.TOO_MANY,
+                f"the tenant has {there} connections here, and may have {tenant.viewers}"
+                " (viewers): close one first",
+            )
 
     async def serve(self, connection: Connection, grant: Grant, dialect: Dialect) -> None:
         """Until either side ends it. Raises what `Connection.run` does."""
@@ -90,14 +103,20 @@ class Connections:
         self._open.add(connection)
         self.count.clients += 1
         self._by_role[grant.role] += 1
+        whose = "" if grant.tenant is None else grant.tenant.name
+        self._by_tenant[whose] += 1
         about = {"role": grant.role, "protocol": dialect.protocol}
+        if whose:
+            about["tenant"] = whose
         logger.info("a client is connected, one of %d", self.count.clients, extra=about)
         try:
-            await connection.run(lambda: self._hub.attach_viewer(dialect, role=grant.role))
+            hub = self._hub if grant.tenant is None else self._hub.of(grant.tenant)
+            await connection.run(lambda: hub.attach_viewer(dialect, role=grant.role))
         finally:
             self._open.discard(connection)
             self.count.clients -= 1
             self._by_role[grant.role] -= 1
+            self._by_tenant[whose] -= 1
             unsubscribe()
             why = connection.refusal
             words = "it closed the connection" if why is None else why.reason

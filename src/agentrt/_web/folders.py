@@ -21,10 +21,13 @@ class Folders:
         self,
         roots: Iterable[str | os.PathLike[str]] = (),
         cwd: str | os.PathLike[str] | None = None,
+        *,
+        missing_ok: bool = False,
     ) -> None:
+        """`missing_ok`: roots may be folders of other servers, or be made later."""
         self._roots = tuple(os.path.realpath(root) for root in roots)
         for root in self._roots:
-            if not os.path.isdir(root):
+            if not missing_ok and not os.path.isdir(root):
                 raise ValueError(f"{root} is no folder")
         self._cwd = os.path.abspath(cwd if cwd is not None else next(iter(self._roots), "."))
 

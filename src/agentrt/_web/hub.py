@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, Protocol
 
@@ -17,12 +17,15 @@ import msgspec
 import trio
 from msgspec import Struct
 
+from .._errors import SessionNotFound, StoreError, StoreUnavailable
 from .._journal.base import Answer, StoreStatus
+from .._limits import Tenant
+from .._logging import get_logger
 from .._model.log import Log
 from .._runtime.register import SessionInfo
 from .._runtime.resting import look_back
 from .._runtime.runtime import AgentInfo, Runtime
-from .._session.session import Session
+from .._session.session import Session, host_of
 from .answers import Fields, Refused, pack
 from .client import Client, Done, Fail
 from .feed import BYTE_COST, FRAME_COST, MOST, SHARE, Feed
@@ -31,6 +34,9 @@ from .folders import Folders
 from .refusal import Code
 from .security import Role
 from .viewer import Viewer
+from .wires import Wires
+
+logger = get_logger("server")
 
 CLIENTS: Final = 256
 """Clients that are remembered after they have gone, so that they can come back."""
@@ -41,6 +47,10 @@ LIST: Final = 0.02
 STORED: Final = 200
 """How many of the sessions that are only stored are in the list, the newest ones: `list` gives the
 others."""
+
+UNSEEN: Final = 30.0
+"""Seconds after which a session that is read or followed, and that nobody looks at, is dropped; and
+sooner if another one is read."""
 
 AGENTS: Final = 30.0
 """Seconds for which the list of installed agents holds: making it is looking for programs."""
@@ -91,18 +101,31 @@ class Hub:
         self.runtime = runtime
         self.folders = folders or Folders()
         self.files = Files()
+        self.wires = Wires(runtime)
         self.limits = runtime.limits
         self.viewers: dict[Viewer, Client | None] = {}
         """All, with the client that each is, once that is known."""
         self.feeds: dict[str, Feed] = {}
-        self._resting: set[str] = set()  # of those: the sessions that are only stored
-        self.chats: dict[str, str | list[tuple[Done, Fail]]] = {**runtime.chats}
+        # Of those: the sessions that are not open here, and what ends their being followed.
+        self._resting: dict[str, Callable[[], None]] = {}
+        self._prefix = "" if runtime.tenant is None else f"@{runtime.tenant.name}/"
+        """Ahead of the names that clients choose, in the store and for other servers."""
+        self._tenants: dict[str, Hub] = {}
+        self.chats: dict[str, str | list[tuple[Done, Fail]]] = {
+            name.removeprefix(self._prefix): session
+            for name, session in runtime.chats.items()
+            if name.startswith(self._prefix)
+        }
         """Names that clients of the AI SDK have for their sessions; while one is opened, who waits
         for it."""
         self.elsewhere: Elsewhere | None = None
         """Where further sessions can be had from, if anywhere."""
+        self.present: Callable[[Hub, Client, Iterable[str], bool], None] = lambda *about: None
+        """Called when a client that runs tools is there or gone, with sessions that are not open
+        here."""
         self._agent = agent
         self._clients: OrderedDict[tuple[Role, str], Client] = OrderedDict()
+        self._reading: dict[str, trio.Event] = {}
         self._listening: dict[str, Callable[[], None]] = {}  # by session
         self._list: bytes | None = None
         self._list_due = 0.0
@@ -126,14 +149,40 @@ class Hub:
         self.viewers.setdefault(viewer)
         return viewer
 
+    def of(self, tenant: Tenant | None) -> Hub:
+        """The hub of a tenant's clients, to whom all others' sessions are not there. It knows
+        nothing of this one, which is the operator's."""
+        if tenant is None:
+            return self
+        hub = self._tenants.get(tenant.name)
+        if hub is None:
+            hub = Hub(self.runtime.of(tenant), self._agent, self._folders_of(tenant))
+            hub.present = self.present
+            self._tenants[tenant.name] = hub
+        elif hub.runtime.tenant != tenant:
+            hub.runtime.know(tenant)
+            hub.folders = self._folders_of(tenant)
+        return hub
+
+    def _folders_of(self, tenant: Tenant) -> Folders:
+        return Folders(tenant.roots, missing_ok=True) if tenant.roots else self.folders
+
     def close(self, reason: str = "the server is shutting down") -> None:
         """Send every viewer away and listen to the runtime no more."""
+        for hub in self._tenants.values():
+            hub.close(reason)
         for viewer in list(self.viewers):
             viewer.end(Code.SHUTDOWN, reason)
         for stop in (*self._stop_listening, *self._listening.values()):
             stop()
         self._listening.clear()
+        self.wires.close()
         self._scope.cancel()
+
+    def is_open(self, id: str) -> bool:
+        """Whether a session is open here, and not over."""
+        there = id in self.feeds and id not in self._resting
+        return there and not self.runtime.is_leaving(id)
 
     def session(self, id: str) -> Session:
         """One that is open. Raises `Refused`."""
@@ -160,25 +209,79 @@ class Hub:
             raise Refused("unknown_session", f"no session {id!r} is open")
         return feed
 
-    def when_read(self, client: Client, id: str, then: Callable[[Feed], None], fail: Fail) -> None:
-        """Have `then` called with a session's feed: now, or when what is stored of it is read. It
-        is not opened by that. Raises `Refused`, as `then` may if it is called now."""
-        if id in self.feeds or self.runtime.stored(id) is None:
-            then(self.feed(id))
-        else:
-            client.start(partial(self.read, id), lambda _: then(self.feed(id)), fail)
+    def is_unread(self, id: str) -> bool:
+        """Whether a session is not open here, as far as it is known, and nobody looks at it."""
+        if id in self.feeds:
+            return False
+        return self.runtime.stored(id) is not None or self.runtime.is_shared
 
     async def read(self, id: str) -> Fields:
         """See to it that a session has a feed. Raises `SessionNotFound` or `StoreError`."""
+        while (reading := self._reading.get(id)) is not None:
+            await reading.wait()
         if id not in self.feeds:
-            log = await self.runtime.read(id, whole=False)
-            if id not in self.feeds:  # it may have been opened, or read by somebody else, meanwhile
-                for unseen in [each for each in self._resting if not self.feeds[each].viewers]:
-                    self._drop(unseen)
-                self._resting.add(id)
-                self._add(log)
-                self._list_changed()  # which has all that somebody reads
+            self._reading[id] = trio.Event()
+            try:
+                await self._read(id)
+            finally:
+                self._reading.pop(id).set()
         return {"session": id}
+
+    def is_behind(self, id: str, epoch: str | None, seq: int | None) -> bool:
+        """Whether a client knows more of a session than is shown here: it has seen that at another
+        server."""
+        feed = self.feeds.get(id) if self.runtime.is_shared else None
+        if feed is None or epoch != feed.log.epoch or seq is None or feed.log.seq >= seq:
+            return False
+        # One that is open here may be stored up to there, and nobody has said so yet.
+        return id in self._resting or seq <= host_of(self.runtime.get(id)).log.seq
+
+    async def reach(self, id: str, seq: int) -> bool:
+        """Wait until a session is known here, too, up to an event, or the store has no such one.
+        False: it has left this server meanwhile, and has to be `read`. Raises `StoreUnavailable` if
+        it cannot be known now, as the store is away, or this server is about to end."""
+        feed, store = self.feeds.get(id), self.runtime.store
+        if feed is None or feed.log.seq >= seq or store is None or store.port is None:
+            return True
+        session = self.open_session(feed)
+        keeper = None if session is None else host_of(session).keeper
+        if keeper is None:
+            if await store.port.caught_up(feed.log):
+                return True
+            if self.feeds.get(id) is feed:
+                raise StoreUnavailable("the session is not followed here any more")
+        elif await keeper.wait_until_kept(seq):
+            return True
+        elif keeper.moved is None:
+            keeper.check()  # says why
+        else:
+            await self.runtime.find(id)  # it is another server's now: its end here is waited for
+        return False
+
+    async def _read(self, id: str) -> None:
+        if not await self.runtime.find(id):
+            raise SessionNotFound(f"no session {id!r} is open or stored")
+        log, stop = await self.runtime.follow(id, partial(self._ended, id))
+        if id in self.feeds:  # it was opened meanwhile
+            stop()
+            return
+        now = trio.current_time()
+        self._drop_unseen(now)
+        self._resting[id] = stop
+        self._add(log)
+        self._list_changed()  # which has all that somebody reads
+        self._schedule(self._drop_unseen, now + UNSEEN)
+
+    def _ended(self, id: str) -> None:
+        """A session that is followed does not go on as it was."""
+        if id in self._resting:
+            self._drop(id)
+
+    def _drop_unseen(self, now: float) -> None:
+        for id in [each for each in self._resting if not self.feeds[each].viewers]:
+            self._drop(id)
+        if self._resting:
+            self._schedule(self._drop_unseen, now + UNSEEN)
 
     def when_known(
         self,
@@ -190,9 +293,10 @@ class Hub:
         *,
         turns: int | None = None,
     ) -> None:
-        """As `when_read`, when there is also what the log's `history` is asked for; None: all."""
-        unread = id not in self.feeds and self.runtime.stored(id) is not None
-        if unread or self.feed(id).log.lacks(before, turns):
+        """Have `then` called with a session's feed: now, or when what is stored of it is read, and
+        what the log's `history` is asked for; None: all. It is not opened by that. Raises
+        `Refused`, as `then` may if it is called now."""
+        if self.is_unread(id) or self.feed(id).log.lacks(before, turns):
             job = partial(self._look_back, id, before, turns)
             client.start(job, lambda _: then(self.feed(id)), fail)
         else:
@@ -256,7 +360,16 @@ class Hub:
         """A session is what a client calls so, also for the next server."""
         self.chats[chat] = session
         if self.runtime.store is not None:
-            self.runtime.store.name_chat(chat, session)
+            self.runtime.store.name_chat(self._prefix + chat, session)
+
+    async def find_chat(self, chat: str) -> Fields:
+        """See to it that a session is known which another server has by that name, or id, if there
+        is one. Raises `StoreError`."""
+        port = None if self.runtime.store is None else self.runtime.store.port
+        session = None if port is None else await port.chat(self._prefix + chat)
+        if await self.runtime.find(session or chat) and session is not None:
+            self.chats.setdefault(chat, session)
+        return {}
 
     def page(self, before: str | None, limit: int) -> Fields:
         """What `ListSessions` asks for. Raises `Refused`."""
@@ -276,7 +389,8 @@ class Hub:
         Raises `StoreError`."""
         if self.runtime.store is None:
             raise Refused("unsupported", "the sessions are not stored")
-        hits = await self.runtime.store.search(query, limit=limit)
+        whose = None if self.runtime.tenant is None else self.runtime.tenant.name
+        hits = await self.runtime.store.search(query, limit=limit, tenant=whose)
         now = {info.session: info for info in self.runtime.list()}
         found = [(now.get(hit.entry.session), hit.snippet) for hit in hits]
         return {"found": [{"session": info, "snippet": text} for info, text in found if info]}
@@ -297,11 +411,14 @@ class Hub:
     def _sessions_changed(self) -> None:
         """Sessions have come or gone."""
         now = {info.session for info in self.runtime.list_open()}
-        rest = {id for id in self._resting - now if self.runtime.stored(id) is not None}
+        rest = {id for id in self._resting.keys() - now if self.runtime.stored(id) is not None}
         for id in self.feeds.keys() - now - rest:
-            self._drop(id)
-        for id in self._resting & now:
-            self._resting.discard(id)
+            if self.runtime.is_shared and self.feeds[id].viewers and self.runtime.stored(id):
+                self._hand_on(id)
+            else:
+                self._drop(id)
+        for id in self._resting.keys() & now:
+            self._resting.pop(id)()
             self._listening.pop(id)()
             log = self.runtime.get(id).log
             self.feeds[id].go_on(log)
@@ -312,6 +429,37 @@ class Hub:
         for id in now - self.feeds.keys():
             self._add(self.runtime.get(id).log)
         self._list_changed()
+
+    def _hand_on(self, id: str) -> None:
+        """A session has left this server, and may go on at another one: those who look at it look
+        on at what is stored of it."""
+        waiting = self._resting[id] = _Waiting()
+        self._reading[id] = waiting.over
+        self._listening.pop(id)()
+        self._listening[id] = lambda: None
+        self.runtime.start_soon(self._go_on, id, self.feeds[id], waiting)
+
+    async def _go_on(self, id: str, feed: Feed, waiting: _Waiting) -> None:
+        try:
+            log, stop = await self.runtime.follow(id, partial(self._ended, id))
+        except (SessionNotFound, StoreError) as error:
+            logger.info("the session %s is not followed: %s", id, error)
+            if self._resting.get(id) is waiting:
+                self._drop(id)
+            return
+        finally:
+            waiting.over.set()
+            if self._reading.get(id) is waiting.over:
+                del self._reading[id]
+        if self._resting.get(id) is not waiting:  # it is here again, or nobody looks at it
+            stop()
+        elif log.epoch != feed.log.epoch or log.seq < feed.log.seq:
+            stop()
+            self._drop(id)
+        else:
+            self._resting[id] = stop
+            feed.go_on(log)
+            self._listen(feed)
 
     def _store_changed(self) -> None:
         assert self.runtime.store is not None
@@ -325,7 +473,8 @@ class Hub:
 
     def _drop(self, id: str) -> None:
         """There is no such session any more, or nobody looks at it."""
-        self._resting.discard(id)
+        if (stop := self._resting.pop(id, None)) is not None:
+            stop()
         feed = self.feeds.pop(id)
         feed.over = True
         feed.notify(trio.current_time())
@@ -382,20 +531,25 @@ class Hub:
 
     def recognise(self, viewer: Viewer, token: str | None) -> Client:
         """The client that a viewer is. The newest connection of a client is the one that counts."""
-        client = None if token is None else self._clients.get((viewer.role, token))
-        if client is None:
-            kept = self.runtime.answers if viewer.role == "controller" else {}
-            answered = filter(self._holds, kept.pop(token or "", ()))
-            client = Client(self.runtime, name=token, answered=answered)
-        if token is not None:
-            self._clients[viewer.role, token] = client
-            self._clients.move_to_end((viewer.role, token))
-            self._forget_oldest()
+        client = self.client(viewer.role, None if token is None else self._prefix + token)
         if client.viewer is not None:
             client.viewer.end(Code.REPLACED, "this client has connected again")
             client.leave()
         client.viewer = viewer
         self.viewers[viewer] = client
+        return client
+
+    def client(self, role: Role, token: str | None) -> Client:
+        """The client of that name, as other servers know it, or a new one."""
+        client = None if token is None else self._clients.get((role, token))
+        if client is None:
+            kept = self.runtime.answers if role == "controller" else {}
+            answered = filter(self._holds, kept.pop(token or "", ()))
+            client = Client(self.runtime, name=token, answered=answered)
+        if token is not None:
+            self._clients[role, token] = client
+            self._clients.move_to_end((role, token))
+            self._forget_oldest()
         return client
 
     def _holds(self, answer: Answer) -> bool:
@@ -408,12 +562,34 @@ class Hub:
         """A connection is gone."""
         client = self.viewers.pop(viewer, None)
         if client is not None and client.viewer is viewer:
-            client.leave()
+            self.left(client)
+
+    def left(self, client: Client) -> None:
+        """A client is not there any more."""
+        client.leave()
+        if client.offers:
+            self.present(self, client, tuple(client.away), False)
+
+    def arrived(self, client: Client, session: str) -> None:
+        """A client looks at a session."""
+        if client.offers and not self.is_open(session):
+            client.away.add(session)
+            self.present(self, client, [session], True)
 
     def _forget_oldest(self) -> None:
-        gone = [key for key, client in self._clients.items() if client.viewer is None]
+        gone = [key for key, client in self._clients.items() if not client.is_needed]
         for key in gone[: max(0, len(gone) - CLIENTS)]:
             del self._clients[key]
+
+
+class _Waiting:
+    """In the place of what ends that a session is followed, until it is."""
+
+    def __init__(self) -> None:
+        self.over = trio.Event()
+
+    def __call__(self) -> None:
+        pass
 
 
 class _Opened(Struct):

@@ -81,7 +81,7 @@ class NativeViewer(Viewer):
         given: dict[str, str] = {}
         unread: list[c.Known] = []
         for known in hello.sessions:
-            if self._is_unread(known.session):
+            if self._is_late(known.session, known.epoch, known.seq):
                 unread.append(known)
             else:
                 self._follow_known(known, given)
@@ -91,7 +91,8 @@ class NativeViewer(Viewer):
 
         if unread:
             read = partial(self._read, unread, given)
-            self._client.start(read, answer, lambda error: self.reply(refusal(hello.id, error)))
+            fail = lambda error: self.reply(refusal(hello.id, error))  # noqa: E731
+            self._client.start(read, answer, fail, always=True)
         else:
             answer({})
 
@@ -100,18 +101,29 @@ class NativeViewer(Viewer):
         there = feed is not None and self._follow(feed, known.epoch, known.seq)
         given[known.session] = there or "unknown_session"
 
-    def _is_unread(self, id: str) -> bool:
-        """Whether a session is only stored, and nobody looks at it."""
-        return id not in self._hub.feeds and self._hub.runtime.stored(id) is not None
-
     async def _read(self, sessions: list[c.Known], given: dict[str, str]) -> Fields:
         for known in sessions:
             try:
-                await self._hub.read(known.session)
+                await self._catch_up(known.session, known.epoch, known.seq)
             except AgentrtError as error:  # the others are there
                 logger.warning("the session %s cannot be read: %s", known.session, error)
+                if self._hub.is_behind(known.session, known.epoch, known.seq):
+                    given[known.session] = "unknown_session"
+                    continue
             # In the same step: what nobody looks at is forgotten when the next one is read.
             self._follow_known(known, given)
+        return {}
+
+    def _is_late(self, session: str, epoch: str | None, seq: int | None) -> bool:
+        """Whether what the client wants to see has not come here yet."""
+        return self._hub.is_unread(session) or self._hub.is_behind(session, epoch, seq)
+
+    async def _catch_up(self, session: str, epoch: str | None, seq: int | None) -> Fields:
+        await self._hub.read(session)
+        while seq is not None and self._hub.is_behind(session, epoch, seq):
+            if await self._hub.reach(session, seq):
+                break
+            await self._hub.read(session)
         return {}
 
     def _ready(self) -> bytes:
@@ -138,11 +150,14 @@ class NativeViewer(Viewer):
         match command:
             case c.Attach(session=session, epoch=epoch, seq=seq):
 
-                def follow(feed: Feed) -> None:
-                    answer = self._follow(feed, epoch, seq)
+                def follow(_: Fields) -> None:
+                    answer = self._follow(self._hub.feed(session), epoch, seq)
                     self.reply(ack(id, {"session": session, "answer": answer}))
 
-                self._hub.when_read(client, session, follow, refused)
+                if self._is_late(session, epoch, seq):
+                    client.start(partial(self._catch_up, session, epoch, seq), follow, refused)
+                else:
+                    follow({})
             case c.Detach(session=session):
                 self.unfollow(self._hub.feed(session))
                 self.reply(ack(id, {"session": session}))
@@ -155,6 +170,8 @@ class NativeViewer(Viewer):
                     client.start(find, lambda fields: self.reply(ack(id, fields)), refused)
                 else:
                     self.reply(ack(id, self._hub.page(before, limit)))
+            case c.ShowWire(session=session):
+                self.reply(ack(id, self._hub.wires.look(self._hub.session(session))))
             case _:
                 return False
         return True
@@ -169,7 +186,7 @@ class NativeViewer(Viewer):
         except Refused as error:
             self.reply(refusal(id, error))
             return
-        if not looked and not client.seen(command):
+        if not looked and not client.seen(command, self.reply):
             carry_out(
                 self._hub,
                 client,
@@ -212,6 +229,8 @@ class NativeViewer(Viewer):
         return replay
 
     def _follow(self, feed: Feed, epoch: str | None, seq: int | None) -> str:
+        if self._client is not None:
+            self._hub.arrived(self._client, feed.log.session)
         return "replay" if self.follow(feed, epoch, seq) else "snapshot"
 
     def changed(self, feed: Feed, *, overtaken: bool = False) -> None:

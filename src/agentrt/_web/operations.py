@@ -14,7 +14,16 @@ from typing import Final
 
 import trio
 
-from .._errors import LocalProtocolError, StoreUnavailable
+from .._errors import (
+    LimitExceeded,
+    LocalProtocolError,
+    SessionClosed,
+    SessionElsewhere,
+    SessionMoved,
+    StoreError,
+    StoreUnavailable,
+)
+from .._journal.port import AGAIN, Port
 from .._journal.store import Store
 from .._model.content import JsonObject
 from .._session.session import Session, host_of
@@ -23,12 +32,27 @@ from . import commands as c
 from .answers import Fields, Refused, as_refusal
 from .client import Client, Done, Fail, Job
 from .hub import Hub
+from .routing import is_elsewhere, send_on, send_to_all
 
 ENDS: Final = (c.Cancel, c.Permission, c.StopAll, c.StopTask, c.CloseSession)
 """Commands that may end what runs: they are carried out and answered whatever the store does."""
 
+KNOWN: Final = 0.25
+"""Seconds for which a cancel waits for what is known of it."""
+
 UNOPENED: Final = (c.Cancel, c.CloseSession, c.DeleteSession, c.ForkSession)
 """Commands to a session that is only stored for which it is not opened."""
+
+
+HOLDS: Final = (c.Prompt, c.Retell, c.InQueue, c.RenameSession)
+"""Commands that are over ahead of what the same client says to the session behind them, where more
+than one server may carry them out. None of them waits for the agent."""
+
+ORDER: Final = 60.0
+"""Seconds for which a command waits at most for those ahead of it."""
+
+REPLIES: Final = (c.Permission, c.ToolResult)
+"""Commands that wait for no other one: something waits for them."""
 
 
 def carry_out(hub: Hub, client: Client, command: c.Command, done: Done, fail: Fail) -> None:
@@ -37,17 +61,106 @@ def carry_out(hub: Hub, client: Client, command: c.Command, done: Done, fail: Fa
     store = hub.runtime.store
     try:
         crowded = isinstance(command, ENDS) and not client.has_room
+        if store is not None and store.port is not None and is_elsewhere(hub, command):
+            if not isinstance(command, ENDS):
+                client.check_room()
+            job = partial(_wherever, hub, store, store.port, client, command)
+            client.start(in_order(client, command, job), done, fail, always=True)
+            return
         if store is None or crowded or _is_unkept(hub, command):
             outcome = _act(hub, client, command)
         else:
             client.check_room()
             outcome = _kept(hub, store, client, command)
+            if store.port is not None:
+                job = partial(_or_elsewhere, hub, store, store.port, client, command, outcome)
+                outcome = in_order(client, command, job, KNOWN)
         if isinstance(outcome, dict):
             done(outcome)
         else:
             client.start(outcome, done, fail)
     except Exception as error:
         fail(as_refusal(error))
+
+
+def in_order(client: Client, command: c.Command, job: Job, patience: float = ORDER) -> Job:
+    """See to it that what a client says to a session is done in the order in which it was said, but
+    for what takes too long: two servers may wait for each other. An end of what runs waits for no
+    longer than its `patience`."""
+    named = isinstance(command, c.Cancel) and command.turn is not None
+    if not isinstance(command, c.ForSession) or isinstance(command, REPLIES) or named:
+        return job
+    return client.in_order(
+        command.session,
+        job,
+        holds=isinstance(command, HOLDS),
+        patience=patience if isinstance(command, ENDS) else ORDER,
+    )
+
+
+async def _or_elsewhere(
+    hub: Hub, store: Store, port: Port, client: Client, command: c.Command, job: Job
+) -> Fields:
+    """Carry out a command here, unless its session has left this server before that was begun."""
+    doubtful = False
+    try:
+        return await job()
+    except SessionMoved:
+        doubtful = True
+    except (LimitExceeded, SessionClosed):
+        if not is_elsewhere(hub, command):
+            raise
+    return await _wherever(hub, store, port, client, command, doubtful=doubtful)
+
+
+async def _wherever(
+    hub: Hub,
+    store: Store,
+    port: Port,
+    client: Client,
+    command: c.Command,
+    *,
+    doubtful: bool = False,
+) -> Fields:
+    """Carry out a command to a session that is not open here, by whoever has it or opens it.
+    `doubtful`: what comes of it may be stored already, with its answer, which is found then."""
+    if isinstance(command, c.StopAll):
+        here = hub.runtime.cancel_all()
+        return {"cancelled": here + await send_to_all(hub, port, client, command)}
+    while True:
+        try:
+            if (fields := await send_on(hub, port, client, command)) is not None:
+                return fields
+        except StoreError:
+            if not doubtful:
+                raise  # and nobody will carry it out
+            await trio.sleep(AGAIN)
+            continue
+        try:
+            return await in_hand(hub, store, client, command)
+        except SessionElsewhere as error:
+            if error.node is None:
+                raise  # of another home
+        except SessionMoved:
+            doubtful = True
+        except StoreError:
+            if not doubtful:
+                raise
+        except LimitExceeded:
+            if hub.runtime.runs_here() or not is_elsewhere(hub, command):
+                raise
+        except SessionClosed:
+            if not is_elsewhere(hub, command):
+                raise
+        await trio.sleep(AGAIN)  # somebody else was first, or this server drains
+
+
+async def in_hand(hub: Hub, store: Store, client: Client, command: c.Command) -> Fields:
+    """Carry out a command that is this server's to carry out."""
+    if isinstance(command, c.ForSession):
+        await hub.runtime.find(command.session)
+    outcome = _kept(hub, store, client, command)
+    return await outcome()
 
 
 def _is_unkept(hub: Hub, command: c.Command) -> bool:
@@ -80,8 +193,11 @@ def _kept(hub: Hub, store: Store, client: Client, command: c.Command) -> Job:
     """As `_act`. The answer is stored in one flush with the events that come of the command at
     once, or behind those that take time, and given when it is: so no other server carries the
     command out again, and what was answered stays true."""
-    if store.membership is not None and not isinstance(command, ENDS):
-        return partial(_kept_once, hub, store, client, command)
+    if store.membership is not None:
+        if isinstance(command, c.Cancel) and command.turn is None and hub.is_open(command.session):
+            return partial(_cancelled_once, hub, store, client, command)
+        if not isinstance(command, ENDS):
+            return partial(_kept_once, hub, store, client, command)
     return _kept_here(hub, store, client, command)
 
 
@@ -93,6 +209,20 @@ async def _kept_once(hub: Hub, store: Store, client: Client, command: c.Command)
             await hub.reopen(client, command.session)
     known = await client.answered_elsewhere(store, command)
     return await _kept_here(hub, store, client, command)() if known is None else known
+
+
+async def _cancelled_once(hub: Hub, store: Store, client: Client, command: c.Cancel) -> Fields:
+    """A cancel of whatever runs, which may have been carried out elsewhere: then it is not this
+    turn that was meant. It does not wait for a store that does not answer."""
+    before = hub.session(command.session).state.turn
+    if before is not None and store.status.state == "ok":
+        with trio.move_on_after(KNOWN):
+            if (known := await client.answered_elsewhere(store, command)) is not None:
+                return known
+        now = hub.session(command.session).state.turn
+        if now is None or now.id != before.id:
+            return {"turn": before.id}
+    return await _kept_here(hub, store, client, command)()
 
 
 def _kept_here(hub: Hub, store: Store, client: Client, command: c.Command) -> Job:
@@ -127,7 +257,10 @@ def _kept_with_events(hub: Hub, store: Store, client: Client, command: c.ForSess
     fields, seq = outcome, host.log.seq
 
     async def job() -> Fields:
-        await keeper.wait_until_kept(seq)
+        if store.membership is None or isinstance(command, ENDS):
+            await keeper.wait_until_kept(seq)
+        else:  # what may be stored may be carried out by another one, and must not be refused
+            await keeper.wait_until_known(seq)
         if session.log.seq < seq and not isinstance(command, ENDS):
             keeper.check()  # says why
         return fields
@@ -156,8 +289,8 @@ def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> Fields | Job:
             return {}
         case c.DeleteSession(session=id):
             return partial(_delete, hub, id)
-        case c.ForkSession(session=id):
-            return fork_session(hub, client, id)
+        case c.ForkSession(session=id, at=at):
+            return fork_session(hub, client, id, at)
 
     async def job() -> Fields:
         await hub.reopen(client, command.session)
@@ -200,8 +333,8 @@ def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSessio
             return partial(_close, hub, session)
         case c.DeleteSession():
             return partial(_delete, hub, session.id)
-        case c.ForkSession():
-            return fork_session(hub, client, session.id)
+        case c.ForkSession(at=at):
+            return fork_session(hub, client, session.id, at)
         case c.FindFiles(query=query):
             [folder] = [i.cwd for i in hub.runtime.list_open() if i.session == session.id]
             return partial(_find_files, hub, folder, query)
@@ -219,7 +352,8 @@ def _place(session: Session, command: c.Prompt) -> Fields:
             raise Refused("unsupported", str(error)) from error
         running = session.state.turn
         return {"turn": running.id if running is not None else None, "seq": session.log.seq}
-    return _placed(session, session.submit(command.content, when=command.when))
+    held = command.held is not False
+    return _placed(session, session.submit(command.content, when=command.when, held=held))
 
 
 def _placed(session: Session, turn: Turn) -> Fields:
@@ -239,15 +373,6 @@ def _cancel(session: Session, command: c.Cancel) -> Fields:
         return {"turn": command.turn}  # it is over already
     session.cancel(now=command.now)
     return {"turn": running.id if running is not None else None, "seq": session.log.seq}
-
-
-def stop(session: Session, turn: Turn | str) -> None:
-    """A user's Stop of a turn, by itself or its id: of the running one, or one that waits."""
-    running = session.state.turn
-    if running is not None and running.id == (turn if isinstance(turn, str) else turn.id):
-        session.cancel()
-    elif isinstance(turn, Turn):
-        turn.cancel()
 
 
 def _permission(session: Session, command: c.Permission) -> Fields:
@@ -321,9 +446,9 @@ def new_session(
     return job
 
 
-def fork_session(hub: Hub, client: Client, id: str) -> Job:
+def fork_session(hub: Hub, client: Client, id: str, at: str | None) -> Job:
     async def job() -> Fields:
-        session = await hub.runtime.fork(id, tools=client.tools)
+        session = await hub.runtime.fork(id, at=at, tools=client.tools)
         return {"session": session.id}
 
     return job
@@ -337,6 +462,11 @@ def _load(hub: Hub, client: Client, command: c.LoadSession) -> Fields | Job:
         return {"session": hub.session(command.session).id}
     assert agent is not None
     assert known is not None
+    if hub.runtime.tenant is not None:  # agents keep the conversations of all in one place
+        raise Refused(
+            "forbidden",
+            "a tenant's token opens no conversation by the agent's id, but by a `session`",
+        )
 
     async def job() -> Fields:
         session = await hub.runtime.load(agent, known, cwd=cwd, tools=client.tools)

@@ -18,11 +18,13 @@ import hashlib
 import hmac
 import ipaddress
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
+
+from .._limits import Tenant
 
 Role: TypeAlias = Literal["controller", "viewer"]
 """A controller may do everything, a viewer only watches."""
@@ -46,10 +48,15 @@ class Pass(Struct, frozen=True):
 
 
 class Grant:
-    """What a token gives. Revoking it ends all that live by it."""
+    """What a token gives: all sessions, or those of a tenant. Revoking it ends all that live by
+    it."""
 
-    def __init__(self, token: str, role: Role) -> None:
+    def __init__(self, token: str, role: Role, tenant: Tenant | None = None) -> None:
         self.role: Role = role
+        self.tenant = tenant
+        # Says whose secret is to be tried, which takes a while: of a tenant's, not of everybody's.
+        name = "" if tenant is None else f"{role} {tenant.name}"
+        self._mark = name and f"{hashlib.sha256(name.encode()).hexdigest()[:16]}~"
         self.revoked = False
         self._token = token
         self._digest = _digest(token)
@@ -65,12 +72,14 @@ class Grant:
 
     def new_pass(self) -> Pass:
         """For another browser."""
-        id = secrets.token_urlsafe(16)
+        id = self._mark + secrets.token_urlsafe(16)
         return Pass(f"{id}.{self._sign('cookie', id)}", self._sign("key", id))
 
     def knows(self, cookie: str, key: str | None = None) -> bool:
         """Whether a cookie is of this grant and, if it is given, the key is that cookie's."""
         id, _, signed = cookie.partition(".")
+        if not id.startswith(self._mark) or "~" in id.removeprefix(self._mark):
+            return False
         good = hmac.compare_digest(signed.encode(), self._sign("cookie", id).encode())
         if key is not None:
             good &= hmac.compare_digest(key.encode(), self._sign("key", id).encode())
@@ -97,6 +106,8 @@ class Security:
     - `token`: gives control; without one, a random one is made.
     - `viewer_token`: gives sight only; without one, nobody just watches.
     - `metrics_token`: gives `/metrics` and nothing else; without one, nobody gets that.
+    - `tenants`, `tenant_viewers`: further tokens, for control and for sight, each with the tenant
+      whose sessions alone it gives. The tokens above are the operator's, and give all.
     - `allow_hosts`: further names, `NAME` or `NAME:PORT`, under which the server is reached.
     - `allow_origins`: further origins, `https://NAME:PORT`, whose pages may connect.
 
@@ -109,16 +120,26 @@ class Security:
         token: str | None = None,
         viewer_token: str | None = None,
         metrics_token: str | None = None,
+        tenants: Mapping[str, Tenant] | None = None,
+        tenant_viewers: Mapping[str, Tenant] | None = None,
         allow_hosts: Iterable[str] = (),
         allow_origins: Iterable[str] = (),
     ) -> None:
+        tenants, watching = tenants or {}, tenant_viewers or {}
         given = [each for each in (token, viewer_token, metrics_token) if each is not None]
+        given += [*tenants, *watching]
         if any(len(each) < SHORTEST for each in given):
             raise ValueError(f"a token must have at least {SHORTEST} characters")
         if token is not None and token == viewer_token:
             raise ValueError("the viewers' token must be another one than the controllers'")
         if metrics_token is not None and metrics_token in (token, viewer_token):
             raise ValueError("the token for metrics must be another one than those for the page")
+        if len({*given}) < len(given):
+            raise ValueError("a tenant's token must be another one than all others")
+        known: dict[str, Tenant] = {}
+        for tenant in (*tenants.values(), *watching.values()):
+            if known.setdefault(tenant.name, tenant) != tenant:
+                raise ValueError(f"the tenant {tenant.name!r} has different limits by its tokens")
         self.chosen = token is not None
         self.token = token if token is not None else secrets.token_urlsafe(32)
         self.allow_hosts = tuple(_host(name) for name in allow_hosts)
@@ -126,6 +147,8 @@ class Security:
         self._grants = [Grant(self.token, "controller")]
         if viewer_token is not None:
             self._grants.append(Grant(viewer_token, "viewer"))
+        self._grants += [Grant(each, "controller", whose) for each, whose in tenants.items()]
+        self._grants += [Grant(each, "viewer", whose) for each, whose in watching.items()]
         self._metrics = None if metrics_token is None else _digest(metrics_token)
         self._tickets: dict[bytes, Grant] = {}  # by their digests
 
@@ -159,7 +182,9 @@ class Security:
 
     def ticket(self, role: Role = "controller") -> str:
         """A new ticket for a link. Raises `ValueError` if there is no token of that role."""
-        grant = next((g for g in self._grants if g.role == role and not g.revoked), None)
+        grant = next(
+            (g for g in self._grants if g.role == role and g.tenant is None and not g.revoked), None
+        )
         if grant is None:
             raise ValueError(f"there is no token for a {role}")
         return self.ticket_for(grant)

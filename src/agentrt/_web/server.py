@@ -48,6 +48,8 @@ async def serve(
     TLS only. Without `security` there is one random token, for control. `agent`: the agent of
     sessions that a client opens without naming one; by default the first that is installed.
     `metrics`: served at `/metrics` to who shows the `metrics_token` of `security`.
+    A worker (`open_store(…, role="worker")`) serves no clients: only `/healthz`, `/readyz` and
+    `/metrics`.
     `cwd`: the folder of sessions whose client names none; by default the first of `roots`, or this
     process's own. `roots`: where, and below which, clients may open sessions; by default anywhere.
 
@@ -61,15 +63,18 @@ async def serve(
     check_trio("serve")
     # h11 and trio-websocket cost as much to import as all the rest.
     from .folders import Folders
+    from .forwarded import serve_forwarded
     from .hub import Hub
 
     security = Security() if security is None else security
     if metrics is not None and not security.measured:
         raise ValueError("metrics need a token of their own: Security(metrics_token=…)")
     hub = Hub(runtime, agent, Folders(roots, cwd))
+    serve_forwarded(hub)
     try:
         async with open_site(hub, runtime.limits, host, port, security, ssl_context) as site:
             site.hindrance = runtime.hindrance
+            site.shows = runtime.role != "worker"
             with ExitStack() as stack:
                 if metrics is not None:
                     site.measure(metrics.render)
@@ -93,7 +98,7 @@ async def open_site(
     from .connections import Connections
     from .handler import ConnectionHandler
 
-    sockets = await _open(host, port, security)
+    sockets = await open_listeners(host, port, security)
     taken = sockets[0].socket.getsockname()[1]
     site = Site(security, host, taken, limits, tls=ssl_context is not None)
     everybody = Connections(site, hub, limits)
@@ -116,7 +121,7 @@ async def open_site(
                 await everybody.close()
 
 
-async def _open(host: str, port: int, security: Security) -> list[trio.SocketListener]:
+async def open_listeners(host: str, port: int, security: Security) -> list[trio.SocketListener]:
     """Listen, if that is allowed. A free port is taken for one address only: a second one would get
     another port."""
     listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)

@@ -19,6 +19,8 @@ from .http import BadRequest, Request, Response, load_page, response
 from .refusal import Code, Refusal
 from .security import Grant, Role, Security, offered_key
 
+NO_CLIENTS: Final = "This server runs sessions for gateways, and serves no clients."
+
 METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 """The type of Prometheus' text format."""
 
@@ -82,6 +84,8 @@ class Site:
         self._metrics: Callable[[], bytes] | None = None
         self.hindrance: Callable[[], str | None] = lambda: None
         """Says why no new sessions should be sent here, if something speaks against it."""
+        self.shows = True
+        """Whether clients are served; else only how the server does is told."""
         self.pending = PendingConnections(limits.ws_pending, limits.ws_handshake)
 
     @property
@@ -108,6 +112,8 @@ class Site:
         """What the one who asks for a WebSocket may do. Raises `Refusal`."""
         if not self._names.answers_to(request.host):
             raise Refusal(Code.FORBIDDEN, "this server does not go by that name (--allow-host)")
+        if not self.shows:
+            raise Refusal(Code.FORBIDDEN, NO_CLIENTS)
         origins = request.values("origin")
         if origins and (len(origins) > 1 or origins[0] not in self._names.origins):
             raise Refusal(Code.FORBIDDEN, "pages of that origin may not connect (--allow-origin)")
@@ -134,6 +140,8 @@ class Site:
         if not self._names.answers_to(request.host):
             self._statistics.refused += 1
             return response(421, "This server does not go by that name (--allow-host).\n")
+        if not self.shows and request.path not in ("/healthz", "/readyz", "/metrics"):
+            return response(404, f"{NO_CLIENTS}\n", head_only=head_only)
         if request.method == "POST" and request.path == "/":
             return self._sign_in(request)
         if request.method not in ("GET", "HEAD"):

@@ -173,6 +173,16 @@ export async function newSession(wanted) {
   return ack.ok ? "" : (ack.error?.message ?? "The server did not answer.");
 }
 
+/**
+ * Go on with a copy of a session, of which the first one stays as it is.
+ * @param {string} session
+ * @param {string} [at] the turn, or an item of it, with which the copy ends
+ */
+export async function fork(session, at) {
+  const ack = await send("session", { op: "fork", session, ...(at && { at }) });
+  if (ack.ok && ack.session) choose(ack.session);
+}
+
 /** @type {(session: string) => Promise<void>} */
 export const closeSession = (session) => leave("close", session);
 

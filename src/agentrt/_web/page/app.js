@@ -1,16 +1,16 @@
 // The whole page, drawn from the store once a frame.
 
-import { render } from "./vendor/libraries.js";
-import { choose, connection, hashed, stop } from "./actions.js";
+import { Component, render } from "./vendor/libraries.js";
+import { choose, connection, hashed, say, stop } from "./actions.js";
 import { Announcer } from "./announce.js";
 import { Aside } from "./aside.js";
 import { addFiles } from "./attach.js";
 import { Banner, Elsewhere, Notes } from "./banner.js";
 import { Composer } from "./composer.js";
+import { Dialog } from "./dialog.js";
 import { Header, Settings } from "./header.js";
 import { composing, html, instead } from "./html.js";
 import { attract, back } from "./notify.js";
-import { Dialog, Frames } from "./panels.js";
 import { isStopping, sendingHere } from "./pending.js";
 import { Sheet } from "./sheet.js";
 import { NewSession, Sidebar } from "./sidebar.js";
@@ -55,8 +55,29 @@ function App() {
       <h2>Settings</h2>
       <${Settings} seat=${here} offline=${offline} reading=${reading} />
     <//>`}
-    ${panel === "frames" && html`<${Frames} />`}
+    ${panel === "frames" && html`<${Drawer} />`}
   `;
+}
+
+/** The drawer of raw frames, when it is there. */
+class Drawer extends Component {
+  /** @type {{ Frames: typeof import("./drawer.js").Frames | null }} */
+  state = { Frames: null };
+
+  componentDidMount() {
+    import("./drawer.js").then(
+      ({ Frames }) => this.setState({ Frames }),
+      () => {
+        setUi({ panel: null });
+        say("The drawer cannot be loaded: the server is not there.", "error");
+      },
+    );
+  }
+
+  render() {
+    const { Frames } = this.state;
+    return Frames && html`<${Frames} />`;
+  }
 }
 
 function draw() {

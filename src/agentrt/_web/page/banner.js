@@ -71,13 +71,13 @@ function Session(seat) {
 
 /** Notes of the last moments; those that are errors stay until they are dismissed. */
 export function Notes() {
-  const { told, faded } = ui();
-  const notes = model().notes.filter(({ id, level }) => id > told && (level === "error" || id > faded)).slice(-3);
+  const { dismissed, faded } = ui();
+  const notes = model().notes.filter(({ id, level }) => id > dismissed && (level === "error" || id > faded)).slice(-3);
   return html`<div class="notes">
     ${notes.map(
       (note) => html`<div key=${note.id} class=${`note ${note.level}`} role=${note.level === "error" ? "alert" : "status"}>
         <p>${oneLine(note.text, 400)}</p>
-        <button class="quiet round" aria-label="Dismiss" onClick=${() => setUi({ told: note.id })}>${icon("close")}</button>
+        <button class="quiet round" aria-label="Dismiss" onClick=${() => setUi({ dismissed: note.id })}>${icon("close")}</button>
       </div>`,
     )}
   </div>`;

@@ -29,9 +29,9 @@ export const nameOf = (summary) =>
 /** @param {{ summary: w.Summary | undefined, seat: Seat | undefined, offline: boolean }} props */
 export function Header({ summary, seat, offline }) {
   const state = seat?.view.state;
-  const told = state?.phase ?? summary?.phase;
-  const phase = isStopping() ? "cancelling" : told;
-  const sending = told === "idle" && sendingHere().length > 0;
+  const reported = state?.phase ?? summary?.phase;
+  const phase = isStopping() ? "cancelling" : reported;
+  const sending = reported === "idle" && sendingHere().length > 0;
   const turn = offline ? null : state?.turn;
   const time = turn ? ` ${duration(ui().now - turn.since)}` : "";
   const limit = phase === "cancelling" && turn?.cancel_deadline;
@@ -51,7 +51,7 @@ export function Header({ summary, seat, offline }) {
     ${phase &&
     html`<span class=${`phase ${offline ? "offline" : phase}`}>
       <span class="dot" aria-hidden="true"></span>
-      <span>${offline ? OFFLINE : phase !== told ? "stopping…" : sending ? "sending…" : PHASES[phase]}<span class="time" aria-hidden="true">${time}${rest}</span></span>
+      <span>${offline ? OFFLINE : phase !== reported ? "stopping…" : sending ? "sending…" : PHASES[phase]}<span class="time" aria-hidden="true">${time}${rest}</span></span>
     </span>`}
     ${iconButton("gear", "Settings", () => setUi({ panel: "settings" }))}
   </header>`;

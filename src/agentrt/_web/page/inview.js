@@ -8,7 +8,7 @@ export class InView {
     this.all = false;
     /** @type {Set<Element>} Those that are known to be out of view. */
     this.left = new Set();
-    this.told = 0;
+    this.reported = 0;
     /** @type {Set<Element>} */
     this.unseen = new Set();
     this.observer = new IntersectionObserver((entries) => this.noticed(entries), { threshold: [0.9, 1] });
@@ -42,7 +42,7 @@ export class InView {
     const { all } = this;
     const known = this.left.size;
     this.all = !this.unseen.size;
-    if (this.all !== all || known !== this.told) this.changed(this.all);
-    this.told = known;
+    if (this.all !== all || known !== this.reported) this.changed(this.all);
+    this.reported = known;
   }
 }

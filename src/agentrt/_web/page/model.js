@@ -86,8 +86,8 @@ function takeOther(model, frame) {
     }
     case "beat":
       for (const [session, seat] of model.seats) {
-        const told = frame.sessions[session];
-        if (seat.gone || (told && seat.epoch === told.epoch && seat.seq >= told.seq)) continue;
+        const there = frame.sessions[session];
+        if (seat.gone || (there && seat.epoch === there.epoch && seat.seq >= there.seq)) continue;
         model = withSeat(model, session, { ...seat, behind: true });
       }
       return model;
@@ -215,7 +215,7 @@ function timed(times, events, now) {
 }
 
 /**
- * The model with something more to be told.
+ * The model with something more to be reported.
  * @param {Model} model
  * @param {Note["level"]} level
  * @param {string} text

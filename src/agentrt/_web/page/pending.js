@@ -4,14 +4,14 @@
 import { wordsOf } from "./content.js";
 import { seat, setUi, ui } from "./store.js";
 
-/** @type {(place: Place, known: Seat | undefined) => boolean} whether the events that tell of it are here */
-const told = ({ seq, epoch }, known) =>
+/** @type {(place: Place, known: Seat | undefined) => boolean} whether the events that report it are here */
+const reported = ({ seq, epoch }, known) =>
   seq !== null && (!known || known.gone || known.epoch !== epoch || known.seq >= seq);
 
 /** The prompts of this session that the server has not shown. @returns {Sending[]} */
 export function sendingHere() {
   const known = seat();
-  const mine = ui().sending.filter((each) => each.session === ui().session && !told(each, known));
+  const mine = ui().sending.filter((each) => each.session === ui().session && !reported(each, known));
   if (!mine.length || !known) return mine;
   // After a reconnect the prompt may be here before the answer to it is.
   const fresh = [...known.view.items.values()].filter(({ type }) => type === "user");
@@ -24,7 +24,7 @@ export function sendingHere() {
 export function isStopping() {
   const { stopping, session } = ui();
   const known = seat();
-  if (stopping?.session !== session || told(stopping, known)) return false;
+  if (stopping?.session !== session || reported(stopping, known)) return false;
   const turn = known?.view.state.turn;
   return stopping.turn ? turn?.id === stopping.turn : Boolean(turn) || sendingHere().length > 0;
 }
@@ -32,7 +32,7 @@ export function isStopping() {
 /** Forget what the server has shown. @param {ReadonlyMap<string, Seat>} seats */
 export function settlePending(seats) {
   const { sending, stopping } = ui();
-  const left = sending.filter((each) => !told(each, seats.get(each.session)));
+  const left = sending.filter((each) => !reported(each, seats.get(each.session)));
   if (left.length < sending.length) setUi({ sending: left });
-  if (stopping && told(stopping, seats.get(stopping.session))) setUi({ stopping: null });
+  if (stopping && reported(stopping, seats.get(stopping.session))) setUi({ stopping: null });
 }

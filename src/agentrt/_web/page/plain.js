@@ -6,7 +6,7 @@ import { asJson, plain, running, whole } from "./safe.js";
 
 let model = EMPTY;
 let session = "";
-let told = "";
+let problem = "";
 
 /** Items that are shown, the newest. */
 const SHOWN = 200;
@@ -20,11 +20,11 @@ const connection = new Connection({
     const last = model.sessions.findLast(({ phase }) => phase !== "stored")?.session;
     if (last && !model.sessions.some((each) => each.session === session)) choose(last);
     else if (model.seats.get(session)?.behind) connection.send("attach", { session });
-    for (const frame of frames) if (frame.type === "ack") told = frame.error?.message ?? "";
+    for (const frame of frames) if (frame.type === "ack") problem = frame.error?.message ?? "";
     draw();
   },
   onLink({ status, reason }) {
-    told = status === "open" ? "" : `not connected ${reason}`;
+    problem = status === "open" ? "" : `not connected ${reason}`;
     draw();
   },
   onRaw() {},
@@ -84,7 +84,7 @@ const field = element("textarea", { rows: 3, ariaLabel: "message" });
 
 function draw() {
   const view = model.seats.get(session)?.view;
-  status.textContent = plain(told || (model.store ? STORE[model.store.state] : view?.state.phase) || "");
+  status.textContent = plain(problem || (model.store ? STORE[model.store.state] : view?.state.phase) || "");
   const all = [...(view?.items.values() ?? [])];
   items.replaceChildren(...all.slice(-SHOWN).map(line));
   if (view?.earlier || all.length > SHOWN) items.prepend(element("p", { className: "hint" }, "What was before is not shown."));

@@ -1,6 +1,6 @@
 // The sessions: which there are, which wants something, and a new one.
 
-import { choose, closeSession, deleteSession, goBack, LISTED, newSession, rename, search, stopAll } from "./actions.js";
+import { choose, closeSession, deleteSession, fork, goBack, LISTED, newSession, rename, search, stopAll } from "./actions.js";
 import { baseName, day, moment } from "./format.js";
 import { nameOf, OFFLINE, PHASES } from "./header.js";
 import { composing, html, icon, iconButton, instead, valued } from "./html.js";
@@ -73,6 +73,7 @@ function Entry(summary, offline, reading) {
       </small>
     </button>
     ${!offline && !reading && html`<span class="tools">
+      ${summary.forks !== "no" && iconButton("fork", `Fork ${nameOf(summary)}`, () => fork(session))}
       ${iconButton("edit", `Rename ${nameOf(summary)}`, () => setUi({ renaming: session }))}
       ${iconButton("close", `Close ${nameOf(summary)}`, () => close(summary))}
     </span>`}
@@ -106,7 +107,10 @@ function Kept(summary, reading, offline, snippet) {
         ? oneLine(snippet, 120)
         : `${oneLine(summary.agent, 30)} · ${oneLine(baseName(summary.cwd), 40)} · ${moment(lastAt(summary))}`}</small>
     </button>
-    ${!offline && !reading && html`<span class="tools">${iconButton("delete", `Delete ${nameOf(summary)}`, forget)}</span>`}
+    ${!offline && !reading && html`<span class="tools">
+      ${iconButton("fork", `Fork ${nameOf(summary)}`, () => fork(session))}
+      ${iconButton("delete", `Delete ${nameOf(summary)}`, forget)}
+    </span>`}
   </li>`;
 }
 

@@ -18,7 +18,7 @@ const store = {
     creating: false,
     refused: "",
     renaming: null,
-    told: 0,
+    dismissed: 0,
     faded: 0,
     asked: null,
     answering: null,

@@ -1,15 +1,15 @@
 // The conversation: its items in order, and at the end of each turn how it ended.
 
 import { Component } from "./vendor/libraries.js";
-import { lookBack } from "./actions.js";
+import { fork, lookBack } from "./actions.js";
 import { BlockView, Markdown, wordsOf } from "./content.js";
 import { Following } from "./follow.js";
 import { count, duration, money } from "./format.js";
-import { html, icon, memo } from "./html.js";
+import { html, icon, iconButton, memo } from "./html.js";
 import { sendingHere } from "./pending.js";
 import { isOver } from "./reduce.js";
 import { oneLine } from "./safe.js";
-import { clock, fold, isOpen, setUi, ui } from "./store.js";
+import { clock, fold, isOpen, model, setUi, ui } from "./store.js";
 import { isShown, ToolCard } from "./toolcard.js";
 import { Windowed } from "./windowed.js";
 
@@ -121,6 +121,7 @@ function tree(items) {
  */
 function rows(seat, items, from, to, children, cwd) {
   const { turns } = seat.view;
+  const forks = canFork();
   /** @type {Shown[]} */
   const out = [];
   for (let index = from; index < to; index++) {
@@ -134,9 +135,25 @@ function rows(seat, items, from, to, children, cwd) {
     if (turn?.outcome && items[index + 1]?.turn !== item.turn) {
       out.push(html`<${Ending} key=${`end-${turn.id}`} turn=${turn} />`);
     }
+    const after = items[index + 1];
+    const ends = turn ? turn.outcome && after?.turn !== item.turn : item.replay && (!after?.replay || after.type === "user");
+    if (forks && ends) out.push(html`<${Forks} key=${`fork-${turn?.id ?? item.id}`} at=${turn?.id ?? item.id} />`);
   }
   return out;
 }
+
+/** Whether a copy of the session that is shown may end at any of its turns. */
+function canFork() {
+  const { link, session } = ui();
+  if (link.status !== "open" || model().server?.role === "viewer") return false;
+  const shown = model().sessions.find((summary) => summary.session === session);
+  return shown !== undefined && (shown.forks ?? "turn") === "turn"; // where it is not known, it is tried
+}
+
+const Forks = memo(
+  /** @param {{ at: string }} props the turn, or an item of it, behind which the button stands */
+  ({ at }) => html`<p class="forks">${iconButton("fork", "Fork from here", () => fork(ui().session ?? "", at))}</p>`,
+);
 
 /**
  * @param {Seat} seat
@@ -229,12 +246,12 @@ const Ending = memo(
   ({ turn }) => {
     const outcome = turn.outcome ?? "completed";
     const { usage } = turn;
-    const told = [
+    const facts = [
       usage?.total_tokens != null && `${count(usage.total_tokens)} tokens`,
       usage?.cost != null && money(usage.cost, usage.currency),
     ].filter(Boolean);
     if (outcome === "completed") {
-      return told.length ? html`<p class="ending">${told.join(" · ")}</p>` : null;
+      return facts.length ? html`<p class="ending">${facts.join(" · ")}</p>` : null;
     }
     const by = outcome === "cancelled" && turn.by ? BY[turn.by] : "";
     const why = turn.error?.message ?? (outcome === "limit" ? turn.stop_reason : null);

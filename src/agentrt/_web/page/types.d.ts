@@ -106,7 +106,7 @@ interface Ui {
   /** The session whose name is being changed. */
   renaming: string | null;
   /** The number of the newest note that was dismissed. */
-  told: number;
+  dismissed: number;
   /** The number of the newest note that has been there for a while. */
   faded: number;
   /** Since when a question is in sight, in milliseconds of `performance.now`. */

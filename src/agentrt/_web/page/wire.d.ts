@@ -127,14 +127,18 @@ export interface History {
 
 export interface Summary {
   session: string; agent: string; cwd: string; title?: string | null; phase: Phase | "stored";
-  created: number; prompt?: string; updated?: number | null;
+  created: number; prompt?: string; updated?: number | null; forks?: "turn" | "end" | "no" | null;
 }
 export interface Found { session: Summary; snippet: string }
 export interface AgentInfo { name: string; title?: string; available: boolean }
+export interface WireRow {
+  t: number; kind: string; what: string; detail: string; count: number; took: number | null;
+  answer: string; odd: string[];
+}
 export interface Ack {
   type: "ack"; id: string | null; ok: boolean; error?: Failure; session?: string; turn?: string;
   queued?: number; entry?: string; seq?: number; cancelled?: number; sessions?: unknown;
-  files?: string[]; complete?: boolean; before?: string; found?: Found[]; more?: boolean;
+  rows?: WireRow[]; files?: string[]; complete?: boolean; before?: string; found?: Found[]; more?: boolean;
 }
 
 export type Frame =

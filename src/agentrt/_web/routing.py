@@ -1,0 +1,159 @@
+"""Commands to sessions that are not open here: where other servers share the store, one of them may
+have the session open, and one of them opens it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+import trio
+from msgspec import Struct
+
+from .._errors import StoreError
+from .._journal.base import Command as Row
+from .._journal.port import Answered, Port, Reused
+from .._limits import Tenant
+from .._logging import get_logger
+from .._wire.json import encode_line
+from . import commands as c
+from .answers import Fields, Refused
+from .client import Client, digest_of
+from .hub import Hub
+
+logger = get_logger("server")
+
+LATE: Final = 2.0
+"""Seconds for which an answer waits at most until what came of the command is known here."""
+
+UNOPENED: Final = (c.Cancel, c.CloseSession, c.DeleteSession, c.StopTask)
+"""Commands for whose sake no session is opened elsewhere."""
+
+
+class Carried(Struct):
+    """What is said to another server: a client's command, or only that it is `there` or not; the
+    tools that it runs, and whose it is."""
+
+    command: msgspec.Raw = msgspec.Raw(b"null")
+    tools: list[c.ToolOffer] = []
+    there: bool = True
+    tenant: Tenant | None = None
+
+
+class _Error(Struct):
+    code: str
+    message: str
+    data: object = None
+
+
+class _Ack(Struct):
+    ok: bool
+    session: str | None = None
+    cancelled: int = 0
+    error: _Error | None = None
+
+
+_acks: Final = msgspec.json.Decoder(_Ack)
+
+
+def is_elsewhere(hub: Hub, command: c.Command) -> bool:
+    """Whether a command may be another server's to carry out."""
+    match command:
+        case c.ForSession(session=id):
+            return hub.runtime.is_shared and not hub.is_open(id)
+        case c.LoadSession(session=str(id)):
+            return hub.runtime.is_shared and not hub.is_open(id)
+        case c.NewSession() | c.LoadSession():
+            return hub.runtime.is_shared and not hub.runtime.runs_here()
+        case c.StopAll():
+            return hub.runtime.is_shared
+    return False
+
+
+async def send_on(hub: Hub, port: Port, client: Client, command: c.Command) -> Fields | None:
+    """Have a command carried out where its session is, or by a server that opens it; what came of
+    it. None: it is this server's to carry out. Raises `Refused` or `StoreError`."""
+    session = (command.session or "") if isinstance(command, c.ForSession | c.LoadSession) else ""
+    if hub.runtime.tenant is not None and session and not await hub.runtime.find(session):
+        raise Refused("unknown_session", f"no session {session!r} is open or stored")
+    row = _row(hub, client, command, session)
+    opens = not isinstance(command, UNOPENED)
+    try:
+        wanted = lambda: client.is_here  # noqa: E731
+        answer = await port.call(row, here=hub.runtime.runs_here, opens=opens, wanted=wanted)
+    except Answered:
+        client.forget(command.id)
+        raise Refused("unavailable", "another server has answered this command") from None
+    except Reused:
+        raise Refused(
+            "bad_request", f"the id {command.id!r} was used for another command"
+        ) from None
+    if answer is None:
+        return None
+    said = _acks.decode(answer)
+    if said.error is not None:
+        raise Refused(said.error.code, said.error.message, said.error.data)
+    if opens and client.offers:
+        client.away.add(said.session or session)
+    fields: Fields = msgspec.json.decode(answer)
+    fields = {name: value for name, value in fields.items() if name not in ("type", "id", "ok")}
+    await _seen(hub, session, fields)
+    return fields
+
+
+async def send_to_all(hub: Hub, port: Port, client: Client, command: c.StopAll) -> int:
+    """Have the other workers stop all that they run; how many turns there were. Raises
+    `StoreError`."""
+    answers = await port.call_all(_row(hub, client, command, ""))
+    return sum(_acks.decode(answer).cancelled for answer in answers)
+
+
+def _row(hub: Hub, client: Client, command: c.Command, session: str) -> Row:
+    tools = list(client.offers.values())
+    carried = Carried(msgspec.Raw(encode_line(command)), tools, tenant=hub.runtime.tenant)
+    return Row(
+        client=client.key,
+        id=command.id,
+        session=session,
+        digest=digest_of(command),
+        body=encode_line(carried),
+    )
+
+
+def present(hub: Hub, client: Client, sessions: Iterable[str], there: bool) -> None:
+    """Say at other servers whether a client is there that runs tools in sessions of theirs."""
+    if hub.runtime.is_shared:
+        for session in sessions:
+            hub.runtime.start_soon(_present, hub, client, session, there)
+
+
+async def _present(hub: Hub, client: Client, session: str, there: bool) -> None:
+    store = hub.runtime.store
+    assert store is not None
+    assert store.port is not None
+    tools = list(client.offers.values())
+    about = Carried(tools=tools, there=there, tenant=hub.runtime.tenant)
+    row = Row(
+        client=client.key,
+        id=secrets.token_hex(16),
+        session=session,
+        digest=b"",
+        body=encode_line(about),
+    )
+    try:
+        await store.port.call(row, here=lambda home: False, opens=False)
+    except StoreError as error:  # its lease is over one day, or the call's time
+        logger.info("where a client is was not said to another server: %s", error)
+
+
+async def _seen(hub: Hub, session: str, fields: Fields) -> None:
+    """Wait until what came of a command is known here: as where it was carried out, it is not
+    behind the answer."""
+    opened, seq = fields.get("session"), fields.get("seq")
+    if isinstance(opened, str) and opened != session:
+        await hub.read(opened)
+    if isinstance(seq, int):
+        with trio.move_on_after(LATE):
+            await hub.reach(session, seq)

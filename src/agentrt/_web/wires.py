@@ -1,0 +1,64 @@
+"""What goes over the wires of sessions, for as long as somebody looks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from .._session.session import Session
+from .._trace.recent import RecentWire
+from .answers import Fields
+
+if TYPE_CHECKING:
+    from .._runtime.runtime import Runtime
+    from .._trace.conversation import Row
+
+SEEN: Final = 30.0
+"""Seconds for which a wire is listened to after somebody has looked."""
+
+MOST: Final = 100
+"""Rows of an answer."""
+
+
+class Wires:
+    """The wires that are listened to. It begins with the first look, and costs nothing before."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._listening: dict[str, tuple[RecentWire, trio.CancelScope]] = {}
+
+    def look(self, session: Session) -> Fields:
+        """The last rows of a session's wire."""
+        known = self._listening.get(session.id)
+        if known is None:
+            known = self._listening[session.id] = RecentWire(session.trace()), trio.CancelScope()
+            self._runtime.start_soon(self._listen, session.id)
+        wire, scope = known
+        scope.deadline = trio.current_time() + SEEN
+        return {"rows": [_shown(row) for row in wire.rows()[-MOST:]]}
+
+    def close(self) -> None:
+        for _, scope in self._listening.values():
+            scope.cancel()
+
+    async def _listen(self, id: str) -> None:
+        wire, scope = self._listening[id]
+        try:
+            with scope:
+                await wire.listen()
+        finally:
+            del self._listening[id]
+
+
+def _shown(row: Row) -> Fields:
+    return {
+        "t": row.t,
+        "kind": row.kind,
+        "what": row.what,
+        "detail": row.detail,
+        "count": row.count,
+        "took": row.took,
+        "answer": row.answer,
+        "odd": row.odd,
+    }

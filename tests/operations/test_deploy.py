@@ -1,0 +1,135 @@
+"""What `deploy/` says is what agentrt, systemd, HAProxy and PostgreSQL understand."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agentrt import Limits
+from agentrt._config import load_config
+from agentrt._terminal.arguments import make_parser
+from postgres.server import Server, programs, unprivileged
+from web.sockets import get, site, status
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+UNITS = sorted(DEPLOY.glob("*.service"))
+COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yml").read_text())
+OURS = [name for name, each in COMPOSE["services"].items() if "agentrt serve" in str(each)]
+
+
+def settings(unit: Path) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in unit.read_text().splitlines():
+        name, equals, value = line.partition("=")
+        if equals and not line.startswith("#"):
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def commands() -> Iterator[tuple[str, list[str]]]:
+    """The arguments of each `agentrt` that is started, by who starts it."""
+    for name in OURS:
+        [line] = COMPOSE["services"][name]["command"]
+        program, *words = shlex.split(line.replace("$$", "$"))
+        assert program == "exec", "the shell would get the signals"
+        yield name, words
+    for unit in UNITS:
+        [line] = settings(unit)["ExecStart"]
+        yield unit.name, shlex.split(line.replace("%i", "1"))[1:]
+
+
+def seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+)(m|min|s)", text)
+    assert found is not None, text
+    return int(found[1]) * (1 if found[2] == "s" else 60)
+
+
+@pytest.mark.parametrize("words", [pytest.param(words, id=name) for name, words in commands()])
+def test_each_command_is_one_of_agentrt(words: list[str]) -> None:
+    program, *arguments = words
+    assert program == "agentrt"
+    parsed = make_parser().parse_args(arguments)
+    assert (parsed.subcommand, parsed.store) == ("serve", "postgresql://")
+    assert parsed.node
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_what_the_environment_says_is_known(name: str) -> None:
+    env = dict.fromkeys(COMPOSE["services"][name]["environment"], "words of some length")
+    assert load_config(env=env | {"HOME": "/nowhere"}).warnings == ()
+
+
+def test_what_the_units_environment_says_is_known() -> None:
+    lines = (DEPLOY / "environment.example").read_text().splitlines()
+    names = [line.partition("=")[0] for line in lines if line and not line.startswith("#")]
+    env = dict.fromkeys(names, "words of some length")
+    assert load_config(env=env | {"HOME": "/nowhere"}).warnings == ()
+
+
+def test_no_secret_is_in_a_file_or_on_a_command_line() -> None:
+    for _, words in commands():
+        assert not [word for word in words if re.search("token|password|:.*@", word)]
+    for name in OURS:
+        for key, value in COMPOSE["services"][name]["environment"].items():
+            if re.search("TOKEN|PASSWORD", key):
+                assert re.fullmatch(r"\$\{\w+:\?\}", value)
+
+
+def test_who_is_told_to_leave_gets_the_time_to_finish() -> None:
+    drain = Limits().drain
+    for name in OURS:
+        assert seconds(COMPOSE["services"][name]["stop_grace_period"]) > drain
+    for unit in UNITS:
+        said = settings(unit)
+        assert seconds(said["TimeoutStopSec"][0]) > drain
+        assert said["KillMode"] == ["mixed"], "agents would get the SIGTERM as well"
+
+
+async def test_what_is_asked_for_health_is_served() -> None:
+    asked = set(re.findall(r"/\w+z\b", "".join(f.read_text() for f in DEPLOY.glob("*"))))
+    assert asked == {"/healthz", "/readyz"}
+    async with site() as running:
+        for path in asked:
+            answer = await get(running.port, path, host=f"localhost:{running.port}")
+            assert status(answer) == 200
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_systemd_takes_the_units(unit: Path, tmp_path: Path) -> None:
+    one = tmp_path / unit.name.replace("@", "@1")
+    one.write_text(unit.read_text())
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", one],
+        capture_output=True,
+        text=True,
+    )
+    said = [line for line in done.stderr.splitlines() if one.name in line]
+    assert (done.returncode, said) == (0, []), done.stderr
+
+
+@pytest.mark.skipif(shutil.which("haproxy") is None, reason="needs haproxy (apt install haproxy)")
+def test_haproxy_takes_its_file() -> None:
+    done = subprocess.run(
+        ["haproxy", "-c", "-f", DEPLOY / "haproxy.cfg"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_postgresql_takes_its_file(postgres: Server, tmp_path: Path) -> None:
+    found = programs()
+    assert found is not None
+    file = postgres.folder / "deploy.conf"  # where its user may read
+    file.write_text((DEPLOY / "postgresql.conf").read_text())
+    data = str(postgres.folder / "data")
+    command = [found("postgres"), "-D", data, "-c", f"config_file={file}", "-C", "max_connections"]
+    done = subprocess.run(command, **unprivileged(), capture_output=True, text=True, cwd="/")
+    assert (done.returncode, done.stdout.strip()) == (0, "300"), done.stderr

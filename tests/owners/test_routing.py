@@ -1,0 +1,185 @@
+"""What clients say to sessions of other servers, whatever becomes of servers and connections."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any
+from unittest import mock
+
+import pytest
+import trio
+
+from agentrt._journal import port
+from agentrt._journal.base import Answer, CommandStatus, Part
+from agentrt._journal.port import Port
+from agentrt._journal.store import Store
+from agentrt._runtime.host import Host
+from agentrt._web import forwarded, operations
+from agentrt._web.client import Client
+from agentrt._web.hub import Hub
+
+from . import routing, tables
+from .routing import World, run
+
+FULL = bool(os.environ.get("AGENTRT_FULL"))
+SEEDS = 6
+SECONDS = 8.0
+
+
+def test_commands_reach_their_sessions_once_and_in_order_whatever_happens() -> None:
+    statements = prompts = servers = 0
+    for seed in range(SEEDS):
+        world = run(lambda seed=seed: World(seed), seed, SECONDS)  # type: ignore[misc]
+        statements += world.steps
+        prompts += len(world.delivered)
+        servers += len(world.everyone)
+    assert statements > 5000  # something happened
+    assert prompts > 100
+    assert servers > 5 * SEEDS + 5
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    first, again = (run(lambda: World(3, trace=True), 3, 4.0).trace for _ in range(2))
+    assert first == again
+
+
+@pytest.mark.slow
+def test_commands_reach_their_sessions_in_many_worlds() -> None:
+    for seed in range(1000, 1400 if FULL else 1040):
+        run(lambda seed=seed: World(seed), seed, 20.0)  # type: ignore[misc]
+
+
+# --- planted defects: each is found
+
+Change = tuple[object, str, Any]
+
+
+async def _look_after_nothing(self: Host) -> None:
+    await trio.sleep_forever()
+
+
+def _in_any_order(client: Client, command: Any, job: Any, patience: float = 0.0) -> Any:
+    return job
+
+
+def _in_no_flush(self: tables.Backend, answers: Collection[Answer]) -> None:
+    pass
+
+
+def _anybodys(self: tables.Backend, part: Part) -> bool:
+    return True
+
+
+def _nobodys(self: Port, status: CommandStatus) -> bool:
+    return False
+
+
+def _unread(self: tables.Rows, node: int, known: Collection[int]) -> list[Any]:
+    taken = TAKE(self, node, known)
+    for row in list(self.tables.commands.values()):
+        if row.taken and row.node == node:
+            del self.tables.commands[row.num]
+    return taken
+
+
+TAKE = tables.Rows.take
+
+
+def _ungated(self: routing.ModelStore, server: routing.Server) -> None:
+    MADE(self, server)
+    self.gate = False
+
+
+MADE = routing.ModelStore.__init__
+
+
+async def _raised(self: Port, command: Any, **options: Any) -> Any:
+    """A call that is over when the store cannot be reached."""
+    with mock.patch.object(self, "_answered", _given_up(self)):
+        return await CALL(self, command, **options)
+
+
+CALL = Port.call
+ANSWERED = Port._answered
+
+
+def _given_up(self: Port) -> Callable[[CommandStatus], Awaitable[Any]]:
+    async def answered(status: CommandStatus) -> Any:
+        with trio.move_on_after(1.0):
+            return await ANSWERED(self, status)
+        raise port._Untaken
+
+    return answered
+
+
+def _settled(session: Any, command: Any) -> dict[str, Any]:
+    if command.request not in session.permissions:
+        return {}
+    return PERMISSION(session, command)
+
+
+PERMISSION = operations._permission
+
+
+PLANTED: dict[str, tuple[int, list[Change]]] = {
+    "what was carried out is asked of this process alone": (
+        8,
+        [(tables.Reader, "answer", lambda self, client, id: None)],
+    ),
+    "an answer is not stored with what comes of the command": (
+        1,
+        [(tables.Backend, "_keep", _in_no_flush)],
+    ),
+    "whoever owned a session writes on": (13, [(tables.Backend, "is_ours", _anybodys)]),
+    "a command is gone when it is taken": (0, [(tables.Rows, "take", _unread)]),
+    "a command that is not answered at once is refused": (0, [(Port, "call", _raised)]),
+    "commands run in any order": (
+        0,
+        [
+            (operations, "in_order", _in_any_order),
+            (forwarded, "in_order", _in_any_order),
+        ],
+    ),
+    "an answer to a permission that is closed is taken": (
+        0,
+        [(operations, "_permission", _settled)],
+    ),
+    "a process waits for a command that it has to carry out": (
+        27,
+        [(Port, "_is_mine", _nobodys)],
+    ),
+    "only notifications are looked at": (2, [(port, "LOOK", 1e9)]),
+    "a session that is another's by now stays open": (
+        13,
+        [(Host, "_look_after", _look_after_nothing)],
+    ),
+    "a session is owned that nobody has opened": (
+        81,
+        [(Store, "claiming", lambda self, session: nullcontext())],
+    ),
+    "a client is shown what it knows already as if it were new": (
+        0,
+        [(Hub, "is_behind", lambda self, id, epoch, seq: False)],
+    ),
+    "what is not stored is shown": (0, [(routing.ModelStore, "__init__", _ungated)]),
+}
+"""With a seed that finds it soon."""
+
+
+@contextmanager
+def planted(changes: list[Change]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for change in changes:
+            stack.enter_context(mock.patch.object(*change))
+        yield
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_defect_is_found(name: str) -> None:
+    first, changes = PLANTED[name]
+    with planted(changes), pytest.raises(AssertionError):  # noqa: PT012
+        for seed in (*range(first, first + 5), *range(100, 200)):
+            for seconds in (SECONDS, 20.0):
+                run(lambda seed=seed: World(seed), seed, seconds)  # type: ignore[misc]

@@ -1,0 +1,88 @@
+"""A server that is being drained: whoever is connected to it, or to another one, sees his commands
+carried out all the same."""
+
+from __future__ import annotations
+
+import secrets
+
+import pytest
+import trio
+from nodes_kit import looking, node, until
+
+from postgres.server import Server
+
+
+@pytest.fixture
+def url(postgres: Server) -> str:
+    return postgres.url(f"t_{secrets.token_hex(6)}")
+
+
+@pytest.mark.parametrize("at", ["the one that leaves", "another one"])
+async def test_a_prompt_to_a_session_that_is_being_left_is_carried_out_elsewhere(
+    url: str, at: str
+) -> None:
+    async with node(url, "a") as a, node(url, "b") as b, trio.open_nursery() as nursery:
+        session = await a.runtime.create("fake")
+        await session.run("hello")
+        tab = await looking(a if at == "the one that leaves" else b, session.id)
+        nursery.start_soon(a.runtime.drain)
+        with trio.fail_after(20):
+            for number in range(5):
+                answer = await tab.ask(
+                    "prompt", session=session.id, content=[{"type": "text", "text": f"{number}"}]
+                )
+                assert answer["ok"], answer
+        assert [info.session for info in b.runtime.list_open()] == [session.id]
+
+
+async def test_a_session_that_is_opened_at_one_that_leaves_is_opened_elsewhere(url: str) -> None:
+    async with node(url, "a") as a, node(url, "b") as b:
+        session = await b.runtime.create("fake")
+        await session.run("hello")
+        await b.runtime.close(session.id)
+        await a.runtime.drain()
+        tab = await looking(a, session.id)
+        await tab.prompt(session.id, "again")
+        assert [info.session for info in b.runtime.list_open()] == [session.id]
+
+
+async def test_who_looks_at_a_session_that_leaves_looks_on(url: str) -> None:
+    """Without being detached: nothing has to be said for what comes next to be shown."""
+    async with node(url, "a") as a, node(url, "b") as b:
+        session = await a.runtime.create("fake")
+        await session.run("hello")
+        tab = await looking(a, session.id)
+        view = tab.view(session.id)
+        feed = a.hub.feeds[session.id]
+        [viewer] = feed.viewers
+        await a.runtime.drain()
+        assert a.runtime.list_open() == []
+        assert viewer in feed.viewers
+        await (await looking(b, session.id)).prompt(session.id, "again")
+        assert [info.session for info in b.runtime.list_open()] == [session.id]
+        await until(lambda: view.texts() == ["hello", "again"])
+        await until(lambda: view.seq == b.runtime.get(session.id).log.seq)
+        assert a.hub.feeds[session.id] is feed
+        assert viewer in feed.viewers
+
+
+async def test_and_of_one_that_comes_back_too(url: str) -> None:
+    async with node(url, "a") as a:
+        session = await a.runtime.create("fake")
+        await session.run("hello")
+        tab = await looking(a, session.id)
+        view = tab.view(session.id)
+        assert view.texts() == ["hello"]
+        for number in range(3):
+            await a.runtime.close(session.id)
+            await tab.prompt(session.id, f"{number}")
+            await until(lambda number=number: view.texts()[-1] == f"{number}")
+
+
+async def test_one_that_is_deleted_is_looked_at_no_more(url: str) -> None:
+    async with node(url, "a") as a:
+        session = await a.runtime.create("fake")
+        await session.run("hello")
+        await looking(a, session.id)
+        await a.runtime.delete(session.id)
+        await until(lambda: session.id not in a.hub.feeds)
