@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._model.content import JsonObject
     from ._terminal.conformance import Request
     from ._terminal.export import ExportFormat
+    from ._terminal.oneshot import Asked
     from ._terminal.setup import Setup
 
 Work = Callable[[], Awaitable[int]]
@@ -35,6 +36,8 @@ _OF_A_CONVERSATION = {
     "append_system": "--append-system",
 }
 """What a command would ignore."""
+_OF_A_PROMPT = ("prompt", "output_format", "last_message")
+"""What `attach` does not."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -84,7 +87,7 @@ def _run(options: argparse.Namespace) -> int:
         work = _work(options)
     except AgentrtError as error:
         print(f"agentrt: {plain(str(error))}", file=sys.stderr)
-        if options.subcommand is None and options.output_format is not None:
+        if options.subcommand in (None, "attach") and options.output_format is not None:
             _print_failure(options, error)
         return exit_code(error)
     import trio
@@ -126,7 +129,10 @@ def _work(options: argparse.Namespace) -> Work:
     if options.protocol is not None and not known:
         raise UsageError("--protocol says what --command speaks, and there is no --command")
     for name, flag in _OF_A_CONVERSATION.items():
-        if options.subcommand is not None and getattr(options, name) is not None:
+        has_it = options.subcommand is None or (
+            options.subcommand == "attach" and name in _OF_A_PROMPT
+        )
+        if not has_it and getattr(options, name) is not None:
             raise UsageError(f"{flag} has no meaning for `agentrt {options.subcommand}`")
     if not os.path.isdir(options.cwd):
         raise UsageError(f"--cwd: there is no folder {options.cwd!r}")
@@ -267,20 +273,25 @@ def _conversation(options: argparse.Namespace, config: Config) -> Work:
             raise UsageError("--serve is for a conversation: it needs a terminal, and no -p")
         from ._terminal.oneshot import one_shot
 
-        return partial(
-            one_shot,
-            setup,
-            options.prompt,
-            options.output_format or "text",
-            options.last_message,
-            _bound(options),
-        )
+        return partial(one_shot, setup, _asked(options, config))
     for name in ("output_format", "last_message", "json_schema"):
         if getattr(options, name) is not None:
             raise UsageError(f"{_OF_A_CONVERSATION[name]} is for one prompt: say -p TEXT")
     from ._terminal.repl import converse
 
     return partial(converse, setup, pick=pick, serve=bool(options.serve))
+
+
+def _asked(options: argparse.Namespace, config: Config) -> Asked:
+    from ._terminal.oneshot import Asked
+
+    return Asked(
+        options.prompt,
+        options.output_format or "text",
+        options.last_message,
+        _bound(options),
+        config.terminal.color,
+    )
 
 
 def _bound(options: argparse.Namespace) -> float | None:
@@ -308,6 +319,8 @@ def _check_node(config: Config) -> None:
     said = config.serve
     if said.home is not None and said.node is None:
         raise UsageError("--home is for servers that share a store: say --node NAME, too")
+    if said.role != "both" and said.node is None:
+        raise UsageError("--role is for servers that share a store: say --node NAME, too")
     if said.node is not None and not isinstance(store_path(said.store), Server):
         raise UsageError(
             "--node is for servers that share a store, and only one in PostgreSQL can be shared:"
@@ -359,12 +372,14 @@ def _attach(options: argparse.Namespace, config: Config) -> Work:
 
     if options.resume is not None:
         raise UsageError("--resume has no meaning for `agentrt attach`: say --session ID")
-    _refuse_settings_of_a_server(options)
+    once = options.prompt is not None or not os.isatty(0)
+    _refuse_settings_of_a_server(options, ours=("timeout", "cancel_grace") if once else ())
     session: str | None = getattr(options, "session", None)
     if session is not None and (options.agent, options.model, options.mode) != (None,) * 3:
         raise UsageError("--agent, --model and --mode are for a new session, not for --session")
-    if not os.isatty(0):
-        raise UsageError("attach needs a terminal; programs connect to the server's /ws")
+    for name in ("output_format", "last_message"):
+        if not once and getattr(options, name) is not None:
+            raise UsageError(f"{_OF_A_CONVERSATION[name]} is for one prompt: say -p TEXT")
     from ._terminal.attach import Wanted, attach
     from ._terminal.servers import find_server
 
@@ -376,14 +391,19 @@ def _attach(options: argparse.Namespace, config: Config) -> Work:
         cwd=options.cwd,
     )
     find_server(options.url)  # wrong usage is said before anything begins
-    return partial(attach, partial(find_server, options.url), wanted, config)
+    where = partial(find_server, options.url)
+    if once:
+        from ._terminal.attach_once import attach_once
+
+        return partial(attach_once, where, wanted, config, _asked(options, config))
+    return partial(attach, where, wanted, config)
 
 
-def _refuse_settings_of_a_server(options: argparse.Namespace) -> None:
+def _refuse_settings_of_a_server(options: argparse.Namespace, ours: Sequence[str] = ()) -> None:
     from ._terminal.setup import UsageError
 
     for name, flag in _OF_A_SERVER.items():
-        if getattr(options, name) is not None:
+        if name not in ours and getattr(options, name) is not None:
             raise UsageError(f"{flag} is for the server to say, not for who attaches to it")
 
 
@@ -544,7 +564,7 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
         for name in ("host", "port", "token", "viewer_token", "allow_host", "allow_origin", "root")
     }
     if options.subcommand == "serve":
-        for name in ("store", "otel", "metrics_token", "node", "home"):
+        for name in ("store", "otel", "metrics_token", "node", "role", "home"):
             serve[name] = getattr(options, name, None)
     log = {"level": options.log_level, "format": options.log_format}
     trace = {"file": options.trace} if options.trace is not None else {}

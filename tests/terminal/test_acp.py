@@ -67,6 +67,7 @@ def editing(program: Program, *arguments: str) -> Iterator[Editor]:
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
 )
@@ -81,6 +82,7 @@ def test_a_signal_ends_it_and_its_agents(program: Program, number: int, status: 
         assert not agent.is_running()
 
 
+@pytest.mark.slow
 def test_an_editor_that_is_gone_takes_its_agents_with_it(program: Program) -> None:
     program.fresh = True
     with editing(program, "--agent", "demo") as editor:
@@ -105,6 +107,7 @@ def test_a_session_of_an_editor_is_one_of_the_terminal_s_and_back(program: Progr
     assert session in program.run("sessions", "--json").stdout
 
 
+@pytest.mark.slow
 def test_a_running_server_is_found_with_its_token(program: Program) -> None:
     with serving(program, "--agent", "demo") as served:
         served.link()
@@ -120,6 +123,7 @@ def test_a_running_server_is_found_with_its_token(program: Program) -> None:
         assert not file.exists()
 
 
+@pytest.mark.slow
 def test_a_server_that_was_killed_is_not_found(program: Program) -> None:
     with serving(program) as served:
         link = served.link()

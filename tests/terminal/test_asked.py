@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from program import FAST_DEMO, INERT, Program, Terminal, odd
 
 
@@ -20,6 +21,7 @@ def asked(program: Program, prompt: str, *arguments: str) -> Iterator[Terminal]:
         yield terminal
 
 
+@pytest.mark.door("one-shot", "permission")
 def test_a_question_shows_what_would_be_done_and_is_answered_by_a_letter(
     program: Program,
 ) -> None:

@@ -32,6 +32,8 @@ def with_session(program: Program, *arguments: str) -> Iterator[tuple[Served, Te
             yield served, it
 
 
+@pytest.mark.slow
+@pytest.mark.door("attach", "prompt")
 def test_a_prompt_is_answered_and_its_prompt_stands_there_once(program: Program) -> None:
     with with_session(program) as (_, it):
         it.expect(PROMPT)
@@ -44,6 +46,8 @@ def test_a_prompt_is_answered_and_its_prompt_stands_there_once(program: Program)
         assert it.ended() == 0
 
 
+@pytest.mark.slow
+@pytest.mark.door("attach", "stream", "permission", "cancel")
 def test_two_terminals_have_one_conversation(program: Program) -> None:
     with with_session(program) as (_, one), attached(program) as two:
         one.expect(PROMPT)
@@ -65,6 +69,8 @@ def test_two_terminals_have_one_conversation(program: Program) -> None:
         two.expect("— cancelled")
 
 
+@pytest.mark.slow
+@pytest.mark.door("attach", "resume")
 def test_what_runs_goes_on_without_the_terminal(program: Program) -> None:
     with with_session(program) as (_, it):
         it.expect(PROMPT)
@@ -88,6 +94,7 @@ def kill(served: Served) -> None:
         each.wait(PATIENCE)
 
 
+@pytest.mark.slow
 def test_a_killed_server_s_conversation_goes_on_with_the_next_one(program: Program) -> None:
     with with_session(program) as (served, it):
         it.expect(PROMPT)
@@ -163,6 +170,7 @@ def test_one_of_several_sessions_is_chosen(program: Program) -> None:
             four.expect("> read notes.txt")
 
 
+@pytest.mark.slow
 def test_the_conversation_of_agentrt_serve_option_is_found(program: Program) -> None:
     with talking(program, *FAST_DEMO, "--serve") as one, attached(program) as two:
         two.expect(PROMPT)
@@ -172,15 +180,18 @@ def test_the_conversation_of_agentrt_serve_option_is_found(program: Program) -> 
         two.expect("second line")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "words"),
     [
         ("/share", "a link is the server's to give"),
         ("/permissions allow-all", "the server decides"),
         ("/agent nobody", "the server has no agent 'nobody'"),
-        ("/fork", "demo cannot fork a session"),
+        ("/fork", "nothing was said in the session that could be forked"),
         ("/resume nothing", "the server has no sessions 'nothing'"),
         ("/debug", "http://127.0.0.1:"),
+        ("/debug wire", "The server listens from now on"),
+        ("/debug wires", "/debug wire [N] what goes over the wire"),
     ],
 )
 def test_what_is_the_server_s_is_said_to_be(program: Program, command: str, words: str) -> None:
@@ -224,12 +235,7 @@ def test_what_makes_no_sense_is_refused(program: Program, arguments: list[str], 
         assert it.ended() == 2
 
 
-def test_it_needs_a_terminal(program: Program) -> None:
-    with serving(program, *FAST_DEMO) as served:
-        served.link()
-        assert "attach needs a terminal" in program.run("attach", status=2).stderr
-
-
+@pytest.mark.slow
 def test_a_wrong_token_and_an_unknown_session_are_said(program: Program) -> None:
     with serving(program, *FAST_DEMO) as served:
         url = served.link().partition("/?")[0]
@@ -243,6 +249,7 @@ def test_a_wrong_token_and_an_unknown_session_are_said(program: Program) -> None
         assert served.end(signal.SIGTERM)[0] == 143
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not has_tmux(), reason=MISSING)
 def test_the_screen_says_that_there_is_no_connection_and_goes_on(
     program: Program, tmp_path: Path
@@ -270,3 +277,37 @@ def test_the_screen_says_that_there_is_no_connection_and_goes_on(
                 assert tmux.everything.count("❯ read notes.txt") == 1
                 tmux.key("C-d")
                 tmux.until("To come back: agentrt attach", "^exit status 0$")
+
+
+@pytest.mark.slow
+@pytest.mark.door("attach", "fork")
+def test_a_conversation_of_a_server_is_forked(program: Program) -> None:
+    with with_session(program) as (_, it):
+        for prompt in ("read notes.txt", "hello"):
+            it.expect(PROMPT)
+            it.line(prompt)
+        it.expect(PROMPT)
+        it.line("/fork 1")
+        it.expect("it goes on when you leave")
+        it.expect("> read notes.txt")
+        it.expect(PROMPT)
+        it.line("hello again")
+        it.expect(PROMPT)
+        it.line("/sessions")
+        it.expect("1  read notes.txt · demo · idle")
+
+
+@pytest.mark.slow
+def test_what_the_server_hears_of_the_wire_is_shown(program: Program) -> None:
+    with with_session(program) as (_, it):
+        it.expect(PROMPT)
+        it.line("/debug wire")
+        it.expect("The server listens from now on")
+        it.line("read notes.txt")
+        it.expect("second line")
+        it.expect(PROMPT)
+        it.line("/debug wire")
+        it.expect("session/prompt")
+        it.expect("end_turn")
+        it.line("/debug wire 1")
+        it.expect(PROMPT)

@@ -29,6 +29,9 @@ def with_settings(program: Program) -> Path:
         allow = ["Read"]
         [serve]
         token = "do not tell this either, it is long enough"
+        [serve.tenants.acme]
+        token = "do not tell what is acme's"
+        sessions = 3
         """
     )
     return file

@@ -61,6 +61,7 @@ def test_a_protocol_without_checks_is_said(program: Program) -> None:
     assert "there are checks for acp and claude" in told.stderr
 
 
+@pytest.mark.slow
 def test_a_claude_code_is_checked_by_what_a_host_relies_on(program: Program) -> None:
     only = ("initialize", "unknown-request", "turn", "permission-rejected")
     arguments = [word for name in only for word in ("--only", name)]

@@ -32,6 +32,7 @@ def agentrt(tmp_path: Path, *words: str, **env: str) -> subprocess.CompletedProc
     )
 
 
+@pytest.mark.slow
 def test_a_command_logs_as_it_is_told_and_its_output_stays_what_it_is(tmp_path: Path) -> None:
     quiet = agentrt(tmp_path, *ONE_SHOT)
     lines = agentrt(tmp_path, *ONE_SHOT, "--log-level", "info", "--log-format", "json")

@@ -25,6 +25,7 @@ def events(output: str) -> list[dict[str, Any]]:
 # --- formats
 
 
+@pytest.mark.door("one-shot", "prompt")
 def test_text_is_the_answer_and_nothing_else(program: Program) -> None:
     done = program.demo("list the files")
     assert done.stdout == "In this folder:\n\n- `notes.txt` 23 B\n"
@@ -95,6 +96,7 @@ def test_a_dash_is_the_prompt_on_standard_input(program: Program) -> None:
     assert program.demo("-", stdin=" \n", status=2).stdout == ""
 
 
+@pytest.mark.door("one-shot", "stream")
 def test_stream_json_is_the_whole_log_and_its_fold_is_the_state(program: Program) -> None:
     done = program.demo("read notes.txt", "--output-format", "stream-json")
     lines = done.stdout.splitlines()
@@ -281,6 +283,7 @@ def test_all_may_be_allowed(program: Program) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_rule_allows_what_it_covers_and_no_more(program: Program) -> None:
     rule = ("--allow", "Bash(touch good:*)")
     program.demo("run touch good", *rule)
@@ -305,6 +308,7 @@ def test_what_a_rule_may_deny_is_denied_with_the_reason_where_nobody_is(program:
     assert denial["reason"].startswith("Denied because the rule Bash(touch:*) may apply: ")
 
 
+@pytest.mark.slow
 def test_edits_of_the_demo_agent_are_denied(program: Program) -> None:
     flags = ("--permissions", "allow-all", "--deny", "Edit(**)")
     program.demo("create new.txt with text", *flags)
@@ -322,6 +326,7 @@ def test_asking_where_nobody_can_be_asked_is_reported_and_rejects(program: Progr
     assert not (program.folder / "new.txt").exists()
 
 
+@pytest.mark.slow
 def test_a_turn_that_ends_because_of_a_denial_is_5(program: Program) -> None:
     done = program.run(*odd("sulks"), "-p", "go", status=5)
     assert "the agent refused after a permission request was rejected" in done.stderr
@@ -359,6 +364,7 @@ def test_the_configured_agent_is_the_default(program: Program) -> None:
     assert "the agent refused" in program.run("-p", "go", status=5).stderr
 
 
+@pytest.mark.slow
 def test_without_any_agent_the_demo_agent_answers_and_says_so(program: Program) -> None:
     program.env["PATH"] = "/nowhere"
     code = "import sys, agentrt._agents.find as f; f._claude_places = lambda: iter(())\n"

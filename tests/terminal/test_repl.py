@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import time
@@ -9,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psutil
-from program import FAST_DEMO, INERT, Program, Terminal, fake_claude, odd
+import pytest
+from program import FAST_DEMO, INERT, PATIENCE, Program, Terminal, fake_claude, odd
 
 PROMPT = "\x1b[1m> \x1b[0m"
 
@@ -23,6 +25,32 @@ def talking(program: Program, *arguments: str, **options: object) -> Iterator[Te
         yield terminal
 
 
+@pytest.mark.slow
+def test_what_goes_over_the_wire_is_shown_once_it_is_listened_to(program: Program) -> None:
+    with talking(program) as it:
+        it.line("/debug wire")
+        it.expect("Listening from now on; /debug wire shows what was heard.\n")
+        it.expect(PROMPT)
+        it.line("/debug wire")
+        it.expect("Nothing has gone over the wire since.\n")
+        it.line("list the files")
+        it.expect("`notes.txt`")
+        it.expect(PROMPT)
+        shown = ""
+        deadline = time.monotonic() + PATIENCE
+        while " answer to session/prompt  end_turn  after " not in shown:  # heard a little later
+            assert time.monotonic() < deadline, shown
+            it.line("/debug wire")
+            shown = it.expect(f"(.*?){re.escape(PROMPT)}", regex=True).group(1)
+        assert " session/prompt  list the files  ⇒ end_turn after " in shown
+        assert "← agent_message_chunk ×" in shown
+        it.line("/debug wire 1")
+        it.expect(PROMPT)
+        it.line("/debug wires")
+        it.expect("/debug wire [N] what goes over the wire")
+
+
+@pytest.mark.door("repl", "prompt", "stream", "permission", "cancel")
 def test_a_conversation(program: Program) -> None:
     """From the first line to the last: stream, permission, cancel, a dead agent, goodbye."""
     with talking(program) as it:
@@ -248,6 +276,7 @@ def test_commands_show_and_change_the_session(program: Program) -> None:
         assert it.ended() == 0
 
 
+@pytest.mark.door("repl", "resume")
 def test_a_session_can_be_left_and_taken_up_again(program: Program) -> None:
     with talking(program) as it:
         it.line("read notes.txt:2")
@@ -352,6 +381,7 @@ def test_a_conversation_is_forked_and_the_first_one_stays(program: Program) -> N
         it.expect("(the agent has nothing to say)")
         it.line("/fork")
         it.expect("/help says what can be typed.")
+        it.expect("> hello")  # what was said, though this agent repeats nothing
         it.expect(PROMPT)
         it.line("/session")
         it.expect("session  s1-fork")
@@ -360,9 +390,28 @@ def test_a_conversation_is_forked_and_the_first_one_stays(program: Program) -> N
 
 
 def test_an_agent_that_cannot_fork_is_said_to_be_one(program: Program) -> None:
-    with talking(program) as it:
+    with talking(program, *odd("sulks")) as it:
         it.line("/fork")
-        it.expect("demo cannot fork a conversation")
+        it.expect("cannot fork a session")
+
+
+@pytest.mark.door("repl", "fork")
+def test_where_a_fork_ends_is_chosen_among_the_prompts(program: Program) -> None:
+    with talking(program) as it:
+        for prompt in ("read notes.txt", "hello", "list the files"):
+            it.line(prompt)
+            it.expect(PROMPT)
+        it.line("/fork")
+        it.expect("0  all of it")
+        it.expect("1  up to: hello")
+        it.expect("2  up to: read notes.txt")
+        it.line("/fork 3")
+        it.expect("how many turns the copy is to be without: 0 to 2")
+        it.line("/fork 1")
+        it.expect("/help says what can be typed.")
+        it.expect(PROMPT)
+        it.line("hello again")
+        it.expect(PROMPT)
 
 
 def test_words_are_steered_into_the_running_turn(program: Program) -> None:

@@ -73,6 +73,7 @@ def test_the_screen_of_a_short_conversation(program: Program) -> None:
         leave(it)
 
 
+@pytest.mark.slow
 def test_what_is_typed_stays_while_lines_appear_above_it(program: Program) -> None:
     with talking(program, "--agent", "demo") as it:
         it.enter("/markdown")
@@ -101,6 +102,7 @@ def test_the_unfinished_line_is_seen_above_the_prompt_before_it_is_over(program:
         leave(it)
 
 
+@pytest.mark.slow
 def test_a_prompt_typed_ahead_waits_is_shown_and_can_be_taken_back(program: Program) -> None:
     with talking(program) as it:
         it.enter("/slow 600")
@@ -231,6 +233,7 @@ def test_pasted_lines_are_one_prompt(program: Program) -> None:
         leave(it)
 
 
+@pytest.mark.slow
 def test_the_history_is_kept_per_folder_and_can_be_searched(program: Program) -> None:
     with talking(program) as it:
         it.enter("read notes.txt:1")
@@ -264,6 +267,7 @@ def test_the_history_is_kept_per_folder_and_can_be_searched(program: Program) ->
         assert file.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_ends_it_and_leaves_the_terminal_as_it_was(
     program: Program, number: signal.Signals
@@ -296,6 +300,7 @@ def test_two_signals_leave_the_terminal_as_it_was(program: Program) -> None:
         assert it.is_restored()
 
 
+@pytest.mark.slow
 def test_a_terminal_that_is_gone_ends_it(program: Program) -> None:
     with talking(program) as it:
         it.enter("/flood 1000000")
@@ -320,6 +325,7 @@ def test_prompts_typed_before_the_agent_is_ready_wait_for_it(program: Program) -
         leave(it)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mistake",
     ["drawing.Drawing.prompt", pytest.param("interface.Interface._prefix", marks=pytest.mark.slow)],
@@ -342,6 +348,7 @@ def test_an_error_of_ours_leaves_the_terminal_as_it_was(program: Program, mistak
     assert it.everything.count("RuntimeError: a mistake of ours") == 1
 
 
+@pytest.mark.slow
 def test_a_terminal_that_takes_nothing_does_not_keep_it_from_ending(program: Program) -> None:
     with talking(program) as it:
         it.enter("/flood 1000000")

@@ -129,6 +129,7 @@ def test_an_answer_can_be_remembered_by_the_agent(program: Program) -> None:
     assert it.everything.count("The agent asks") == 1
 
 
+@pytest.mark.slow
 def test_a_rejection_can_have_a_reason(program: Program) -> None:
     with talking(program, *fake_claude("permission")) as it:
         it.enter("go")
@@ -194,6 +195,7 @@ def test_a_question_cannot_be_painted_over_or_turned_round(program: Program) -> 
     assert it.emulator.title == ""
 
 
+@pytest.mark.slow
 def test_a_form_is_filled_field_by_field(program: Program) -> None:
     with talking(program) as it:
         it.enter("/form")

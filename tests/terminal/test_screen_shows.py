@@ -54,6 +54,7 @@ def test_thoughts_are_one_line_each(program: Program) -> None:
         leave(it)
 
 
+@pytest.mark.slow
 def test_tool_cards_show_kind_title_status_time_and_output(program: Program) -> None:
     with talking(program, *FAST_DEMO, "--permissions", "allow-all") as it:
         it.enter("run seq 40; sleep 1.2; echo end")
@@ -69,6 +70,7 @@ def test_tool_cards_show_kind_title_status_time_and_output(program: Program) -> 
         leave(it)
 
 
+@pytest.mark.slow
 def test_a_card_is_finished_when_the_agent_dies(program: Program) -> None:
     with talking(program) as it:
         it.enter("/crash mid")
@@ -79,6 +81,7 @@ def test_a_card_is_finished_when_the_agent_dies(program: Program) -> None:
         leave(it)
 
 
+@pytest.mark.slow
 def test_the_plan_is_seen_while_it_is_worked_on(program: Program) -> None:
     with talking(program, *STEADY) as it:
         it.enter("/plan")
@@ -87,6 +90,7 @@ def test_the_plan_is_seen_while_it_is_worked_on(program: Program) -> None:
         leave(it)
 
 
+@pytest.mark.slow
 def test_background_work_is_shown_and_what_it_says_appears_by_itself(program: Program) -> None:
     with talking(program, *STEADY) as it:
         it.enter("/background 1")
@@ -122,6 +126,7 @@ def test_many_lines_scroll_through_without_losing_one(program: Program) -> None:
     assert re.findall(r"^line \d+$", told, re.MULTILINE) == lines
 
 
+@pytest.mark.slow
 def test_keys_are_echoed_in_the_middle_of_a_flood(program: Program) -> None:
     with on_screen(program, *FAST_DEMO, kind=Terminal) as it:
         it.expect("ready")
@@ -195,6 +200,7 @@ def test_a_shell_command_is_run_shown_and_ended(program: Program) -> None:
         leave(it)
 
 
+@pytest.mark.slow
 def test_a_shell_command_s_group_ends_with_the_conversation(program: Program) -> None:
     pids = program.folder / "pid"
     with talking(program) as it:
@@ -212,6 +218,7 @@ def test_a_shell_command_s_group_ends_with_the_conversation(program: Program) ->
         assert time.monotonic() < deadline
 
 
+@pytest.mark.slow
 def test_a_shell_command_without_end_is_shown_as_fast_as_it_is_read_and_can_be_ended(
     program: Program,
 ) -> None:
@@ -257,6 +264,7 @@ def test_an_editor_that_is_open_does_not_keep_it_from_ending(program: Program) -
         assert it.is_restored()
 
 
+@pytest.mark.slow
 def test_the_rest_of_the_commands(program: Program) -> None:
     with talking(program) as it:
         it.enter("/help")
@@ -285,6 +293,7 @@ def test_the_rest_of_the_commands(program: Program) -> None:
     assert "second line" in (program.folder / "it.md").read_text()
 
 
+@pytest.mark.slow
 def test_an_earlier_conversation_is_gone_on_with(program: Program) -> None:
     with talking(program) as it:
         it.enter("read notes.txt:2")
@@ -303,7 +312,7 @@ def test_an_earlier_conversation_is_gone_on_with(program: Program) -> None:
 
 
 def test_agents_that_keep_no_list_are_resumed_by_our_own_notes(program: Program) -> None:
-    from agentrt._terminal.sessions import Stored
+    from agentrt._session.agent_sessions import AgentSession
     from agentrt._terminal.state import remember, remembered
 
     folder = str(program.folder)
@@ -311,7 +320,8 @@ def test_agents_that_keep_no_list_are_resumed_by_our_own_notes(program: Program)
     os.environ["XDG_STATE_HOME"] = str(program.home / "state")
     try:
         for n in range(3):
-            remember(Stored(agent="a", id=f"s{n % 2}", title=f"t{n}", updated=float(n)), folder)
+            session = AgentSession(agent="a", id=f"s{n % 2}", title=f"t{n}", updated=float(n))
+            remember(session, folder)
         assert [(s.id, s.title) for s in remembered(folder)] == [("s0", "t2"), ("s1", "t1")]
         assert remembered(str(program.home)) == []
     finally:
@@ -320,6 +330,7 @@ def test_agents_that_keep_no_list_are_resumed_by_our_own_notes(program: Program)
             os.environ["XDG_STATE_HOME"] = before
 
 
+@pytest.mark.slow
 def test_another_agent_is_switched_to_and_one_that_does_not_start_costs_nothing(
     program: Program,
 ) -> None:
@@ -357,6 +368,7 @@ def test_no_color_means_none(program: Program) -> None:
     assert not re.search(rb"\x1b\[[0-9;]*\b(3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]", it.raw)
 
 
+@pytest.mark.slow
 def test_color_may_be_had_or_not_by_a_flag(program: Program) -> None:
     colour = rb"\x1b\[[0-9;]*3[0-7][;m]"
     program.env["NO_COLOR"] = "1"
@@ -435,6 +447,7 @@ def test_what_is_imported_is_needed(program: Program, code: str, absent: tuple[s
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.slow
 def test_without_its_libraries_the_conversation_goes_line_by_line(program: Program) -> None:
     hidden = program.folder.parent / "hidden"
     hidden.mkdir()

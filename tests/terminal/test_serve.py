@@ -78,6 +78,7 @@ def the_agent(pid: int) -> psutil.Process:
     raise AssertionError("no agent was started")
 
 
+@pytest.mark.slow
 def test_it_prints_a_link_and_another_one_when_that_was_used(program: Program) -> None:
     with serving(program) as served:
         first = served.line()
@@ -93,6 +94,7 @@ def test_it_prints_a_link_and_another_one_when_that_was_used(program: Program) -
         assert get(second.rpartition(" ")[2]).headers["Set-Cookie"] is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_ends_it_and_its_agents(program: Program, number: int, status: int) -> None:
     with serving(program, "--agent", "demo") as served:
@@ -107,6 +109,7 @@ def test_a_signal_ends_it_and_its_agents(program: Program, number: int, status: 
         assert not agent.is_running()
 
 
+@pytest.mark.slow
 def test_viewers_get_a_link_of_their_own(program: Program) -> None:
     with serving(program, "--viewer-token", "a-token-for-those-who-look-on") as served:
         served.link()
@@ -115,6 +118,7 @@ def test_viewers_get_a_link_of_their_own(program: Program) -> None:
         assert get(line.rpartition(" ")[2]).status == 303
 
 
+@pytest.mark.slow
 def test_agents_do_not_inherit_the_token(program: Program) -> None:
     program.env["AGENTRT_SERVE_TOKEN"] = "the-token-that-is-kept-from-agents"
     with serving(program, "--agent", "demo") as served:
@@ -150,6 +154,7 @@ def test_what_cannot_be_served_is_said(
     assert done.stderr.startswith("agentrt: ")
 
 
+@pytest.mark.slow
 def test_a_second_server_on_the_same_store_is_refused_with_the_pid_of_the_first(
     program: Program,
 ) -> None:
@@ -183,6 +188,7 @@ def test_a_damaged_store_is_said_and_left_alone(
     assert path.read_bytes() == content
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_said(program: Program) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

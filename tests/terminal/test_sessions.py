@@ -33,6 +33,7 @@ def id(program: Program) -> str:
     return str(json.loads(done.stdout)["session"])
 
 
+@pytest.mark.slow
 def test_the_sessions_of_the_folder_are_listed(program: Program, id: str) -> None:
     [one] = stored(program)
     assert (one["agent"], one["id"], one["title"]) == ("demo", id, "read notes.txt")
@@ -47,6 +48,7 @@ def test_a_list_leaves_no_session_behind(program: Program, id: str) -> None:
         assert len(stored(program, "--all")) == 1
 
 
+@pytest.mark.slow
 def test_those_of_other_folders_are_listed_when_asked_for(program: Program, id: str) -> None:
     other = program.folder.parent / "other"
     other.mkdir()
@@ -85,6 +87,7 @@ def test_a_code_block_is_not_ended_by_what_is_in_it(program: Program) -> None:
     assert "`````" in program.run("sessions", "export", id).stdout
 
 
+@pytest.mark.slow
 def test_one_is_deleted(program: Program, id: str) -> None:
     assert program.run("sessions", "delete", *DEMO, id).stdout == f"deleted {id} of demo\n"
     assert stored(program) == []

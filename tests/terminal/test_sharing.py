@@ -35,6 +35,7 @@ def asked(editor: Editor) -> Any:
     return message
 
 
+@pytest.mark.slow
 def test_an_editor_and_the_terminal_have_one_conversation(program: Program) -> None:
     with (
         talking(program, *FAST_DEMO, "--serve") as it,
@@ -64,6 +65,7 @@ def test_an_editor_and_the_terminal_have_one_conversation(program: Program) -> N
         assert message["params"]["requestId"] == question["id"]
 
 
+@pytest.mark.slow
 def test_a_second_terminal_takes_the_first_one_s_conversation_for_its_agent(
     program: Program,
 ) -> None:
@@ -93,6 +95,7 @@ def test_a_second_terminal_takes_the_first_one_s_conversation_for_its_agent(
         one.expect("`notes.txt`")
 
 
+@pytest.mark.slow
 def test_share_prints_a_link_that_lets_a_browser_in(program: Program) -> None:
     with talking(program, *FAST_DEMO, "--serve") as it:
         it.line("/share")
@@ -116,6 +119,7 @@ def test_without_a_server_there_is_nothing_to_share(program: Program) -> None:
         it.expect("nobody else can see this: `agentrt --serve` lets browsers in")
 
 
+@pytest.mark.slow
 def test_claude_s_conversation_is_shared_as_any_other(program: Program) -> None:
     with (
         talking(program, *fake_claude("permission"), "--serve") as it,
@@ -140,6 +144,7 @@ def test_it_is_refused_where_there_is_no_conversation(
     assert "--serve" in program.run("--serve", *arguments, status=2).stderr
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_said(program: Program) -> None:
     with talking(program, *FAST_DEMO, "--serve") as it:
         it.line("/share")

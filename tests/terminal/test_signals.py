@@ -70,6 +70,7 @@ def streaming(program: Program, prompt: str, *arguments: str) -> Iterator[Stream
     ("number", "status"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143)],
 )
+@pytest.mark.door("one-shot", "cancel")
 def test_a_signal_cancels_the_turn_and_its_end_is_reported(
     program: Program, number: int, status: int
 ) -> None:

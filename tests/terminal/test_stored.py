@@ -151,6 +151,7 @@ def test_without_a_store_the_agents_are_asked(program: Program, file: Path) -> N
     assert done.stderr == "agentrt: no session is stored in this folder (--all: in any)\n"
 
 
+@pytest.mark.slow
 def test_the_doctor_names_the_files_and_what_writes_them(program: Program, file: Path) -> None:
     done = program.run("doctor")
     assert f"✓ {file}: 2 sessions, " in done.stdout

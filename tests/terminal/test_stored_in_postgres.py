@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import re
 import secrets
 import signal
 import time
@@ -10,14 +12,16 @@ from pathlib import Path
 
 import pytest
 import trio
-from program import PATIENCE, Program
+from program import FAST_DEMO, INERT, PATIENCE, Program
+from test_attach import attached
+from test_repl import PROMPT
 from test_serve import serving
 
 from agentrt import open_store
 from agentrt._journal.address import server_of
 from agentrt._journal.opening import writing
 from journal.kit import kept
-from postgres.server import PASSWORD, Server
+from postgres.server import PASSWORD, Server, free_port
 from runtime.fakes import Incarnations, echo
 
 
@@ -46,6 +50,7 @@ def url(postgres: Server, program: Program) -> str:
     return url
 
 
+@pytest.mark.slow
 def test_sessions_are_listed_found_shown_and_deleted(program: Program, url: str) -> None:
     store = ("--store", url)
     [one] = json.loads(program.run("sessions", *store, "--json").stdout)
@@ -69,6 +74,7 @@ def test_the_doctor_names_the_server(program: Program, url: str) -> None:
     assert "PostgreSQL    1" in told
 
 
+@pytest.mark.slow
 def test_one_is_gone_on_with_and_stored_again(program: Program, url: str) -> None:
     store = ("--store", url)
     program.run("--agent", "demo", *store, "-p", "say one and two")
@@ -87,6 +93,7 @@ def test_a_store_that_somebody_writes_can_be_read_and_not_written(
         assert "is being written by process" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_password_on_the_command_line_is_warned_of_and_shown_nowhere(
     program: Program, postgres: Server
 ) -> None:
@@ -103,6 +110,7 @@ def test_a_password_on_the_command_line_is_warned_of_and_shown_nowhere(
     assert "there is no store in" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_password_in_the_settings_is_shown_by_none_of_them(program: Program) -> None:
     for url, shown in (
         ("postgresql://me:the-secret@host/db", "postgresql://me@host/db"),
@@ -123,6 +131,7 @@ def listed(program: Program, url: str) -> dict[str, int]:
     return {node["name"]: node["sessions"] for node in nodes}
 
 
+@pytest.mark.slow
 def test_servers_that_share_a_store_are_listed_and_drained(program: Program, url: str) -> None:
     store = ("--store", url)
     assert "Nobody" in program.run("nodes", *store).stdout
@@ -146,7 +155,92 @@ def test_servers_that_share_a_store_are_listed_and_drained(program: Program, url
     assert listed(program, url) == {}
 
 
+@pytest.mark.slow
+def test_a_terminal_at_a_gateway_talks_with_a_worker_s_agent(program: Program, url: str) -> None:
+    store = ("--store", url)
+    with (
+        serving(program, *store, "--node", "w", "--role", "worker"),
+        serving(program, *store, "--node", "g", "--role", "gateway") as gateway,
+    ):
+        gateway.link()
+        deadline = time.monotonic() + PATIENCE
+        while listed(program, url) != {"w": 0, "g": 0}:
+            assert time.monotonic() < deadline
+        with attached(program, *FAST_DEMO) as it:
+            it.expect(PROMPT)
+            it.line("read notes.txt")
+            it.expect("second line")
+            it.expect(PROMPT)
+            it.line("run echo through the gateway")
+            it.expect("y/a/n/x? ")
+            assert listed(program, url) == {"w": 1, "g": 0}
+            time.sleep(INERT)
+            it.line("y")
+            it.expect("The command ended with status 0")
+            it.line("/slow")
+            it.expect("Say nothing")
+            it.ctrl("c")
+            it.expect("— cancelled")
+        table = program.run("nodes", *store).stdout
+        assert "gateway" in table
+
+
+@pytest.mark.slow
 def test_what_cannot_be_shared_is_said(program: Program) -> None:
     assert "PostgreSQL" in program.run("serve", "--node", "n1", status=2).stderr
     assert "--node" in program.run("serve", "--home", "x", status=2).stderr
+    assert "--node" in program.run("serve", "--role", "worker", status=2).stderr
     assert "PostgreSQL" in program.run("nodes", status=2).stderr
+
+
+@pytest.mark.slow
+def test_a_database_that_is_away_is_waited_for(
+    program: Program, postgres: Server, tmp_path: Path
+) -> None:
+    sockets = tmp_path / "s"
+    sockets.mkdir()
+    name = f".s.PGSQL.{postgres.port}"
+    url = f"postgresql://postgres@/postgres?host={sockets}&port={postgres.port}&schema=away"
+    port = free_port()
+    with serving(program, "--store", url, "--port", str(port), "--agent", "demo") as server:
+        assert server.process.stderr is not None
+        assert b"cannot be used" in server.process.stderr.readline()
+        said = server.process.stderr.readline()
+        assert re.match(rb"agentrt: waiting for the database, for \d+ s at the most", said)
+        status, text = ready(port)
+        assert (status, text) == (503, "waiting for the database\n")
+        assert ready(port, "/healthz") == (200, "ok\n")
+        (sockets / name).symlink_to(postgres.folder / name)
+        assert server.process.stderr.readline() == b"agentrt: the database is there\n"
+        assert "/?t=" in server.link()
+        assert ready(port) == (200, "ready\n")
+
+
+@pytest.mark.slow
+def test_and_for_no_longer_than_is_said(program: Program, tmp_path: Path) -> None:
+    program.env["AGENTRT_LIMITS_STORE_START"] = "1"
+    url = f"postgresql://postgres@/postgres?host={tmp_path}"
+    done = program.run("serve", "--store", url, status=2)
+    assert "at the most (limits.store_start)" in done.stderr
+    assert done.stderr.count("cannot be used") == 2
+
+
+@pytest.mark.slow
+def test_a_database_that_refuses_is_not_waited_for(program: Program, postgres: Server) -> None:
+    url = postgres.url("away", "no_such_database")
+    done = program.run("serve", "--store", url, status=2)
+    assert "waiting" not in done.stderr
+    assert "no_such_database" in done.stderr
+
+
+def ready(port: int, path: str = "/readyz") -> tuple[int, str]:
+    while True:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except ConnectionRefusedError:  # it listens a moment behind its word
+            time.sleep(0.01)
+        finally:
+            connection.close()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,31 @@ async def test_a_trace_is_followed_into_its_next_file(
         nursery.cancel_scope.cancel()
 
 
+async def test_files_that_were_full_between_two_looks_are_followed_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "t"
+    async with (
+        agentrt.open_trace(file, max_bytes=4096, files=20) as trace,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(partial(show_trace, str(file), Filter(), late=10, follow=True))
+        out = ""
+        with trio.fail_after(20):
+            while "trace  agentrt" not in out:
+                await trio.sleep(0.01)
+                out += capsys.readouterr().out
+            for number in range(10):
+                trace.put(Piece(0.0, f"s{number}.", 1, "stderr", b"x" * 3500 + b"\n"))
+                await trace.flush()
+            while "session s9." not in out:
+                await trio.sleep(0.01)
+                out += capsys.readouterr().out
+        nursery.cancel_scope.cancel()
+    seen = re.findall(r"session (s\d)", out)
+    assert seen == [f"s{number}" for number in range(10)]
+
+
 async def test_what_is_no_trace_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert await show_trace(str(tmp_path / "no"), Filter(), late=10, follow=False) == 2
     assert "No such file" in capsys.readouterr().err
@@ -117,6 +144,24 @@ def test_a_downloaded_project_cannot_have_traces_written(tmp_path: Path) -> None
     config = load_config(tmp_path, {"HOME": str(tmp_path)})
     assert config.trace.file is None
     assert "trace ignored" in config.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "command", [["-p", "hello"], ["doctor"], ["sessions"], ["sessions", "delete", "s"]]
+)
+def test_a_trace_that_cannot_be_written_is_said(tmp_path: Path, command: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "agentrt", *command, "--agent", "demo"],
+        env={**os.environ, "HOME": str(tmp_path), "AGENTRT_TRACE": str(tmp_path / "no" / "t")},
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode
+    assert "no trace can be written to " in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.slow

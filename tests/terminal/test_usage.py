@@ -32,6 +32,7 @@ def test_help_is_there_for_each_command(
     assert max(map(len, told.splitlines())) <= 100
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_help_work(program: Program) -> None:
     (program.folder / "README.md").write_text("# A title\n")
     told = program.run("--help").stdout
@@ -143,7 +144,7 @@ def test_doctor_says_what_works_and_leaves_the_folder_alone(program: Program) ->
     told = program.run("doctor", "--agent", "demo").stdout
     assert sorted(program.folder.iterdir()) == before
     assert told.startswith(f"✓ demo {__version__}: ready after ")
-    assert "    can           resume, list_sessions" in told
+    assert "    can           resume, fork, fork_at, list_sessions" in told
     assert "    mode          ask (also: auto, plan)" in told
     [found] = json.loads(program.run("doctor", "--agent", "demo", "--json").stdout)
     assert found["ok"] is True
@@ -181,6 +182,7 @@ def test_doctor_knows_a_claude_that_is_not_logged_in(program: Program) -> None:
 # --- what it costs to be asked little
 
 
+@pytest.mark.slow
 def test_little_is_imported_to_say_little(program: Program) -> None:
     code = (
         "import sys, agentrt._cli as cli\n"

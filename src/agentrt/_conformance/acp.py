@@ -320,7 +320,7 @@ class AcpPeer(Peer):
 
 def result_of(response: Response, what: str) -> JsonObject:
     if response.error is not None:
-        raise fails(f"{what} was refused: {told(response.error)}")
+        raise fails(f"{what} was refused: {described(response.error)}")
     return response.result if isinstance(response.result, dict) else {}
 
 
@@ -332,7 +332,7 @@ def stop_reason(response: Response) -> str:
     return reason
 
 
-def told(error: RpcError) -> str:
+def described(error: RpcError) -> str:
     return shown(f"{error.code} {error.message}")
 
 

@@ -6,6 +6,7 @@ has a name: when the time of a check is over, its verdict says what did not come
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -34,7 +35,7 @@ NOISE: Final = 20
 """Lines without a message that are kept."""
 
 
-class Peer:
+class Peer(ABC):
     """One process. `cwd` is an empty folder of its own."""
 
     def __init__(
@@ -68,7 +69,7 @@ class Peer:
         """Its output has ended."""
         self._tap = tap
         self._lines = Lines(limits.line)
-        self._news = trio.lowlevel.ParkingLot()
+        self._changed = trio.lowlevel.ParkingLot()
         self._writer = Writer(
             transport, outbox=limits.outbox, write_timeout=limits.write, watcher=tap
         )
@@ -86,26 +87,26 @@ class Peer:
 
     # --- what a protocol adds
 
+    @abstractmethod
     def take(self, message: Any) -> None:
         """A message has come; it is in `heard` already. Raises `RemoteProtocolError` if it is
         none of the protocol's."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def ready(self) -> None:
         """Shake hands."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def run_long(self) -> None:
         """Begin the long turn, and wait for its first words."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def run_question(self) -> None:
         """Have a turn wait for an answer to its question."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def measure(self) -> float | None:
         """Seconds that the long turn takes, up to `MEASURED`; None if it cannot be run."""
-        raise NotImplementedError
 
     # --- writing
 
@@ -127,7 +128,7 @@ class Peer:
         for size in self._lines.oversized:
             self._odd(f"a line of {size} bytes")
         self._lines.oversized.clear()
-        self._news.unpark_all()
+        self._changed.unpark_all()
 
     def _line(self, line: bytes) -> None:
         try:
@@ -149,7 +150,7 @@ class Peer:
         if self._tap.on:
             self._tap.happened("stdout_closed")
         self.ended = True
-        self._news.unpark_all()
+        self._changed.unpark_all()
 
     # --- waiting
 
@@ -159,7 +160,7 @@ class Peer:
         while (found := look()) is None:
             if self.ended:
                 raise fails(f"{await self.gone()} before {what}")
-            await self._news.park()
+            await self._changed.park()
         self.waits_for = ""
         return found
 
@@ -167,7 +168,7 @@ class Peer:
         """Let come what is still under way."""
         with trio.move_on_after(seconds):
             while not self.ended:
-                await self._news.park()
+                await self._changed.park()
 
     async def gone(self) -> str:
         """How it went, in words."""

@@ -7,7 +7,7 @@ from typing import Final
 import trio
 
 from .._wire.jsonrpc import METHOD_NOT_FOUND, RpcError, error_line
-from .acp import AcpPeer, at, told
+from .acp import AcpPeer, at, described
 from .check import TOUCHED, Checks, fails, own_way, shown
 
 check = Checks()
@@ -81,7 +81,7 @@ async def permission_cancelled(peer: AcpPeer) -> str:
     response = await peer.answered(id, "a prompt that was cancelled at a question")
     await _untouched(peer, "cancelled")
     if response.error is not None:
-        raise fails(f"the prompt was answered {told(response.error)}")
+        raise fails(f"the prompt was answered {described(response.error)}")
     if (stop := await peer.end(id)) != "cancelled":
         raise fails(f"the prompt was answered {stop}")
     return "cancelled, and it is not done"
@@ -159,7 +159,7 @@ async def _not_done(peer: AcpPeer, id: int | float | str | None) -> str:
     response = await peer.answered(id, "the prompt")
     await _untouched(peer, "not allowed")
     if response.error is not None:
-        return f"the prompt was answered {told(response.error)}, and it is not done"
+        return f"the prompt was answered {described(response.error)}, and it is not done"
     return f"{await peer.end(id)}, and it is not done"
 
 

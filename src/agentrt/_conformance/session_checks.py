@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-from .acp import AcpPeer, at, result_of, told
+from .acp import AcpPeer, at, described, result_of
 from .check import JSON_RPC, Checks, fails, not_offered, not_provoked, own_way, shown
 
 check = Checks()
@@ -39,7 +39,7 @@ async def prompt_unknown(peer: AcpPeer) -> str:
     response = await peer.answered(peer.prompt(NOBODY, peer.prompts.text), "session/prompt")
     if response.error is None:
         raise fails(f"ran it: {shown(response.result)}")
-    return f"refused: {told(response.error)}"
+    return f"refused: {described(response.error)}"
 
 
 @check(
@@ -151,7 +151,7 @@ async def _refused(peer: AcpPeer, method: str) -> str:
     response = await peer.ask(method, {"sessionId": NOBODY, **peer.place})
     if response.error is None:
         raise fails(f"answered with a result: {shown(response.result)}")
-    return f"refused: {told(response.error)}"
+    return f"refused: {described(response.error)}"
 
 
 def _conversation(updates: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -214,7 +214,7 @@ async def list_cursor(peer: AcpPeer) -> str:
     response = await peer.ask("session/list", {"cursor": "agentrt-no-cursor"})
     if response.error is None:
         raise own_way("answered with a list")
-    return f"refused: {told(response.error)}"
+    return f"refused: {described(response.error)}"
 
 
 @check(
@@ -246,7 +246,7 @@ async def close_unknown(peer: AcpPeer) -> str:
     await peer.ready()
     peer.need("close")
     response = await peer.ask("session/close", {"sessionId": NOBODY})
-    raise own_way("done" if response.error is None else f"refused: {told(response.error)}")
+    raise own_way("done" if response.error is None else f"refused: {described(response.error)}")
 
 
 @check(
@@ -260,5 +260,5 @@ async def delete_unknown(peer: AcpPeer) -> str:
     peer.need("delete")
     response = await peer.ask("session/delete", {"sessionId": NOBODY})
     if response.error is not None:
-        raise own_way(f"refused: {told(response.error)}")
+        raise own_way(f"refused: {described(response.error)}")
     return "done"

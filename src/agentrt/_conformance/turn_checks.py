@@ -7,7 +7,7 @@ from typing import Final
 import trio
 
 from .._wire.jsonrpc import Id
-from .acp import AcpPeer, at, told
+from .acp import AcpPeer, at, described
 from .check import JSON_RPC, Checks, Ended, fails, not_provoked, own_way
 
 check = Checks()
@@ -22,7 +22,7 @@ async def turn(peer: AcpPeer) -> str:
     heard = await peer.heard_answer(id, "session/prompt")
     error = heard.message.error
     if error is not None:
-        raise not_provoked(f"session/prompt was refused: {told(error)}")
+        raise not_provoked(f"session/prompt was refused: {described(error)}")
     stop = await peer.end(id)
     before = len(peer.said(session, before=heard.at))
     await peer.settled()
@@ -62,7 +62,7 @@ async def _cancelled(peer: AcpPeer, session: str, *, word: bool) -> tuple[Id, in
 async def _stop(peer: AcpPeer, id: Id) -> str:
     response = await peer.answered(id, "session/prompt")
     if response.error is not None:
-        return f"error ({told(response.error)})"
+        return f"error ({described(response.error)})"
     return await peer.end(id)
 
 
@@ -166,7 +166,7 @@ async def cancel_request(peer: AcpPeer) -> str:
     after = f"{trio.current_time() - began:.2f} s"
     if response.error is None:
         return f"answered {await peer.end(id)} after {after}"
-    return f"answered {told(response.error)} after {after}"
+    return f"answered {described(response.error)} after {after}"
 
 
 @check(

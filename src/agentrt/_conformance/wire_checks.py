@@ -6,7 +6,7 @@ from typing import Final
 
 from .._wire.json import encode_line
 from .._wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR, Response
-from .acp import UNKNOWN, VERSION, AcpPeer, at, raw_request, result_of, told
+from .acp import UNKNOWN, VERSION, AcpPeer, at, described, raw_request, result_of
 from .check import JSON_RPC, Checks, fails, own_way, shown
 
 check = Checks()
@@ -57,7 +57,7 @@ async def _negotiate(peer: AcpPeer, asked: int) -> str:
 async def initialize_text(peer: AcpPeer) -> str:
     response = await peer.initialize("1")
     if response.error is not None:
-        raise own_way(f"refused: {told(response.error)}")
+        raise own_way(f"refused: {described(response.error)}")
     version = result_of(response, "initialize").get("protocolVersion")
     raise own_way(f"answered version {version!r}")
 
@@ -66,13 +66,13 @@ async def initialize_text(peer: AcpPeer) -> str:
 async def initialize_twice(peer: AcpPeer) -> str:
     await peer.ready()
     response = await peer.initialize()
-    raise own_way("answered" if response.error is None else f"refused: {told(response.error)}")
+    raise own_way("answered" if response.error is None else f"refused: {described(response.error)}")
 
 
 @check("uninitialized", "a session before initialize", "open", at("initialization"))
 async def uninitialized(peer: AcpPeer) -> str:
     response = await peer.ask("session/new", peer.place)
-    raise own_way("opened" if response.error is None else f"refused: {told(response.error)}")
+    raise own_way("opened" if response.error is None else f"refused: {described(response.error)}")
 
 
 @check(
@@ -101,8 +101,8 @@ def _unknown(response: Response) -> str:
     if response.error is None:
         raise fails(f"answered with a result: {shown(response.result)}")
     if response.error.code != METHOD_NOT_FOUND:
-        raise fails(f"answered {told(response.error)}, not {METHOD_NOT_FOUND}", "should")
-    return f"answered {told(response.error)}"
+        raise fails(f"answered {described(response.error)}, not {METHOD_NOT_FOUND}", "should")
+    return f"answered {described(response.error)}"
 
 
 @check(
@@ -118,7 +118,7 @@ async def unknown_notification(peer: AcpPeer) -> str:
     await peer.settled()
     if peer.unknown_answers:
         answer = peer.unknown_answers[0]
-        words = shown(answer.result) if answer.error is None else told(answer.error)
+        words = shown(answer.result) if answer.error is None else described(answer.error)
         raise fails(f"answered it: {words}, with the id {answer.id}")
     return "ignored"
 
@@ -144,8 +144,8 @@ async def missing_params(peer: AcpPeer) -> str:
     if response.error is None:
         raise own_way("opened a session without a folder")
     if response.error.code != INVALID_PARAMS:
-        raise own_way(f"refused: {told(response.error)}, not {INVALID_PARAMS}")
-    return f"refused: {told(response.error)}"
+        raise own_way(f"refused: {described(response.error)}, not {INVALID_PARAMS}")
+    return f"refused: {described(response.error)}"
 
 
 async def _odd(peer: AcpPeer, line: bytes) -> str:
@@ -156,7 +156,7 @@ async def _odd(peer: AcpPeer, line: bytes) -> str:
     goes_on = await peer.alive()
     answers = peer.unknown_answers[before:]
     error = answers[0].error if answers else None
-    return f"{goes_on}; {'said nothing' if error is None else f'answered {told(error)}'}"
+    return f"{goes_on}; {'said nothing' if error is None else f'answered {described(error)}'}"
 
 
 @check(
@@ -215,4 +215,4 @@ async def long_line(peer: AcpPeer) -> str:
     response = await peer.ask(UNKNOWN, {"text": "x" * LONG})
     if response.error is None or response.error.code == METHOD_NOT_FOUND:
         return "read to its end"
-    raise own_way(f"refused: {told(response.error)}")
+    raise own_way(f"refused: {described(response.error)}")

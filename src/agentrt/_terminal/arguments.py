@@ -116,6 +116,17 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
 
 def _add_prompt(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("one prompt").add_argument
+    _add_one_prompt(add)
+    add(
+        "--json-schema",
+        metavar="SCHEMA",
+        help="what the answer must be a value of: a JSON schema, or a file with one; the answer"
+        " is then that value (Claude Code)",
+    )
+    add("--max-turns", type=_count, metavar="N", help="the most calls of the model (Claude Code)")
+
+
+def _add_one_prompt(add: Callable[..., argparse.Action]) -> None:
     add(
         *("-p", "--prompt"),
         metavar="TEXT",
@@ -127,13 +138,6 @@ def _add_prompt(parser: argparse.ArgumentParser) -> None:
         help="the answer while it comes (default), one object at the end, or one event a line",
     )
     add("--last-message", metavar="FILE", help="also write the agent's last message to a file")
-    add(
-        "--json-schema",
-        metavar="SCHEMA",
-        help="what the answer must be a value of: a JSON schema, or a file with one; the answer"
-        " is then that value (Claude Code)",
-    )
-    add("--max-turns", type=_count, metavar="N", help="the most calls of the model (Claude Code)")
 
 
 def _add_session(parser: argparse.ArgumentParser) -> None:
@@ -258,6 +262,11 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
         help="share the store, one in PostgreSQL, with other servers that have said a name",
     )
     add(
+        "--role",
+        choices=("both", "gateway", "worker"),
+        help="with --node: a gateway runs no sessions, a worker serves no browsers (both)",
+    )
+    add(
         "--home",
         metavar="NAME",
         help="with --node: the same on machines that have the same files (this machine's name)",
@@ -273,6 +282,14 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
 def _fill_attach(attach: argparse.ArgumentParser) -> None:
     attach.add_argument("url", metavar="URL", nargs="?", default="", help="the server (yours)")
     attach.add_argument("--session", metavar="ID", help="the session: the beginning of its id")
+    add = attach.add_argument_group("one prompt").add_argument
+    _add_one_prompt(add)
+    add(
+        "--timeout",
+        type=_number_of_seconds,
+        metavar="S",
+        help="the longest that it may take, after which its turn is cancelled (none)",
+    )
     add = attach.add_argument_group("a new session").add_argument
     add("--agent", "-a", metavar="NAME", help="one of the server's agents")
     add("--cwd", metavar="DIR", help="the folder that it works in")

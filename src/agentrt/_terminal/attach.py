@@ -17,7 +17,7 @@ from msgspec import Struct, convert, structs
 
 from .._agents import Agent
 from .._config import Config, Permissions
-from .._errors import AgentrtError, SessionNotFound
+from .._errors import AgentNotFound, AgentrtError, SessionNotFound
 from .._limits import Limits
 from .._model.state import Snapshot
 from .._nesting import bare_errors
@@ -25,11 +25,13 @@ from .._permissions.policies import Policy
 from .._remote.line import Line, Where
 from .._remote.session import RemoteSession
 from .._runtime.register import SessionInfo
+from .._trace.conversation import Row
 from .._web import commands as c
 from .commands import COMMANDS
 from .console import PARTING
 from .conversation import Command, Repl
 from .held import HeldSession
+from .inspecting import DEBUG, ROWS
 from .output import encoding_of, open_output
 from .place import Opened, Place
 from .repl import show
@@ -37,7 +39,10 @@ from .sessions import failed
 from .setup import DEMO, Setup, UsageError
 from .stores import SHORT
 from .text import one_line
+from .tracing import row_text
 
+AGAIN: Final = 10.0
+"""Seconds between two questions for what goes over the wire: a server listens for thirty."""
 SHOWN: Final = 20
 """Sessions that are offered."""
 _LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -92,6 +97,7 @@ class ServerPlace(Place):
         self._wanted = wanted
         self._config = config
         self._offered: list[SessionInfo] = []
+        self._heard: set[str] = set()  # the sessions whose wire the server listens to for us
         self._folder = self._own_folder()
         here = (
             Command("agent", "the server's agents, or a new conversation", self._agent, "[NAME]"),
@@ -100,7 +106,9 @@ class ServerPlace(Place):
             Command("sessions", "the server's conversations", self._sessions),
             Command("resume", "go on with another one", self._resume, "[N | ID]"),
             Command("permissions", "who decides", self._permissions),
-            Command("debug", "what is behind it", self._debug),
+            Command(
+                "debug", "what is behind it; what goes over the wire", self._debug, "[wire [N]]"
+            ),
             Command("share", "a link to it for a browser", self._share),
         )
         self.commands = COMMANDS | {command.name: command for command in here}
@@ -139,6 +147,8 @@ class ServerPlace(Place):
             return self._setup(live[0]), len(live) > 1
         agents = self.line.ready.agents if self.line.ready is not None else []
         names = [agent.name for agent in agents if agent.available]
+        if wanted.agent is not None and wanted.agent not in {agent.name for agent in agents}:
+            raise AgentNotFound(self._no_agent(wanted.agent))
         usual = next((name for name in names if name != DEMO), DEMO)
         new = self._new_setup(wanted.agent or usual)
         return structs.replace(new, model=wanted.model, mode=wanted.mode), False
@@ -168,6 +178,12 @@ class ServerPlace(Place):
         on_stderr: Callable[[bytes], None],
         report: Callable[[str], None],
     ) -> AsyncIterator[Opened]:
+        async with self.open_session(setup) as session:
+            yield session, session, session.snapshot()
+
+    @asynccontextmanager
+    async def open_session(self, setup: Setup) -> AsyncIterator[RemoteSession]:
+        """The session that is meant, or a new one; as it is by now, and what comes."""
         id = setup.resume
         if id is None:
             new = c.NewSession(
@@ -183,15 +199,15 @@ class ServerPlace(Place):
         try:
             await session.begun()
             self.last = id
-            yield session, session, session.snapshot()
+            yield session
         finally:
             session.close()
 
     def going_on(self, session: HeldSession, setup: Setup) -> Setup:
         return structs.replace(setup, resume=session.id)
 
-    async def fork(self, session: HeldSession, setup: Setup) -> Setup:
-        answer = await self.line.ask(c.ForkSession(id="", session=session.id))
+    async def fork(self, session: HeldSession, setup: Setup, at: str | None = None) -> Setup:
+        answer = await self.line.ask(c.ForkSession(id="", session=session.id, at=at))
         return structs.replace(setup, resume=str(answer.get("session")))
 
     async def whole(self, session: HeldSession) -> Snapshot:
@@ -208,7 +224,12 @@ class ServerPlace(Place):
         elif argument in names:
             await self._begin(repl, argument)
         else:
-            raise UsageError(f"the server has no agent {argument!r}; it has: {', '.join(names)}")
+            raise UsageError(self._no_agent(argument))
+
+    def _no_agent(self, name: str) -> str:
+        agents = self.line.ready.agents if self.line.ready is not None else []
+        names = ", ".join(agent.name for agent in agents if agent.available)
+        return f"the server has no agent {one_line(name)!r}; it has: {names}"
 
     async def _new(self, repl: Repl, argument: str) -> None:
         await self._begin(repl, repl.setup.agent.name)
@@ -268,6 +289,12 @@ class ServerPlace(Place):
         )
 
     async def _debug(self, repl: Repl, argument: str) -> None:
+        word, _, number = argument.partition(" ")
+        if word == "wire" and (not number or number.isdecimal()):
+            await self._wire(repl, int(number or ROWS))
+            return
+        if argument:
+            raise UsageError(DEBUG)
         repl.say(f"server   {self.line.server}, {self.line.trouble or 'connected'}")
         if (session := repl.session) is not None:
             snapshot = session.snapshot()
@@ -277,6 +304,40 @@ class ServerPlace(Place):
             repl.say(f"session  {session.id}")
             repl.say(f"log      {snapshot.seq} events; {len(snapshot.items)} items are known here")
             repl.say(f"phase    {snapshot.state.phase}")
+
+    async def _wire(self, repl: Repl, most: int) -> None:
+        """What the server hears between it and the agent. It begins when it is asked first."""
+        session = repl.session
+        if session is None:
+            return
+        rows = await self._rows(session.id)
+        if session.id not in self._heard:
+            self._heard.add(session.id)
+            repl.beside.start_soon(self._keep_listening, session.id)
+            repl.say("The server listens from now on; /debug wire shows what was heard.")
+            return
+        for row in rows[-most:] if most else []:
+            repl.say(row_text(row))
+        if not rows:
+            repl.say("Nothing has gone over the wire since.")
+
+    async def _rows(self, session: str) -> list[Row]:
+        """The last ones. Raises what the server refuses it for."""
+        answer = await self.line.ask(c.ShowWire(id="", session=session))
+        about = {"session": session, "process": 0}
+        return convert([{**about, **row} for row in answer["rows"]], list[Row])
+
+    async def _keep_listening(self, session: str) -> None:
+        """Ask again and again: it listens no longer than somebody does. As long as the session is
+        open here."""
+        try:
+            while True:
+                await trio.sleep(AGAIN)
+                await self._rows(session)
+        except AgentrtError:  # there is no such session any more
+            await trio.lowlevel.checkpoint()
+        finally:
+            self._heard.discard(session)
 
 
 def _described(info: SessionInfo) -> str:

@@ -9,6 +9,7 @@ from .._model.events import Choice
 from .._model.events import Command as AgentCommand
 from .attaching import prompt_of, text_of
 from .conversation import Command, Repl
+from .fork_ends import fork_ends
 from .inspecting import debug, export, tasks
 from .past import resume, show_sessions
 from .permits import permissions
@@ -161,13 +162,23 @@ async def _steer(repl: Repl, argument: str) -> None:
 
 
 async def _fork(repl: Repl, argument: str) -> None:
-    if argument:
-        raise UsageError("/fork takes nothing: the copy begins with all that was said")
-    if repl.session is None:
+    session = repl.session
+    if session is None:
         return
     if repl.busy:
         raise UsageError("the agent is working; stop it first")
-    repl.leave(next=await repl.place.fork(repl.session, repl.setup))
+    ends = fork_ends(session.snapshot())
+    if not argument and len(ends) > 1 and session.capabilities.get("fork_at") is not False:
+        kept = [f"up to: {one_line(words, 60)}" for _, words in ends[1:]]
+        repl.choose("/fork", [(str(n), words) for n, words in enumerate(["all of it", *kept])])
+        return
+    left = int(argument) if argument.isdecimal() else 0
+    if argument and (not argument.isdecimal() or left >= len(ends)):
+        raise UsageError(
+            f"/fork takes how many turns the copy is to be without: 0 to {len(ends) - 1}"
+        )
+    at = ends[left][0] if left else None
+    repl.leave(next=await repl.place.fork(session, repl.setup, at))
 
 
 async def _retell(repl: Repl, argument: str) -> None:
@@ -195,12 +206,12 @@ COMMANDS: Final = {
         Command("session", "the conversation's id, for --resume", _session),
         Command("sessions", "earlier conversations in this folder", show_sessions),
         Command("resume", "go on with an earlier one", resume, "[N | ID]"),
-        Command("fork", "go on with a copy of it, which leaves this one as it is", _fork),
+        Command("fork", "go on with a copy, of all or without the last N turns", _fork, "[N]"),
         Command("retell", "tell an agent that does not remember it what was said", _retell),
         Command("tasks", "the agent's background work", tasks, "[stop N]"),
         Command("permissions", "who decides, and by which rules", permissions, "[RULE …]"),
         Command("export", "write the conversation to a file", export, "[FILE]"),
-        Command("debug", "what is behind it", debug),
+        Command("debug", "what is behind it; what goes over the wire", debug, "[wire [N]]"),
         Command("share", "a link to it for a browser (with --serve)", _share),
         Command("quit", "leave (so does Ctrl-D)", _quit),
     )

@@ -34,6 +34,7 @@ from .._model.events import (
 from .._model.state import SessionState, Snapshot, TurnRecord
 from .._nesting import bare_errors
 from .._permissions.policies import Decision, PermissionRequest
+from .._trace.recent import RecentWire
 from .asking import Asker, Shows
 from .attaching import prompt_of, text_of
 from .console import PARTING
@@ -121,6 +122,10 @@ class Repl(ABC):
         """Lines that were typed before there was a session."""
         self.offered: list[Past] = []
         """The earlier sessions that were shown last."""
+        self.beside: trio.Nursery
+        """For what goes on as long as the session."""
+        self.wire: RecentWire | None = None
+        """What is listened to of the session, since somebody wanted to see it."""
         self._stderr = bytearray()
         self.left = trio.Event()
         """The session that is open is to be left."""
@@ -198,7 +203,7 @@ class Repl(ABC):
     async def _talk(self, setup: Setup) -> None:
         """One session, until it is left. Raises `AgentrtError` if it cannot be opened."""
         self.session, self.asker, self._at_once = None, None, None
-        self._before = None
+        self._before = self.wire = None
         self._stderr.clear()
         self.left, self._shown = trio.Event(), trio.Event()
         self._decide = setup.policy(setup.config.permissions.mode or "ask", attended=True)
@@ -218,6 +223,7 @@ class Repl(ABC):
                         if not isinstance(event, _OPEN):
                             self.view.take(event)  # what can be chosen, for the greeting
                     async with bare_errors(), trio.open_nursery() as nursery:
+                        self.beside = nursery
                         self.opened(session, nursery)
                         for event in missed:
                             if isinstance(event, _OPEN):

@@ -11,8 +11,8 @@ from .._errors import AgentNotFound, AgentrtError, AgentStartError, SessionNotFo
 from .._model.content import plain_text
 from .._model.events import Error, Event, Item, ItemDelta, ItemOpened, Outcome, TurnEnded
 from .._model.result import TurnResult
-from .._session.session import Session
 from .bound import TimedOut
+from .held import HeldSession
 from .output import Output
 from .text import escaped
 
@@ -78,11 +78,12 @@ class TextFormat:
 
 class JsonFormat:
     """One object when it is over: the fields of `TurnResult`; `text` is what the text format
-    writes."""
+    writes. `id`: what the session is called, where that is not the agent's own id of it."""
 
-    def __init__(self, out: Output, session: Session) -> None:
+    def __init__(self, out: Output, session: HeldSession, id: str | None = None) -> None:
         self._out = out
         self._session = session
+        self._id = id
         self._answer = Answer()
         self._parts: list[str] = []
 
@@ -94,7 +95,7 @@ class JsonFormat:
         fields = {
             "agent": agent.name,
             "version": agent.version,
-            "session": self._session.agent_session,
+            "session": self._id or self._session.agent_session,
             **msgspec.structs.asdict(result),
             "text": "".join(self._parts),
         }

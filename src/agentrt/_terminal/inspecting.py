@@ -9,12 +9,18 @@ from typing import Final
 import trio
 
 from .._model.events import TERMINAL
+from .._session.session import Session
+from .._trace.recent import RecentWire
 from .console import quoted
 from .conversation import Repl
 from .export import exported
 from .setup import UsageError
 from .text import as_json, one_line, plain
+from .tracing import row_text
 
+ROWS: Final = 30
+"""Of the wire, unless somebody wants more."""
+DEBUG: Final = "/debug says what is behind it, /debug wire [N] what goes over the wire"
 NAME: Final = 40
 """Characters of a title that go into a file's name."""
 
@@ -58,8 +64,34 @@ async def export(repl: Repl, argument: str) -> None:
     repl.say(f"written: {one_line(str(path), 1000)}")
 
 
+def _wire(repl: Repl, most: int) -> None:
+    """The first time, this listens from then on, as long as the session lasts."""
+    session = repl.session
+    if session is None:
+        return
+    if repl.wire is None:
+        assert isinstance(session, Session)
+        repl.wire = RecentWire(session.trace())
+        file = repl.setup.config.trace.file
+        before = f" (all of it: agentrt trace show {one_line(str(file), 1000)})" if file else ""
+        repl.say(f"Listening from now on; /debug wire shows what was heard{before}.")
+        repl.beside.start_soon(repl.wire.listen)
+        return
+    rows = repl.wire.rows()[-most:] if most else []
+    for row in rows:
+        repl.say(row_text(row))
+    if not rows:
+        repl.say("Nothing has gone over the wire since.")
+
+
 async def debug(repl: Repl, argument: str) -> None:
-    """`/debug`: who is talked to, and how it is."""
+    """`/debug [wire [N]]`: who is talked to, and how it is; or what is said."""
+    word, _, number = argument.partition(" ")
+    if word == "wire" and (not number or number.isdecimal()):
+        _wire(repl, int(number or ROWS))
+        return
+    if argument:
+        raise UsageError(DEBUG)
     session, setup = repl.session, repl.setup
     agent = session.agent if session is not None else None
     repl.say(f"agent    {one_line(setup.agent.name)}, {setup.agent.protocol}")

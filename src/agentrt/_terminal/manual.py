@@ -109,6 +109,12 @@ examples:
 
 A program without a browser connects to /ws with `Authorization: Bearer TOKEN`. To keep the token
 from those who list processes, say it as AGENTRT_SERVE_TOKEN.
+
+Several tenants, each with a token, sessions and limits of its own, are in the configuration file:
+
+  [serve.tenants.acme]
+  token = "..."
+  sessions = 20       # open at a time; also: viewers (connections), events (a second), root
 """
 
 ATTACH: Final = """\
@@ -122,12 +128,19 @@ examples:
   agentrt attach                              the server of yours that runs
   agentrt attach http://127.0.0.1:8000 --session 3f2a
   agentrt attach --agent claude               a new session of it
+  agentrt attach -p "run the tests" --output-format json
 
 The token is the one that the server has written down for you alone, or AGENTRT_SERVE_TOKEN. Without
 --session it is the newest session that is open, and where there are several, they are offered;
 without any it is a new one. Agents, rules and the store are the server's.
 
-exit status: 0 when it is left, 1 no server, 2 wrong usage, 4 no such session
+With -p, or a prompt on standard input, it is one prompt, as `agentrt -p` runs one: the answer on
+standard output, and an exit status that says how the turn ended. It goes to the session above; one
+that is busy takes it behind what waits. What the server's rules leave open is asked where there is
+a terminal, and waits for the others in the session where there is none. A signal cancels its turn.
+
+exit status: 0 when it is left, 1 no server, 2 wrong usage, 4 no such session; with -p that of the
+turn (see agentrt --help)
 """
 
 ACP: Final = """\
@@ -270,10 +283,10 @@ command that runs an agent write one; secrets are taken out of it.
 
 TRACE_MORE: Final = """\
 examples:
-  agentrt -p "list the files" --agent demo --trace t.ndjson
-  agentrt trace show t.ndjson
-  agentrt trace show t.ndjson --odd
-  agentrt trace show t.ndjson --follow --session ID
+  agentrt -p "list the files" --agent demo --trace t.trace
+  agentrt trace show t.trace
+  agentrt trace show t.trace --odd
+  agentrt trace show t.trace --follow --session ID
 
 exit status: 0, or 2 if it is no trace
 """
@@ -285,9 +298,9 @@ All options of a conversation stand before `record`.
 
 RECORD_MORE: Final = """\
 examples:
-  agentrt record t.ndjson -- gemini --acp
-  agentrt -p "list the files" record t.ndjson -- python -m agentrt.demo
-  agentrt --protocol claude record t.ndjson -- claude
+  agentrt record t.trace -- gemini --acp
+  agentrt -p "list the files" record t.trace -- python -m agentrt.demo
+  agentrt --protocol claude record t.trace -- claude
 """
 
 REPLAY: Final = """\
@@ -296,8 +309,8 @@ Shows a trace as `agentrt trace show` does, at the pace at which it happened.
 
 REPLAY_MORE: Final = """\
 examples:
-  agentrt replay t.ndjson
-  agentrt replay t.ndjson --speed 10
+  agentrt replay t.trace
+  agentrt replay t.trace --speed 10
 
 exit status: 0, or 2 if it is no trace
 """

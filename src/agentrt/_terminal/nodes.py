@@ -34,7 +34,7 @@ async def show_list(store: Server, *, as_json: bool) -> int:
         print(msgspec.json.format(msgspec.json.encode(rows)).decode())
     elif nodes:
         print_table(
-            ("NODE", "MACHINE", "PROCESS", "UP", "LEASE", "SESSIONS", "TURNS", "STATE"),
+            ("NODE", "ROLE", "MACHINE", "PROCESS", "UP", "LEASE", "SESSIONS", "TURNS", "STATE"),
             [_row(each) for each in nodes],
         )
     else:
@@ -72,6 +72,7 @@ def _load(node: NodeEntry) -> dict[str, int]:
 def _row(node: NodeEntry) -> tuple[str, ...]:
     return (
         one_line(node.name),
+        one_line(node.role),
         one_line(node.host),
         str(node.pid),
         f"{max(0.0, time.time() - node.since):.0f} s",

@@ -6,9 +6,9 @@ import time
 from typing import Final
 
 from .._model.events import Event, TurnEnded, TurnStarted
+from .._session.agent_sessions import AgentSession
 from .attaching import text_of
 from .held import HeldSession
-from .sessions import Stored
 from .state import remember
 from .text import one_line
 
@@ -31,7 +31,7 @@ class Note:
         elif isinstance(event, TurnEnded) and self._title:
             session = self._session
             if session.agent_session is not None and session.capabilities.get("resume"):
-                stored = Stored(
+                stored = AgentSession(
                     agent=self._agent,
                     id=session.agent_session,
                     title=one_line(session.title or self._title, TITLE),

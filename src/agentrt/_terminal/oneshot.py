@@ -10,31 +10,25 @@ import errno
 import math
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import dropwhile
-from typing import Final, TextIO
+from functools import partial
+from typing import Final, NamedTuple, Protocol, TextIO
 
 import trio
 from msgspec import structs
 
+from .._config import ColorChoice
 from .._errors import AgentrtError
-from .._model.events import (
-    Error,
-    Event,
-    Outcome,
-    PermissionClosed,
-    PermissionOpened,
-    TurnEnded,
-)
+from .._model.events import Error, Outcome, TurnEnded
 from .._model.result import TurnResult
 from .._nesting import bare_errors
-from .._permissions.policies import NOTHING_IS_ALLOWED
 from .._runtime.drain import wait_for_rest
 from .._session.session import Session, host_of
 from .._session.subscription import Subscription
 from .asking import Asker
-from .bound import TIMED_OUT, Bound, TimedOut
+from .bound import Bound, TimedOut
 from .console import PARTING, Console, open_console, open_terminal, stderr_of
 from .formats import (
     Format,
@@ -49,61 +43,33 @@ from .formats import (
     failure,
     shown,
 )
+from .held import HeldSession
 from .lines import LineReader
 from .own import open_own
 from .setup import Setup, UsageError, exit_code
 from .signals import BROKEN_PIPE, ending_signals, let_the_next_one_kill
-from .text import one_line
 from .transcript import Transcript
+from .verdict import DENIED, FAILED, Rejections, decisive, exit_status
 from .view import View, how_it_ended
-
-FAILED, DENIED = 1, 5
 
 PATIENCE: Final = 3.0
 """Seconds of silence after which it is said that standard input is being read."""
 
-_NORMAL: Final = frozenset({None, "end_turn", "stop_sequence", "stop", "success", "completed"})
-"""Agents' words for a turn that ended as it should."""
 
+class Working(Protocol):
+    """What runs and can be ended."""
 
-async def one_shot(
-    setup: Setup,
-    prompt: str | None,
-    format: FormatName,
-    last_message: str | None = None,
-    timeout: float | None = None,
-) -> int:
-    """Run one prompt, or the one on standard input; returns the exit status. `last_message`: the
-    file that the agent's last message is also written to. `timeout`: the time for all of it."""
-    ending, bound = Ending(), Bound(timeout)
-    status = FAILED
-    with trio.open_signal_receiver(*ending_signals()) as signals:
-        async with bare_errors(), trio.open_nursery() as nursery:
-            nursery.start_soon(ending.obey, signals, nursery.cancel_scope)
-            async with open_console(ending.cannot_write, setup.config.terminal.color) as console:
-                ending.console = console
-                last = LastMessage()
-                job = _OneShot(setup, console, ending, format, last, bound)
-                with ending.scope:
-                    try:
-                        with bound.over("reading the prompt from standard input"):
-                            text = await _whole_prompt(prompt, console)
-                        with _emptied(last_message) as file:
-                            status = await job.run(text)
-                            if file is not None:
-                                await trio.to_thread.run_sync(file.write, last.text)
-                    except AgentrtError as error:
-                        console.report_error(error)
-                        status = exit_code(error)
-                        timed_out = isinstance(error, TimedOut)
-                        job.fail(error_of(error), "timed_out" if timed_out else "failed")
-                if ending.code is not None:
-                    job.fail(Error("interrupted", "it was ended before the turn was"), "cancelled")
-                if ending.trouble:
-                    console.report(ending.trouble)
-                console.end()
-            nursery.cancel_scope.cancel(reason="done")
-    return status if ending.code is None else ending.code
+    def cancel(self) -> bool:
+        """Cancel the prompt's turn, whose end is then waited for. False: there is none."""
+        ...
+
+    def give_up(self, code: int) -> None:
+        """End all of it: nobody takes what would come."""
+        ...
+
+    async def leave(self) -> None:
+        """Wait for nothing any more."""
+        ...
 
 
 class Ending:
@@ -113,11 +79,9 @@ class Ending:
         self.code: int | None = None
         self.scope = trio.CancelScope()
         """Around all the work."""
-        self.rest = trio.CancelScope()
-        """Around the wait for what the agent goes on with behind the turn."""
-        self.resting = False
         self.console: Console | None = None
-        self.session: Session | None = None
+        self.work: Working | None = None
+        """What runs, once it can be ended by itself."""
         self.trouble = ""
 
     def cannot_write(self, error: OSError) -> None:
@@ -131,26 +95,76 @@ class Ending:
     def _now(self, code: int) -> None:
         if self.code is None:
             self.code = code
-        self.scope.cancel(reason=f"exit status {code}")
+        if self.work is not None:
+            self.work.give_up(code)
+        else:
+            self.scope.cancel(reason=f"exit status {code}")
 
     async def obey(self, signals: AsyncIterator[int], everything: trio.CancelScope) -> None:
         """Wait for the signals that end it."""
         number = await anext(signals)
         if number == signal.SIGINT and self.console is not None:
             self.console.interrupted()
-        session = self.session
-        turn = session.state.turn if session is not None else None
-        if session is not None and (self.resting or (turn is not None and turn.origin == "user")):
+        work = self.work
+        if work is not None and work.cancel():
             self.code = 128 + number
-            session.cancel()
-            self.rest.cancel(reason=f"signal {number}")
         else:
             self._now(128 + number)
         await anext(signals)
         let_the_next_one_kill()
-        if session is not None:
-            await session.aclose()
+        if work is not None:
+            await work.leave()
         everything.deadline = trio.current_time() + PARTING
+
+
+class Asked(NamedTuple):
+    """One prompt, and in which form its answer is wanted. `prompt`: what the arguments say of it;
+    `last_message`: the file that the agent's last message is also written to; `timeout`: the time
+    for all of it."""
+
+    prompt: str | None
+    format: FormatName = "text"
+    last_message: str | None = None
+    timeout: float | None = None
+    color: ColorChoice = "auto"
+
+
+async def one_shot(setup: Setup, asked: Asked) -> int:
+    """Run one prompt in a session of its own; returns the exit status."""
+    return await run_once(asked, partial(_OneShot, setup))
+
+
+async def run_once(asked: Asked, make: Callable[[Asked, Console, Ending, Bound], OnePrompt]) -> int:
+    """Run one prompt, or the one on standard input, by what `make` gives for it; returns the exit
+    status."""
+    ending, bound = Ending(), Bound(asked.timeout)
+    status = FAILED
+    with trio.open_signal_receiver(*ending_signals()) as signals:
+        async with bare_errors(), trio.open_nursery() as nursery:
+            nursery.start_soon(ending.obey, signals, nursery.cancel_scope)
+            async with open_console(ending.cannot_write, asked.color) as console:
+                ending.console = console
+                job = make(asked, console, ending, bound)
+                with ending.scope:
+                    try:
+                        with bound.over("reading the prompt from standard input"):
+                            text = await _whole_prompt(asked.prompt, console)
+                        with _emptied(asked.last_message) as file:
+                            status = await job.run(text)
+                            if file is not None:
+                                await trio.to_thread.run_sync(file.write, job.last.text)
+                    except AgentrtError as error:
+                        console.report_error(error)
+                        status = exit_code(error)
+                        timed_out = isinstance(error, TimedOut)
+                        job.fail(error_of(error), "timed_out" if timed_out else "failed")
+                if ending.code is not None:
+                    job.fail(Error("interrupted", "it was ended before the turn was"), "cancelled")
+                if ending.trouble:
+                    console.report(ending.trouble)
+                console.end()
+            nursery.cancel_scope.cancel(reason="done")
+    return status if ending.code is None else ending.code
 
 
 async def _whole_prompt(text: str | None, console: Console) -> str:
@@ -178,32 +192,91 @@ async def _piped(console: Console) -> str:
     return piped
 
 
-class _OneShot:
+class OnePrompt(ABC):
     """One prompt, from the opening of its session to the exit status."""
 
-    def __init__(
-        self,
-        setup: Setup,
-        console: Console,
-        ending: Ending,
-        format: FormatName,
-        last: LastMessage,
-        bound: Bound,
-    ) -> None:
-        self._setup = setup
-        self._console = console
-        self._ending = ending
-        self._format: FormatName = format
-        self._last = last
-        self._bound = bound
-        self._rejected = Rejections()
-        self._ends: list[TurnEnded] = []
-        self._seq = 0
+    def __init__(self, asked: Asked, console: Console, ending: Ending, bound: Bound) -> None:
+        self.console = console
+        self.ending = ending
+        self.bound = bound
+        self.format: FormatName = asked.format
+        self.last = LastMessage()
+        self.rejected = Rejections()
+        self.seq = 0
+        """The number of the last event that was written."""
         self._reported = False
         """How it ended stands on standard output."""
 
+    @property
+    @abstractmethod
+    def agent(self) -> str | None:
+        """Which agent it is for, as far as that is known."""
+
+    @abstractmethod
     async def run(self, prompt: str) -> int:
-        setup, console, ending = self._setup, self._console, self._ending
+        """Do it; returns the exit status. Raises `AgentrtError` where there is no turn."""
+
+    def fail(self, error: Error, outcome: Outcome = "failed") -> None:
+        """Say on standard output that there was no turn, where a program reads it."""
+        if not self._reported:
+            self._reported = True
+            line = failure(self.format, error, agent=self.agent, outcome=outcome, seq=self.seq + 1)
+            self.console.out.data(shown(self.console.out, line))
+
+    def make_format(self, session: HeldSession, id: str | None = None) -> Format:
+        """`id`: the session's, if it is not the agent's own."""
+        console = self.console
+        if self.format == "json":
+            return JsonFormat(console.out, session, id)
+        if self.format == "stream-json":
+            return StreamFormat(console.out)
+        return Nothing() if console.shared else TextFormat(console.out)
+
+    def make_lines(self, answer: Format) -> Transcript:
+        """For the person, on standard error."""
+        return Transcript(
+            self.console.err,
+            answer=isinstance(answer, Nothing),
+            progress=self.console.err.is_terminal,
+            all_of_it="--output-format stream-json has them all",
+        )
+
+    def end(self, answer: Format, result: TurnResult) -> None:
+        """Everything has come."""
+        self._reported = True
+        for each in (answer, self.last):
+            each.end(result)
+
+    def verdict(self, result: TurnResult) -> int:
+        """The exit status, and why, if it is not 0."""
+        rejected = bool(self.rejected.denials)
+        status = exit_status(result, rejected=rejected)
+        why = how_it_ended(result)
+        if why is None and status:
+            why = f"the agent stopped ({result.stop_reason})"
+        if why is not None and self.ending.code is None:
+            denied = " after a permission request was rejected" if status == DENIED else ""
+            data = result.error.data if result.error is not None else None
+            self.console.report(why + denied, stderr_of(data))
+        return status
+
+
+class _OneShot(OnePrompt):
+    """In a session of its own, which ends with it."""
+
+    def __init__(
+        self, setup: Setup, asked: Asked, console: Console, ending: Ending, bound: Bound
+    ) -> None:
+        super().__init__(asked, console, ending, bound)
+        self._setup = setup
+        self._ends: list[TurnEnded] = []
+
+    @property
+    def agent(self) -> str:
+        return self._setup.agent.name
+
+    async def run(self, prompt: str) -> int:
+        setup, console, ending = self._setup, self.console, self.ending
         if setup.note:
             console.report(setup.note)
         wanted = setup.config.permissions.mode or ("ask" if os.isatty(0) else "deny")
@@ -217,67 +290,53 @@ class _OneShot:
             limits = setup.limits
             if limits.hard is not None and "hard" in setup.config.limits:
                 limits = structs.replace(limits, drain=min(limits.drain, limits.hard))
-            limits = self._bound.applied(limits)
+            limits = self.bound.applied(limits)
             policy = setup.policy(wanted, attended=terminal is not None)
             async with open_own(setup.config.terminal.store) as own:
-                with self._bound.over("the start of the agent") as start:
+                with self.bound.over("the start of the agent") as start:
                     opening = setup.open(policy, limits=limits, replay=False, own=own)
                     async with opening as session:
                         start.deadline = math.inf
-                        ending.session = session
-                        result = await self._converse(session, prompt, terminal)
+                        work = ending.work = _Session(session, ending.scope)
+                        result = await self._converse(session, work, prompt, terminal)
                         await session.aclose()
-        return self._verdict(result)
+        return self.verdict(result)
 
-    def fail(self, error: Error, outcome: Outcome = "failed") -> None:
-        """Say on standard output that there was no turn, where a program reads it."""
-        if not self._reported:
-            self._reported = True
-            name = self._setup.agent.name
-            line = failure(self._format, error, agent=name, outcome=outcome, seq=self._seq + 1)
-            self._console.out.data(shown(self._console.out, line))
-
-    async def _converse(self, session: Session, prompt: str, terminal: int | None) -> TurnResult:
-        console, ending = self._console, self._ending
-        answer = self._make_format(session)
-        lines = Transcript(
-            console.err,
-            answer=isinstance(answer, Nothing),
-            progress=console.err.is_terminal,
-            all_of_it="--output-format stream-json has them all",
-        )
+    async def _converse(
+        self, session: Session, work: _Session, prompt: str, terminal: int | None
+    ) -> TurnResult:
+        answer = self.make_format(session)
+        lines = self.make_lines(answer)
         view = View(lines)
         asker = Asker(session, view, lines, can_ask=terminal is not None)
         with session.subscribe_all() as events, session.subscribe_all() as others:
             async with bare_errors(), trio.open_nursery() as viewers:
                 viewers.start_soon(self._write, events, answer)
                 viewers.start_soon(self._watch, others, view, asker, terminal)
-                left = self._bound.left
+                left = self.bound.left
                 limits = (
                     session.limits if left is None else structs.replace(session.limits, hard=left)
                 )
                 result = await session.run(prompt, check=False, limits=limits)
-                ending.resting = True
-                with ending.rest:
-                    await wait_for_rest(host_of(session), self._bound.left)
-                if ending.code is not None:
+                work.resting = True
+                with work.rest:
+                    await wait_for_rest(host_of(session), self.bound.left)
+                if self.ending.code is not None:
                     await session.aclose()  # what it still did is reported as ended
                 events.finish()
                 others.finish()
-        result = _decisive(result, self._ends)
-        self._reported = True
-        for each in (answer, self._last):
-            each.end(result)
+        result = decisive(result, self._ends)
+        self.end(answer, result)
         return result
 
     async def _write(self, events: Subscription, answer: Format) -> None:
         """Standard output, as fast as its reader takes it."""
         async for event in events:
-            self._seq = events.seq
+            self.seq = events.seq
             answer.take(event, events.seq)
-            self._last.take(event, events.seq)
-            if self._console.out.full:
-                await self._console.out.room()
+            self.last.take(event, events.seq)
+            if self.console.out.full:
+                await self.console.out.room()
 
     async def _watch(
         self, events: Subscription, view: View, asker: Asker, terminal: int | None
@@ -291,57 +350,39 @@ class _OneShot:
                 asker.take(event)
                 if isinstance(event, TurnEnded):
                     self._ends.append(event)
-                if said := self._rejected.take(event):
-                    self._console.report(said)
+                if said := self.rejected.take(event):
+                    self.console.report(said)
             nursery.cancel_scope.cancel(reason="all is shown")
 
-    def _make_format(self, session: Session) -> Format:
-        console = self._console
-        if self._format == "json":
-            return JsonFormat(console.out, session)
-        if self._format == "stream-json":
-            return StreamFormat(console.out)
-        if "json_schema" in self._setup.options:
-            return ValueFormat(console.out)
-        return Nothing() if console.shared else TextFormat(console.out)
-
-    def _verdict(self, result: TurnResult) -> int:
-        """The exit status, and why, if it is not 0."""
-        rejected = self._rejected.count > 0
-        why = how_it_ended(result)
-        match result.outcome:
-            case "completed":
-                status = DENIED if rejected and result.stop_reason not in _NORMAL else 0
-                if status:
-                    why = f"the agent stopped ({result.stop_reason})"
-            case "timed_out":
-                status = TIMED_OUT
-            case "cancelled" | "refused" | "failed":
-                status = DENIED if rejected else FAILED
-            case _:
-                status = FAILED
-        if why is not None and self._ending.code is None:
-            denied = " after a permission request was rejected" if status == DENIED else ""
-            data = result.error.data if result.error is not None else None
-            self._console.report(why + denied, stderr_of(data))
-        return status
+    def make_format(self, session: HeldSession, id: str | None = None) -> Format:
+        if self.format == "text" and "json_schema" in self._setup.options:
+            return ValueFormat(self.console.out)
+        return super().make_format(session, id)
 
 
-def _decisive(result: TurnResult, ends: list[TurnEnded]) -> TurnResult:
-    """How it all ended: as the prompt's turn, unless the agent failed in what it went on with."""
-    if result.outcome == "completed":
-        behind = dropwhile(lambda end: end.turn != result.turn, ends)
-        for end in behind:
-            if end.outcome not in ("completed", "cancelled"):
-                return structs.replace(
-                    result,
-                    turn=end.turn,
-                    outcome=end.outcome,
-                    by=end.by,
-                    stop_reason=end.stop_reason,
-                    error=end.error,
-                )
-    return result
+class _Session:
+    """A session of this process, as what can be ended."""
+
+    def __init__(self, session: Session, everything: trio.CancelScope) -> None:
+        self.rest = trio.CancelScope()
+        """Around the wait for what the agent goes on with behind the turn."""
+        self.resting = False
+        self._session = session
+        self._everything = everything
+
+    def cancel(self) -> bool:
+        turn = self._session.state.turn
+        if not self.resting and (turn is None or turn.origin != "user"):
+            return False
+        self._session.cancel()
+        self.rest.cancel(reason="it was interrupted")
+        return True
+
+    def give_up(self, code: int) -> None:
+        self._everything.cancel(reason=f"exit status {code}")
+
+    async def leave(self) -> None:
+        await self._session.aclose()
 
 
 @contextmanager
@@ -357,33 +398,3 @@ def _emptied(name: str | None) -> Iterator[TextIO | None]:
         raise UsageError(f"--last-message {name}: {error.strerror}") from error
     with file:
         yield file
-
-
-class Rejections:
-    """Counts the permission requests that were rejected, by whomever."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._open: dict[str, PermissionOpened] = {}
-
-    def take(self, event: Event) -> str:
-        """What to say about it: a policy rejects silently."""
-        if isinstance(event, PermissionOpened):
-            self._open[event.request] = event
-        elif isinstance(event, PermissionClosed):
-            request = self._open.pop(event.request, None)
-            if request is not None and self._rejects(request, event):
-                self.count += 1
-                if event.by in ("policy", "unattended"):
-                    form = request.form is not None or request.url is not None
-                    why = "nobody is asked here" if form else "see --permissions and --allow"
-                    if not form and event.reason not in ("", NOTHING_IS_ALLOWED):
-                        why = one_line(event.reason).removesuffix(".")
-                    return f"rejected: {one_line(request.title)} ({why})"
-        return ""
-
-    def _rejects(self, request: PermissionOpened, closed: PermissionClosed) -> bool:
-        if closed.outcome == "selected":
-            kinds = [each.kind for each in request.options if each.id == closed.option]
-            return any(kind.startswith("reject") for kind in kinds)
-        return closed.by not in ("turn", "agent")

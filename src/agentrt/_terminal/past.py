@@ -15,11 +15,11 @@ from msgspec import structs
 
 from .._agents import resolve_agent
 from .._errors import AgentrtError, SessionNotFound, StoreError
+from .._session.agent_sessions import AgentSession
 from .._session.session import Session
 from .conversation import Repl
 from .kept import Kept
 from .note import TITLE
-from .sessions import Stored, listed, stored_sessions
 from .setup import Setup, UsageError
 from .state import remembered
 from .stores import Past, find, store_files
@@ -65,7 +65,7 @@ def _past(kept: Kept) -> Past:
     )
 
 
-async def _others(repl: Repl) -> list[Stored]:
+async def _others(repl: Repl) -> list[AgentSession]:
     """Those that agents list, or that were noted."""
     session, setup = repl.session, repl.setup
     known = {
@@ -73,12 +73,9 @@ async def _others(repl: Repl) -> list[Stored]:
     }
     if session is not None:
         try:
-            if setup.agent.protocol == "claude":
-                found = await stored_sessions(setup.agent, setup.config, setup.cwd)
-            elif isinstance(session, Session):
-                found = await listed(session, setup.cwd)
-            else:
-                found = []
+            found = []
+            if isinstance(session, Session):
+                found = await session.list_sessions(setup.cwd)
         except AgentrtError:
             pass  # it keeps no list
         else:
@@ -90,7 +87,7 @@ async def _others(repl: Repl) -> list[Stored]:
     return list(known.values())
 
 
-def described(stored: Stored, now: float) -> str:
+def described(stored: AgentSession, now: float) -> str:
     """What a session is, in a few words."""
     title = one_line(stored.title, TITLE) or "(no title)"
     return f"{title} · {stored.agent} · {_ago(stored.updated, now)}"

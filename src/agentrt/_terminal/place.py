@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import structs
 
-from .._model.events import Event
+from .._model.events import Event, Item
+from .._model.fork_point import check_forks, shown_until
 from .._model.state import Snapshot
 from .._permissions.policies import Policy
+from .._session.session import Session, host_of
 from .held import HeldSession
 from .own import OwnStore, warn
 from .setup import Setup, UsageError
@@ -49,8 +51,9 @@ class Place(ABC):
         """How to go on with a session that was left."""
 
     @abstractmethod
-    async def fork(self, session: HeldSession, setup: Setup) -> Setup:
-        """How to go on with a copy of a session. Raises `AgentrtError`."""
+    async def fork(self, session: HeldSession, setup: Setup, at: str | None = None) -> Setup:
+        """How to go on with a copy of a session, which ends with the turn of the item `at`. Raises
+        `AgentrtError`."""
 
     def opening(self, setup: Setup) -> str:
         """What is being done while a session is opened."""
@@ -72,6 +75,7 @@ class Here(Place):
     def __init__(self, own: OwnStore | None, share: Share | None) -> None:
         self.own = own
         self.share = share
+        self._said: list[Item] = []  # in the session of which the next one is a copy
 
     @asynccontextmanager
     async def open(
@@ -88,6 +92,10 @@ class Here(Place):
         opening = setup.open(policy, limits=limits, replay=True, on_stderr=on_stderr, own=self.own)
         try:
             async with opening as session:
+                inside = host_of(session)
+                if setup.fork and not inside.log.state.items:  # its agent repeats nothing
+                    inside.core.repeat(self._said[-inside.limits.snapshot_items :])
+                    await inside.wait_until_stored()
                 with self.share.showing(session) if self.share is not None else nullcontext():
                     if setup.kept is None:
                         yield session, session.subscribe_all(), None
@@ -102,18 +110,22 @@ class Here(Place):
         if self.own is not None and (kept := self.own.kept(session, setup.cwd)) is not None:
             return setup.going_on(kept, setup.agent)
         resume = session.agent_session if session.capabilities.get("resume") else None
-        return structs.replace(setup, resume=resume, fork=False, note="")
+        return structs.replace(setup, resume=resume, fork=False, fork_at=None, note="")
 
-    async def fork(self, session: HeldSession, setup: Setup) -> Setup:
-        if session.capabilities.get("fork") is False:
-            raise UsageError(f"{setup.agent.name} cannot fork a conversation")
+    async def fork(self, session: HeldSession, setup: Setup, at: str | None = None) -> Setup:
+        check_forks(setup.agent.name, session.capabilities)
+        if at is not None:
+            check_forks(setup.agent.name, session.capabilities, "fork_at")
         if session.agent_session is None or not session.snapshot().items:
             raise UsageError("nothing was said yet that could be forked")
         modes = session.modes
+        assert isinstance(session, Session)  # here they all are
+        self._said = shown_until(session.log.state, at)
         return structs.replace(
             setup,
             resume=session.agent_session,
             fork=True,
+            fork_at=session.fork_point(at) if at is not None else None,
             kept=None,
             note="",
             model=modes.model if modes is not None else setup.model,

@@ -7,15 +7,16 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import Final
 
-import msgspec
 import trio
 from msgspec import structs
 
 from .._config import Config
-from .._errors import AgentrtError
+from .._errors import AgentrtError, StoreError
 from .._journal.address import Address
 from .._journal.membership import Membership
+from .._journal.opening import is_away, reach
 from .._journal.store import Store, open_address, process_of
 from .._limits import Limits
 from .._nesting import bare_errors
@@ -25,26 +26,42 @@ from .._telemetry.otel import OpenTelemetry
 from .._web.security import Security
 from .._web.server import serve
 from .._web.site import Site
+from .._web.waiting import not_ready
 from .servers import announced
 from .setup import Setup, UsageError, agents_environment, exit_code
 from .stores import named_store
 from .text import plain
 from .tracing import command_trace
 
+AGAIN: Final = 1.0
+"""Seconds between two attempts to reach the database."""
+
 
 def make_security(setup: Setup) -> Security:
     """The rules that the settings ask for. Raises `UsageError`."""
     said = setup.config.serve
+    tables = [(each, each.tenant(name)) for name, each in said.tenants.items()]
+    tenants = [(token, tenant) for each, tenant in tables for token in _each(each.token)]
+    viewers = [(token, tenant) for each, tenant in tables for token in _each(each.viewer_token)]
+    given = [token for token, _ in (*tenants, *viewers)]
+    if len(set(given)) < len(given):
+        raise UsageError("two tenants have the same token (serve.tenants)")
     try:
         return Security(
             token=said.token,
             viewer_token=said.viewer_token,
             metrics_token=said.metrics_token,
+            tenants=dict(tenants),
+            tenant_viewers=dict(viewers),
             allow_hosts=said.allow_host,
             allow_origins=said.allow_origin,
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def _each(tokens: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (tokens,) if isinstance(tokens, str) else tokens
 
 
 def pages_config(setup: Setup) -> Config:
@@ -64,7 +81,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
     try:
         async with (
             bare_errors(),
-            _open_store(config) as store,
+            _open_store(config, security) as store,
             command_trace(config) as trace,
             _open_tracing(config) as tracing,
             open_runtime(
@@ -91,10 +108,13 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                     metrics=metrics,
                 )
             )
-            stack.enter_context(announced(site.url, security.token))
             if store is not None and store.membership is not None:
                 nursery.start_soon(drain, runtime, store.membership, nursery.cancel_scope)
-            nursery.start_soon(_print_links, site, said.viewer_token is not None)
+            if site.shows:
+                stack.enter_context(announced(site.url, security.token))
+                nursery.start_soon(_print_links, site, said.viewer_token is not None)
+            else:
+                print(f"agentrt: a worker for gateways; {site.url}readyz", flush=True)
             agent, cwd, model = setup.agent, setup.cwd, setup.model
             if setup.resume is not None and runtime.stored(setup.resume) is not None:
                 await runtime.reopen(setup.resume)
@@ -112,16 +132,51 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
 
 
 @asynccontextmanager
-async def _open_store(config: Config) -> AsyncIterator[Store | None]:
-    """The store that the settings ask for. Raises `StoreError`."""
+async def _open_store(config: Config, security: Security) -> AsyncIterator[Store | None]:
+    """The store that the settings ask for. A database that is away is waited for, for
+    `limits.store_start`. Raises `StoreError`."""
     path = store_path(config.serve.store)
     if path is None:
         yield None
         return
-    said = config.serve
-    process = None if said.node is None else process_of(said.node, said.home)
-    async with open_address(path, limits=config.bound(Limits()), process=process) as store:
+    said, limits = config.serve, config.bound(Limits())
+    process = None if said.node is None else process_of(said.node, said.home, said.role)
+    deadline = trio.current_time() + limits.store_start
+    async with AsyncExitStack() as stack:
+        while True:
+            opening = open_address(path, limits=limits, process=process)
+            try:
+                store = await stack.enter_async_context(opening)
+                break
+            except StoreError as error:
+                if not is_away(error):
+                    raise
+                print(f"agentrt: {plain(str(error))}", file=sys.stderr)
+            await _wait_for(path, config, security, deadline)
         yield store
+
+
+async def _wait_for(path: Address, config: Config, security: Security, deadline: float) -> None:
+    """Until a database can be reached; whoever asks meanwhile is told that this is not ready.
+    Raises the last `StoreError` at the deadline."""
+    said, limits = config.serve, config.bound(Limits())
+    left = max(0.0, deadline - trio.current_time())
+    words = f"agentrt: waiting for the database, for {left:.0f} s at the most (limits.store_start)"
+    print(words, file=sys.stderr, flush=True)
+    async with AsyncExitStack() as stack:
+        if said.port:  # else nobody knows which it will be
+            why = "waiting for the database"
+            waits = not_ready(said.host, said.port, security, limits, why)
+            await stack.enter_async_context(waits)
+        while True:
+            await trio.sleep(AGAIN)
+            try:
+                await trio.to_thread.run_sync(reach, path)
+                break
+            except StoreError as error:
+                if not is_away(error) or trio.current_time() >= deadline:
+                    raise
+    print("agentrt: the database is there", file=sys.stderr, flush=True)
 
 
 async def drain(runtime: Runtime, membership: Membership, scope: trio.CancelScope) -> None:
@@ -134,12 +189,6 @@ async def drain(runtime: Runtime, membership: Membership, scope: trio.CancelScop
                 scope.cancel(reason="a second SIGTERM")
             membership.drain()
 
-    def load() -> bytes:
-        open = runtime.list_open()
-        turns = sum(each.phase not in ("idle", "dead", "closed") for each in open)
-        return msgspec.json.encode({"sessions": len(open), "turns": turns})
-
-    membership.load = load
     with trio.open_signal_receiver(signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(obey, signals)

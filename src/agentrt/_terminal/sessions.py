@@ -4,92 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 import trio
-from msgspec import Struct
 
-from .._acp.messages import ListSessionsResponse
 from .._agents import Agent, find_agents
 from .._config import Config
-from .._errors import AgentrtError, SessionNotFound
+from .._errors import AgentrtError, RequestError, SessionNotFound, TraceError
 from .._nesting import bare_errors
 from .._permissions.policies import deny_all
-from .._runtime.claude_sessions import ClaudeSessions
-from .._session.session import Session
+from .._runtime.agent_sessions import delete_session, list_sessions
+from .._session.agent_sessions import AgentSession
+from .._trace.trace import Trace
+from .._wire.jsonrpc import METHOD_NOT_FOUND
 from .agents import print_table
 from .export import ExportFormat, exported
-from .setup import Setup, exit_code
+from .setup import Setup, agents_environment, exit_code
 from .text import escaped, one_line, plain
+from .tracing import command_trace
 
 AT_ONCE = 2
 """Agents asked at the same time: more would only wait for each other."""
-PAGES = 100
-"""Answers that one list may come in: an agent must not be able to keep us asking for ever."""
-
-
-class Unable(AgentrtError):
-    """The agent has nothing for what is asked of it."""
-
-
-class Stored(Struct, kw_only=True):
-    """An earlier session. `updated`: seconds since the Unix epoch."""
-
-    agent: str
-    id: str
-    title: str = ""
-    cwd: str | None = None
-    updated: float | None = None
-
-
-async def stored_sessions(agent: Agent, config: Config, cwd: str | None) -> list[Stored]:
-    """The sessions of a folder (None: of all) that the agent still knows, the newest first.
-
-    An ACP agent is started for it, without a session. Raises `AgentrtError`: it keeps no list, or
-    does not start.
-    """
-    if agent.protocol == "claude":
-        found = [
-            Stored(agent=agent.name, id=s.id, title=s.title, cwd=s.cwd, updated=s.modified)
-            for s in await _of_claude(agent).list(cwd)
-        ]
-    else:
-        async with _bare(agent, config, cwd) as session:
-            found = await listed(session, cwd)
-            await session.aclose()
-    return sorted(found, key=lambda each: each.updated or 0, reverse=True)
-
-
-async def listed(session: Session, cwd: str | None) -> list[Stored]:
-    """The same from an ACP agent that runs already, in the agent's order."""
-    if not session.capabilities.get("list_sessions"):
-        raise Unable(f"{session.agent.name} keeps no list of its sessions")
-    wanted = _real(cwd)
-    found: list[Stored] = []
-    cursors: set[str | None] = set()
-    cursor: str | None = None
-    while cursor not in cursors and len(cursors) < PAGES:
-        cursors.add(cursor)
-        answer = await session.call("list_sessions", cwd=wanted, cursor=cursor)
-        try:
-            page = msgspec.convert(answer, ListSessionsResponse)
-        except msgspec.ValidationError as error:
-            raise Unable(f"{session.agent.name}'s list makes no sense: {error}") from error
-        for each in page.sessions:
-            if wanted is None or _real(each.cwd) in (None, wanted):
-                found.append(
-                    Stored(
-                        agent=session.agent.name,
-                        id=each.session_id,
-                        title=each.title or "",
-                        cwd=each.cwd,
-                        updated=_seconds(each.updated_at),
-                    )
-                )
-        cursor = page.next_cursor
-    return found
 
 
 # --- the commands
@@ -98,7 +34,10 @@ async def listed(session: Session, cwd: str | None) -> list[Stored]:
 async def show_list(agents: list[Agent], config: Config, cwd: str | None, *, as_json: bool) -> int:
     """Print the sessions of these agents, or of all that keep a list. 1 if one that was named
     cannot list them."""
-    found, failures = await _ask_all(agents, config, cwd)
+    try:
+        found, failures = await _ask_all(agents, config, cwd)
+    except TraceError as why:
+        return failed(why)
     if as_json:
         print(escaped(msgspec.json.format(msgspec.json.encode(found)).decode()))
     elif found:
@@ -112,7 +51,8 @@ async def show_list(agents: list[Agent], config: Config, cwd: str | None, *, as_
         )
         print("\nTo go on with one: agentrt --agent AGENT --resume SESSION")
     for name, error in failures.items():
-        if agents or not isinstance(error, Unable):
+        able = not isinstance(error, RequestError) or error.code != METHOD_NOT_FOUND
+        if agents or able:
             print(f"agentrt: {name}: {_short(error)}", file=sys.stderr)
     if not found and not as_json:
         where = "" if cwd is None else " in this folder (--all: in any)"
@@ -140,17 +80,10 @@ async def delete(agents: list[Agent], config: Config, cwd: str, id: str) -> int:
     """Have one deleted by its agent."""
     try:
         agent = await _agent_of(agents, config, cwd, id)
-        if agent.protocol == "claude":
-            await _of_claude(agent).delete(id)
-        else:
-            async with _bare(agent, config, cwd) as session:
-                if not session.capabilities.get("delete_session"):
-                    raise Unable(f"{agent.name} cannot delete a session")
-                lists = session.capabilities.get("list_sessions")
-                if lists and id not in {each.id for each in await listed(session, None)}:
-                    raise SessionNotFound(f"{agent.name} lists no session {id!r}")
-                await session.call("delete_session", session=id)
-                await session.aclose()
+        limits = Setup(agent=agent, config=config).limits
+        env = agents_environment(config)
+        async with command_trace(config) as trace:
+            await delete_session(agent, id, env=env, limits=limits, trace=trace)
     except AgentrtError as error:
         return failed(error)
     print(f"deleted {one_line(id)} of {agent.name}")
@@ -177,48 +110,27 @@ async def _agent_of(agents: list[Agent], config: Config, cwd: str, id: str) -> A
 
 async def _ask_all(
     agents: list[Agent], config: Config, cwd: str | None
-) -> tuple[list[Stored], dict[str, AgentrtError]]:
+) -> tuple[list[AgentSession], dict[str, AgentrtError]]:
     """The sessions of all, the newest first, and why some agents could not list theirs."""
-    found: list[Stored] = []
+    found: list[AgentSession] = []
     failures: dict[str, AgentrtError] = {}
     limit = trio.CapacityLimiter(AT_ONCE)
 
-    async def ask(agent: Agent) -> None:
+    async def ask(agent: Agent, trace: Trace | None) -> None:
         async with limit:
             try:
-                found.extend(await stored_sessions(agent, config, cwd))
+                limits = Setup(agent=agent, config=config).limits
+                env = agents_environment(config)
+                found.extend(
+                    await list_sessions(agent, cwd=cwd, env=env, limits=limits, trace=trace)
+                )
             except AgentrtError as error:
                 failures[agent.name] = error
 
-    async with bare_errors(), trio.open_nursery() as nursery:
+    async with bare_errors(), command_trace(config) as trace, trio.open_nursery() as nursery:
         for agent in agents or [each.agent for each in find_agents(config) if each.available]:
-            nursery.start_soon(ask, agent)
+            nursery.start_soon(ask, agent, trace)
     return sorted(found, key=lambda each: each.updated or 0, reverse=True), failures
-
-
-def _of_claude(agent: Agent) -> ClaudeSessions:
-    options = agent.claude
-    env = {**os.environ, **agent.env, **(options.env if options is not None else {})}
-    return ClaudeSessions(env.get("CLAUDE_CONFIG_DIR"))
-
-
-def _bare(agent: Agent, config: Config, cwd: str | None) -> AbstractAsyncContextManager[Session]:
-    """The agent without a session, to be asked about others."""
-    setup = Setup(agent=agent, config=config, cwd=cwd or ".", options={"session": False})
-    return setup.open(deny_all, limits=setup.limits, replay=True)
-
-
-def _real(folder: str | None) -> str | None:
-    return None if folder is None else os.path.realpath(folder)
-
-
-def _seconds(text: str | None) -> float | None:
-    """A point in time, out of ISO 8601."""
-    try:
-        when = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
 
 
 def print_document(text: str, format: ExportFormat) -> None:

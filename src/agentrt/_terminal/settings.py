@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from .._agents import BUILT_IN, Agent
-from .._config import Config
+from .._config import Config, Serve, TenantTable
 from .._journal.address import is_server, server_of
 from .._limits import Limits
 from .text import escaped, one_line
@@ -24,7 +24,7 @@ async def show_config(config: Config, *, as_json: bool) -> int:
     tables = {
         "limits": _given(Limits()) | config.limits,
         "permissions": _given(config.permissions),
-        "serve": _stored(_hidden(_given(config.serve), "token", "viewer_token", "metrics_token")),
+        "serve": _served(config.serve),
         "terminal": _stored(_given(config.terminal)),
         "trace": _given(config.trace),
         "log": _given(config.log),
@@ -79,6 +79,16 @@ def _value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
     return escaped(msgspec.json.encode("none" if value is None else value).decode())
+
+
+def _served(serve: Serve) -> dict[str, Any]:
+    """The server's settings, without tokens."""
+    shown = _stored(_hidden(_given(serve), "token", "viewer_token", "metrics_token"))
+    if shown["tenants"]:
+        tenants = {name: _changes(each, TenantTable()) for name, each in serve.tenants.items()}
+        hidden = {name: _hidden(each, "token", "viewer_token") for name, each in tenants.items()}
+        return {**shown, "tenants": hidden}
+    return {name: value for name, value in shown.items() if name != "tenants"}
 
 
 def _given(settings: Struct) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from .._errors import (
 from .._journal.address import is_server
 from .._limits import Limits
 from .._model.content import JsonObject
+from .._model.fork_point import ForkPoint
 from .._permissions.policies import (
     Allow,
     Ask,
@@ -76,6 +77,8 @@ class Setup(Struct, frozen=True, kw_only=True):
     """The agent's own id of an earlier session."""
     fork: bool = False
     """That one stays as it is: a copy of it is gone on with."""
+    fork_at: ForkPoint | None = None
+    """Where that copy ends, if not at its end."""
     kept: Kept | None = None
     """A stored session that is gone on with."""
     store: str | None = None
@@ -165,6 +168,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             permissions=policy,
             resume=resume,
             fork=self.fork,
+            fork_at=self.fork_at,
             model=self.model,
             mode=self.mode,
             options=self.options if replay else {**self.options, "replay": False},
@@ -222,7 +226,9 @@ class Setup(Struct, frozen=True, kw_only=True):
 
     def changed(self, agent: Agent) -> Setup:
         """A new conversation, perhaps with another agent: models and modes are each one's own."""
-        new = structs.replace(self, agent=agent, resume=None, fork=False, kept=None, note="")
+        new = structs.replace(
+            self, agent=agent, resume=None, fork=False, fork_at=None, kept=None, note=""
+        )
         if agent == self.agent:
             return new
         return structs.replace(new, model=None, mode=None, options={})

@@ -13,12 +13,12 @@ from typing import Final
 
 import msgspec
 
-from .sessions import Stored
+from .._session.agent_sessions import AgentSession
 
 MOST: Final = 200
 """Sessions of a folder that are remembered."""
 
-_decode = msgspec.json.Decoder(Stored).decode
+_decode = msgspec.json.Decoder(AgentSession).decode
 
 
 def state_folder() -> Path:
@@ -37,13 +37,13 @@ def private_file(kind: str, cwd: str) -> Path:
     return path
 
 
-def remembered(cwd: str) -> list[Stored]:
+def remembered(cwd: str) -> list[AgentSession]:
     """The sessions that were held in a folder, the newest first."""
     try:
         lines = private_file("sessions", cwd).read_bytes().splitlines()
     except OSError:
         return []
-    newest: dict[tuple[str, str], Stored] = {}
+    newest: dict[tuple[str, str], AgentSession] = {}
     for line in reversed(lines):
         try:
             stored = _decode(line)
@@ -53,7 +53,7 @@ def remembered(cwd: str) -> list[Stored]:
     return sorted(newest.values(), key=lambda each: each.updated or 0, reverse=True)
 
 
-def remember(stored: Stored, cwd: str) -> None:
+def remember(stored: AgentSession, cwd: str) -> None:
     """Take note of a session: a line more, which counts instead of an older one. Where there is no
     place for it, it is forgotten."""
     try:

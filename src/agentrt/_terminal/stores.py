@@ -16,8 +16,8 @@ from .._journal.address import Address, Server, is_server, server_of
 from .._journal.base import Outdated, Query
 from .._journal.base import Stored as Loaded
 from .._journal.opening import Reporting, reader_of, writing
+from .._session.agent_sessions import AgentSession
 from .kept import Kept
-from .sessions import Stored
 from .setup import UsageError
 from .state import state_folder
 from .text import one_line
@@ -32,7 +32,7 @@ SHORT: Final = 8
 """Characters of an id that are shown; its beginning is enough wherever an id is asked for."""
 
 
-class Past(Stored, kw_only=True):
+class Past(AgentSession, kw_only=True):
     """An earlier session; `kept`: where it is stored."""
 
     kept: Kept | None = None

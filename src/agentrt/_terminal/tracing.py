@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -24,7 +23,6 @@ from .._trace.record import (
     TraceRecord,
     opened_trace,
     parts,
-    read_part,
     read_trace,
 )
 from .._trace.redact import REDACTED
@@ -131,13 +129,14 @@ class _Printer:
         if row.session and (row.session, row.process) != self._of:
             self._of = (row.session, row.process)
             print(f"── session {plain(row.session[:12])}, process {row.process}", flush=followed)
-        print(_line(row), flush=followed)
+        print(row_text(row), flush=followed)
         if self._filter.whole:
             for line in row.lines:
                 print(f"      {plain(line)}", flush=followed)
 
 
-def _line(row: Row) -> str:
+def row_text(row: Row) -> str:
+    """A row as a line."""
     at = f"{time.strftime('%H:%M:%S', time.localtime(row.t))}.{int(row.t % 1 * 1000):03}"
     words = [at, _ARROWS.get(row.kind, "·")]
     message = row.message
@@ -161,35 +160,60 @@ def _seconds(seconds: float) -> str:
 
 async def _followed(path: Path) -> AsyncIterator[TraceRecord | None]:
     """Records as they are written, also into the next file; None: there are no more just now."""
-    for part in parts(path)[:-1]:
-        for record in await trio.to_thread.run_sync(partial(_all_of, part)):
-            yield record
-    while True:
-        reader, begun = TraceReader(str(path)), b""
-        file = await trio.to_thread.run_sync(opened_trace, path)
-        try:
-            while (data := await trio.to_thread.run_sync(file.read)) or not _is_another(path, file):
-                *lines, begun = (begun + data).split(b"\n")
-                for line in lines:
-                    if (written := reader.record(line)) is not None:
-                        yield written
+    files = await trio.to_thread.run_sync(_opened, path, None)
+    try:
+        while True:
+            file, reader = files[0], TraceReader(str(path))
+            while len(files) == 1:
+                for record in reader.feed(await trio.to_thread.run_sync(file.read)):
+                    yield record
                 yield None
                 await trio.sleep(LOOK)
-        finally:
+                if _is_another(path, file):
+                    files += await trio.to_thread.run_sync(_opened, path, file)
+            for record in reader.feed(await trio.to_thread.run_sync(file.read)):
+                yield record  # also what was written between the last look and the next file
+            files.pop(0).close()
+    finally:
+        for file in files:
             file.close()
 
 
-def _all_of(part: Path) -> list[TraceRecord]:
-    return list(read_part(part))
+def _opened(path: Path, after: BinaryIO | None) -> list[BinaryIO]:
+    """A trace's files, the oldest first; of these those that were begun after that one: none, where
+    they are being renamed. Raises `TraceError` where there is no trace."""
+    named = parts(path)
+    files: list[BinaryIO] = []
+    try:
+        files += map(opened_trace, named)
+        if after is None:
+            return files
+        found = list(map(_identity, files))
+        if found == [_identity(part) for part in parts(path)] and len(set(found)) == len(found):
+            before = _identity(after)
+            first = found.index(before) + 1 if before in found else 0
+            for file in files[:first]:
+                file.close()
+            return files[first:]
+    except (OSError, TraceError):
+        if after is None:
+            raise
+    for file in files:
+        file.close()
+    return []
+
+
+def _identity(file: BinaryIO | Path) -> tuple[int, int]:
+    found = file.stat() if isinstance(file, Path) else os.fstat(file.fileno())
+    return found.st_ino, found.st_dev
 
 
 def _is_another(path: Path, file: BinaryIO) -> bool:
     """Whether a next file has been begun."""
     try:
-        named, mine = path.stat(), os.fstat(file.fileno())
+        return _identity(path) != _identity(file)
     except FileNotFoundError:
         return False
-    return (named.st_ino, named.st_dev) != (mine.st_ino, mine.st_dev)
 
 
 # --- writing one

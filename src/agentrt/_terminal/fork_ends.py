@@ -1,0 +1,16 @@
+"""Where a copy of a conversation may end."""
+
+from __future__ import annotations
+
+from .._model.state import Snapshot
+from .attaching import text_of
+
+
+def fork_ends(snapshot: Snapshot) -> list[tuple[str, str]]:
+    """The turns that are shown, the newest first: an item of each, and its prompt's words."""
+    found: dict[str, tuple[str, str]] = {}
+    for item in snapshot.items:
+        if item.type == "user" and item.parent is None:
+            words = item.text or text_of(item.content)
+            found.setdefault(item.turn or item.id, (item.id, words))
+    return list(reversed(found.values()))

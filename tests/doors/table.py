@@ -1,0 +1,96 @@
+"""The table of what works through which door, made of the tests that do it.
+
+    python tests/doors/table.py [--tests]
+
+A test says with `@pytest.mark.door(DOOR, THING, …)` that it does these things through that door.
+The table in `docs/doors.md` has a tick where there is such a test, and `test_doors.py` sees to it
+that it has no other. `--tests` prints which test stands for each.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
+PAGE = ROOT / "docs" / "doors.md"
+BEGIN, END = "<!-- table -->\n", "<!-- end -->\n"
+
+THINGS: Final = ("prompt", "stream", "permission", "cancel", "resume", "fork", "tools")
+
+DOORS: Final = {
+    "python": "Python, on Trio",
+    "asyncio": "Python, on asyncio",
+    "repl": "`agentrt`, the conversation",
+    "one-shot": "`agentrt -p`",
+    "page": "the page, over `agentrt.v1`",
+    "legacy": "Python, an agent of the [older dialect](older-dialect.md)",
+    "ai": "`/ai`, the AI SDK",
+    "acp": "`/acp`, over a WebSocket",
+    "editor": "`agentrt acp`",
+    "attached-editor": "`agentrt acp --attach`",
+    "attach": "`agentrt attach`",
+    "attach-once": "`agentrt attach -p`",
+    "asgi": "`agentrt.asgi`",
+}
+
+CANNOT: Final = {
+    ("repl", "tools"): "a program's own; a terminal runs none",
+    ("one-shot", "fork"): "one prompt, one conversation",
+    ("one-shot", "tools"): "a program's own; a terminal runs none",
+    ("legacy", "resume"): "the dialect has none",
+    ("legacy", "fork"): "the dialect has none",
+    ("legacy", "tools"): "the dialect has none",
+    ("attach", "tools"): "a program's own; a terminal runs none",
+    ("attach-once", "fork"): "one prompt, one conversation",
+    ("attach-once", "tools"): "a program's own; a terminal runs none",
+}
+"""Why a thing is not to be had through a door."""
+
+
+def proofs() -> Iterator[tuple[str, str, str]]:
+    """Each mark: the door, the thing, and the test that does it."""
+    for path in sorted(TESTS.rglob("test_*.py")):
+        text = path.read_text()
+        if "mark.door(" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                for said in map(_marked, node.decorator_list):
+                    for thing in said[1:]:
+                        yield said[0], thing, f"{path.relative_to(ROOT)}::{node.name}"
+
+
+def _marked(decorator: ast.expr) -> list[str]:
+    match decorator:
+        case ast.Call(func=ast.Attribute(attr="door"), args=args):
+            return [str(ast.literal_eval(arg)) for arg in args]
+    return []
+
+
+def table() -> str:
+    done = {(door, thing) for door, thing, _ in proofs()}
+    rows = [["", *THINGS], ["---"] * (1 + len(THINGS))]
+    for door, title in DOORS.items():
+        cells = ["✓" if (door, each) in done else CANNOT.get((door, each), "") for each in THINGS]
+        rows.append([title, *cells])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def written() -> str:
+    """The table that the page has."""
+    return PAGE.read_text().split(BEGIN)[1].split(END)[0]
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--tests"]:
+        for proof in sorted(proofs()):
+            print(*proof)
+    else:
+        text = PAGE.read_text()
+        before, after = text.split(BEGIN)[0], text.split(END)[1]
+        PAGE.write_text(f"{before}{BEGIN}{table()}{END}{after}")
