@@ -68,14 +68,17 @@ class Seen:
 
 
 class Timed(Seen):
-    """The text of each update is the time at which the agent wrote it: how late it is shown."""
+    """The text of each update is the time at which the agent wrote it: how late it is shown. A host
+    may join neighbours, and shows several times as one text then."""
 
     def __init__(self, sleep: Any) -> None:
         super().__init__(sleep)
         self.late: list[int] = []
 
     def __call__(self, text: str) -> None:
-        self.late.append(time.monotonic_ns() - int(text))
+        now = time.monotonic_ns()
+        width = len(str(now))
+        self.late += [now - int(text[at : at + width]) for at in range(0, len(text), width)]
 
 
 class Stalled(Seen):

@@ -72,7 +72,8 @@ def per_message(out: Out) -> float:
     return out["cpu"] / out["spec"]["n"] * 1e6
 
 
-def per_shown(out: Out) -> float:
+def per_update(out: Out) -> float:
+    """Of those that the agent wrote, however many of them were shown as one."""
     return out["cpu"] / out["n"] * 1e6
 
 
@@ -100,7 +101,7 @@ CANCELLED = {
     "worst heard": Figure("agent has it, worst", lambda out: out["worst_heard_ms"]),
     "worst over": Figure("turn over, worst", lambda out: out["worst_over_ms"]),
 }
-LATE = {"cpu": Figure("CPU a message, µs", per_shown), "p50": P50, "p99": P99}
+LATE = {"cpu": Figure("CPU a message, µs", per_update), "p50": P50, "p99": P99}
 LIFE = {
     "start": Figure("all started, s", lambda out: out["start"]),
     "start cpu": Figure("their start's CPU, s", lambda out: out["start_cpu"]),

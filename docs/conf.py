@@ -44,8 +44,8 @@ nitpick_ignore_regex = [
     (
         r"py:class",
         r"AbstractAsyncContextManager|Block|Config|JsonObject|Prompts?|ReportProgress|ToolFunction"
-        r"|HookFunction|When|Telemetries|Redact|TracerProvider|CollectorRegistry"
-        r"|OpenStreams|ProtocolName|Args|agentrt\.testing\.seeded\.T",
+        r"|HookFunction|When|Telemetries|Tools|McpServer|Redact|TracerProvider|CollectorRegistry"
+        r"|OpenStreams|ProtocolName|Args|Service|agentrt\.testing\.seeded\.T",
     ),
     (
         r"py:class",
