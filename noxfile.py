@@ -111,6 +111,14 @@ def soak(session: nox.Session) -> None:
 
 
 @nox.session
+def cluster(session: nox.Session) -> None:
+    """Servers that share a store, under everything that can happen to them: `nox -s cluster --
+    --minutes 30 --clients 200 --gateways 2`, or `--rolling`."""
+    install(session, "-e", ".[test]")
+    session.run("python", "-m", "cluster", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
+@nox.session
 def fuzz(session: nox.Session) -> None:
     """Coverage-guided fuzzing: `nox -s fuzz -- --seconds 60 acp_driver` (default: all targets)."""
     install(session, "-e", ".[test]", *group("fuzz"))
@@ -218,6 +226,13 @@ def telemetry(session: nox.Session) -> None:
     """What spans and metrics cost: `nox -s telemetry -- --rounds 5 --quick`."""
     install(session, "-e", ".[test]")
     session.run("python", "benchmarks/telemetry.py", *session.posargs)
+
+
+@nox.session
+def tracing(session: nox.Session) -> None:
+    """What a trace costs: `nox -s tracing -- --rounds 5 --quick`."""
+    install(session, "-e", ".[trace]")
+    session.run("python", "benchmarks/tracing.py", *session.posargs)
 
 
 @nox.session

@@ -117,7 +117,12 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
             # What cannot be imported or is skipped, the collection itself reports.
             with suppress(Exception, pytest.skip.Exception):
                 import_module(name)
-    return (yield)
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()  # what was collected stays: it need not be looked through again and again
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

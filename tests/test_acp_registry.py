@@ -9,6 +9,9 @@ import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
+import jsonschema
+import pytest
+
 from agentrt._terminal.arguments import make_parser
 from agentrt._version import __version__
 from agentrt._web.acp import LOGIN
@@ -16,6 +19,64 @@ from agentrt._web.acp import LOGIN
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "packaging" / "acp-registry"
 ENTRY = json.loads((FOLDER / "agent.json").read_text())
+
+
+TEXT = {"type": "string", "minLength": 1}
+URL = {"type": "string", "format": "uri", "pattern": "^https://"}
+SCHEMA = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "type": "object",
+    "required": ["id", "name", "version", "description", "distribution"],
+    "properties": {
+        "id": {"type": "string", "pattern": "^[a-z][a-z0-9-]*$"},
+        **dict.fromkeys(("name", "description", "license"), TEXT),
+        "version": {"type": "string", "pattern": r"^\d+\.\d+\.\d+"},
+        **dict.fromkeys(("repository", "website", "license_url"), URL),
+        "authors": {"type": "array", "items": TEXT},
+        "distribution": {
+            "type": "object",
+            "properties": {
+                "uvx": {
+                    "type": "object",
+                    "required": ["package"],
+                    "properties": {
+                        "package": TEXT,
+                        "args": {"type": "array", "items": {"type": "string"}},
+                        "env": {"type": "object", "additionalProperties": {"type": "string"}},
+                    },
+                    "additionalProperties": False,
+                }
+            },
+            "additionalProperties": False,
+            "minProperties": 1,
+        },
+    },
+    "additionalProperties": False,
+}
+"""What the registry's `agent.schema.json` says of what is used here, and no more: a misspelt field
+would be ignored there. It wants none of the addresses, and no `icon`, which its build sets."""
+
+
+def test_the_entry_is_one_by_the_registry_s_schema() -> None:
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
+    jsonschema.validate(ENTRY, SCHEMA, jsonschema.Draft7Validator)
+    assert ENTRY["license_url"] == f"https://spdx.org/licenses/{ENTRY['license']}.html"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"id": "Agentrt"},
+        {"version": "1"},
+        {"license_url": "LICENSE"},
+        {"distribution": {}},
+        {"distribution": {"uvx": {"args": ["acp"]}}},
+        {"licence": "MIT"},
+    ],
+)
+def test_the_schema_takes_no_other(wrong: dict[str, object]) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(ENTRY | wrong, SCHEMA, jsonschema.Draft7Validator)
 
 
 def test_the_entry_names_this_package_and_this_version() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agentrt import Limits
+from agentrt import Limits, Tenant
 from agentrt._agents import BUILT_IN
 from agentrt._claude.options import ClaudeOptions
-from agentrt._config import Config, ConfigError, load_config
+from agentrt._config import Config, ConfigError, TenantTable, load_config
 
 
 class Place:
@@ -323,3 +323,45 @@ def test_a_file_nested_too_deeply_is_an_error_that_names_it(place: Place, text: 
 def test_a_file_of_megabytes_is_refused_unread(place: Place) -> None:
     with pytest.raises(ConfigError, match="more than 65536 bytes"):
         place.load(project="#" * 3_000_000)
+
+
+# --- tenants
+
+
+def test_tenants_are_in_the_file(tmp_path: Path) -> None:
+    text = '[serve.tenants.acme]\ntoken = "of acme, and of nobody"\nsessions = 3\nroot = ["/srv"]\n'
+    acme = _tenants(tmp_path, text)["acme"]
+    assert acme.token == "of acme, and of nobody"
+    assert acme.tenant("acme") == Tenant(name="acme", sessions=3, roots=("/srv",))
+
+
+def test_or_in_a_variable(tmp_path: Path) -> None:
+    said = '{"acme": {"token": ["a", "b"], "events": 50}}'
+    acme = _tenants(tmp_path, "", AGENTRT_SERVE_TENANTS=said)["acme"]
+    assert acme.token == ("a", "b")
+    assert acme.tenant("acme").events == 50
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('[serve.tenants.a]\ntokn = "x"\n', r"tokn is no setting; there are: token, viewer_token"),
+        ('[serve.tenants.a]\ntoken = "x"\nsessions = -1\n', r"sessions: Expected `int` >= 0"),
+        ('[serve.tenants."a b"]\ntoken = "x"\n', r"'a b' is no name of a tenant"),
+        ("[serve.tenants.a]\nsessions = 1\n", r"it has no `token`, so nobody could come in"),
+    ],
+)
+def test_what_is_wrong_with_a_tenant_is_said(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        _tenants(tmp_path, text)
+
+
+def test_a_variable_that_is_no_json_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="AGENTRT_SERVE_TENANTS"):
+        _tenants(tmp_path, "", AGENTRT_SERVE_TENANTS="{")
+
+
+def _tenants(folder: Path, text: str, **env: str) -> dict[str, TenantTable]:
+    file = folder / "config.toml"
+    file.write_text(text)
+    return load_config(folder, {"AGENTRT_CONFIG": str(file), **env}).serve.tenants

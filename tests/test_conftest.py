@@ -60,6 +60,7 @@ def run(suite: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", mostly_slow([(), (".",)], one_in=2))
 def test_what_is_slow_is_left_out_and_the_end_says_how_to_run_it(
     suite: Path, arguments: tuple[str, ...]
@@ -88,6 +89,7 @@ def test_what_is_slow_runs_when_it_is_asked_for(
     assert "Left out" not in told
 
 
+@pytest.mark.slow
 def test_a_process_that_is_left_fails_its_test_and_no_other(suite: Path) -> None:
     (suite / "test_long.py").write_text(LEAVES)
     patience = CONFTEST.replace("VANISH = 20.0", "VANISH = 2.0")

@@ -22,6 +22,7 @@ from ._logging import get_logger
 from ._web.asgi import AsgiHandler, Receive, Scope, Send
 from ._web.connections import Connections
 from ._web.folders import Folders
+from ._web.forwarded import serve_forwarded
 from ._web.hub import Hub
 from ._web.site import Site
 
@@ -146,6 +147,7 @@ class Application:
     @asynccontextmanager
     async def _serving(self, runtime: Runtime) -> AsyncIterator[Site]:
         hub = Hub(runtime, self._agent, self._folders)
+        serve_forwarded(hub)
         where = self._security, self._host, self._port, runtime.limits
         site = Site(*where, tls=self._tls, root=self._root)
         connections = Connections(site, hub, runtime.limits)

@@ -52,6 +52,7 @@ def attempt(protocol: Protocol, moment: Moment, n: int, what: str) -> bool:
     return step.fired
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["acp", pytest.param("claude", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("moment", ["parked", pytest.param("woken", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("what", ["life", "turn"])

@@ -45,6 +45,7 @@ async def test_an_agent_that_reads_nothing_is_ended_by_the_next_prompt() -> None
         await works(session)
 
 
+@pytest.mark.slow
 async def test_an_agent_that_asks_without_end_and_reads_no_answer_is_ended() -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:
         while True:

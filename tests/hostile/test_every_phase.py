@@ -160,6 +160,7 @@ async def test_during_the_handshake(step: str, stubborn: bool) -> None:
 # --- in a turn
 
 
+@pytest.mark.slow
 @by_whom
 @of_each_kind
 async def test_while_a_prompt_streams(how: str, stubborn: bool) -> None:

@@ -28,7 +28,7 @@ SHAPES = {
         *(f"T{number}" for number in range(1, 16)),
     ],
     "security.md": [
-        *(f"H{number}" for number in range(1, 20)),
+        *(f"H{number}" for number in range(1, 22)),
         *(f"F{number}" for number in range(1, 18)),
         *(f"C{number}" for number in range(1, 10)),
         *(f"A{number}" for number in (*range(1, 23), 28, *range(23, 28))),

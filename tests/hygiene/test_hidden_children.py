@@ -55,6 +55,7 @@ async def kill_and_leave(session: agentrt.Session) -> None:
     os.kill(session.agent.pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", mostly_slow([close, cancel, kill, kill_and_leave], one_in=4))
 async def test_what_an_agent_hid_ends_with_it_and_its_work_is_never_done(
     end: Callable[[agentrt.Session], Awaitable[None]], tmp_path: Path

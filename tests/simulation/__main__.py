@@ -3,6 +3,7 @@
     python -m simulation --seeds 2000 --driver all
     python -m simulation --driver acp --seed 17
     python -m simulation --store --seeds 1000
+    python -m simulation --servers --seeds 1000 --seconds 60
 
 Exit code: 0 if every invariant held, 1 if one broke, 2 for a wrong argument.
 """
@@ -126,7 +127,16 @@ def main() -> int:
     parser.add_argument(
         "--store", action="store_true", help="store the sessions, on a disk that is slow and fails"
     )
+    parser.add_argument(
+        "--servers", action="store_true", help="several servers that share a store, and clients"
+    )
     given = parser.parse_args()
+    if given.servers:
+        from owners.routing import explore
+
+        seeds = range(given.first, given.first + given.seeds)
+        one = given.seed is not None
+        return 0 if explore([given.seed] if one else seeds, given.seconds, trace=one) else 1
     every: list[Driver] = ["acp", "claude", "codex"]
     drivers = every if given.driver == "all" else [given.driver]
     fine = True

@@ -6,7 +6,7 @@ are the same, and know what they knew: J4, J6, J7 and J8 are judged over all liv
 
 from __future__ import annotations
 
-import shutil
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ import trio
 
 import agentrt
 from agentrt._runtime.stored import Again
+from journal.kit import abandoned
 
 from . import kept
 from .checker import Checker
@@ -62,8 +63,7 @@ def lose(world: World, rng: Random) -> None:
         store.write_now(store.in_doubt)
     world.note("lost behind", str(store.stored))
     _what_was_seen(world, store.stored)
-    for end in ("", "-wal"):
-        shutil.copyfile(f"{store.path}{end}", f"{_path(world, world.lives + 1)}{end}")
+    abandoned(Path(store.path), Path(_path(world, world.lives + 1)))
     world.returning = tabs(world) if world.with_hub else []
     world.lost = world.torn_down = True
     store.trouble, store.waited = agentrt.StoreUnavailable("killed"), True

@@ -23,6 +23,7 @@ def search(defect: Defect) -> Result | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("defect", mostly_slow(DEFECTS, one_in=10), ids=lambda defect: defect.name)
 def test_the_simulation_finds(defect: Defect) -> None:
     found = search(defect)

@@ -91,11 +91,17 @@ def test_different_seeds_are_different_runs(driver: Driver) -> None:
     assert len(traces) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", mostly_slow(COMMANDS, one_in=len(COMMANDS)))
 def test_a_command_of_the_documentation_works(line: str) -> None:
     done = command(*line.split())
     assert done.returncode == 0, done.stderr
-    if "--seeds" in line:
+    if "--servers" in line:
+        assert re.fullmatch(
+            r"\d+ seeds, \d+ statements, \d+ prompts that reached an agent",
+            done.stdout.splitlines()[-1],
+        )
+    elif "--seeds" in line:
         assert re.search(
             r"^\w+: \d+ seeds, \d+ turns .*, \d+ turns per CPU-second$", done.stdout, re.MULTILINE
         )

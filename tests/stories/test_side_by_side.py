@@ -55,6 +55,7 @@ async def test_a_session_does_not_notice_what_happens_in_the_one_beside_it(
         assert heard == ["initialize", "session/new", *["session/prompt"] * 27]
 
 
+@pytest.mark.slow
 async def test_traffic_of_one_session_keeps_no_silent_one_alive() -> None:
     """Where several sessions share a process, F36 of the reports; here the clocks are apart."""
     limits = structs.replace(HASTY, idle=0.3)

@@ -44,6 +44,7 @@ async def claude(ran: Path) -> AsyncIterator[agentrt.Session]:
             yield session
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("worst", [acp, claude])
 @pytest.mark.parametrize("how", ["by its caller's scope", "by a stop", "by the hard limit"])
 async def test_the_worst_agent_costs_one_turn(worst: Open, how: str, tmp_path: Path) -> None:
