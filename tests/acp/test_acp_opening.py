@@ -221,6 +221,7 @@ def test_an_agent_that_cannot_take_up_a_session_is_a_failed_start(fork: bool) ->
         (-32002, "Resource not found", "session_not_found"),
         (-32603, "Session 'old' not found", "session_not_found"),
         (-32001, "Unknown session", "session_not_found"),
+        (-32603, "Internal error: no rollout found for thread id 01a2", "session_not_found"),
         (-32601, "Method not found", "rejected"),
         (-32603, "Internal error", "rejected"),
     ],

@@ -10,6 +10,7 @@ made different.
 from __future__ import annotations
 
 import argparse
+import ast
 import difflib
 import json
 import re
@@ -298,15 +299,23 @@ def schema_of(codex: Path) -> tuple[str, dict[str, Schema]]:
 
 
 def messages(codex: Path) -> str:
-    """The text of `_codex/messages.py` for a program."""
+    """The program text of `_codex/messages.py` for a program, before it is formatted."""
     version, definitions = schema_of(codex)
     body = "".join(Writer(definitions).text())
-    text = HEAD.format(version=version, number=version.split()[-1]) + body
+    return HEAD.format(version=version, number=version.split()[-1]) + body
+
+
+def formatted(text: str) -> str:
     ruff = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(TARGET), "-"]
-    formatted = subprocess.run(
+    done = subprocess.run(
         ruff, input=text, capture_output=True, text=True, check=True, cwd=REPOSITORY
     )
-    return formatted.stdout
+    return done.stdout
+
+
+def statements(text: str) -> str:
+    """A program without its layout: two that mean the same are equal."""
+    return ast.unparse(ast.parse(text))
 
 
 def difference(codex: Path) -> str:
@@ -316,7 +325,11 @@ def difference(codex: Path) -> str:
     except Missing as missing:
         return f"the schema of {codex} has no {missing}"
     old, new = (
-        [line for line in text.splitlines() if "schema that" not in line and "VERSION" not in line]
+        [
+            line
+            for line in statements(text).splitlines()
+            if "schema that" not in line and "VERSION" not in line
+        ]
         for text in (TARGET.read_text(), made)
     )
     return "\n".join(difflib.unified_diff(old, new, TARGET.name, str(codex), lineterm="", n=1))
@@ -334,7 +347,7 @@ def main() -> int:
     if asked.check:
         print(found := difference(asked.codex))
         return 1 if found else 0
-    TARGET.write_text(messages(asked.codex))
+    TARGET.write_text(formatted(messages(asked.codex)))
     return 0
 
 

@@ -10,7 +10,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent))
 
-from codex_schema import TARGET, difference, messages, pinned
+from codex_schema import TARGET, difference, messages, pinned, statements
 
 pytestmark = pytest.mark.real_agent
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.real_agent
 def test_the_messages_are_made_of_the_pinned_programs_schema() -> None:
     if not pinned().exists():
         pytest.skip("codex is not installed: python tests/agents/install.py codex")
-    assert messages(pinned()) == TARGET.read_text()
+    assert statements(messages(pinned())) == statements(TARGET.read_text())
 
 
 def test_the_program_of_this_machine_has_the_same_messages() -> None:

@@ -46,7 +46,7 @@ from .translate import error_of
 
 _NO_SESSION = re.compile(
     r"\b(session|conversation|thread)\b.*\b(not found|does not exist)"
-    r"|\b(unknown|no such|invalid) session|\bno previous sessions",
+    r"|\b(unknown|no such|invalid) session|\bno previous sessions|\bno rollout found",
     re.IGNORECASE | re.DOTALL,
 )
 """Few agents use the error code that means it."""

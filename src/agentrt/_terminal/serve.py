@@ -110,11 +110,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
             )
             if store is not None and store.membership is not None:
                 nursery.start_soon(drain, runtime, store.membership, nursery.cancel_scope)
-            if site.shows:
-                stack.enter_context(announced(site.url, security.token))
-                nursery.start_soon(_print_links, site, said.viewer_token is not None)
-            else:
-                print(f"agentrt: a worker for gateways; {site.url}readyz", flush=True)
+            # Before anybody can come: who does is to find this session, not to open another one.
             agent, cwd, model = setup.agent, setup.cwd, setup.model
             if setup.resume is not None and runtime.stored(setup.resume) is not None:
                 await runtime.reopen(setup.resume)
@@ -122,6 +118,11 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                 await runtime.load(agent, setup.resume, cwd=cwd, model=model, mode=setup.mode)
             elif start:
                 await runtime.create(agent, cwd=cwd, model=model, mode=setup.mode)
+            if site.shows:
+                stack.enter_context(announced(site.url, security.token))
+                nursery.start_soon(_print_links, site, said.viewer_token is not None)
+            else:
+                print(f"agentrt: a worker for gateways; {site.url}readyz", flush=True)
     except AgentrtError as error:
         return _failed(str(error), exit_code(error))
     except ValueError as error:  # an address that may not be listened on
