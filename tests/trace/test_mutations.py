@@ -28,6 +28,11 @@ from .transcripts import ACP, ALL, converted
 
 NAMES = [name for name in ALL if name not in DEPARTING] + list(KEPT)
 EACH = mostly_slow(NAMES, one_in=9)
+DENIED = {
+    # The recorded host allowed what it had interrupted: agentrt denies it, if the agent has not
+    # withdrawn the question before. That is where it departs, and the replay ends.
+    "claude-interrupt_permission": "the host said the answer to request '4640c992' otherwise"
+}
 
 
 @dataclass
@@ -118,6 +123,10 @@ def test_a_line_that_comes_in_two_pieces_is_the_same_line(name: str) -> None:
     for number in received(records):
         for byte in chosen(range(1, len(records[number].data)), one_in=120):
             played = run(split(records, number, byte))
+            if played.departed is not None and name in DENIED:
+                assert str(played.departed).startswith(DENIED[name])
+                assert has_only_its_own(played, then)
+                continue
             if played.departed is not None:  # the end of a life may be seen before it is over
                 assert str(played.departed).startswith(SAYING_MORE[name])
             assert (played.ends, played.words) == (then.ends, then.words), (number, byte)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._trace.redact import REDACTED, Redaction
+from agentrt._trace.scan import load
 
 SECRETS = {
     "a key's shape": "sk-ant-api03-AbCdEfGhIjKlMnOpQrStUv",
@@ -28,6 +30,27 @@ def test_what_has_a_known_shape_is_replaced_wherever_it_stands(secret: str) -> N
     assert json.loads(shown) == {"text": f"use {REDACTED} for it"}
 
 
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
+@pytest.mark.parametrize(
+    "lead",
+    ["\n", "\t", "\r\n", "\f", "é", "ß", "日", "\x1b[31m", "\x1b[0K", "\\x1b[1m", "%3D", '"', "\0"],
+)
+def test_it_is_replaced_behind_whatever_is_no_letter_of_its_own(lead: str, secret: str) -> None:
+    once = {"text": f"use{lead}{secret}{lead}for"}
+    twice = {"text": json.dumps(once)}
+    for value, ascii_only in itertools.product((once, twice), (True, False)):
+        line = json.dumps(value, ensure_ascii=ascii_only)
+        for redaction in (Redaction(), Redaction(scan=load())):
+            assert not redaction.passes(line.encode())
+            assert secret not in redaction.text(line)
+
+
+@pytest.mark.parametrize("word", ["task-manager-of-a-service", "a_npm_package_and_its_name"])
+def test_what_is_a_part_of_a_longer_word_stays(word: str) -> None:
+    line = json.dumps({"text": f"the {word}\n{word}"})
+    assert Redaction().text(line) == line
+
+
 @pytest.mark.parametrize(
     "name", ["api_key", "apiKey", "ACCESS_TOKEN", "client_secret", "password", "x-api-key"]
 )
@@ -40,6 +63,37 @@ def test_json_inside_a_string_of_json_is_looked_through() -> None:
     line = json.dumps({"text": json.dumps({"password": "hunter2", "user": "me"})})
     inner = json.loads(json.loads(Redaction().text(line))["text"])
     assert inner == {"password": REDACTED, "user": "me"}
+
+
+@pytest.mark.parametrize("password", ['hun"ter\\2', "a\\", "ü\n/ë", '\\"', "x" * 300])
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize("depth", range(4))
+def test_all_of_it_is_replaced_however_deep_it_is(
+    depth: int, ascii_only: bool, password: str
+) -> None:
+    value: object = {"env": [{"name": "API_KEY", "value": password}], "password": password, "x": 1}
+    for _ in range(depth):
+        value = {"text": json.dumps(value, ensure_ascii=ascii_only)}
+    shown = json.loads(Redaction().text(json.dumps(value, ensure_ascii=ascii_only)))
+    for _ in range(depth):
+        shown = json.loads(shown["text"])
+    tail = shown["password"].removeprefix(REDACTED)
+    assert tail in ("", "\\")  # the last one stands right in front of the quotation mark
+    assert shown["env"] == [{"name": "API_KEY", "value": REDACTED + tail}]
+    assert shown["x"] == 1
+
+
+def test_a_piece_of_it_is_replaced() -> None:
+    line = json.dumps({"text": '{"password": "hunt'})
+    assert json.loads(Redaction().text(line)) == {"text": f'{{"password": "{REDACTED}'}
+    assert "hunt" not in Redaction().text('{"password": "hunt')
+
+
+def test_what_is_assigned_in_quotes_is_replaced_in_a_string_of_json() -> None:
+    for text in ("A_TOKEN='ab c'\nB='x'", 'A_TOKEN="ab c"\nB="x"', "{'a_token': 'ab c'}"):
+        line = json.dumps({"text": text, "y": ["token=", 1, "token: ", "x"]})
+        shown = json.loads(Redaction().text(line))
+        assert shown == {"text": text.replace("ab c", REDACTED), "y": ["token=", 1, "token: ", "x"]}
 
 
 def test_the_variables_and_headers_of_mcp_servers_lose_their_secrets() -> None:
@@ -60,6 +114,12 @@ def test_the_variables_and_headers_of_mcp_servers_lose_their_secrets() -> None:
         ("curl -H 'x-api-key: abcdefgh'", f"curl -H 'x-api-key: {REDACTED}'"),
         ("psql postgresql://me:pass@host/db", f"psql postgresql://me:{REDACTED}@host/db"),
         ("https://host:8000/a?b=c@d", "https://host:8000/a?b=c@d"),
+        ('API_KEY="ab cd" # mine', f'API_KEY="{REDACTED}" # mine'),
+        ("API_KEY='ab cd' # mine", f"API_KEY='{REDACTED}' # mine"),
+        ("{'password': 'ab cd', 'user': 'me'}", f"{{'password': '{REDACTED}', 'user': 'me'}}"),
+        ("aws_secret_access_key = abcdefgh", f"aws_secret_access_key = {REDACTED}"),
+        ("Authorization: Basic bWU6aHVudGVyMg==", f"Authorization: Basic {REDACTED}"),
+        ("a basic understanding of it", "a basic understanding of it"),
     ],
 )
 def test_assignments_headers_and_urls_in_plain_text_are_redacted(text: str, shown: str) -> None:

@@ -115,6 +115,19 @@ def test_a_line_is_redacted_as_by_all_rules_at_once(text: str) -> None:
     assert SCANNING.text(text) == plainly(text)
 
 
+@given(st.lists(fragment, max_size=8).map("".join), st.lists(fragment, max_size=4).map("".join))
+@example('-----BEGIN RSA PRIVATE KEY-----": "', "")
+@example("", "-----BEGIN RSA PRIVATE KEY-----")
+@example("token=", "token='")
+def test_json_stays_json_whatever_stands_in_its_strings(one: str, other: str) -> None:
+    inner = json.dumps({other: one, "password": one})
+    value = {one: other, "x": [one, {other: one}], "token": inner, "z": inner}
+    for ascii_only in (True, False):
+        shown = json.loads(RULES.text(json.dumps(value, ensure_ascii=ascii_only)))
+        assert len(shown["x"]) == 2
+        assert shown.get("token") == REDACTED
+
+
 @given(
     st.lists(line | plain_line, min_size=1, max_size=12),
     st.sampled_from(["", '{"method": "x", "text":"', '{"token": "', "sess", "é"]),

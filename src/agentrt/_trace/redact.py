@@ -17,45 +17,61 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final
 
 from .scan import Scan
-from .signs import OF_A_NAME, OF_A_SHAPE, any_in, has_any, in_common
+from .signs import BEGINS, OF_A_NAME, OF_A_SHAPE, any_in, has_any, in_common
 
 REDACTED: Final = "[redacted]"
 SHORTEST: Final = 8
 """Characters of a value that is looked for wherever it stands: shorter ones are words."""
 
-_WORD: Final = re.compile(
-    r"(?:api[-_.]?key|access[-_.]?key|private[-_.]?key|secret(?:[-_.]?key)?|token|passw(?:or)?d"
-    r"|passphrase|credentials?|authorization|bearer|set-cookie|cookie)$",
-    re.IGNORECASE,
+_TELLING: Final = (
+    r"(?i:api[-_.]?key|access[-_.]?key|private[-_.]?key|secret(?:[-_.]?key)?|token|passw(?:or)?d"
+    r"|passphrase|credentials?|authorization|bearer|set-cookie|cookie)"
 )
 """How a telling name ends."""
 _NOT: Final = frozenset({"progresstoken", "pagetoken", "nextpagetoken"})
 """Names of the protocols' own that end so."""
 _SHAPES: Final = re.compile(
-    r"\b(?:sk|pk|rk)-[\w-]{16,}"
-    r"|\bsk_(?:live|test)_\w{10,}"
-    r"|\b(?:gh[oprsu]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeoprs]-[\w-]{10,})"
-    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
-    r"|\bAIza[\w-]{30,}"
-    r"|\b(?:hf|npm|pypi|dop_v1|tskey|gsk|xai)[_-][A-Za-z0-9_-]{20,}"
-    r"|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|(?=\")|$)",
+    rf"{BEGINS}(?:"
+    r"(?:sk|pk|rk)-[\w-]{16,}"
+    r"|sk_(?:live|test)_\w{10,}"
+    r"|gh[oprsu]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeoprs]-[\w-]{10,}"
+    r"|(?:AKIA|ASIA)[A-Z0-9]{16}\b"
+    r"|AIza[\w-]{30,}"
+    r"|(?:hf|npm|pypi|dop_v1|tskey|gsk|xai)[_-][A-Za-z0-9_-]{20,}"
+    r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|(?=\\*\")|$)",
+    re.DOTALL | re.ASCII,
+)
+_HEADER: Final = re.compile(
+    r"(bearer|basic(?=\s+[a-z]*(?-i:[A-Z0-9=+/])))(\s+)(?!\[)[\w.~+/=-]{8,}", re.IGNORECASE
+)
+_IN_A_URL: Final = re.compile(r"""(://[^/\s:@"\\]{0,200}:)[^/\s@"\\]{1,200}(?=@)""")
+_NAME: Final = rf"(?P<name>[\w.-]{{0,80}}{_TELLING})"
+_REST: Final = r"""(?:[^"\\]+|\\+[^"\\]|(?:(?P=n)\\(?P=n)\\)*(?P=n)\\(?P=n)")+"""
+"""Of a string, up to its quotation mark, which has `n` backslashes in front of it: those of JSON
+inside a string have some. Where a message has but a piece of it, there is none."""
+_IN_JSON: Final = re.compile(
+    rf"""(?P<front>(?<!\\)(?P<n>\\*)"{_NAME}(?P=n)"\s*:\s*(?P=n)"){_REST}""", re.DOTALL
+)
+_LISTED: Final = re.compile(
+    rf"""(?P<front>(?<!\\)(?P<n>\\*)"name(?P=n)"\s*:\s*(?P=n)"{_NAME}(?P=n)"\s*,\s*"""
+    rf"""(?P=n)"value(?P=n)"\s*:\s*(?P=n)"){_REST}""",
     re.DOTALL,
 )
-_HEADER: Final = re.compile(r"\b(bearer|basic)(\s+)(?!\[)[\w.~+/=-]{8,}", re.IGNORECASE)
-_IN_A_URL: Final = re.compile(r"""(://[^/\s:@"\\]{0,200}:)[^/\s@"\\]{1,200}(?=@)""")
-_IN_JSON: Final = re.compile(r'("([\w.-]{3,80})"\s*:\s*")((?:[^"\\]|\\.)+)(?=")', re.DOTALL)
-_IN_A_STRING: Final = re.compile(r'(\\+"([\w.-]{3,80})\\+"\s*:\s*\\+")([^"\\]+)(?=\\)')
-_LISTED: Final = re.compile(
-    r'("name"\s*:\s*"([\w.-]{3,80})"\s*,\s*"value"\s*:\s*")((?:[^"\\]|\\.)+)(?=")', re.DOTALL
-)
 _ASSIGNED: Final = re.compile(
-    r"""(\b([\w.-]{3,80})(?:=|:[ \t])[ \t]*)(?!\[|(?i:bearer|basic)\s)([^\s"'\\,;&{}]{6,})"""
+    rf"""(?P<front>(?<![\w.-]){_NAME}[ \t]*(?:=|:[ \t])[ \t]*)"""
+    r"""(?!\[|(?i:bearer|basic)\s)[^\s"'\\,;&{}]{6,}"""
 )
+_IS: Final = rf"(?P<front>(?<![\w.-]){_NAME}'?[ \t]*[:=][ \t]*"
+_QUOTED: Final = re.compile(rf"""{_IS}(?P<n>\\+)"){_REST}""", re.DOTALL)
+_IN_APOSTROPHES: Final = re.compile(
+    rf"""{_IS}')(?:[^'"\\]+|\\+[^"\\nr]|\\(?:\\\\)*")+""", re.DOTALL
+)
+_IN_NO_JSON: Final = re.compile(rf"""{_IS}(?P<n>)"){_REST}""", re.DOTALL)
 _NAMED: Final = re.compile(
     r"(?:key|secret|token|passw(?:or)?d|passphrase|credentials?|authorization|cookie)"
     r"\\*[\"']?\s*[:=,]|bearer|basic\s"
@@ -64,7 +80,7 @@ _NAMED: Final = re.compile(
 secrets."""
 
 
-_OPTION: Final = re.compile(r"--?([\w.-]{3,80})")
+_OPTION: Final = re.compile(rf"--?{_NAME}")
 
 Rule = Callable[[str], str]
 """A line, with what is a secret in it replaced."""
@@ -154,23 +170,27 @@ class Redaction:
         words: list[str] = []
         for word in argv:
             option = _OPTION.fullmatch(words[-1]) if words else None
-            secret = option is not None and _is_telling(option[1])
+            secret = option is not None and option["name"].lower() not in _NOT
             words.append(REDACTED if secret else self.text(word))
         return words
 
 
-@lru_cache(maxsize=4096)
-def _is_telling(name: str) -> bool:
-    return _WORD.search(name) is not None and name.lower() not in _NOT
-
-
 def _behind_a_name(found: re.Match[str]) -> str:
-    return found[1] + REDACTED if _is_telling(found[2]) else found[0]
+    return found[0] if found["name"].lower() in _NOT else found["front"] + REDACTED
 
 
+def _in_no_json(line: str) -> str:
+    """In JSON a quotation mark without a backslash may be a string's end."""
+    if line.lstrip().startswith(("{", "[")):
+        return line
+    return _IN_NO_JSON.sub(_behind_a_name, line)
+
+
+_BEHIND_A_NAME: Final = (_IN_JSON, _LISTED, _ASSIGNED, _QUOTED, _IN_APOSTROPHES)
 _RULES: Final[tuple[Rule, ...]] = (
     partial(_HEADER.sub, rf"\1\2{REDACTED}"),
-    *(partial(rule.sub, _behind_a_name) for rule in (_IN_JSON, _IN_A_STRING, _LISTED, _ASSIGNED)),
+    *(partial(rule.sub, _behind_a_name) for rule in _BEHIND_A_NAME),
+    _in_no_json,
 )
 """For what stands behind a name."""
 

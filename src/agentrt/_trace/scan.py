@@ -9,6 +9,8 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final
 
+from .signs import BEGINS_BEHIND
+
 _SPACE: Final = rb"[\s\x1c-\x1f\x80-\xff]"
 _PART: Final = rb"[\w\x80-\xff-]"
 _NAME: Final = (
@@ -17,12 +19,12 @@ _NAME: Final = (
 )
 """In letters of any case."""
 _SHAPES: Final = (
-    rb"\b[spr]k-" + _PART,
-    rb"\bsk_(?:live|test)_",
-    rb"\b(?:gh[oprsu]_|github_pat_|glpat-|xox[abeoprs]-)",
-    rb"\bA(?:KIA|SIA|Iza)",
-    rb"\b(?:hf|npm|pypi|dop_v1|tskey|gsk|xai)[_-]",
-    rb"\beyJ" + _PART,
+    BEGINS_BEHIND + rb"[spr]k-" + _PART,
+    BEGINS_BEHIND + rb"sk_(?:live|test)_",
+    BEGINS_BEHIND + rb"(?:gh[oprsu]_|github_pat_|glpat-|xox[abeoprs]-)",
+    BEGINS_BEHIND + rb"A(?:KIA|SIA|Iza)",
+    BEGINS_BEHIND + rb"(?:hf|npm|pypi|dop_v1|tskey|gsk|xai)[_-]",
+    BEGINS_BEHIND + rb"eyJ" + _PART,
     rb"-----BEGIN ",
     rb"://[^/\s:@\"\\]*:[^/\s@\"\\]+@",
     # The one sign outside of ASCII that is a letter of ASCII in small.

@@ -10,9 +10,26 @@ from typing import Final
 
 
 def _signs(*signs: tuple[bytes, bytes]) -> tuple[tuple[bytes, re.Pattern[bytes]], ...]:
-    return tuple((anchor, re.compile(pattern)) for anchor, pattern in signs)
+    return tuple(
+        (anchor, re.compile(pattern.replace(b"BEGINS", _BEGINS))) for anchor, pattern in signs
+    )
 
 
+_HEX: Final = "[0-9A-Fa-f]"
+_IN_FRONT: Final = (
+    r"\\[abefnrtv]",  # JSON's and others' escapes
+    rf"\\u{_HEX}{{4}}",
+    rf"\\x{_HEX}{{2}}",
+    rf"%{_HEX}{{2}}",
+    r"[0-9\[;(][A-Za-z]",  # the end of what colours a terminal
+)
+"""What ends in a letter or a digit, and is none of a word's."""
+BEGINS: Final = rf"(?:(?<![A-Za-z0-9_])|{'|'.join(f'(?<={each})' for each in _IN_FRONT)})"
+"""Where a word begins, in the text as it is written."""
+BEGINS_BEHIND: Final = rf"(?:^|[^A-Za-z0-9_]|{'|'.join(_IN_FRONT)})".encode()
+"""The same with what is in front of it, for a library that does not look back."""
+
+_BEGINS: Final = BEGINS.encode()
 _SPACE: Final = rb"[\s\x1c-\x1f\x80-\xff]"
 _THEN: Final = rb"\\*[\"']?" + _SPACE + rb"*[:=,]"
 OF_A_SHAPE: Final = _signs(
@@ -20,13 +37,15 @@ OF_A_SHAPE: Final = _signs(
     (b"J", rb"J(?<=eyJ)"),
     (
         b"_",  # most others are told apart by the two characters in front
-        rb"_(?<=(?:h[oprsuf]|at|op|pm|pi|ey|sk|ai)_)(?:(?<=\bhf_)|(?<=\bpypi_)|(?<=\btskey_)"
-        rb"|(?<=\b(?:gh[oprsu]|npm|gsk|xai|dop)_)|(?<=\bgithub_pat_)|(?<=\bsk_)(?:live|test))",
+        rb"_(?<=(?:h[oprsuf]|at|op|pm|pi|ey|sk|ai)_)(?:(?<=BEGINShf_)|(?<=BEGINSpypi_)"
+        rb"|(?<=BEGINStskey_)|(?<=BEGINS(?:gh[oprsu]|npm|gsk|xai|dop)_)|(?<=BEGINSgithub_pat_)"
+        rb"|(?<=BEGINSsk_)(?:live|test))",
     ),
     (
         b"-",
-        rb"-(?:----BEGIN|(?<=(?:[prs]k|x[abeoprs]|at|hf|pm|pi|ey|ai)-)(?:(?<=\b(?:[prs]k|hf)-)"
-        rb"|(?<=\b(?:npm|gsk|xai)-)|(?<=\b(?:pypi|xox.)-)|(?<=\b(?:glpat|tskey)-)))",
+        rb"-(?:----BEGIN|(?<=(?:[prs]k|x[abeoprs]|at|hf|pm|pi|ey|ai)-)"
+        rb"(?:(?<=BEGINS(?:[prs]k|hf)-)|(?<=BEGINS(?:npm|gsk|xai)-)|(?<=BEGINS(?:pypi|xox.)-)"
+        rb"|(?<=BEGINS(?:glpat|tskey)-)))",
     ),
 )
 OF_A_NAME: Final = _signs(
