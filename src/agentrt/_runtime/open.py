@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
-from msgspec import structs
+from msgspec import Struct, structs
 
 from .._errors import LocalProtocolError
 from .._limits import Limits
@@ -29,7 +29,7 @@ from .._process.inherited import inherited
 from .._session.host import SessionHost
 from .._session.session import Session, host_of
 from .._tools.checked import checked_extensions, checked_hooks, checked_lent
-from .._tools.lent import Tools, split
+from .._tools.lent import Lent, Tools, split
 from .._trace.trace import Trace, tapped
 from .drain import wait_for_rest
 from .folders import folder, folders
@@ -111,66 +111,35 @@ async def open_session(
     check_trio("open_session")
     # The catalogue, the drivers and the bridges cost as much to import as all the rest.
     from .._agents import resolve_agent
-    from .assembly import assemble, limits_for
-    from .offer import Offer, checked_service
 
-    if permissions is not None:
-        check_policy(permissions)
-    telemetry = _one(telemetry)
     found = resolve_agent(agent)
-    limits = limits_for(found, limits)
+    given = _checked(
+        found,
+        tools=tools,
+        permissions=permissions,
+        hooks=hooks,
+        extensions=extensions,
+        mcp_servers=mcp_servers,
+        env=env,
+        files=files,
+        terminals=terminals,
+        limits=limits,
+        on_stderr=on_stderr,
+        telemetry=telemetry,
+    )
     opening = Opening(
         cwd=folder(cwd, elsewhere=found.connect is not None),
         roots=folders(roots),
         resume=resume,
         fork=fork,
         fork_at=fork_at,
-        mcp_servers=tuple(mcp_servers),
+        mcp_servers=given.mcp_servers,
         model=model,
         mode=mode,
         options=options or {},
         tenant=tenant,
     )
-    lent = checked_lent(tools)
-    hooks, extensions = checked_hooks(hooks), checked_extensions(extensions)
-    functions, servers = split(lent)
-    offer = Offer(
-        tools=functions,
-        servers=servers,
-        hooks=hooks,
-        extensions=extensions,
-        env=inherited(os.environ) if env is None else dict(env),
-        files=checked_service("files", files),
-        terminals=checked_service("terminals", terminals),
-        limits=limits,
-        on_stderr=on_stderr,
-        variables=dict if telemetry is None else telemetry.environment,
-    )
-    assembly = assemble(found, opening, offer)
-    async with (
-        tapped(trace, assembly.tap),
-        serve_session(
-            found, assembly, permissions, limits, store=journal, telemetry=telemetry
-        ) as session,
-    ):
-        host_of(session).like = partial(
-            open_session,
-            found,
-            roots=roots,
-            tools=lent,
-            permissions=permissions,
-            hooks=hooks,
-            extensions=extensions,
-            mcp_servers=mcp_servers,
-            options=options,
-            env=env,
-            files=files,
-            terminals=terminals,
-            limits=limits,
-            on_stderr=on_stderr,
-            telemetry=telemetry,
-            trace=None if isinstance(trace, str | os.PathLike) else trace,
-        )
+    async with _opened(found, opening, given, trace, journal) as session:
         yield session
 
 
@@ -217,64 +186,135 @@ async def reopen_session(
     is open or its folder is gone.
     """
     from .._agents import resolve_agent
-    from .assembly import assemble, limits_for
-    from .offer import Offer, checked_service
     from .stored import Again
 
     check_trio("reopen_session")
-    if permissions is not None:
-        check_policy(permissions)
-    telemetry = _one(telemetry)
     stored = await journal.load(id)
     found = resolve_agent(stored.about.agent if agent is None else agent)
     if found.protocol != stored.about.protocol:
         raise LocalProtocolError(
             f"{found.name} cannot go on with {id!r}, which is a session of {stored.about.agent}"
         )
-    limits = limits_for(found, limits)
+    given = _checked(
+        found,
+        tools=tools,
+        permissions=permissions,
+        hooks=hooks,
+        extensions=extensions,
+        mcp_servers=mcp_servers,
+        env=env,
+        files=files,
+        terminals=terminals,
+        limits=limits,
+        on_stderr=on_stderr,
+        telemetry=telemetry,
+    )
     folder(stored.about.cwd)
     again = Again(id, *await journal.claim(id))
-    opening = structs.replace(again.opening, mcp_servers=tuple(mcp_servers))
-    lent = checked_lent(tools)
-    hooks, extensions = checked_hooks(hooks), checked_extensions(extensions)
-    functions, servers = split(lent)
+    opening = structs.replace(again.opening, mcp_servers=given.mcp_servers)
+    async with _opened(found, opening, given, trace, journal, again) as session:
+        yield session
+
+
+class _Given(Struct, frozen=True, kw_only=True):
+    """What a program gives a session, and a fork of it: functions, servers, the environment."""
+
+    tools: tuple[Lent, ...]
+    permissions: Policy | None
+    hooks: tuple[Hook, ...]
+    extensions: tuple[Extension, ...]
+    mcp_servers: tuple[JsonObject, ...]
+    env: Mapping[str, str] | None
+    files: bool | Files
+    terminals: bool | Terminals
+    limits: Limits
+    on_stderr: Callable[[bytes], None] | None
+    telemetry: Telemetry | None
+
+
+def _checked(
+    agent: Agent,
+    *,
+    tools: Tools,
+    permissions: Policy | None,
+    hooks: Iterable[Hook],
+    extensions: Iterable[Extension],
+    mcp_servers: Sequence[JsonObject],
+    env: Mapping[str, str] | None,
+    files: bool | Files,
+    terminals: bool | Terminals,
+    limits: Limits | None,
+    on_stderr: Callable[[bytes], None] | None,
+    telemetry: Telemetries | None,
+) -> _Given:
+    """Raises `TypeError`, `ValueError` or `LocalProtocolError` for what cannot be meant."""
+    from .assembly import limits_for
+    from .offer import checked_service
+
+    if permissions is not None:
+        check_policy(permissions)
+    return _Given(
+        telemetry=_one(telemetry),
+        limits=limits_for(agent, limits),
+        tools=checked_lent(tools),
+        permissions=permissions,
+        hooks=checked_hooks(hooks),
+        extensions=checked_extensions(extensions),
+        mcp_servers=tuple(mcp_servers),
+        env=env,
+        files=checked_service("files", files),
+        terminals=checked_service("terminals", terminals),
+        on_stderr=on_stderr,
+    )
+
+
+@asynccontextmanager
+async def _opened(
+    agent: Agent,
+    opening: Opening,
+    given: _Given,
+    trace: Trace | str | os.PathLike[str] | None,
+    journal: Store | None,
+    again: Again | None = None,
+) -> AsyncIterator[Session]:
+    from .assembly import assemble
+    from .offer import Offer
+
+    functions, servers = split(given.tools)
     offer = Offer(
         tools=functions,
         servers=servers,
-        hooks=hooks,
-        extensions=extensions,
-        env=inherited(os.environ) if env is None else dict(env),
-        files=checked_service("files", files),
-        terminals=checked_service("terminals", terminals),
-        limits=limits,
-        on_stderr=on_stderr,
-        variables=dict if telemetry is None else telemetry.environment,
-        first_key=f"r{again.place.owner}.",
+        hooks=given.hooks,
+        extensions=given.extensions,
+        env=inherited(os.environ) if given.env is None else dict(given.env),
+        files=given.files,
+        terminals=given.terminals,
+        limits=given.limits,
+        on_stderr=given.on_stderr,
+        variables=dict if given.telemetry is None else given.telemetry.environment,
+        first_key="r" if again is None else f"r{again.place.owner}.",
     )
-    assembly = assemble(found, opening, offer)
+    assembly = assemble(agent, opening, offer)
     async with (
         tapped(trace, assembly.tap),
         serve_session(
-            found, assembly, permissions, limits, store=journal, again=again, telemetry=telemetry
+            agent,
+            assembly,
+            given.permissions,
+            given.limits,
+            store=journal,
+            again=again,
+            telemetry=given.telemetry,
         ) as session,
     ):
         host_of(session).like = partial(
             open_session,
-            found,
+            agent,
             roots=opening.roots,
-            tools=lent,
-            permissions=permissions,
-            hooks=hooks,
-            extensions=extensions,
-            mcp_servers=mcp_servers,
             options=opening.options,
-            env=env,
-            files=files,
-            terminals=terminals,
-            limits=limits,
-            on_stderr=on_stderr,
-            telemetry=telemetry,
+            # A file of this session's alone is none of the fork's.
             trace=None if isinstance(trace, str | os.PathLike) else trace,
+            **structs.asdict(given),
         )
         yield session
 

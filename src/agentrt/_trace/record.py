@@ -123,21 +123,13 @@ class Written:
 
     def encoded(self) -> tuple[bytes, bytes, bytes | memoryview]:
         """As a file has it, in parts."""
-        head = _Head(
-            t=self.t,
-            kind=self.kind,
-            session=self.session,
-            process=self.process,
-            cut=self.cut,
-            left_out=self.left_out,
-            redacted=self.redacted,
-            size=len(self.data),
-            **self.fields,
-        )
-        return _encoder.encode(head), b"\n", self.data
+        return _encoder.encode(self._head(len(self.data))), b"\n", self.data
 
     def records(self) -> list[TraceRecord]:
         """Each line as one."""
+        return self._head().records(bytes(self.data))
+
+    def _head(self, size: int = 0) -> _Head:
         return _Head(
             t=self.t,
             kind=self.kind,
@@ -146,8 +138,9 @@ class Written:
             cut=self.cut,
             left_out=self.left_out,
             redacted=self.redacted,
+            size=size,
             **self.fields,
-        ).records(bytes(self.data))
+        )
 
 
 class _Head(TraceRecord, kw_only=True, omit_defaults=True):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Collection
 from typing import Any, Final
 
-import msgspec
 import trio
 
 from .._model.content import JsonObject
-from .._nesting import bare_errors
 from .._wire.jsonrpc import METHOD_NOT_FOUND
+from .agent_side import AgentSide
 from .memory import MemoryAgent
 
 _SETTINGS: Final = {
@@ -44,7 +41,7 @@ class FakePrompt:
         self._agent.error(self.id, code, message, data)
 
 
-class FakeAcpAgent:
+class FakeAcpAgent(AgentSide[FakePrompt]):
     """The agent's side of an ACP connection over a `MemoryAgent`.
 
     Use it in the script of one::
@@ -77,38 +74,15 @@ class FakeAcpAgent:
     ) -> None:
         """`capabilities`, `meta`: the `agentCapabilities` and `_meta` that `initialize` is answered
         with; `session`: the id of its session; `new_session`: what else is said of a new one."""
-        self.process = process
-        self.received: list[JsonObject] = []
-        """Every message of the host, in order."""
-        self.prompt: FakePrompt | None = None
-        """The last prompt received."""
+        super().__init__(process)
         self.session = session
         self._capabilities = capabilities or {}
         self._new_session = new_session or {}
         self._meta = meta
         self._own = frozenset(answers)
-        self.prompts: trio.MemoryReceiveChannel[FakePrompt]
-        self._arrived, self.prompts = trio.open_memory_channel[FakePrompt](math.inf)
         self._next_id = 0
-        self._answers: dict[Any, tuple[trio.Event, list[JsonObject]]] = {}
-
-    @classmethod
-    @asynccontextmanager
-    async def serving(cls, process: MemoryAgent, **options: Any) -> AsyncIterator[FakeAcpAgent]:
-        """An agent that reads while the block runs; `options` are the constructor's."""
-        agent = cls(process, **options)
-        async with bare_errors(), trio.open_nursery() as nursery:
-            nursery.start_soon(agent._read)
-            yield agent
-            nursery.cancel_scope.cancel()
-
-    async def _read(self) -> None:
-        with self._arrived:
-            while (line := await self.process.receive_line()) is not None:
-                self._take(msgspec.json.decode(line))
 
     def _take(self, message: JsonObject) -> None:
-        self.received.append(message)
         match message.get("method"):
             case "initialize":
                 answer = {"protocolVersion": 1, "agentCapabilities": self._capabilities}
@@ -124,16 +98,12 @@ class FakeAcpAgent:
                 self.session = f"{message['params']['sessionId']}-fork"
                 self.result(message["id"], {"sessionId": self.session, **self._new_session})
             case "session/prompt":
-                self.prompt = FakePrompt(self, message["id"], message["params"])
-                self._arrived.send_nowait(self.prompt)
+                self._prompted(FakePrompt(self, message["id"], message["params"]))
             case "session/cancel":
                 if self.prompt is not None:
                     self.prompt.cancelled.set()
             case None:
-                waiting = self._answers.pop(message.get("id"), None)
-                if waiting is not None:
-                    waiting[1].append(message)
-                    waiting[0].set()
+                self._answered(message.get("id"), message)
             case method if "id" in message and not self._offers(method):
                 self.error(message["id"], METHOD_NOT_FOUND, f"Method not found: {method}")
 
@@ -147,7 +117,7 @@ class FakeAcpAgent:
     # --- writing
 
     def send(self, message: JsonObject) -> None:
-        self.process.send(msgspec.json.encode({"jsonrpc": "2.0", **message}) + b"\n")
+        super().send({"jsonrpc": "2.0", **message})
 
     def result(self, id: Any, result: Any) -> None:
         self.send({"id": id, "result": result})
@@ -186,12 +156,10 @@ class FakeAcpAgent:
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
         """Ask the host and wait for its answer (the whole message)."""
-        id, event, box = self._next_id, trio.Event(), list[JsonObject]()
+        id = self._next_id
         self._next_id += 1
-        self._answers[id] = (event, box)
-        self.send({"id": id, "method": method, "params": {"sessionId": self.session, **params}})
-        await event.wait()
-        return box[0]
+        about = {"sessionId": self.session, **params}
+        return await self._ask(id, {"id": id, "method": method, "params": about})
 
     async def ask(self, tool_call: str = "call_1", title: str = "Run ls") -> str | None:
         """Request a permission; the chosen option's id, or None if it was cancelled."""

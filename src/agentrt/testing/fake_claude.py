@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any, Final
 
-import msgspec
 import trio
 
 from .._model.content import JsonObject
-from .._nesting import bare_errors
+from .agent_side import AgentSide
 from .memory import MemoryAgent
 
 _SERVER: Final = "agentrt"
@@ -59,7 +55,7 @@ class FakeClaudePrompt:
         self.end(is_error=True, terminal_reason="api_error", result=message)
 
 
-class FakeClaudeAgent:
+class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
     """Claude Code's side of its stream-json over a `MemoryAgent`.
 
     It is used as `FakeAcpAgent` is, and has the same methods: a script of `prompts`, `say`,
@@ -67,55 +63,28 @@ class FakeClaudeAgent:
     """
 
     def __init__(self, process: MemoryAgent, *, version: str = "2.1.300") -> None:
-        self.process = process
-        self.received: list[JsonObject] = []
-        """Every message of the host, in order."""
-        self.prompt: FakeClaudePrompt | None = None
-        """The last prompt received."""
+        super().__init__(process)
         self.hooks: JsonObject = {}
         """What the host asked to be told of: matchers by event."""
-        self.prompts: trio.MemoryReceiveChannel[FakeClaudePrompt]
-        self._arrived, self.prompts = trio.open_memory_channel[FakeClaudePrompt](math.inf)
         self._version = version
         self._next = 0
         self._results = 0
         self._greeted = False
-        self._answers: dict[str, tuple[trio.Event, list[JsonObject]]] = {}
-
-    @classmethod
-    @asynccontextmanager
-    async def serving(cls, process: MemoryAgent, **options: Any) -> AsyncIterator[FakeClaudeAgent]:
-        """An agent that reads while the block runs; `options` are the constructor's."""
-        agent = cls(process, **options)
-        async with bare_errors(), trio.open_nursery() as nursery:
-            nursery.start_soon(agent._read)
-            yield agent
-            nursery.cancel_scope.cancel()
-
-    async def _read(self) -> None:
-        with self._arrived:
-            while (line := await self.process.receive_line()) is not None:
-                self._take(msgspec.json.decode(line))
 
     def _take(self, message: JsonObject) -> None:
-        self.received.append(message)
         match message["type"]:
             case "control_request":
                 self._requested(message["request_id"], message["request"])
             case "control_response":
                 response = message["response"]
-                waiting = self._answers.pop(response["request_id"], None)
-                if waiting is not None:
-                    waiting[1].append(response)
-                    waiting[0].set()
+                self._answered(response["request_id"], response)
             case "user":
                 uuid = message["uuid"]
                 self.state("running")
                 for fate in ("queued", "started"):
                     self._fate(uuid, fate)
                 self.system("init", model="fake", permissionMode="default", slash_commands=[])
-                self.prompt = FakeClaudePrompt(self, uuid, message["message"]["content"])
-                self._arrived.send_nowait(self.prompt)
+                self._prompted(FakeClaudePrompt(self, uuid, message["message"]["content"]))
 
     def _requested(self, id: str, request: JsonObject) -> None:
         answer: JsonObject = {}
@@ -135,9 +104,6 @@ class FakeClaudeAgent:
             self.process.exit(0)
 
     # --- writing
-
-    def send(self, message: JsonObject) -> None:
-        self.process.send(msgspec.json.encode(message) + b"\n")
 
     def system(self, subtype: str, **fields: Any) -> None:
         self.send({"type": "system", "subtype": subtype, **fields})
@@ -200,12 +166,8 @@ class FakeClaudeAgent:
     async def request(self, subtype: str, **fields: Any) -> JsonObject:
         """Ask the host and wait for its answer (`subtype`, and `response` or `error`)."""
         self._next += 1
-        id, event, box = f"cli-{self._next}", trio.Event(), list[JsonObject]()
-        self._answers[id] = (event, box)
-        body = {"subtype": subtype, **fields}
-        self.send({"type": "control_request", "request_id": id, "request": body})
-        await event.wait()
-        return box[0]
+        id, body = f"cli-{self._next}", {"subtype": subtype, **fields}
+        return await self._ask(id, {"type": "control_request", "request_id": id, "request": body})
 
     async def ask(
         self, tool_call: str = "call_1", title: str = "ls", *, name: str = "Bash", **arguments: Any

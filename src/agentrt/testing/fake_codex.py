@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any, Final
 
-import msgspec
 import trio
 
 from .._model.content import JsonObject
-from .._nesting import bare_errors
 from .._wire.jsonrpc import METHOD_NOT_FOUND
+from .agent_side import AgentSide
 from .memory import MemoryAgent
 
 _REFUSED: Final = -32600
@@ -51,7 +48,7 @@ class FakeCodexPrompt:
         self._agent.turn_over(self.id, "failed", error=error)
 
 
-class FakeCodexAgent:
+class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
     """The side of `codex app-server` over a `MemoryAgent`.
 
     It is used as `FakeAcpAgent` is, and has the same methods: a script of `prompts`, `say`,
@@ -67,39 +64,16 @@ class FakeCodexAgent:
         version: str = "0.169.0",
     ) -> None:
         """`thread`: the id of its thread; `models`: those that can be chosen."""
-        self.process = process
-        self.received: list[JsonObject] = []
-        """Every message of the host, in order."""
-        self.prompt: FakeCodexPrompt | None = None
-        """The last prompt received."""
+        super().__init__(process)
         self.thread = thread
-        self.prompts: trio.MemoryReceiveChannel[FakeCodexPrompt]
-        self._arrived, self.prompts = trio.open_memory_channel[FakeCodexPrompt](math.inf)
         self._models = models
         self._version = version
         self._next = 0
         self._settings: JsonObject = {}
         self._calls: dict[str, JsonObject] = {}
         """The items of the calls that are open."""
-        self._answers: dict[Any, tuple[trio.Event, list[JsonObject]]] = {}
-
-    @classmethod
-    @asynccontextmanager
-    async def serving(cls, process: MemoryAgent, **options: Any) -> AsyncIterator[FakeCodexAgent]:
-        """An agent that reads while the block runs; `options` are the constructor's."""
-        agent = cls(process, **options)
-        async with bare_errors(), trio.open_nursery() as nursery:
-            nursery.start_soon(agent._read)
-            yield agent
-            nursery.cancel_scope.cancel()
-
-    async def _read(self) -> None:
-        with self._arrived:
-            while (line := await self.process.receive_line()) is not None:
-                self._take(msgspec.json.decode(line))
 
     def _take(self, message: JsonObject) -> None:
-        self.received.append(message)
         params: JsonObject = message.get("params") or {}
         match message.get("method"):
             case "initialize":
@@ -117,7 +91,7 @@ class FakeCodexAgent:
                 self.thread = f"{params['threadId']}-fork"
                 self._opened(message["id"], params)
             case "turn/start":
-                self._prompted(message["id"], params["input"])
+                self._started(message["id"], params["input"])
             case "turn/steer":
                 self._steered(message["id"], params)
             case "turn/interrupt":
@@ -129,10 +103,7 @@ class FakeCodexAgent:
                 self.result(message["id"], {})
                 self.tell("thread/settings/updated", threadSettings=self._settings)
             case None:
-                waiting = self._answers.pop(message.get("id"), None)
-                if waiting is not None:
-                    waiting[1].append(message)
-                    waiting[0].set()
+                self._answered(message.get("id"), message)
             case method if "id" in message:
                 self.error(message["id"], METHOD_NOT_FOUND, f"Method not found: {method}")
 
@@ -146,13 +117,13 @@ class FakeCodexAgent:
         settings = {**self._settings, "sandbox": self._settings["sandboxPolicy"]}
         self.result(id, {"thread": thread, **settings})
 
-    def _prompted(self, id: Any, input: list[JsonObject]) -> None:
+    def _started(self, id: Any, input: list[JsonObject]) -> None:
         self._next += 1
-        prompt = self.prompt = FakeCodexPrompt(self, f"u{self._next}", input)
+        prompt = FakeCodexPrompt(self, f"u{self._next}", input)
         turn = {"id": prompt.id, "status": "inProgress", "items": []}
         self.result(id, {"turn": turn})
         self.tell("turn/started", turn=turn)
-        self._arrived.send_nowait(prompt)
+        self._prompted(prompt)
 
     def _steered(self, id: Any, params: JsonObject) -> None:
         prompt = self.prompt
@@ -163,9 +134,6 @@ class FakeCodexAgent:
         self.result(id, {"turnId": prompt.id})
 
     # --- writing
-
-    def send(self, message: JsonObject) -> None:
-        self.process.send(msgspec.json.encode(message) + b"\n")
 
     def result(self, id: Any, result: Any) -> None:
         self.send({"id": id, "result": result})
@@ -221,12 +189,9 @@ class FakeCodexAgent:
     async def request(self, method: str, params: JsonObject) -> JsonObject:
         """Ask the host and wait for its answer (the whole message)."""
         self._next += 1
-        id, event, box = self._next, trio.Event(), list[JsonObject]()
-        self._answers[id] = (event, box)
-        about = {"threadId": self.thread, "turnId": self._turn}
-        self.send({"id": id, "method": method, "params": {**about, **params}})
-        await event.wait()
-        return box[0]
+        id = self._next
+        about = {"threadId": self.thread, "turnId": self._turn, **params}
+        return await self._ask(id, {"id": id, "method": method, "params": about})
 
     async def ask(self, tool_call: str = "call_1", title: str = "ls") -> str | None:
         """Request a permission for a command; `"accept"` or `"decline"`, or None if it was
