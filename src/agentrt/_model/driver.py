@@ -213,7 +213,7 @@ class Requested(Struct, kw_only=True):
 
     `method`: `fs/read_text_file` and the like (ACP's words), `mcp` (a message for an in-process
     tool server: `params = {"server", "message"}`), `hook` (Claude), `extension` (a method of the
-    agent's own that the driver was told of: `params = {"method", "params"}`).
+    agent's own that the driver knows of: `params = {"method", "params"}`).
     """
 
     key: str

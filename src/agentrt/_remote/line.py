@@ -172,7 +172,7 @@ class Line:
         return answer
 
     def follow(self, session: str, follower: Follower) -> None:
-        """Be told what happens in a session from now on."""
+        """Receive what happens in a session from now on."""
         self._followers[session] = follower
         if self._out is not None:
             known = follower.cursor

@@ -56,7 +56,7 @@ class Sent:
 
 class RemoteSession:
     """What the terminal needs of a session. What is asked of it is said to the server, which
-    answers by events; what cannot be done is told as a `Notice` among them, where a method does not
+    answers by events; what cannot be done is reported as a `Notice` among them, where a method does not
     raise it.
 
     An async iterator of the events behind the first snapshot. They have no gap and none comes
@@ -84,7 +84,7 @@ class RemoteSession:
         self._unqueued: set[str] = set()
         self._sends = 0
         self.seq = 0
-        """Up to which number of the server's log the iterator has told it. What is told of a gap
+        """Up to which number of the server's log the iterator has given it. What is reported of a gap
         has the number behind it."""
 
     # --- what it is
@@ -131,7 +131,7 @@ class RemoteSession:
 
     @property
     def capabilities(self) -> JsonObject:
-        """What the agent can do is not said to clients: they are told when it cannot."""
+        """What the agent can do is not said to clients: they are notified when it cannot."""
         return {}
 
     def snapshot(self) -> Snapshot:
@@ -210,7 +210,7 @@ class RemoteSession:
 
     def steer(self, content: Prompt) -> None:
         """Send a prompt into the running turn. Raises `LocalProtocolError` if none is known to run
-        here; that the agent cannot take one is told."""
+        here; that the agent cannot take one is reported."""
         if self.state.turn is None:
             raise LocalProtocolError("no turn runs that could be steered")
         prompt = c.Prompt(id="", session=self.id, content=blocks(content), when="steer")
@@ -218,7 +218,7 @@ class RemoteSession:
 
     def retell(self) -> None:
         """Tell an agent that does not remember it what was said."""
-        self._say(c.Retell(id="", session=self.id), "it could not be told")
+        self._say(c.Retell(id="", session=self.id), "it could not be told what was said")
 
     def cancel(self, *, now: bool = False) -> None:
         """A user's Stop of the turn that runs here, by what is known; `now`: do not wait for the
@@ -233,7 +233,7 @@ class RemoteSession:
         self._say(c.QueueResume(id="", session=self.id), "the queue stays as it is")
 
     def unqueue(self, entry: str) -> None:
-        """Take a waiting prompt back, if it still waits when the server is told."""
+        """Take a waiting prompt back, if it still waits when the server hears of it."""
         for sent in self._sent:
             if sent.entry == entry and sent.seq is None:
                 sent.unwanted = True
@@ -248,7 +248,7 @@ class RemoteSession:
 
     def answer(self, request: str, option: str, *, note: str = "") -> None:
         """Answer a permission request. Raises `LocalProtocolError` if it is not open by what is
-        known here; where somebody was faster, that is told."""
+        known here; where somebody was faster, that is reported."""
         self._answer(
             c.Permission(id="", session=self.id, request=request, option=option, note=note)
         )

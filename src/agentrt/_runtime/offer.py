@@ -160,7 +160,7 @@ async def relays(host: SessionHost, offer: Offer, stack: AsyncExitStack) -> list
 
 
 def serve_extensions(host: SessionHost, session: Session, table: ExtensionTable) -> None:
-    """Have the program's extensions serve what the driver was told of."""
+    """Have the program's extensions serve what the driver knows of."""
     if table.methods:
         host.turn_services["extension"] = lambda asked, turn: table.serve(
             asked, session, Turn.of(host, turn), host.handler_failed

@@ -32,7 +32,7 @@ class Files(Protocol):
     """Files of a program's own, as `files` of `open_session`.
 
     Paths are absolute, and inside the session's folders: others never come here. `OSError` (a
-    `FileNotFoundError`, a `PermissionError`) is told to the agent as what it is.
+    `FileNotFoundError`, a `PermissionError`) is reported to the agent as what it is.
     """
 
     async def read_text_file(self, path: str) -> str:

@@ -18,7 +18,7 @@ class Submitted(Protocol):
 
 class HeldSession(Protocol):
     """What is shown of a session, and what can be asked of it. All of it means what it means for a
-    `Session`; what a server's session cannot say at once is told among its events."""
+    `Session`; what a server's session cannot say at once is reported among its events."""
 
     @property
     def id(self) -> str: ...

@@ -158,7 +158,7 @@ async def _open_store(config: Config, security: Security) -> AsyncIterator[Store
 
 
 async def _wait_for(path: Address, config: Config, security: Security, deadline: float) -> None:
-    """Until a database can be reached; whoever asks meanwhile is told that this is not ready.
+    """Until a database can be reached; whoever asks meanwhile is answered that this is not ready.
     Raises the last `StoreError` at the deadline."""
     said, limits = config.serve, config.bound(Limits())
     left = max(0.0, deadline - trio.current_time())

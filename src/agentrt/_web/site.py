@@ -85,7 +85,7 @@ class Site:
         self.hindrance: Callable[[], str | None] = lambda: None
         """Says why no new sessions should be sent here, if something speaks against it."""
         self.shows = True
-        """Whether clients are served; else only how the server does is told."""
+        """Whether clients are served; else only how the server does is reported."""
         self.pending = PendingConnections(limits.ws_pending, limits.ws_handshake)
 
     @property

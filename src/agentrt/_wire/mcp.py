@@ -169,7 +169,7 @@ class McpServer:
     def progress(
         self, request_id: Id, progress: float, total: float | None, message: str | None
     ) -> Message | None:
-        """News of a running call; None if its client did not ask for it or the call is over."""
+        """Progress of a running call; None if its client did not ask for it or the call is over."""
         token = self._running.get(request_id)
         if token is None:
             return None

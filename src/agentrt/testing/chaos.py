@@ -37,8 +37,8 @@ class Faults(Struct, frozen=True, kw_only=True):
     """A step is its death, at times in the middle of a line."""
     fail: float = 0.05
     """A turn ends as refused, cut off by a limit, or failed."""
-    deaf: float = 0.1
-    """A cancel is not heard: the turn goes on."""
+    ignore_cancel: float = 0.1
+    """A cancel is ignored: the turn goes on."""
 
 
 class Chaos:
@@ -58,17 +58,18 @@ class Chaos:
         return self._random.random() < probability
 
     async def _turn(self, agent: FakeAgent, prompt: Any) -> None:
-        faults, deaf = self._faults, self._chance(self._faults.deaf)
+        faults = self._faults
+        ignores = self._chance(faults.ignore_cancel)
         for _ in range(self._random.randint(1, _STEPS)):
-            if prompt.cancelled.is_set() and not deaf:
+            if prompt.cancelled.is_set() and not ignores:
                 break
             if self._chance(faults.delay):
-                await self._wait(prompt, deaf=deaf)
+                await self._wait(prompt, ignores=ignores)
             if self._chance(faults.die):
                 self._die(agent.process)
                 return
             await self._step(agent)
-        if prompt.cancelled.is_set() and not deaf:
+        if prompt.cancelled.is_set() and not ignores:
             if self._chance(faults.delay):
                 await trio.sleep(self._random.uniform(0, faults.longest))
             prompt.end("cancelled")
@@ -79,9 +80,9 @@ class Chaos:
                 (prompt.fail, partial(prompt.end, "refusal"), partial(prompt.end, "max_tokens"))
             )()
 
-    async def _wait(self, prompt: Any, *, deaf: bool) -> None:
+    async def _wait(self, prompt: Any, *, ignores: bool) -> None:
         seconds = self._random.uniform(0, self._faults.longest)
-        if deaf:
+        if ignores:
             await trio.sleep(seconds)
         else:
             with trio.move_on_after(seconds):

@@ -65,7 +65,7 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
     def __init__(self, process: MemoryAgent, *, version: str = "2.1.300") -> None:
         super().__init__(process)
         self.hooks: JsonObject = {}
-        """What the host asked to be told of: matchers by event."""
+        """What the host asked to be notified of: matchers by event."""
         self._version = version
         self._next = 0
         self._results = 0
