@@ -220,11 +220,11 @@ class Hub:
         while (reading := self._reading.get(id)) is not None:
             await reading.wait()
         if id not in self.feeds:
-            self._reading[id] = trio.Event()
+            reading = self._reading[id] = trio.Event()
             try:
                 await self._read(id)
             finally:
-                self._reading.pop(id).set()
+                self._read_over(id, reading)
         return {"session": id}
 
     def is_behind(self, id: str, epoch: str | None, seq: int | None) -> bool:
@@ -271,6 +271,11 @@ class Hub:
         self._add(log)
         self._list_changed()  # which has all that somebody reads
         self._schedule(self._drop_unseen, now + UNSEEN)
+
+    def _read_over(self, id: str, reading: trio.Event) -> None:
+        reading.set()
+        if self._reading.get(id) is reading:  # it may have come and left again meanwhile
+            del self._reading[id]
 
     def _ended(self, id: str) -> None:
         """A session that is followed does not go on as it was."""
@@ -448,9 +453,7 @@ class Hub:
                 self._drop(id)
             return
         finally:
-            waiting.over.set()
-            if self._reading.get(id) is waiting.over:
-                del self._reading[id]
+            self._read_over(id, waiting.over)
         if self._resting.get(id) is not waiting:  # it is here again, or nobody looks at it
             stop()
         elif log.epoch != feed.log.epoch or log.seq < feed.log.seq:
