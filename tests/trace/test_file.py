@@ -152,6 +152,25 @@ async def test_a_full_disk_costs_records_and_nothing_else(
     assert len([r for r in caplog.records if "cannot be written" in r.message]) == 1
 
 
+async def test_a_disk_that_takes_a_part_of_what_it_is_given_gets_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, taken = os.write, []
+
+    def in_part(fd: int, parts: Any) -> int:
+        taken.append(sum(map(len, parts)))
+        return write(fd, b"".join(parts)[: taken[-1] // 3])
+
+    monkeypatch.setattr(os, "writev", in_part)
+    said = [f"{letter}" * 60_000 for letter in "abcd"]
+    async with agentrt.open_trace(tmp_path / "t") as trace:
+        for text in said:
+            trace.put(line(text))
+        await trace.flush()
+    assert lines(tmp_path / "t") == said
+    assert len(taken) == 1
+
+
 @pytest.mark.slow
 async def test_what_waits_for_a_slow_disk_is_bounded(tmp_path: Path) -> None:
     async with agentrt.open_trace(tmp_path / "t") as trace:

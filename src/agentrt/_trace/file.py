@@ -17,8 +17,13 @@ from contextlib import suppress
 from .._errors import TraceError
 
 MODE = 0o600
-TOGETHER = 96 * 1024
-"""Bytes of records that are written at once: for more the system has to find new memory."""
+TOGETHER = 512 * 1024
+"""Bytes of records that are written at once."""
+PARTS = 256
+"""And of how many pieces: a system takes 1024 of them."""
+FEW = 96 * 1024
+"""Bytes that are put together before: of more, each piece is written from where it lies, for to put
+them together takes new memory from the system."""
 
 
 class TraceFile:
@@ -47,27 +52,33 @@ class TraceFile:
         size = 0
         for parts in records:
             length = sum(map(len, parts))
-            if together and size + length > room:
-                self._append(b"".join(together))
+            if together and (size + length > room or len(together) + len(parts) > PARTS):
+                self._append(together, size)
                 together, size = [], 0
             together += parts  # one that is larger has a file of its own
             size += length
         if together:
-            self._append(b"".join(together))
+            self._append(together, size)
 
-    def _append(self, data: bytes) -> None:
+    def _append(self, parts: list[bytes | memoryview], size: int) -> None:
         if self._fd < 0 or not self._is_ours():
             self.close()
             self._fd = self._open()
-        size = os.fstat(self._fd).st_size
-        if size + len(data) > self._max_bytes and size > len(self._header()):
+        there = os.fstat(self._fd).st_size
+        if there + size > self._max_bytes and there > len(self._header()):
             self._rotate()
         if self._torn:
-            data = b"\n" + data
+            parts, size = [b"\n", *parts], size + 1
         self._torn = True
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._fd, view) :]
+        if size > FEW:
+            written = os.writev(self._fd, parts)
+        else:
+            parts = [b"".join(parts)]
+            written = os.write(self._fd, parts[0])
+        if written < size:
+            rest = memoryview(b"".join(parts))[written:]
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
         self._torn = False
 
     def close(self) -> None:
