@@ -42,7 +42,7 @@ def report_of(agent: str, traces: Path | None) -> dict[str, Any]:
         folder = Path(name)
         with model_server(folder) as model:
             lab = prepare(agent, model, agents_root(), folder)
-            protocol = "claude" if agent in CLAUDES else "acp"
+            protocol = "claude" if agent in CLAUDES else "codex" if agent == "codex" else "acp"
             argv = [sys.executable, "-m", "agentrt", "conformance", "--output-format=json"]
             argv += ["--timeout", SECONDS, "--protocol", protocol]
             for option, prompt in PROMPTS.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 
 import pytest
@@ -52,13 +53,23 @@ def test_what_cannot_be_checked_is_said(
     assert message in program.run("conformance", *arguments, status=status).stderr
 
 
-def test_a_protocol_without_checks_is_said(program: Program) -> None:
+def test_codex_is_checked_by_its_name_and_as_a_command(program: Program) -> None:
+    odd = (sys.executable, "-m", "agentrt.testing.odd", "--protocol", "codex", "plain")
     codex = program.home / "codex"
-    codex.write_text("#!/bin/sh\n")
+    codex.write_text(f'#!/bin/sh\nexec {shlex.join(odd)} "$@"\n')
     codex.chmod(0o755)
     program.env["PATH"] = f"{program.home}:{program.env['PATH']}"
-    told = program.run("conformance", "codex", status=2)
-    assert "there are checks for acp and claude" in told.stderr
+    only = ("initialize", "uninitialized", "turn", "permission-rejected")
+    arguments = [word for name in only for word in ("--only", name)]
+    for named in (("codex",), ("--protocol", "codex", "--", *odd)):
+        told = program.run("conformance", "--output-format", "json", *arguments, *named)
+        found = {each["check"]: each["verdict"] for each in json.loads(told.stdout)["findings"]}
+        assert found == {
+            "initialize": "passes",
+            "uninitialized": "fails",  # it minds no order
+            "turn": "passes",
+            "permission-rejected": "not provoked",
+        }
 
 
 @pytest.mark.slow

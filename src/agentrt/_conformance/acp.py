@@ -5,31 +5,24 @@ from __future__ import annotations
 from typing import Any, Final, Literal, TypeAlias
 
 import trio
-from msgspec import Struct
 
 from .._model.content import JsonObject
 from .._version import __version__
-from .._wire.json import encode_line
 from .._wire.jsonrpc import (
     METHOD_NOT_FOUND,
     Id,
+    Notification,
     Request,
     Response,
     RpcError,
     error_line,
-    notification_line,
-    parse,
-    request_line,
     result_line,
 )
 from .check import ACP, TOUCHED, fails, not_offered, not_provoked, shown
-from .peer import MEASURED, Peer
+from .peer import MEASURED
+from .rpc import RpcPeer, result_of
 
 VERSION: Final = 1
-UNKNOWN: Final = "_agentrt/unknown"
-"""A method that no agent has."""
-PATIENCE: Final = 2.0
-"""Seconds for the answer to a request behind which all is quiet."""
 AUTH_REQUIRED: Final = -32000
 STOP_REASONS: Final = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
 SAID: Final = (
@@ -44,15 +37,7 @@ SAID: Final = (
 OptionKind: TypeAlias = Literal["allow_once", "reject_once"]
 
 
-class Heard(Struct, frozen=True):
-    """Something that the agent sent: its place among all messages, and when it came."""
-
-    at: int
-    time: float
-    message: Any
-
-
-class AcpPeer(Peer):
+class AcpPeer(RpcPeer):
     """The client of one agent process."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -64,36 +49,27 @@ class AcpPeer(Peer):
         """Reject what is asked for at once; False: the check answers itself."""
         self.unoffered: list[str] = []
         """What it asked for though it was not offered."""
-        self._answers: dict[Id, Heard] = {}
-        self.unknown_answers: list[Response] = []
-        self._next = 0
-        self._sent: set[Id] = set()
         self._updates: list[tuple[int, str, JsonObject]] = []
 
     # --- what comes
 
-    def take(self, message: Any) -> None:
-        match parse(message):
-            case Response(id=id) as response:
-                if id in self._sent and id not in self._answers and type(id) is not float:
-                    here = Heard(len(self.heard), trio.current_time(), response)
-                    self._answers[id] = here
-                else:
-                    self.unknown_answers.append(response)
-            case Request(method="session/request_permission") as ask:
-                if self.answers_asks:
-                    self.answer(ask, self.option(ask, "reject_once"))
-                else:
-                    self.asks.append(ask)
-            case Request(id=id, method=method):
-                if method.startswith(("fs/", "terminal/")):
-                    self.unoffered.append(method)
-                self.send(error_line(id, RpcError(METHOD_NOT_FOUND, f"no such method: {method}")))
-            case other:
-                params = other.params if isinstance(other.params, dict) else {}
-                update = params.get("update")
-                if other.method == "session/update" and isinstance(update, dict):
-                    self._updates.append((len(self.heard), str(params.get("sessionId")), update))
+    def asked(self, request: Request) -> None:
+        if request.method == "session/request_permission":
+            if self.answers_asks:
+                self.answer(request, self.option(request, "reject_once"))
+            else:
+                self.asks.append(request)
+            return
+        if request.method.startswith(("fs/", "terminal/")):
+            self.unoffered.append(request.method)
+        error = RpcError(METHOD_NOT_FOUND, f"no such method: {request.method}")
+        self.send(error_line(request.id, error))
+
+    def told(self, notification: Notification) -> None:
+        params = notification.params if isinstance(notification.params, dict) else {}
+        update = params.get("update")
+        if notification.method == "session/update" and isinstance(update, dict):
+            self._updates.append((len(self.heard), str(params.get("sessionId")), update))
 
     def updates(self, session: str, after: int = 0, before: int | None = None) -> list[JsonObject]:
         """What was said of a session, between two places."""
@@ -107,39 +83,6 @@ class AcpPeer(Peer):
         """Those that are of a turn."""
         found = self.updates(session, after, before)
         return [update for update in found if update.get("sessionUpdate") in SAID]
-
-    # --- requests
-
-    def call(self, method: str, params: Any, id: Id = None) -> Id:
-        """Send a request; its id."""
-        if id is None:
-            self._next += 1
-            id = self._next
-        self._sent.add(id)
-        self.send(request_line(id, method, params))
-        return id
-
-    def expect(self, id: Id) -> None:
-        """An answer with this id is one to us."""
-        self._sent.add(id)
-
-    def notify(self, method: str, params: Any) -> None:
-        self.send(notification_line(method, params))
-
-    async def heard_answer(self, id: Id, what: str) -> Heard:
-        return await self.until(f"the answer to {what}", lambda: self._answers.get(id))
-
-    async def answered(self, id: Id, what: str) -> Response:
-        heard = await self.heard_answer(id, what)
-        assert isinstance(heard.message, Response)
-        return heard.message
-
-    async def ask(self, method: str, params: Any) -> Response:
-        return await self.answered(self.call(method, params), method)
-
-    async def result(self, method: str, params: Any) -> JsonObject:
-        """The result of a request; an error fails."""
-        return result_of(await self.ask(method, params), method)
 
     # --- the way to a session
 
@@ -226,19 +169,6 @@ class AcpPeer(Peer):
     def cancel(self, session: str) -> None:
         self.notify("session/cancel", {"sessionId": session})
 
-    async def alive(self) -> str:
-        """That requests are still answered: how, in a word."""
-        id = self.call(UNKNOWN, {})
-        response = await self.answered(id, f"the next request ({UNKNOWN})")
-        return "goes on" if response.error is not None else "goes on (and knows any method)"
-
-    async def settled(self) -> None:
-        """That what is under way has come, also from an agent that answers no unknown request."""
-        with trio.move_on_after(PATIENCE):
-            await self.alive()
-        self.waits_for = ""
-        await self.quiet()
-
     # --- permissions
 
     async def permission(self, session: str) -> tuple[Id, Request]:
@@ -318,12 +248,6 @@ class AcpPeer(Peer):
         return trio.current_time() - began
 
 
-def result_of(response: Response, what: str) -> JsonObject:
-    if response.error is not None:
-        raise fails(f"{what} was refused: {described(response.error)}")
-    return response.result if isinstance(response.result, dict) else {}
-
-
 def stop_reason(response: Response) -> str:
     reason = result_of(response, "session/prompt").get("stopReason")
     if reason not in STOP_REASONS:
@@ -332,14 +256,6 @@ def stop_reason(response: Response) -> str:
     return reason
 
 
-def described(error: RpcError) -> str:
-    return shown(f"{error.code} {error.message}")
-
-
 def at(page: str) -> str:
     """A place in ACP's specification."""
     return ACP + page
-
-
-def raw_request(id: Id, method: str, params: Any) -> bytes:
-    return encode_line({"jsonrpc": "2.0", "id": id, "method": method, "params": params})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal, TypeAlias
 
@@ -31,6 +32,9 @@ class ConformancePrompts(Struct, frozen=True, kw_only=True):
     permission: str = "Run the command touch agentrt-checked.txt"
     """A tool call that the agent asks about, which creates `TOUCHED` in its folder."""
 
+
+_STYLE: Final = re.compile(r"\x1b\[[\d;]*m")
+"""Colours of a terminal."""
 
 TOUCHED: Final = "agentrt-checked.txt"
 
@@ -119,5 +123,5 @@ def not_provoked(words: str) -> Ended:
 
 def shown(value: object, width: int = 100) -> str:
     """A piece of what went over the wire, for reading."""
-    text = " ".join(str(value).split())
+    text = " ".join(_STYLE.sub("", str(value)).split())
     return text if len(text) <= width else f"{text[: width - 2]} …"

@@ -9,17 +9,30 @@ from msgspec import structs
 from .._agents import ProtocolName
 from . import (
     claude,
+    codex,
+    codex_checks,
     end_checks,
     permission_checks,
+    rpc_checks,
     session_checks,
     turn_checks,
     wire_checks,
 )
-from .check import Check
+from .check import ACP, Check
+
+
+def _elsewhere(checks: list[Check], where: str) -> list[Check]:
+    """Checks that ACP's specification asks for, as those of a protocol that says it there."""
+    return [
+        structs.replace(check, where=where) if check.where.startswith(ACP) else check
+        for check in checks
+    ]
+
 
 CHECKS: Final[dict[ProtocolName, list[Check]]] = {
     "acp": [
         *wire_checks.check.all,
+        *rpc_checks.check.all,
         *session_checks.check.all,
         *turn_checks.check.all,
         *permission_checks.check.all,
@@ -27,6 +40,12 @@ CHECKS: Final[dict[ProtocolName, list[Check]]] = {
     ],
     "claude": [
         *claude.check.all,
-        *(structs.replace(check, where=claude.WHERE) for check in end_checks.check.all),
+        *_elsewhere(end_checks.check.all, claude.WHERE),
+    ],
+    "codex": [
+        *codex_checks.check.all[:4],
+        *_elsewhere(rpc_checks.check.all, codex.WHERE),
+        *codex_checks.check.all[4:],
+        *_elsewhere(end_checks.check.all, codex.WHERE),
     ],
 }

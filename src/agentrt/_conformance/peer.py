@@ -177,9 +177,14 @@ class Peer(ABC):
             code = await self.transport.wait()
         if code is None:
             return "it closed its output"
-        last = shown(self.transport.stderr_tail().strip()[-200:])
+        last = shown(self._last_words())
         how = f"exit status {code}" if code >= 0 else f"ended by signal {-code}"
         return f"the process was gone ({how}{f'; it said: {last}' if last else ''})"
+
+    def _last_words(self) -> str:
+        """The last line of its stderr that says something."""
+        lines = self.transport.stderr_tail().strip().splitlines()
+        return lines[-1][-300:] if lines else ""
 
     async def leaves(self, what: str) -> str:
         """Until the process has exited."""

@@ -7,8 +7,9 @@ from typing import Final
 import trio
 
 from .._wire.jsonrpc import METHOD_NOT_FOUND, RpcError, error_line
-from .acp import AcpPeer, at, described
+from .acp import AcpPeer, at
 from .check import TOUCHED, Checks, fails, own_way, shown
+from .rpc import described
 
 check = Checks()
 

@@ -31,13 +31,29 @@ from .check import (
     shown,
 )
 from .checks import CHECKS
-from .claude import WHERE, ClaudePeer
+from .claude import WHERE as CLAUDE
+from .claude import ClaudePeer
+from .codex import WHERE as CODEX
+from .codex import CodexPeer
 from .peer import Peer
+from .rpc import RpcPeer
 
 AT_ONCE: Final = 2
 """Checks at the same time."""
 LIMITS: Final = Limits(stdin_close=1.0, terminate=1.0, kill=1.0)
 """The end of a process is no check's business but of those that are about it."""
+
+KINDS: Final[dict[ProtocolName, type[Peer]]] = {
+    "acp": AcpPeer,
+    "claude": ClaudePeer,
+    "codex": CodexPeer,
+}
+STDOUT: Final[dict[ProtocolName, str]] = {
+    "acp": at("transports#stdio"),
+    "claude": CLAUDE,
+    "codex": CODEX,
+}
+"""Where it says what goes over standard output."""
 
 Connect: TypeAlias = Callable[[Path, ProcessTap], AbstractAsyncContextManager[Transport]]
 """Starts the agent in a folder, and lets the tap see what becomes of its process."""
@@ -153,7 +169,7 @@ class Run:
 
     def _timed_out(self, peer: Peer) -> Ended:
         words = f"{peer.waits_for or 'the check'} did not come in {self._timeout:g} s"
-        if isinstance(peer, AcpPeer) and peer.unknown_answers:
+        if isinstance(peer, RpcPeer) and peer.unknown_answers:
             words += f", but one to no request: {shown(peer.unknown_answers[0])}"
         return fails(words) if peer.prepared else not_provoked(words)
 
@@ -174,7 +190,7 @@ class Run:
         subject, tap = self._subject, Tap()
         tap.agent, tap.protocol = subject.name, subject.protocol
         tap.begin(name, time.time, trio.current_time)
-        kind = AcpPeer if subject.protocol == "acp" else ClaudePeer
+        kind = KINDS[subject.protocol]
         with tempfile.TemporaryDirectory(prefix="agentrt-conformance-", dir=self._folder) as folder:
             cwd = Path(folder)
             async with _traced(tap, trace):
@@ -208,7 +224,7 @@ class Run:
                 "stdout",
                 "writes nothing to stdout but messages",
                 "must" if acp else "should",
-                at("transports#stdio") if acp else WHERE,
+                STDOUT[self._subject.protocol],
                 self._noise,
             )
         ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-from .acp import AcpPeer, at, described, result_of
+from .acp import AcpPeer, at
 from .check import JSON_RPC, Checks, fails, not_offered, not_provoked, own_way, shown
+from .rpc import described, result_of
 
 check = Checks()
 

@@ -7,8 +7,9 @@ from typing import Final
 import trio
 
 from .._wire.jsonrpc import Id
-from .acp import AcpPeer, at, described
+from .acp import AcpPeer, at
 from .check import JSON_RPC, Checks, Ended, fails, not_provoked, own_way
+from .rpc import described
 
 check = Checks()
 

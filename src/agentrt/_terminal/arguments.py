@@ -331,7 +331,7 @@ def _fill_conformance(conformance: argparse.ArgumentParser) -> None:
         nargs="+",
         help="a name of `agentrt agents`, or how to start any other: behind --",
     )
-    add("--protocol", choices=("acp", "claude"), help="what a command speaks (acp)")
+    add("--protocol", choices=("acp", "claude", "codex"), help="what a command speaks (acp)")
     add(
         "--timeout",
         type=_number_of_seconds,

@@ -52,11 +52,6 @@ class Request(Struct, frozen=True, kw_only=True):
 def make_request(options: argparse.Namespace, agent: Agent, config: Config) -> Request:
     """Of a command line. Raises `UsageError`."""
     only: list[str] = getattr(options, "only", None) or []
-    if agent.protocol not in CHECKS:
-        raise UsageError(
-            f"{agent.name} speaks the protocol {agent.protocol!r}: there are checks for"
-            f" {' and '.join(CHECKS)}"
-        )
     known = [check.name for check in CHECKS[agent.protocol]]
     if strange := [name for name in only if name not in known]:
         raise UsageError(

@@ -1,7 +1,7 @@
 """An agent for tests of clients, in any language: it does one thing that agents do and clients
 do not expect, and everything else right.
 
-    python -m agentrt.testing.odd [--protocol acp|claude] [--report FILE] SHAPE
+    python -m agentrt.testing.odd [--protocol acp|claude|codex] [--report FILE] SHAPE
 
 is what the client starts as its agent. The first prompt meets the shape, each later one is answered
 with `next`. The report has a line for each message of the client's, and for the end of its input,
@@ -310,6 +310,107 @@ class OddClaude(Odd):
         self.send({"type": "system", "subtype": "agentrt_unknown", "session_id": "s1"})
 
 
+class OddCodex(Odd):
+    """`codex app-server`: one thread."""
+
+    turn_id = 0
+    text: str | None = None
+    """Of the message that is being said."""
+
+    def take(self, message: Any) -> None:
+        match message.get("method"):
+            case "initialize":
+                self.result(message["id"], {"userAgent": "odd/0.169.0 (agentrt)"})
+            case "account/read":
+                self.result(message["id"], {"account": None, "requiresOpenaiAuth": False})
+            case "model/list":
+                self.result(message["id"], {"data": []})
+            case "thread/start" | "thread/resume":
+                self.result(message["id"], self.thread((message.get("params") or {}).get("cwd")))
+            case "turn/start":
+                self.turn_id += 1
+                begun = {"id": f"u{self.turn_id}", "status": "inProgress", "items": []}
+                self.result(message["id"], {"turn": begun})
+                self.tell("turn/started", turn=begun)
+                self.turn()
+            case _:
+                self.meanwhile(message)
+
+    def meanwhile(self, message: Any) -> None:
+        if "method" not in message or "id" not in message:
+            return
+        if message["method"] == "turn/interrupt":
+            self.result(message["id"], {})
+        else:
+            error = {"code": -32600, "message": f"unknown variant `{message['method']}`"}
+            self.send({"id": message["id"], "error": error})
+
+    @staticmethod
+    def thread(cwd: Any) -> Any:
+        return {
+            "thread": {"id": "s1", "preview": "", "cwd": cwd or "/", "updatedAt": 0},
+            "model": "odd",
+            "approvalPolicy": "untrusted",
+            "sandbox": {"type": "readOnly"},
+        }
+
+    def result(self, id: Any, result: Any) -> None:
+        self.send({"id": id, "result": result})
+
+    def tell(self, method: str, **params: Any) -> None:
+        self.send({"method": method, "params": {"threadId": "s1", **params}})
+
+    def say(self, text: str) -> None:
+        if self.text is None:
+            self.text = ""
+            self.message("started")
+        self.text += text
+        turn = f"u{self.turn_id}"
+        self.tell("item/agentMessage/delta", turnId=turn, itemId=f"m{turn}", delta=text)
+
+    def message(self, when: str) -> None:
+        turn = f"u{self.turn_id}"
+        item = {"type": "agentMessage", "id": f"m{turn}", "text": self.text}
+        self.tell(f"item/{when}", turnId=turn, item=item)
+
+    def end(self, how: str = "end_turn") -> None:
+        if self.text is not None:
+            self.message("completed")
+            self.text = None
+        status = "completed" if how == "end_turn" else "interrupted"
+        over = {"id": f"u{self.turn_id}", "status": status, "items": []}
+        self.tell("turn/completed", turn=over)
+
+    def ask(self) -> None:
+        params = {
+            "threadId": "s1",
+            "turnId": f"u{self.turn_id}",
+            "itemId": "c1",
+            "command": "touch a.txt",
+            "cwd": "/",
+            "availableDecisions": ["accept", "cancel"],
+        }
+        method = "item/commandExecution/requestApproval"
+        self.send({"id": "q1", "method": method, "params": params})
+
+    def is_cancel(self, message: Any) -> bool:
+        if message.get("method") != "turn/interrupt":
+            return False
+        self.result(message["id"], {})
+        return True
+
+    def is_answer(self, message: Any) -> bool:
+        return message.get("id") == "q1" and "method" not in message
+
+    def unknown(self) -> None:
+        turn = f"u{self.turn_id}"
+        self.tell("item/started", turnId=turn, item={"type": "agentrtUnknown", "id": "x1"})
+        self.tell("agentrt/unknown", turnId=turn, anything=[1, 2])
+
+
+KINDS: Final[dict[str, type[Odd]]] = {"acp": OddAcp, "claude": OddClaude, "codex": OddCodex}
+
+
 def main(arguments: list[str] | None = None) -> None:
     about = (__doc__ or "").partition("\n\n")[0]
     shapes = "\n".join(f"  {name:21} {shape.__doc__}" for name, shape in SHAPES.items())
@@ -319,11 +420,10 @@ def main(arguments: list[str] | None = None) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("shape", metavar="SHAPE", choices=SHAPES)
-    parser.add_argument("--protocol", choices=("acp", "claude"), default="acp")
+    parser.add_argument("--protocol", choices=tuple(KINDS), default="acp")
     parser.add_argument("--report", metavar="FILE", help="what the client did, a JSON line each")
-    options, _ = parser.parse_known_args(arguments)  # Claude's clients add flags of their own
-    kind = OddAcp if options.protocol == "acp" else OddClaude
-    kind(options.shape, options.report).run()
+    options, _ = parser.parse_known_args(arguments)  # clients add words of their own
+    KINDS[options.protocol](options.shape, options.report).run()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,253 @@
+"""The client's side of Codex's protocol (`codex app-server`), for checks. It offers no tools."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import trio
+
+from .._model.content import JsonObject
+from .._version import __version__
+from .._wire.jsonrpc import (
+    METHOD_NOT_FOUND,
+    Id,
+    Notification,
+    Request,
+    Response,
+    RpcError,
+    error_line,
+    result_line,
+)
+from .check import TOUCHED, fails, not_provoked, shown
+from .peer import MEASURED
+from .rpc import RpcPeer, described, result_of
+
+WHERE: Final = "https://developers.openai.com/codex/app-server"
+APPROVALS: Final = frozenset(
+    {"item/commandExecution/requestApproval", "item/fileChange/requestApproval"}
+)
+STATUSES: Final = ("completed", "interrupted", "failed")
+
+
+class CodexTurn:
+    """One turn, as far as it is known."""
+
+    def __init__(self, thread: str) -> None:
+        self.thread = thread
+        self.began = False
+        self.said = 0
+        """Items of it and pieces of such."""
+        self.status: str | None = None
+        """How it ended."""
+        self.late = 0
+        """What was said of it behind its end."""
+
+
+class CodexPeer(RpcPeer):
+    """The client of one `codex app-server`."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.asks: list[Request] = []
+        """Approvals that nobody has answered."""
+        self.answers_asks = True
+        """Decline what is asked for at once; False: the check answers itself."""
+        self.turns: dict[str, CodexTurn] = {}
+        self.resolved: set[Id] = set()
+        """Requests of the agent that it says are settled."""
+
+    # --- what comes
+
+    def asked(self, request: Request) -> None:
+        if request.method not in APPROVALS:
+            error = RpcError(METHOD_NOT_FOUND, f"no such method: {request.method}")
+            self.send(error_line(request.id, error))
+        elif self.answers_asks:
+            self.decide(request, "decline")
+        else:
+            self.asks.append(request)
+
+    def told(self, notification: Notification) -> None:
+        params = notification.params if isinstance(notification.params, dict) else {}
+        given = params.get("turn")
+        about = given if isinstance(given, dict) else {}
+        turn = self._turn(str(params.get("threadId")), about.get("id") or params.get("turnId"))
+        match notification.method:
+            case "turn/started" if turn is not None:
+                turn.began = True
+            case "turn/completed" if turn is not None:
+                turn.status = str(about.get("status"))
+            case "serverRequest/resolved":
+                self.resolved.add(params.get("requestId"))
+            case method if turn is not None and method.startswith("item/"):
+                item = params.get("item")
+                if isinstance(item, dict) and item.get("type") == "userMessage":
+                    return
+                turn.said += 1
+                turn.late += turn.status is not None
+
+    def _turn(self, thread: str, id: Any) -> CodexTurn | None:
+        return self.turns.setdefault(id, CodexTurn(thread)) if isinstance(id, str) else None
+
+    # --- the way to a thread
+
+    async def initialize(self) -> Response:
+        info = {"name": "agentrt-conformance", "title": "agentrt", "version": __version__}
+        response = await self.ask("initialize", {"clientInfo": info})
+        result = response.result if isinstance(response.result, dict) else {}
+        agent = str(result.get("userAgent") or "")
+        _, _, version = agent.partition("/")
+        self.info = {"name": "codex", "version": version.split(" ")[0]} if agent else {}
+        return response
+
+    async def ready(self) -> None:
+        with self.preparing():
+            result_of(await self.initialize(), "initialize")
+            self.notify("initialized", {})
+
+    @property
+    def place(self) -> JsonObject:
+        """Of a thread: one that asks before each command that is not known to be harmless."""
+        return {
+            "cwd": str(self.cwd),
+            "approvalPolicy": "untrusted",
+            "sandbox": "read-only",
+        }
+
+    async def thread(self) -> str:
+        """Shake hands and start a thread, in which it asks."""
+        await self.ready()
+        with self.preparing():
+            return await self.another_thread()
+
+    async def another_thread(self) -> str:
+        result = await self.result("thread/start", self.place)
+        thread = result.get("thread")
+        id = thread.get("id") if isinstance(thread, dict) else None
+        if not isinstance(id, str):
+            raise fails(f"thread/start gave no thread with an id: {shown(result)}")
+        return id
+
+    # --- turns
+
+    def prompt(self, thread: str, text: str) -> Id:
+        """Send a prompt; the id of its request."""
+        said = [{"type": "text", "text": text}]
+        return self.call("turn/start", {"threadId": thread, "input": said})
+
+    async def taken(self, request: Id) -> str:
+        """The id of the turn that a prompt has begun."""
+        result = result_of(await self.answered(request, "turn/start"), "turn/start")
+        turn = result.get("turn")
+        id = turn.get("id") if isinstance(turn, dict) else None
+        if not isinstance(id, str):
+            raise fails(f"turn/start gave no turn with an id: {shown(result)}")
+        return id
+
+    async def end(self, turn: str, what: str = "a prompt's turn") -> str:
+        """How a turn ended."""
+
+        def look() -> str | None:
+            known = self.turns.get(turn)
+            return None if known is None else known.status
+
+        status = await self.until(f"turn/completed of {what}", look)
+        if status not in STATUSES:
+            raise fails(f"the status of {what} is {status!r}")
+        return status
+
+    async def turn(self, thread: str, text: str) -> str:
+        return await self.end(await self.taken(self.prompt(thread, text)))
+
+    async def runs(self, turn: str) -> None:
+        """Until `turn/started`: before, an interrupt has nothing to stop."""
+
+        def look() -> bool | None:
+            known = self.turns.get(turn)
+            return True if known is not None and (known.began or known.status) else None
+
+        await self.until("turn/started", look)
+
+    async def long(self, thread: str) -> str:
+        """A long turn in its middle."""
+        assert self.long_turn
+        with self.preparing():
+            turn = await self.taken(self.prompt(thread, self.prompts.long))
+
+            def look() -> bool | None:
+                known = self.turns.get(turn)
+                return True if known is not None and (known.said or known.status) else None
+
+            await self.until("the first words of the long turn", look)
+            if (status := self.turns[turn].status) is not None:
+                raise not_provoked(f"the long turn had ended: {status}")
+        return turn
+
+    def interrupt(self, thread: str, turn: str) -> Id:
+        return self.call("turn/interrupt", {"threadId": thread, "turnId": turn})
+
+    async def soon(self, request: Id) -> Response | None:
+        """The answer, if there is one that does not have to be waited for."""
+        await self.quiet()
+        heard = self._answers.get(request)
+        return None if heard is None else heard.message
+
+    # --- approvals
+
+    async def permission(self, thread: str) -> tuple[str, Request]:
+        """A turn that waits for an answer to its question."""
+        self.answers_asks = False
+        with self.preparing():
+            turn = await self.taken(self.prompt(thread, self.prompts.permission))
+
+            def look() -> bool | None:
+                known = self.turns.get(turn)
+                over = known is not None and known.status is not None
+                return True if self.asks or over else None
+
+            await self.until("an approval request", look)
+            if not self.asks:
+                status = self.turns[turn].status
+                raise not_provoked(
+                    f"it did not ask (--permission): {status}"
+                    + (f", and {TOUCHED} was created" if self.touched else "")
+                )
+        return turn, self.asks.pop(0)
+
+    def decide(self, ask: Request, decision: Any) -> None:
+        self.send(result_line(ask.id, {"decision": decision}))
+
+    def decline_rest(self) -> None:
+        """Whatever else it asks is declined."""
+        self.answers_asks = True
+        for ask in self.asks:
+            self.decide(ask, "decline")
+        self.asks.clear()
+
+    @property
+    def touched(self) -> bool:
+        """What was asked about has been done."""
+        return (self.cwd / TOUCHED).exists()
+
+    # --- what all protocols have
+
+    async def run_long(self) -> None:
+        await self.long(await self.thread())
+
+    async def run_question(self) -> None:
+        await self.permission(await self.thread())
+
+    async def measure(self) -> float | None:
+        thread = await self.thread()
+        began = trio.current_time()
+        with trio.move_on_after(MEASURED):
+            if await self.turn(thread, self.prompts.long) != "completed":
+                return None
+        return trio.current_time() - began
+
+
+def refused(response: Response, what: str) -> str:
+    """That it was; a result fails."""
+    if response.error is None:
+        raise fails(f"{what}: {shown(response.result)}")
+    return f"refused: {described(response.error)}"

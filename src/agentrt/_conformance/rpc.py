@@ -1,0 +1,132 @@
+"""The client's side of JSON-RPC, for checks: what ACP and Codex's protocol share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Final
+
+import trio
+from msgspec import Struct
+
+from .._model.content import JsonObject
+from .._wire.json import encode_line
+from .._wire.jsonrpc import (
+    Id,
+    Notification,
+    Request,
+    Response,
+    RpcError,
+    notification_line,
+    parse,
+    request_line,
+)
+from .check import fails, shown
+from .peer import Peer
+
+UNKNOWN: Final = "_agentrt/unknown"
+"""A method that no agent has."""
+PATIENCE: Final = 2.0
+"""Seconds for the answer to a request behind which all is quiet."""
+
+
+class Heard(Struct, frozen=True):
+    """Something that the agent sent: its place among all messages, and when it came."""
+
+    at: int
+    time: float
+    message: Any
+
+
+class RpcPeer(Peer):
+    """The client of one agent process."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.unknown_answers: list[Response] = []
+        """Answers to no request."""
+        self._answers: dict[Id, Heard] = {}
+        self._next = 0
+        self._sent: set[Id] = set()
+
+    # --- what comes
+
+    def take(self, message: Any) -> None:
+        match parse(message):
+            case Response(id=id) as response:
+                if id in self._sent and id not in self._answers and type(id) is not float:
+                    here = Heard(len(self.heard), trio.current_time(), response)
+                    self._answers[id] = here
+                else:
+                    self.unknown_answers.append(response)
+            case Request() as request:
+                self.asked(request)
+            case Notification() as notification:
+                self.told(notification)
+
+    @abstractmethod
+    def asked(self, request: Request) -> None: ...
+
+    @abstractmethod
+    def told(self, notification: Notification) -> None: ...
+
+    # --- requests
+
+    def call(self, method: str, params: Any, id: Id = None) -> Id:
+        """Send a request; its id."""
+        if id is None:
+            self._next += 1
+            id = self._next
+        self._sent.add(id)
+        self.send(request_line(id, method, params))
+        return id
+
+    def expect(self, id: Id) -> None:
+        """An answer with this id is one to us."""
+        self._sent.add(id)
+
+    def notify(self, method: str, params: Any) -> None:
+        self.send(notification_line(method, params))
+
+    async def heard_answer(self, id: Id, what: str) -> Heard:
+        return await self.until(f"the answer to {what}", lambda: self._answers.get(id))
+
+    async def answered(self, id: Id, what: str) -> Response:
+        heard = await self.heard_answer(id, what)
+        assert isinstance(heard.message, Response)
+        return heard.message
+
+    async def ask(self, method: str, params: Any) -> Response:
+        return await self.answered(self.call(method, params), method)
+
+    async def result(self, method: str, params: Any) -> JsonObject:
+        """The result of a request; an error fails."""
+        return result_of(await self.ask(method, params), method)
+
+    # --- whether it goes on
+
+    async def alive(self) -> str:
+        """That requests are still answered: how, in a word."""
+        id = self.call(UNKNOWN, {})
+        response = await self.answered(id, f"the next request ({UNKNOWN})")
+        return "goes on" if response.error is not None else "goes on (and knows any method)"
+
+    async def settled(self) -> None:
+        """That what is under way has come, also from an agent that answers no unknown request."""
+        with trio.move_on_after(PATIENCE):
+            await self.alive()
+        self.waits_for = ""
+        await self.quiet()
+
+
+def result_of(response: Response, what: str) -> JsonObject:
+    if response.error is not None:
+        raise fails(f"{what} was refused: {described(response.error)}")
+    return response.result if isinstance(response.result, dict) else {}
+
+
+def described(error: RpcError) -> str:
+    return shown(f"{error.code} {error.message}")
+
+
+def raw_request(id: Id, method: str, params: Any) -> bytes:
+    return encode_line({"jsonrpc": "2.0", "id": id, "method": method, "params": params})

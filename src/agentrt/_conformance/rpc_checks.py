@@ -1,0 +1,133 @@
+"""JSON-RPC over pipes: messages that are unknown, odd or broken. Of ACP and of Codex's protocol."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .._wire.json import encode_line
+from .._wire.jsonrpc import METHOD_NOT_FOUND, PARSE_ERROR, Response
+from .acp import at
+from .check import JSON_RPC, Checks, fails, own_way, shown
+from .rpc import UNKNOWN, RpcPeer, described, raw_request
+
+check = Checks()
+
+LONG: Final = 8 * 1024 * 1024
+"""Bytes of a long line."""
+
+
+@check(
+    "unknown-method",
+    "answers a request that it does not know with an error",
+    "must",
+    at("extensibility#custom-requests"),
+)
+async def unknown_method(peer: RpcPeer) -> str:
+    await peer.ready()
+    return refused_unknown(await peer.ask(UNKNOWN, {}))
+
+
+def refused_unknown(response: Response) -> str:
+    if response.error is None:
+        raise fails(f"answered with a result: {shown(response.result)}")
+    if response.error.code != METHOD_NOT_FOUND:
+        raise fails(f"answered {described(response.error)}, not {METHOD_NOT_FOUND}", "should")
+    return f"answered {described(response.error)}"
+
+
+@check(
+    "unknown-notification",
+    "does not answer a notification that it does not know",
+    "must",
+    f"{JSON_RPC}#notification",
+)
+async def unknown_notification(peer: RpcPeer) -> str:
+    await peer.ready()
+    peer.notify(UNKNOWN, {})
+    peer.notify("session/unknown", {"sessionId": "none"})
+    await peer.settled()
+    if peer.unknown_answers:
+        answer = peer.unknown_answers[0]
+        words = shown(answer.result) if answer.error is None else described(answer.error)
+        raise fails(f"answered it: {words}, with the id {answer.id}")
+    return "ignored"
+
+
+@check("text-id", "gives the id of a request back as it was", "must", f"{JSON_RPC}#response_object")
+async def text_id(peer: RpcPeer) -> str:
+    await peer.ready()
+    await peer.ask(UNKNOWN, {})  # any agent is known to answer this
+    id = peer.call(UNKNOWN, {}, "agentrt-é-1")
+    await peer.answered(id, 'a request with the id "agentrt-é-1"')
+    return "a text came back as it was"
+
+
+async def _odd(peer: RpcPeer, line: bytes) -> str:
+    """A line that is no message, and the request behind it: what was said to the line."""
+    await peer.ready()
+    before = len(peer.unknown_answers)
+    peer.send(line)
+    goes_on = await peer.alive()
+    answers = peer.unknown_answers[before:]
+    error = answers[0].error if answers else None
+    return f"{goes_on}; {'said nothing' if error is None else f'answered {described(error)}'}"
+
+
+@check(
+    "broken-line",
+    "goes on after a line that is no JSON",
+    "should",
+    f"{JSON_RPC}#error_object",
+)
+async def broken_line(peer: RpcPeer) -> str:
+    words = await _odd(peer, b'{"jsonrpc":"2.0","id":77,"method":')
+    if "answered" in words and str(PARSE_ERROR) not in words:
+        raise own_way(words)
+    return words
+
+
+@check("bare-value", "goes on after a line that is a number", "should", at("transports#stdio"))
+async def bare_value(peer: RpcPeer) -> str:
+    return await _odd(peer, b"42")
+
+
+@check("batch", "goes on after a list of requests", "should", at("transports#stdio"))
+async def batch(peer: RpcPeer) -> str:
+    await peer.ready()
+    peer.expect("batched")
+    message = raw_request("batched", UNKNOWN, {}).strip()
+    peer.send(b"[" + message + b"]")
+    goes_on = await peer.alive()
+    await peer.quiet()
+    answered = any(isinstance(message, list) for message in peer.heard)
+    raise own_way(f"{goes_on}; {'answered as a batch' if answered else 'no batch came back'}")
+
+
+@check("not-utf-8", "goes on after a line that is not UTF-8", "should", at("transports"))
+async def not_utf8(peer: RpcPeer) -> str:
+    return await _odd(peer, b'{"jsonrpc":"2.0","method":"_agentrt/\xff\xfe","params":{}}')
+
+
+@check("blank-line", "takes blank lines and a carriage return", "should", at("transports#stdio"))
+async def blank_line(peer: RpcPeer) -> str:
+    return await _odd(peer, b"\n\r\n")
+
+
+@check(
+    "foreign-answer",
+    "goes on after an answer to nothing",
+    "should",
+    f"{JSON_RPC}#response_object",
+)
+async def foreign_answer(peer: RpcPeer) -> str:
+    return await _odd(peer, encode_line({"jsonrpc": "2.0", "id": 4711, "result": {}}))
+
+
+@check("long-line", "takes a line of 8 MiB", "should", at("transports#stdio"))
+async def long_line(peer: RpcPeer) -> str:
+    await peer.ready()
+    short = await peer.ask(UNKNOWN, {})
+    response = await peer.ask(UNKNOWN, {"text": "x" * LONG})
+    if response.error is None or (short.error and short.error.code == response.error.code):
+        return "read to its end"
+    raise own_way(f"refused: {described(response.error)}")
