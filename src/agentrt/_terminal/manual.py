@@ -198,6 +198,7 @@ examples:
   agentrt conformance demo --only cancel-text --traces traces
   agentrt conformance demo --output-format json > report.json
   agentrt conformance gemini --permission "Use your shell: touch agentrt-checked.txt"
+  agentrt conformance codex --only turn --only cancel-text
   agentrt conformance -- node dist/agent.js --acp
 
 A check that needs the model to do something says so if it did not: `not provoked` is no pass. Runs
