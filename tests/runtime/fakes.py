@@ -127,13 +127,8 @@ async def settable(agent: FakeAcpAgent) -> None:
     """Echoes, and does what it is told about its settings."""
 
     async def obey() -> None:
-        done = 0
-        while True:
-            for message in agent.received[done:]:
-                if message.get("method", "").startswith("session/set_"):
-                    agent.result(message["id"], {})
-            done = len(agent.received)
-            await trio.sleep(0.1)
+        async for request in agent.requests:
+            agent.result(request["id"], {})
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(obey)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
 from fakes import Script, session_with
 
 import agentrt
@@ -24,14 +23,8 @@ def keeps(answer: Answer) -> Script:
     """An agent that answers these requests so."""
 
     async def script(agent: FakeAcpAgent) -> None:
-        seen = 0
-        while True:
-            for message in agent.received[seen:]:
-                if message.get("method") in ("session/list", "session/delete"):
-                    result = answer(message["method"], message["params"])
-                    agent.send({"id": message["id"], **result})
-            seen = len(agent.received)
-            await trio.lowlevel.checkpoint()
+        async for request in agent.requests:
+            agent.send({"id": request["id"], **answer(request["method"], request["params"])})
 
     return script
 

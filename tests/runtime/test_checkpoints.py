@@ -372,15 +372,10 @@ async def answering(agent: FakeAcpAgent) -> None:
     """Says yes to every request until it hears no more."""
 
     async def answer() -> None:
-        answered = 0
-        while True:
-            for message in agent.received[answered:]:
-                if message.get("method", "").startswith("session/set_"):
-                    agent.result(message["id"], {"configOptions": SETTINGS["configOptions"]})
-                elif message.get("method", "").startswith("_"):
-                    agent.result(message["id"], {})
-            answered = len(agent.received)
-            await trio.lowlevel.checkpoint()
+        async for request in agent.requests:
+            setting = request["method"].startswith("session/set_")
+            result = {"configOptions": SETTINGS["configOptions"]} if setting else {}
+            agent.result(request["id"], result)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(answer)
@@ -484,13 +479,8 @@ async def asking_for_what_the_agent_keeps(_: Path) -> None:
 
 async def keeping(agent: FakeAcpAgent) -> None:
     """Keeps no sessions, and deletes any."""
-    seen = 0
-    while True:
-        await trio.lowlevel.checkpoint()
-        for message in agent.received[seen:]:
-            if message["method"] in ("session/list", "session/delete"):
-                agent.result(message["id"], {"sessions": []})
-        seen = len(agent.received)
+    async for request in agent.requests:
+        agent.result(request["id"], {"sessions": []})
 
 
 @calls("list_sessions")

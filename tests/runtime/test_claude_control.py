@@ -162,14 +162,9 @@ async def test_who_is_logged_in_is_forgotten_by_the_agents_that_offer_it(
     asked: list[str] = []
 
     async def script(agent: FakeAcpAgent) -> None:
-        seen = 0
-        while True:
-            for message in agent.received[seen:]:
-                if message.get("method") == "logout":
-                    asked.append("logout")
-                    agent.send({"id": message["id"], "result": {}})
-            seen = len(agent.received)
-            await trio.sleep(0.01)
+        async for request in agent.requests:
+            asked.append(request["method"])
+            agent.result(request["id"], {})
 
     with trio.fail_after(PATIENCE):
         async with session_with(script, fake={"capabilities": OFFERS, "answers": {"logout"}}) as (

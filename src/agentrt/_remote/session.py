@@ -56,8 +56,8 @@ class Sent:
 
 class RemoteSession:
     """What the terminal needs of a session. What is asked of it is said to the server, which
-    answers by events; what cannot be done is reported as a `Notice` among them, where a method does not
-    raise it.
+    answers by events; what cannot be done is a `Notice` among them, where a method does not raise
+    it.
 
     An async iterator of the events behind the first snapshot. They have no gap and none comes
     twice: what a cut line has kept from us is given later, as it was, or as what came of it.
@@ -84,8 +84,8 @@ class RemoteSession:
         self._unqueued: set[str] = set()
         self._sends = 0
         self.seq = 0
-        """Up to which number of the server's log the iterator has given it. What is reported of a gap
-        has the number behind it."""
+        """Up to which number of the server's log the iterator has given it. The notice of a gap has
+        the number behind it."""
 
     # --- what it is
 

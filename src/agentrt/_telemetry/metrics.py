@@ -196,7 +196,8 @@ class Metrics:
             "agentrt_lease_seconds", "Until agents would be ended if the store were not reached"
         )
         lag = GaugeMetricFamily(
-            "agentrt_replica_lag_seconds", "For how long events of other servers' sessions were unread"
+            "agentrt_replica_lag_seconds",
+            "For how long other servers' events were unread",
         )
         commands = GaugeMetricFamily(
             "agentrt_commands_waiting", "Commands that other servers are to carry out"

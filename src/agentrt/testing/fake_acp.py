@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -58,7 +59,7 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
     answers. At the end of its input `prompts` ends.
 
     Requests for what the agent has offered (`capabilities`, and the settings in `new_session`), and
-    those named by `answers`, are in `received` for the script to answer, with `result` or `error`.
+    those named by `answers`, come by `requests` for the script to answer, with `result` or `error`.
     Any other one is refused as the protocol says, with -32601.
     """
 
@@ -81,6 +82,13 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
         self._meta = meta
         self._own = frozenset(answers)
         self._next_id = 0
+        self.requests: trio.MemoryReceiveChannel[JsonObject]
+        """The host's requests that are left to the script, as whole messages."""
+        self._asked, self.requests = trio.open_memory_channel[JsonObject](math.inf)
+
+    async def _read(self) -> None:
+        with self._asked:
+            await super()._read()
 
     def _take(self, message: JsonObject) -> None:
         match message.get("method"):
@@ -104,7 +112,9 @@ class FakeAcpAgent(AgentSide[FakePrompt]):
                     self.prompt.cancelled.set()
             case None:
                 self._answered(message.get("id"), message)
-            case method if "id" in message and not self._offers(method):
+            case method if "id" in message and self._offers(method):
+                self._asked.send_nowait(message)
+            case method if "id" in message:
                 self.error(message["id"], METHOD_NOT_FOUND, f"Method not found: {method}")
 
     def _offers(self, method: str) -> bool:
