@@ -192,6 +192,16 @@ def _work(options: argparse.Namespace) -> Work:
             )
             late, follow = options.late, options.follow
             work = partial(show_trace, options.file, filter, late=late, follow=follow)
+        case "replay" if options.page:
+            from ._terminal.replaying import replay_on_page
+
+            work = partial(
+                replay_on_page,
+                options.file,
+                session=options.session,
+                speed=options.speed,
+                port=options.port,
+            )
         case "replay":
             from ._terminal.tracing import Filter, replay_trace
 

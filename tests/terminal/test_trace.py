@@ -14,7 +14,7 @@ import trio
 
 import agentrt
 from agentrt._config import ConfigError, load_config
-from agentrt._terminal.tracing import Filter, command_trace, show_trace
+from agentrt._terminal.tracing import Filter, command_trace, replay_trace, show_trace
 from agentrt._trace.record import read_trace
 from agentrt._trace.tap import Piece
 
@@ -120,6 +120,23 @@ async def test_files_that_were_full_between_two_looks_are_followed_too(
 async def test_what_is_no_trace_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert await show_trace(str(tmp_path / "no"), Filter(), late=10, follow=False) == 2
     assert "No such file" in capsys.readouterr().err
+
+
+async def test_a_session_that_is_not_in_it_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with agentrt.open_trace(tmp_path / "t") as trace:
+        put(trace, "one", "two")
+    status, lines = await shown(tmp_path / "t", capsys, session="o")
+    assert (status, "one" in lines[0]) == (0, True)
+    for show in (
+        partial(show_trace, late=10, follow=False),
+        partial(replay_trace, speed=1e9),
+    ):
+        assert await show(str(tmp_path / "t"), Filter(session="three")) == 2
+        told = capsys.readouterr()
+        assert "no session begins with 'three'; there are: one, two" in told.err
+        assert told.out == ""
 
 
 async def test_the_settings_say_where_and_what_to_take_out(tmp_path: Path) -> None:

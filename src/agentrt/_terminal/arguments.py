@@ -72,10 +72,11 @@ def make_parser() -> argparse.ArgumentParser:
     record.add_argument("words", metavar="COMMAND", nargs="+", help="the agent: behind --")
     replay = command("replay", manual.REPLAY, manual.REPLAY_MORE)
     replay.add_argument("file", metavar="FILE", help="the trace")
-    replay.add_argument(
-        "--speed", type=_number_of_seconds, metavar="N", default=1.0, help="times as fast (1)"
-    )
-    replay.add_argument("--session", metavar="ID", default="", help="the beginning of its id")
+    add = replay.add_argument
+    add("--speed", type=_speed, metavar="N", default=1.0, help="times as fast (1)")
+    add("--session", metavar="ID", default="", help="the beginning of its id")
+    add("--page", action="store_true", help="in the page, from when a browser has come")
+    add("--port", type=int, metavar="N", default=0, help="of the page (any free one)")
     _fill_conformance(command("conformance", manual.CONFORMANCE, manual.CONFORMANCE_MORE))
     config = command("config", manual.CONFIG, manual.CONFIG_MORE)
     config.add_argument("--cwd", metavar="DIR", help="the folder whose settings are meant")
@@ -450,6 +451,16 @@ def _number_of_seconds(text: str) -> float:
     if not isinstance(seconds, float):
         raise argparse.ArgumentTypeError("it takes a number of seconds")
     return seconds
+
+
+def _speed(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not how many times as fast")
+    return value
 
 
 def _seconds(text: str) -> float | str:

@@ -305,15 +305,19 @@ examples:
 """
 
 REPLAY: Final = """\
-Shows a trace as `agentrt trace show` does, at the pace at which it happened.
+Shows a trace as `agentrt trace show` does, at the pace at which it happened; or, with --page, its
+session on the page, where nobody can do more than look on.
 """
 
 REPLAY_MORE: Final = """\
 examples:
   agentrt replay t.trace
   agentrt replay t.trace --speed 10
+  agentrt replay t.trace --page
 
-exit status: 0, or 2 if it is no trace
+exit status:
+  0  it was shown                 2  it is no trace, or has no such session
+  1  the page cannot be served, or agentrt would say something else today (--page)
 """
 
 COMPLETION: Final = """\

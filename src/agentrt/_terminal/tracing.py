@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -86,21 +86,32 @@ async def _show(file: str, filter: Filter, conversation: TraceConversation) -> N
         return rows
 
     rows = await trio.to_thread.run_sync(read)
+    sessions = _known(file, filter, (row.session for row in rows))
     for row in rows:
         printer.show(row)
     odd = sum(bool(row.odd) for row in rows)
-    sessions = len({row.session for row in rows if row.session})
     print(
-        f"\n{sum(row.count for row in rows)} records of {sessions} session(s); "
+        f"\n{sum(row.count for row in rows)} records of {len(sessions)} session(s); "
         + (f"{odd} odd ones" + ("" if filter.odd else " (--odd)") if odd else "nothing odd")
     )
+
+
+def _known(file: str, filter: Filter, sessions: Iterable[str]) -> list[str]:
+    """A trace's sessions. Raises `TraceError` if the one that is asked for is none of them."""
+    known = [session for session in dict.fromkeys(sessions) if session]
+    if not any(session.startswith(filter.session) for session in known) and filter.session:
+        there = ", ".join(known) or "none"
+        raise TraceError(f"{file}: no session begins with {filter.session!r}; there are: {there}")
+    return known
 
 
 async def replay_trace(file: str, filter: Filter, *, speed: float) -> int:
     """Print a trace at the pace at which it happened, `speed` times as fast."""
     printer, conversation, before = _Printer(filter), TraceConversation(), None
     try:
-        for record in await trio.to_thread.run_sync(lambda: list(read_trace(file))):
+        records = await trio.to_thread.run_sync(lambda: list(read_trace(file)))
+        _known(file, filter, (record.session for record in records))
+        for record in records:
             taken = not filter.session or record.session.startswith(filter.session)
             if record.session and taken:
                 if before is not None and record.t > before:
