@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
+from mcp.server import MCPServer
 from trio.testing import MockClock
 
 import agentrt
@@ -322,3 +323,26 @@ async def test_a_request_that_an_agent_has_not_offered_is_refused() -> None:
             nursery.start_soon(ask)
             await trio.testing.wait_all_tasks_blocked()
             await session.run("answer it")
+
+
+async def test_a_scripted_claude_calls_a_tool_of_a_server_that_the_program_lends() -> None:
+    server = MCPServer("shop")
+
+    @server.tool()
+    def price(item: str) -> str:
+        """What it costs."""
+        return f"{item}: 3"
+
+    async def script(agent: testing.FakeAgent) -> None:
+        assert isinstance(agent, testing.FakeClaudeAgent)
+        async for prompt in agent.prompts:
+            for _ in range(2):
+                [said] = (await agent.call_tool("mcp__shop__price", item="tea"))["content"]
+                agent.say(said["text"])
+            with pytest.raises(ValueError, match="mcp__store__price: there is no server store"):
+                await agent.call_tool("mcp__store__price", item="tea")
+            prompt.end()
+
+    with testing.scripted_agents({"claude": script}):
+        async with agentrt.open_session("claude", tools=server) as session:
+            assert (await session.run("how much?")).text == "tea: 3\n\ntea: 3"

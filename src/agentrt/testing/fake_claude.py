@@ -69,7 +69,8 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         self._version = version
         self._next = 0
         self._results = 0
-        self._greeted = False
+        self._greeted: set[str] = set()
+        """The MCP servers of the program that were called."""
 
     def _take(self, message: JsonObject) -> None:
         match message["type"]:
@@ -183,22 +184,26 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         return behavior
 
     async def call_tool(self, name: str, **arguments: Any) -> JsonObject:
-        """Call one of the program's own tools; MCP's result (`content`, `isError`)."""
-        if not self._greeted:
-            self._greeted = True
+        """Call one of the program's own tools; MCP's result (`content`, `isError`). A tool of a
+        server that it lends is called by Claude's name for it, `mcp__SERVER__TOOL`."""
+        server, tool = _SERVER, name
+        if name.startswith("mcp__"):
+            server, _, tool = name.removeprefix("mcp__").partition("__")
+        if server not in self._greeted:
+            self._greeted.add(server)
             client = {"name": "fake", "version": "0"}
             hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
-            await self._mcp("initialize", hello)
-        answer = await self._mcp("tools/call", {"name": name, "arguments": arguments})
+            await self._mcp(server, "initialize", hello)
+        answer = await self._mcp(server, "tools/call", {"name": tool, "arguments": arguments})
         if "error" in answer:
             raise ValueError(f"{name}: {answer['error']['message']}")
         result: JsonObject = answer["result"]
         return result
 
-    async def _mcp(self, method: str, params: JsonObject) -> JsonObject:
+    async def _mcp(self, server: str, method: str, params: JsonObject) -> JsonObject:
         self._next += 1
         message = {"jsonrpc": "2.0", "id": self._next, "method": method, "params": params}
-        answer = await self.request("mcp_message", server_name=_SERVER, message=message)
+        answer = await self.request("mcp_message", server_name=server, message=message)
         if "response" not in answer:
             raise ValueError(f"the program has no tools: {answer.get('error')}")
         response: JsonObject = answer["response"]["mcp_response"]
