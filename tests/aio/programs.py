@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import psutil
+
 from agentrt import aio
 
 Main = Callable[[], Coroutine[Any, Any, None]]
@@ -49,6 +51,27 @@ async def left() -> None:
     assert not task.done()
 
 
+async def cancelled() -> None:
+    """One of its tasks is in a turn and cancelled there; the program goes on to its end."""
+    running = asyncio.Event()
+    async with aio.open_session("demo") as session:
+
+        async def turn() -> None:
+            async with session.prompt("/slow 60") as turn:
+                async for _ in turn:
+                    running.set()
+
+        task = asyncio.create_task(turn())
+        await running.wait()
+        print("in a turn", flush=True)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert session.state.turn is None
+        print([turn.outcome for turn in session.log.state.turns.values()])
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
 def by_hand(main: Main) -> None:
     """Without `asyncio.run`, which has a handler of its own for SIGINT."""
     loop = asyncio.new_event_loop()
@@ -69,10 +92,13 @@ def on_uvloop(main: Main) -> None:
     uvloop.run(main())
 
 
+ENDINGS = (interrupted, failed, left, cancelled)
+
+
 def main() -> None:
     # Whatever a shell has started in the background inherits it as ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    programs: dict[str, Main] = {each.__name__: each for each in (interrupted, failed, left)}
+    programs: dict[str, Main] = {each.__name__: each for each in ENDINGS}
     runs: dict[str, Callable[[Main], None]] = {
         "asyncio": lambda program: asyncio.run(program()),
         "by_hand": by_hand,
@@ -84,6 +110,7 @@ def main() -> None:
         print(type(error).__name__)
     busy = {each.name for each in threading.enumerate() if each is not threading.main_thread()}
     print("threads", sorted(name for name in busy if not name.startswith("Trio thread ")))
+    print("processes", psutil.Process().children(recursive=True))
 
 
 if __name__ == "__main__":
