@@ -20,11 +20,18 @@ class Network:
         self._silent: list[socket.socket] = []
         self._peers: dict[socket.socket, socket.socket] = {}
         self.up = True
+        self.ended = 0
+        """Connections that a cut has ended."""
         self._held = False
         self._slow = False
         self._open = True
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody is connected."""
+        return bool(self._peers)
 
     def through(self, link: str) -> str:
         """A link to the server, by way of here."""
@@ -64,6 +71,7 @@ class Network:
                         continue
                     self._serve(selector, key.fileobj)  # type: ignore[arg-type]
                 if not self.up:
+                    self.ended += len(self._peers) // 2
                     self._drop(selector, *self._peers)
             self._drop(selector, *self._peers)
             for each in self._silent:

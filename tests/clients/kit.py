@@ -141,6 +141,9 @@ class Node:
         await self._process.stdin.send_all(f"{line}\n".encode())
         return number
 
+    def is_done(self, number: int) -> bool:
+        return number in self._results
+
     async def result(self, number: int) -> Any:
         message = await self.until(lambda: self._results.get(number))
         assert "failed" not in message, message["failed"]
