@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt import _listing
-from agentrt._listing import likeliest, walk
+from agentrt._listing import is_ignored, likeliest, rules_of, walk
 
 GIT = shutil.which("git")
 needs_git = pytest.mark.skipif(GIT is None, reason="needs git")
@@ -25,15 +27,15 @@ def make(top: Path, files: dict[str, str]) -> None:
         (top / name).write_text(text)
 
 
-def listed_by_git(top: Path) -> set[str]:
+def git(top: Path, *command: str, given: Iterable[str] = ()) -> set[str]:
+    """The names that a command of git's prints."""
     assert GIT is not None
     env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
-    git = [GIT, "-c", "init.defaultBranch=main", "-C", str(top)]
-    subprocess.run([*git, "init", "-q"], check=True, env=env)
-    told = subprocess.run(
-        [*git, "ls-files", "-coz", "--exclude-standard"], check=True, env=env, capture_output=True
-    ).stdout
-    return set(told.decode().split("\0")) - {""}
+    base = [GIT, "-c", "init.defaultBranch=main", "-C", str(top)]
+    subprocess.run([*base, "init", "-q"], check=True, env=env)
+    names = "".join(f"{name}\0" for name in given).encode()
+    done = subprocess.run([*base, *command], check=True, env=env, input=names, capture_output=True)
+    return set(done.stdout.decode().split("\0")) - {""}
 
 
 NAMES = ["a", "b.py", "c.log", "build", "x y", "[d]", "!e", "#f"]
@@ -61,7 +63,7 @@ ignores = st.lists(lines, max_size=4).map("\n".join)
         st.sampled_from([".gitignore", "build/.gitignore", "a/b.py/.gitignore"]), ignores
     ),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_what_git_ignores_is_not_listed(files: list[str], rules: dict[str, str]) -> None:
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
@@ -70,7 +72,22 @@ def test_what_git_ignores_is_not_listed(files: list[str], rules: dict[str, str])
                 make(top, {path: rules.get(path, "")})
             except (FileExistsError, NotADirectoryError, IsADirectoryError):
                 continue  # the name of a folder that is a file, or the reverse
-        assert set(walk(top)) == listed_by_git(top)
+        assert set(walk(top)) == git(top, "ls-files", "-coz", "--exclude-standard")
+
+
+@needs_git
+def test_a_pattern_means_what_it_means_to_git(tmp_path: Path) -> None:
+    parts = [*"ab!#^][-*?", *(f"\\{each}" for each in "!#*][-")]
+    inside = [*"a!^-]", "a-c", *(f"\\{each}" for each in "!]-a")]
+    classes = [f"[{no}{one}{two}]" for no in ("", "!", "^") for one, two in permutations(inside, 2)]
+    patterns = [*map("".join, permutations(parts, 2)), *parts, *classes]
+    names = [*"abc!#^][-*?", "ax", "!a", "a!", "-a", "b-"]
+    make(tmp_path, {f"{number}/.gitignore": each for number, each in enumerate(patterns)})
+    paths = [f"{number}/{name}" for number in range(len(patterns)) for name in names]
+    ignored = git(tmp_path, "check-ignore", "-z", "--no-index", "--stdin", given=paths)
+    for number, pattern in enumerate(patterns):
+        found = [name for name in names if is_ignored([name], rules_of(pattern), is_folder=False)]
+        assert found == [name for name in names if f"{number}/{name}" in ignored], pattern
 
 
 def test_files_stand_before_the_folders_beside_them_and_dot_files_among_them(

@@ -83,11 +83,36 @@ def _never(name: str) -> object:
     return None
 
 
+_TOKEN: Final = re.compile(
+    r"\\(?P<escaped>.)|\[(?P<not>[!^]?)(?P<class>\]?(?:\\.|[^\]\\])*)\]|(?P<open>\[)|\*+", re.DOTALL
+)
+_MEMBER: Final = re.compile(r"\\?(.)(?:-\\?(.))?", re.DOTALL)
+
+
 @cache
 def _matcher(part: str) -> Callable[[str], object]:
     """Of a pattern for one name. What `fnmatch` makes of it needs no more than linear time."""
-    text = re.sub(r"\\(.)", lambda escaped: f"[{escaped[1]}]", part)
-    return re.compile(translate(text.replace("[^", "[!").replace("**", "*"))).match
+    if any(token["open"] for token in _TOKEN.finditer(part)):
+        return _never
+    return re.compile(translate(_TOKEN.sub(_for_fnmatch, part))).match
+
+
+def _for_fnmatch(token: re.Match[str]) -> str:
+    """What git means, in the words of `fnmatch`, which has no escapes."""
+    if token["escaped"]:
+        return f"[{token['escaped']}]" if token["escaped"] in "*?[" else token["escaped"]
+    if token["class"] is None:
+        return "*"
+    members: set[tuple[str, str]] = {*_MEMBER.findall(token["class"])}
+    if not token["not"] and members == {("!", "")}:
+        return "!"
+    # In `fnmatch` what these mean depends on where they stand.
+    last = {("]", ""): -1, ("!", ""): 1, ("-", ""): 2}
+    ordered = sorted(members, key=lambda each: (last.get(each, 0), each))
+    text = "".join(f"{first}-{end}" if end else first for first, end in ordered)
+    if text == "!-":
+        text = "-!"
+    return f"[!{text}]" if token["not"] else f"[{text}]"
 
 
 def rules_of(text: str, folder: Sequence[str] = ()) -> list[Rule]:
