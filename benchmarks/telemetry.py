@@ -22,7 +22,10 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-WORKS = {"turns": 2000, "flood": 200_000}
+WORKS = {"turns": 2000, "answers": 40, "flood": 200_000}
+"""A short message a turn; a hundred pieces of an answer a turn, one each half a millisecond, faster
+than models are; and as many pieces as can be read."""
+ANSWER = "BENCH trickle 100 500"
 MODES = ("off", "api", "sdk", "spans", "metrics", "both")
 
 
@@ -68,7 +71,9 @@ async def work(name: str, size: int, mode: str) -> None:
 
         if mode == "sdk":
             turn = by_hand(turn)
-        prompts = ["BENCH turn"] * size if name == "turns" else [f"BENCH flood {size} 200"]
+        prompts = [f"BENCH flood {size} 200"]
+        if name != "flood":
+            prompts = ["BENCH turn" if name == "turns" else ANSWER] * size
         for prompt in ["BENCH turn"] * 50:
             await turn(prompt)
         begun = time.process_time()

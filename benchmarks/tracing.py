@@ -20,7 +20,10 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-WORKS = {"turns": 2000, "flood": 400_000}
+WORKS = {"turns": 2000, "answers": 40, "flood": 400_000}
+"""A short message a turn; a hundred pieces of an answer a turn, one each half a millisecond, faster
+than models are; and as many pieces as can be read."""
+ANSWER = "BENCH trickle 100 500"
 FIGURES = ("wall", "process", "thread")
 
 
@@ -31,7 +34,9 @@ async def work(protocol: str, name: str, size: int, file: str) -> None:
 
     command = (f"{build_agent()}/fake-{protocol}",)
     program = agentrt.Agent(name="fake", protocol=protocol, command=command)
-    prompts = ["BENCH turn"] * size if name == "turns" else [f"BENCH flood {size} 250"]
+    prompts = [f"BENCH flood {size} 250"]
+    if name != "flood":
+        prompts = ["BENCH turn" if name == "turns" else ANSWER] * size
 
     async def run(trace: agentrt.Trace | None) -> None:
         async with agentrt.open_session(program, cwd="/", trace=trace) as session:

@@ -32,7 +32,7 @@ from .tap import Piece, Tap
 
 DELAY: Final = 0.1
 """Seconds for which what happens is collected."""
-MANY: Final = 1024 * 1024
+MANY: Final = 4 * 1024 * 1024
 """Bytes that are not collected any longer."""
 WAITING: Final = 32 * 1024 * 1024
 """Bytes that may wait for the disk."""
