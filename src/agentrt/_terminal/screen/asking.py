@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ..pages import BAR
 from ..text import one_line
@@ -39,7 +40,7 @@ class OnScreen:
         rows: Fragments = []
         for line in offered:
             rows += [("bold", line[:4]), ("", line[4:] + "\n")]
-        self._screen.do(self._interface.ask, prompt, rows)
+        self._screen.do(partial(self._interface.ask, prompt, rows, again=again))
 
     def entered(self) -> None:
         pass  # the prompt is ours

@@ -199,14 +199,16 @@ class Interface:
 
     # --- the question
 
-    def ask(self, prompt: str, offered: Fragments) -> None:
+    def ask(self, prompt: str, offered: Fragments, *, again: bool) -> None:
         """Put a question in front of the draft; it takes keys when it can have been read, and
-        nobody is in the middle of typing."""
-        again = self.question is not None
+        nobody is in the middle of typing. `again`: it was asked before, and its answer may have
+        been begun."""
+        open_already = self.question is not None
         self.question = prompt
         self.offered = offered
-        self.answer.reset()
         if not again:
+            self.answer.reset()
+        if not open_already:
             self._asked_at = asyncio.get_running_loop().time()
             self._await_quiet()
         self._redraw()
