@@ -60,6 +60,7 @@ QUICK = ("plain", "dies", "permission-in-cancel")
     "shape",
     [pytest.param(s, marks=() if s in QUICK else pytest.mark.slow) for s in SHAPES],
 )
+@pytest.mark.slow
 def test_the_acp_client_does_what_the_page_says(shape: str, tmp_path: Path) -> None:
     report = tmp_path / "report"
     met = meet("odd_acp.py", sys.executable, shape, report)

@@ -329,6 +329,7 @@ async def test_what_a_dead_owner_left_open_is_closed_by_another(url: str, tmp_pa
     checked(url)
 
 
+@pytest.mark.slow
 def test_a_drained_process_ends_what_it_has_begun_and_owns_nothing(
     url: str, tmp_path: Path
 ) -> None:

@@ -109,6 +109,7 @@ async def test_a_session_is_deleted_by_the_agent_but_not_the_one_that_is_open() 
     assert deleted == ["other"]
 
 
+@pytest.mark.slow
 async def test_an_agent_that_does_not_run_is_started_to_be_asked(tmp_path: Path) -> None:
     env = {"XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
     demo = agentrt.acp([sys.executable, "-m", "agentrt.demo"], name="demo", env=env)

@@ -161,8 +161,8 @@ PLACES = [
     in_a_runtime,
     in_a_runtime_with_sessions,
     in_a_job_of_a_runtime,
-    in_a_query,
-    in_the_prompts_of_a_query,
+    pytest.param(in_a_query, marks=pytest.mark.slow),
+    pytest.param(in_the_prompts_of_a_query, marks=pytest.mark.slow),
 ]
 
 

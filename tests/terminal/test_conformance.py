@@ -53,6 +53,7 @@ def test_what_cannot_be_checked_is_said(
     assert message in program.run("conformance", *arguments, status=status).stderr
 
 
+@pytest.mark.slow
 def test_codex_is_checked_by_its_name_and_as_a_command(program: Program) -> None:
     odd = (sys.executable, "-m", "agentrt.testing.odd", "--protocol", "codex", "plain")
     codex = program.home / "codex"
