@@ -47,6 +47,10 @@ class Ours:
         ({"options": {"x": 1}}, ValueError, "demo has no option 'x'"),
         ({"fork": True}, ValueError, "give its id as `resume`, too"),
         ({"permissions": "allow"}, ValueError, "agentrt.allow_all may be meant"),
+        ({"model": 3}, TypeError, "model: an id of the agent's is a string, not int"),
+        ({"mode": b"auto"}, TypeError, "mode: an id of the agent's is a string, not bytes"),
+        ({"resume": 5}, TypeError, "resume: an id of the agent's is a string, not int"),
+        ({"limits": 30}, TypeError, r"limits are agentrt.Limits\(…\), not int"),
     ],
 )
 async def test_a_session_is_not_opened_with_it(

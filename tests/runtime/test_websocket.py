@@ -131,6 +131,23 @@ def test_what_is_no_url_of_a_websocket_is_refused(url: str) -> None:
         agentrt.websocket(url)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "error", "why"),
+    [
+        ({"url": 3}, TypeError, "a URL is a string, not int"),
+        ({"headers": {"a": 3}}, TypeError, "a header's name and value are strings"),
+        ({"headers": {"a": "b\r\nc: d"}}, ValueError, "the header 'a'"),
+        ({"headers": {"a b": "c"}}, ValueError, "the header 'a b'"),
+    ],
+)
+def test_what_cannot_be_sent_along_is_refused_before_anybody_connects(
+    wrong: dict[str, Any], error: type[Exception], why: str
+) -> None:
+    with pytest.raises(error, match=why) as refused:
+        agentrt.websocket(**{"url": "ws://HOST/", **wrong})
+    assert "c: d" not in str(refused.value)  # it may be a secret
+
+
 async def test_a_message_above_the_limit_ends_the_connection_and_nothing_is_kept(
     tmp_path: Path,
 ) -> None:

@@ -127,6 +127,7 @@ async def open_session(
         on_stderr=on_stderr,
         telemetry=telemetry,
     )
+    _check_ids(resume=resume, model=model, mode=mode)
     opening = Opening(
         cwd=folder(cwd, elsewhere=found.connect is not None),
         roots=folders(roots),
@@ -253,6 +254,8 @@ def _checked(
 
     if permissions is not None:
         check_policy(permissions)
+    if not isinstance(limits, Limits | None):
+        raise TypeError(f"limits are agentrt.Limits(…), not {type(limits).__name__}")
     return _Given(
         telemetry=_one(telemetry),
         limits=limits_for(agent, limits),
@@ -266,6 +269,12 @@ def _checked(
         terminals=checked_service("terminals", terminals),
         on_stderr=on_stderr,
     )
+
+
+def _check_ids(**ids: object) -> None:
+    for name, id in ids.items():
+        if not isinstance(id, str | None):
+            raise TypeError(f"{name}: an id of the agent's is a string, not {type(id).__name__}")
 
 
 @asynccontextmanager

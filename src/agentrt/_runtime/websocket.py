@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -20,6 +21,9 @@ from .._limits import Limits
 from .._nesting import bare_errors
 from .._process.streams import OpenStreams, Streams
 from .._process.websocket import open_websocket
+
+HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+VALUE = re.compile(r"[^\x00\r\n]*")
 
 NORMAL = (1000, 1001)
 """What a peer closes with that has nothing to complain of: it is done, or goes away."""
@@ -48,8 +52,11 @@ def websocket(
     after a cut, connects again. A peer that does not let us in is an `AgentStartError`; what it
     closes with later is part of the turn's error.
 
-    Raises `ValueError` for what is no such URL.
+    Raises `ValueError` for what is no such URL and no header, `TypeError` for what is no text.
     """
+    if not isinstance(url, str):
+        raise TypeError(f"a URL is a string, not {type(url).__name__}")
+    _check_headers(headers or {})
     parts = urlsplit(url)
     if parts.scheme not in ("ws", "wss") or not parts.hostname or "@" in parts.netloc:
         raise ValueError("a WebSocket has a URL such as wss://HOST/PATH; secrets go into `headers`")
@@ -78,6 +85,15 @@ def websocket(
                 nursery.cancel_scope.cancel()
 
     return streams
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        if not (isinstance(name, str) and isinstance(value, str)):
+            raise TypeError(f"a header's name and value are strings: {name!r}")
+        # Of the value nothing is said: it may be a secret.
+        if not HEADER.fullmatch(name) or not VALUE.fullmatch(value):
+            raise ValueError(f"the header {name!r} cannot be sent: it has a character that ends it")
 
 
 class MessageStream(trio.abc.Stream):
