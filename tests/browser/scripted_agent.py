@@ -38,6 +38,10 @@ def read() -> None:
             cancelled.set()
             for waiting in answers.values():
                 waiting.put({})
+        elif message.get("method") == "_session/steering":
+            words = "\n".join(b.get("text", "") for b in message["params"]["prompt"])
+            say(f"Heard: {words} ")
+            send({"id": message["id"], "result": {"outcome": "injected"}})
         elif "method" not in message and message.get("id") in answers:
             answers[message["id"]].put(message)
         else:
@@ -145,8 +149,11 @@ def main() -> None:
         if id is None:
             continue
         if method == "initialize":
-            told = {"protocolVersion": 1, "agentInfo": {"name": "scripted", "version": "1"}}
+            told: dict[str, Any] = {"protocolVersion": 1}
+            told |= {"agentInfo": {"name": "scripted", "version": "1"}}
             can = {"loadSession": not TEXTS.get("forgets")}
+            if TEXTS.get("steers"):
+                told["_meta"] = {"steering": {"supported": True}}
             send({"id": id, "result": {**told, "agentCapabilities": can}})
         elif method in ("session/new", "session/load"):
             send({"id": id, "result": {"sessionId": "s1"}})

@@ -190,3 +190,40 @@ def test_a_prompt_that_never_went_is_in_the_field_after_a_reload(
     network.mend()
     page.reload()
     expect(page.get_by_label("Message to the agent")).to_have_value("say hello")
+
+
+# --- into the running turn
+
+
+def test_words_are_said_into_the_running_turn_where_the_agent_takes_them(
+    tmp_path: Path, new_page: NewPage
+) -> None:
+    texts = tmp_path / "texts.json"
+    texts.write_text('{"steers": true}')
+    with serving(tmp_path, *scripted(str(texts))) as server:
+        page = new_page(server.link())
+        phase(page, "ready")
+        steer = page.get_by_role("button", name="Steer", exact=True)
+        field = page.get_by_label("Message to the agent")
+        field.fill("trickle 2000")
+        expect(steer).to_have_count(0)
+        ask(page, "trickle 2000")
+        expect(page.get_by_role("button", name="Stop", exact=True)).to_be_visible()
+        expect(steer).to_have_count(0)
+        field.fill("and shorter")
+        steer.click()
+        expect(page.locator(".transcript")).to_contain_text("Heard: and shorter")
+        expect(page.get_by_label("you", exact=True)).to_have_text(["trickle 2000", "and shorter"])
+        expect(field).to_have_value("")
+        expect(page.get_by_label("waiting prompts")).to_have_count(0)
+        page.get_by_role("button", name="Stop", exact=True).click()
+        phase(page, "ready")
+
+
+def test_an_agent_that_takes_none_is_not_steered(page: Page) -> None:
+    ask(page, "trickle 2000")
+    page.get_by_label("Message to the agent").fill("and shorter")
+    expect(page.get_by_role("button", name="Interrupt")).to_be_visible()
+    expect(page.get_by_role("button", name="Steer", exact=True)).to_have_count(0)
+    page.get_by_role("button", name="Stop", exact=True).click()
+    phase(page, "ready")

@@ -93,6 +93,7 @@ class Host:
             created=self._created or 0.0,
             prompt=first_prompt(session.log.state),
             forks=_forks(session.capabilities),
+            steers=bool(session.capabilities.get("steer")),
             tenant=self.tenant,
         )
 

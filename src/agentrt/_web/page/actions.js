@@ -103,7 +103,7 @@ const ofSession = (fields) => ({ session: ui().session, ...fields });
 
 let sent = 0;
 
-/** Its bubble is there at once. @param {w.Block[]} content @param {string} text @param {"queue" | "interrupt"} when */
+/** Its bubble is there at once. @param {w.Block[]} content @param {string} text @param {When} when */
 export async function prompt(content, text, when) {
   const before = new Set(seat()?.view.items.keys());
   /** @type {Sending} */

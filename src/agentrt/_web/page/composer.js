@@ -11,6 +11,8 @@ import { field, model, seat, setUi, ui } from "./store.js";
 /** @type {() => string} */
 const key = () => ui().session ?? "";
 
+const shown = () => model().sessions.find(({ session }) => session === ui().session);
+
 /** @param {string} text */
 export function setDraft(text) {
   setUi({ drafts: new Map(ui().drafts).set(key(), text) });
@@ -29,10 +31,10 @@ function blocksOf(text, cwd) {
   return blocks;
 }
 
-/** @param {"queue" | "interrupt"} when */
+/** @param {When} when */
 async function submit(when) {
   const text = field()?.value ?? "";
-  const cwd = model().sessions.find(({ session }) => session === ui().session)?.cwd ?? "/";
+  const cwd = shown()?.cwd ?? "/";
   const attached = ui().attached.get(key()) ?? [];
   const content = [...blocksOf(text, cwd), ...attached.map(({ block }) => block)];
   if (!content.length || ui().link.status !== "open" || seat()?.view.state.phase === "closed") return;
@@ -151,6 +153,8 @@ export function Composer({ seat, offline, reading }) {
       <label class="quiet round button" title="Attach files">${icon("clip")}<span class="unseen">Attach files</span>
         <input class="unseen" type="file" multiple onChange=${picked} /></label>
       <span class="space"></span>
+      ${state?.turn && !offline && !editing && !empty && !stopping && shown()?.steers &&
+      html`<button type="button" onClick=${() => submit("steer")} title="Say it into what is being done">Steer</button>`}
       ${busy && !editing && !empty &&
       html`<button type="button" onClick=${() => submit("interrupt")} title="Ctrl+Enter">Interrupt</button>`}
       ${busy &&

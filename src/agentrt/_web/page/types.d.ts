@@ -142,6 +142,8 @@ interface Place { session: string; epoch: string; seq: number | null }
 /** A prompt that was sent here. `before`: the items that were there. */
 interface Sending extends Place { key: number; text: string; content: w.Block[]; before: ReadonlySet<string> }
 
+type When = "queue" | "interrupt" | "steer";
+
 type Decision = { option: string } | { content: object } | { cancel: true };
 
 /** What a text of Markdown defines for its other parts. */

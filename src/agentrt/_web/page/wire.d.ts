@@ -127,7 +127,7 @@ export interface History {
 
 export interface Summary {
   session: string; agent: string; cwd: string; title?: string | null; phase: Phase | "stored";
-  created: number; prompt?: string; updated?: number | null; forks?: "turn" | "end" | "no" | null;
+  created: number; prompt?: string; updated?: number | null; forks?: "turn" | "end" | "no" | null; steers?: boolean;
 }
 export interface Found { session: Summary; snippet: string }
 export interface AgentInfo { name: string; title?: string; available: boolean }
