@@ -27,7 +27,7 @@ from agentrt._journal import membership
 from agentrt._journal.base import Fenced, Process, decode_events
 from agentrt._journal.membership import Membership
 from agentrt._journal.port import Listener, Port
-from agentrt._journal.postgres.commands import Notified
+from agentrt._journal.postgres.commands import Notified, notified_of
 from agentrt._journal.store import Store
 from agentrt._journal.writer import Batch, Call, _acknowledge, _fence, gathered
 from agentrt._model import events as e
@@ -255,10 +255,8 @@ class ModelListener:
     def received(self) -> Notified:
         if self.lost:
             raise Lost("nothing is heard any more")
-        words = {word for told in self.told for word in told.split(",")}
-        self.told, self.something = [], trio.Event()
-        numbers = frozenset(int(word) for word in words if word.isdecimal())
-        return Notified("take" in words, "answer" in words, numbers)
+        told, self.told, self.something = self.told, [], trio.Event()
+        return notified_of(told)
 
     def close(self) -> None:
         self.server.listeners.discard(self)

@@ -42,6 +42,7 @@ from agentrt._model.events import Event, TurnStarted
 from agentrt._model.state import Ahead
 
 FRAMES = 2000
+SHORT = 2000
 
 
 @dataclass
@@ -359,16 +360,25 @@ class Backend:
         if self.doubtful or not all(self.is_ours(part) for part in flush.parts):
             flush = self._settled(flush)
             self.doubtful = False
-        nums = [part.place.num for part in flush.parts]
         for part in flush.parts:
             self._write(part)
         self._keep(flush.answers)
-        told: dict[int, list[str]] = {}
-        for num, node in sorted(self.tables.watches):
-            if num in nums:
-                told.setdefault(node, []).append(str(num))
-        for node, words in told.items():
-            self.tables.tell(node, ",".join(words))
+        told: dict[int, list[Part]] = {}
+        for part in sorted(flush.parts, key=lambda each: each.place.num):
+            for num, node in sorted(self.tables.watches):
+                if num == part.place.num:
+                    told.setdefault(node, []).append(part)
+        for node, parts in told.items():
+            words = ",".join(str(part.place.num) for part in parts)
+            self.tables.tell(node, words + "," + "".join(map(self.line, parts)))
+
+    def line(self, part: Part) -> str:
+        """What a notification has of a frame."""
+        found = self.tables.numbered(part.place.num)
+        assert found is not None
+        body = encode_events(part.events)
+        short = len(body) < SHORT
+        return f"\n{found.num} {part.first} {found.epoch} {body.decode()}" if short else ""
 
     def is_ours(self, part: Part) -> bool:
         found = self.tables.numbered(part.place.num)

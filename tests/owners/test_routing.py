@@ -123,6 +123,14 @@ def _settled(session: Any, command: Any) -> dict[str, Any]:
 PERMISSION = operations._permission
 
 
+def _fed_anyhow(self: Port, tails: Collection[Any]) -> set[int]:
+    for tail in tails:
+        for followed in self._followed.get(tail.num, ()):
+            for _, events in tail.frames:
+                followed.log.extend(events, tail.size)
+    return set()
+
+
 PLANTED: dict[str, tuple[int, list[Change]]] = {
     "what was carried out is asked of this process alone": (
         8,
@@ -163,6 +171,7 @@ PLANTED: dict[str, tuple[int, list[Change]]] = {
         0,
         [(Hub, "is_behind", lambda self, id, epoch, seq: False)],
     ),
+    "what is notified is taken to be what comes next": (0, [(Port, "_feed", _fed_anyhow)]),
     "what is not stored is shown": (0, [(routing.ModelStore, "__init__", _ungated)]),
 }
 """With a seed that finds it soon."""

@@ -10,11 +10,21 @@ import pytest
 from msgspec.structs import replace
 
 from agentrt._journal.address import server_of
-from agentrt._journal.base import Command, CommandStatus, Fenced, Owned
+from agentrt._journal.base import (
+    Command,
+    CommandStatus,
+    Fenced,
+    Flush,
+    Owned,
+    Part,
+    Tail,
+    encode_events,
+)
 from agentrt._journal.postgres.commands import Notified, PostgresCommands, PostgresListener
 from agentrt._journal.postgres.leases import PostgresLeases
+from agentrt._model.events import Event, TextDelta
 
-from .kit import ABOUT, flush, rows
+from .kit import ABOUT, events, flush, rows
 from .test_nodes import member, process
 
 
@@ -136,15 +146,69 @@ def test_who_watches_is_told_what_is_stored(url: str, commands: PostgresCommands
         assert commands.watch("nothing", b) is None
         for first, count in ((1, 5), (6, 2)):
             backend.commit(flush((place, first, count)))
-            assert notified(listener) == Notified(False, False, frozenset({place.num}))
             [tail] = commands.tails({place.num: first - 1, 999: 0})
+            assert notified(listener) == Notified(tails=(tail,))
             assert (tail.next, tail.epoch) == (first + count, "e")
             assert [(at, len(events)) for at, events in tail.frames] == [(first, count)]
         commands.unwatch(place.num, b)
         backend.commit(flush((place, 8, 1)))
         assert notified(listener, 0.2) is None
         commands.post(command(), asker=a, node=b)
-        assert notified(listener) == Notified(True, False, frozenset())
+        assert notified(listener) == Notified(takes=True)
+
+
+def test_who_watches_many_sessions_is_told_of_all_and_has_what_is_short(
+    url: str, commands: PostgresCommands
+) -> None:
+    with (
+        member(url, "a") as (backend, _),
+        member(url, "b") as (_, b),
+        closing(PostgresListener(server_of(url), b)) as listener,
+    ):
+        places = [backend.create(f"s{number}", "e", ABOUT) for number in range(400)]
+        commands.watch_again([place.num for place in places], b)
+        long, *short = places
+        texts: list[Event] = [TextDelta("i1", "\u4e16\n\x00, take, \U0001f600")]
+        parts = [Part(place, 1, texts) for place in short]
+        backend.commit(Flush([Part(long, 1, events(1, 3000)), *parts]))
+        named, found = set[int](), dict[int, Tail]()
+        while len(named) + len(found) < len(places):
+            heard = notified(listener)
+            assert heard is not None
+            assert not heard.takes
+            named |= heard.sessions
+            found |= {tail.num: tail for tail in heard.tails}
+        assert named == {long.num}
+        assert {tail.num: tail for tail in commands.tails(dict.fromkeys(found, 0))} == found
+        [(_, told)] = found[short[0].num].frames
+        assert encode_events(told) == encode_events(texts)
+
+
+def test_of_a_backlog_it_is_said_whose_it_is(url: str, commands: PostgresCommands) -> None:
+    with (
+        member(url, "a") as (backend, _),
+        member(url, "b") as (_, b),
+        closing(PostgresListener(server_of(url), b)) as listener,
+    ):
+        places = [backend.create(name, "e", ABOUT) for name in ("one", "two")]
+        commands.watch_again([place.num for place in places], b)
+        backend.commit(flush((places[0], 1, 1), (places[1], 1, 100), size=1000))
+        assert notified(listener) == Notified(sessions=frozenset(each.num for each in places))
+
+
+def test_a_frame_that_is_told_is_of_the_generation_that_is_read(
+    url: str, commands: PostgresCommands
+) -> None:
+    with member(url, "a") as (backend, _):
+        place = backend.create("one", "e", ABOUT)
+        rows(url, "UPDATE meta SET value='7' WHERE key='generation' RETURNING key")
+        with (
+            member(url, "b") as (_, b),
+            closing(PostgresListener(server_of(url), b)) as listener,
+        ):
+            commands.watch("one", b)
+            backend.commit(flush((place, 1, 1)))
+            assert notified(listener) == Notified(tails=tuple(commands.tails({place.num: 0})))
 
 
 def test_a_flush_that_is_another_owner_s_tells_nobody(url: str, commands: PostgresCommands) -> None:

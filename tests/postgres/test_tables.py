@@ -13,7 +13,11 @@ from agentrt import SessionElsewhere
 from agentrt._journal.address import server_of
 from agentrt._journal.base import Answer, Command, Fenced, Flush, Part, Place, Tail
 from agentrt._journal.postgres.backend import PostgresBackend
-from agentrt._journal.postgres.commands import PostgresCommands, PostgresListener
+from agentrt._journal.postgres.commands import (
+    PostgresCommands,
+    PostgresListener,
+    notified_of,
+)
 from agentrt._journal.postgres.connection import connect
 from agentrt._journal.postgres.leases import PostgresLeases
 from agentrt._journal.postgres.reader import PostgresReader
@@ -33,7 +37,7 @@ class Pair:
     def __init__(self, url: str, seed: int) -> None:
         self.url = url
         self.chance = Random(seed)
-        self.told: dict[int, set[str]] = {}
+        self.told: dict[int, list[str]] = {}
         self.tables = tables.Tables(lambda: self.now, self._tell)
         self.now = 0.0
         self.held: int | None = None
@@ -60,7 +64,7 @@ class Pair:
             each.close()
 
     def _tell(self, node: int, words: str) -> None:
-        self.told.setdefault(node, set()).update(words.split(","))
+        self.told.setdefault(node, []).append(words)
 
     def _join(self, role: str) -> int:
         asked = process(role, "here")
@@ -187,15 +191,21 @@ class Pair:
     def hear(self) -> None:
         """What the processes that live were notified of."""
         for node in self.nodes:
-            heard: set[str] = set()
             mark = f"{10**9 + node}"
             self.connection.rows(f"SELECT pg_notify({CHANNEL} || %s::bigint, %s)", (node, mark))
-            while mark not in heard:
+            numbers, words, tails = set[int](), set[str](), list[Any]()
+            while int(mark) not in numbers:
                 found = self.listeners[node].received()
-                heard |= {"take"} if found.takes else set()
-                heard |= {"answer"} if found.answers else set()
-                heard |= {str(num) for num in found.sessions or ()}
-            assert heard - {mark} == self.told.pop(node, set())
+                words |= {"take"} if found.takes else set()
+                words |= {"answer"} if found.answers else set()
+                numbers |= found.sessions
+                tails += found.tails
+            meant = notified_of(self.told.pop(node, []))
+            assert numbers - {int(mark)} == meant.sessions
+            assert words == {
+                w for w, there in (("take", meant.takes), ("answer", meant.answers)) if there
+            }
+            assert tails == list(meant.tails)
         self.told.clear()
 
 

@@ -49,7 +49,9 @@ class Notified(Protocol):
     @property
     def answers(self) -> bool: ...
     @property
-    def sessions(self) -> frozenset[int] | None: ...
+    def sessions(self) -> frozenset[int]: ...
+    @property
+    def tails(self) -> Sequence[Tail]: ...
 
 
 class Listener(Protocol):
@@ -107,18 +109,18 @@ class Followed:
         self.waiting: list[trio.Event] = []
         """Set when it was looked for what is stored, behind the moment when they were put here."""
 
-    def take(self, tail: Tail) -> bool:
-        """False: it does not follow."""
+    def take(self, tail: Tail, known: int) -> bool:
+        """What is stored behind event `known`. False: it does not follow."""
         log = self.log
-        if tail.epoch != log.epoch or tail.next <= log.seq:
+        if tail.epoch != log.epoch or tail.next <= known:
             return False
         left = tail.size
         for first, events in tail.frames:
-            known = log.seq + 1 - first
-            if known < 0:
+            there = log.seq + 1 - first
+            if there < 0:
                 return False
-            if known < len(events):
-                log.extend(events[known:], left)
+            if there < len(events):
+                log.extend(events[there:], left)
                 left = 0
         return tail.cut or log.seq >= tail.next - 1
 
@@ -302,14 +304,23 @@ class Port:
 
     def _take_tails(self, read: Sequence[tuple[Followed, int]], found: Mapping[int, Tail]) -> None:
         for followed, seq in read:
-            if followed not in self._followed.get(followed.num, ()) or followed.log.seq != seq:
+            if followed not in self._followed.get(followed.num, ()):
                 continue  # it is over since
             tail = found.get(followed.num)
-            if tail is None or not followed.take(tail):
+            if tail is None or not followed.take(tail, seq):
                 self._drop(followed)
                 followed.over()
             elif tail.cut:
                 self._wake({followed.num})
+
+    def _feed(self, tails: Sequence[Tail]) -> set[int]:
+        """Take what was notified; the sessions of which something is missing then."""
+        return {
+            tail.num
+            for tail in tails
+            for followed in self._followed.get(tail.num, ())
+            if not followed.take(tail, 0)
+        }
 
     # --- what clients here want of sessions elsewhere
 
@@ -583,7 +594,7 @@ class Port:
                 if silent.cancelled_caught:
                     continue
                 notified = listener.received()
-                self._wake(self._followed if notified.sessions is None else notified.sessions)
+                self._wake(notified.sessions | self._feed(notified.tails))
                 self._takes = self._takes or notified.takes
                 self._answered_elsewhere += notified.answers
                 if notified.takes or notified.answers:

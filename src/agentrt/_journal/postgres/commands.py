@@ -9,7 +9,7 @@ came of it is stored with its answer, or nothing has.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import psycopg
@@ -264,7 +264,7 @@ class PostgresCommands:
                 Tail(
                     num=num,
                     next=next,
-                    epoch=epoch if born == now else f"{epoch}.{now}",
+                    epoch=epoch_of(epoch, born, now),
                     frames=found[num],
                     size=sizes[num],
                     cut=len(frames) == _FRAMES,
@@ -314,13 +314,49 @@ class PostgresCommands:
             return job(self._connection)
 
 
-class Notified(Struct, frozen=True):
-    """What a process was notified of: to `take` commands, that there are answers, or that something
-    is new of sessions; None of those: of all."""
+def epoch_of(epoch: str, born: int, now: int) -> str:
+    """That of a session's log: another one in each generation of the database."""
+    return epoch if born == now else f"{epoch}.{now}"
 
-    takes: bool
-    answers: bool
-    sessions: frozenset[int] | None
+
+class Notified(Struct, frozen=True):
+    """What a process was notified of: to `take` commands, that there are answers, what is new of
+    sessions, or (`sessions`) only that something is."""
+
+    takes: bool = False
+    answers: bool = False
+    sessions: frozenset[int] = frozenset()
+    tails: tuple[Tail, ...] = ()
+
+
+def notified_of(payloads: Iterable[str]) -> Notified:
+    """What notifications say: words in their first line, frames in the others."""
+    words: set[str] = set()
+    tails: list[Tail] = []
+    for payload in payloads:
+        first, *lines = payload.split("\n")
+        said = set(first.split(","))
+        for line in lines:
+            tail = _tail(line)
+            if tail is not None:
+                tails.append(tail)
+                said.discard(str(tail.num))
+        words |= said
+    numbers = frozenset(int(word) for word in words if word.isdecimal())
+    return Notified("take" in words, "answer" in words, numbers, tuple(tails))
+
+
+def _tail(line: str) -> Tail | None:
+    """None: it cannot be read, and is missing then."""
+    num, first, epoch, text = line.split(" ", 3)
+    body = text.encode()
+    try:
+        events = decode_events(body)
+    except RemoteProtocolError:
+        return None
+    at = int(first)
+    frames = [(at, events)]
+    return Tail(num=int(num), next=at + len(events), epoch=epoch, frames=frames, size=len(body))
 
 
 class PostgresListener:
@@ -349,14 +385,10 @@ class PostgresListener:
             pgconn.consume_input()
         except psycopg.Error as error:
             raise StoreError(f"the connection to the database was lost: {error}") from error
-        words: set[str] = set()
+        payloads: list[str] = []
         while (notify := pgconn.notifies()) is not None:
-            words.update(notify.extra.decode().split(","))
-        return Notified(
-            "take" in words,
-            "answer" in words,
-            None if "*" in words else frozenset(int(word) for word in words if word.isdecimal()),
-        )
+            payloads.append(notify.extra.decode())
+        return notified_of(payloads)
 
     def close(self) -> None:
         self._connection.close()

@@ -84,6 +84,7 @@ def connect(server: Server, *, writes: bool) -> Connection:
         "connect_timeout": int(PATIENCE),
         # Who it is that has a lock: `agentrt MACHINE PROCESS`.
         "application_name": f"agentrt {socket.gethostname()} {os.getpid()}"[:63],
+        "client_encoding": "UTF8",
         "keepalives_idle": 10,
         "keepalives_interval": 3,
         "keepalives_count": 3,

@@ -30,8 +30,12 @@ _OURS = (
     f" AND s.node IS NOT DISTINCT FROM %s::bigint AND (s.node IS NULL OR {ALIVE})"
 )
 
+_EPOCH = """s.epoch || coalesce('.' || nullif(
+    (SELECT value FROM meta WHERE key='generation'), s.generation::text), '') AS epoch"""
+"""As `epoch_of`."""
+
 _NEXT = f""",
-u AS (UPDATE session s SET next=f.last+1 FROM f WHERE {_OURS} RETURNING s.num)"""
+u AS (UPDATE session s SET next=f.last+1 FROM f WHERE {_OURS} RETURNING s.num, {_EPOCH})"""
 
 _ROWS = f""",
 r AS (SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::bigint[],
@@ -43,7 +47,7 @@ u AS (UPDATE session s SET next=f.last+1,
         prompt=coalesce(r.prompt, s.prompt), phase=coalesce(r.phase, s.phase),
         turns=coalesce(r.turns, s.turns), about=coalesce(r.about, s.about),
         head=coalesce(r.head, s.head), head_seq=coalesce(r.head_seq, s.head_seq)
-    FROM f LEFT JOIN r USING (num) WHERE {_OURS} RETURNING s.num)"""
+    FROM f LEFT JOIN r USING (num) WHERE {_OURS} RETURNING s.num, {_EPOCH})"""
 
 _RECORDS = """,
 c AS (INSERT INTO record(session, number, last, body, said, words)
@@ -65,15 +69,30 @@ _ALL_OURS = " SELECT 1/(count(*)=%s)::integer FROM u"
 CHANNEL: Final = "'agentrt_' || hashtext(current_schema()) || '_'"
 """What a process that shares the store listens to: this, and its lease."""
 
-_MOST = 300
-"""Sessions that a notification names: it takes 8000 bytes."""
+_SHORT: Final = 2000
+"""Bytes of a frame up to which a notification has it: it need not be read then."""
 
-_SHARED = f""" SELECT 1/(count(*)=%s)::integer, (SELECT count(notified) FROM (
+_NOTIFIED: Final = 5000
+"""Bytes from which on there is another notification: one takes 8000."""
+
+_LINE = f"""CASE WHEN octet_length(body)<{_SHORT} AND getdatabaseencoding()='UTF8' THEN
+    E'\\n' || num || ' ' || first || ' ' || epoch || ' ' || convert_from(body, 'UTF8') END"""
+
+
+def _shared(line: str) -> str:
+    """The same where others may look at the sessions: they are notified of their numbers, and of
+    frames as a `line` each."""
+    return f""" SELECT 1/(count(*)=%s)::integer, (SELECT count(notified) FROM (
     SELECT pg_notify({CHANNEL} || node,
-        CASE WHEN count(*) > {_MOST} THEN '*' ELSE string_agg(session::text, ',') END) AS notified
-    FROM watch WHERE session=ANY(%s::bigint[]) GROUP BY node) AS each)
+        string_agg(num::text, ',') || ',' || coalesce(string_agg(line, ''), '')) AS notified
+    FROM (SELECT node, num, line,
+            sum(20+coalesce(octet_length(line), 0)) OVER (PARTITION BY node ORDER BY num)
+                / {_NOTIFIED} AS part
+        FROM (SELECT node, num, {line} AS line
+            FROM watch JOIN u ON num=session JOIN f USING (num)) AS each) AS all_of_them
+    GROUP BY node, part) AS told)
 FROM u"""
-"""The same where others may look at the sessions: they are notified."""
+
 
 COPY: Final = "COPY frame(session, owner, first, last, body) FROM STDIN (FORMAT binary)"
 COPIED: Final = ("int8", "int8", "int8", "int8", "bytea")
@@ -115,8 +134,6 @@ def statement(flush: Flush, lease: int | None) -> Statement:
         args += _columns(answers, 4)
     args.append(len(parts))
     shared = lease is not None
-    if shared:
-        args.append([part.place.num for part in parts])
     text = _text(copied, bool(rows), bool(records), bool(answers), shared)
     return Statement(text, args, frames if copied else [])
 
@@ -128,7 +145,7 @@ def _text(copied: bool, rows: bool, records: bool, answers: bool, shared: bool) 
         + (_ROWS if rows else _NEXT)
         + _RECORDS * records
         + _ANSWERS * answers
-        + (_SHARED if shared else _ALL_OURS)
+        + (_shared("NULL::text" if copied else _LINE) if shared else _ALL_OURS)
     )
 
 
