@@ -140,7 +140,7 @@ PLANTED: dict[str, tuple[int, list[Change]]] = {
         1,
         [(tables.Backend, "_keep", _in_no_flush)],
     ),
-    "whoever owned a session writes on": (42, [(tables.Backend, "is_ours", _anybodys)]),
+    "whoever owned a session writes on": (13, [(tables.Backend, "is_ours", _anybodys)]),
     "a command is gone when it is taken": (0, [(tables.Rows, "take", _unread)]),
     "a command that is not answered at once is refused": (0, [(Port, "call", _raised)]),
     "commands run in any order": (
@@ -155,16 +155,16 @@ PLANTED: dict[str, tuple[int, list[Change]]] = {
         [(operations, "_permission", _settled)],
     ),
     "a process waits for a command that it has to carry out": (
-        7,
+        27,
         [(Port, "_is_mine", _nobodys)],
     ),
-    "only notifications are looked at": (7, [(port, "LOOK", 1e9)]),
+    "only notifications are looked at": (2, [(port, "LOOK", 1e9)]),
     "a session that is another's by now stays open": (
-        93,
+        13,
         [(Host, "_look_after", _look_after_nothing)],
     ),
     "a session is owned that nobody has opened": (
-        112,
+        261,
         [(Store, "claiming", lambda self, session: nullcontext())],
     ),
     "a client is shown what it knows already as if it were new": (

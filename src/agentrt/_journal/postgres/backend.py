@@ -93,6 +93,8 @@ class PostgresBackend:
         if self._connection is None or self._connection.closed:
             self.close()
             connection = connect(self.server, writes=True)
+            # What psycopg prepares by itself it gives up behind a rollback, with all else that is.
+            connection.prepare_threshold = None
             try:
                 with database_errors(self.server):
                     self._begin(connection)
@@ -242,10 +244,10 @@ class PostgresBackend:
             return
         one = statement(flush, self.lease())
         if not one.frames:
-            connection.rows(one.text, one.args)
+            connection.repeat(one.text, one.params)
             return
         with connection.transaction():
-            connection.rows(one.text, one.args)
+            connection.repeat(one.text, one.params)
             with connection.cursor() as cursor, cursor.copy(COPY) as copy:
                 copy.set_types(COPIED)
                 for frame in one.frames:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import Connection as Psycopg
-from psycopg import conninfo, errors, sql
+from psycopg import conninfo, errors, generators, pq, sql
 from psycopg.abc import PQGen
 from psycopg.types.numeric import Int8BinaryDumper
 
@@ -42,6 +42,8 @@ class Connection(Psycopg[tuple[Any, ...]]):
     answered in time breaks the connection: what became of it has to be looked up."""
 
     patience = PATIENCE
+    _repeated: dict[bytes, bytes]
+    """The names of the statements that are prepared."""
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         limit = self.patience if timeout is None else timeout
@@ -57,6 +59,23 @@ class Connection(Psycopg[tuple[Any, ...]]):
         with self.cursor(binary=True) as cursor:
             cursor.execute(statement.encode(), args or None)
             return cursor.fetchall() if cursor.description is not None else []
+
+    def repeat(self, statement: bytes, params: Sequence[bytes | None]) -> None:
+        """Execute what is executed all the time, with parameters as they are sent. What psycopg
+        finds out about a statement and its arguments takes more CPU than all else of it."""
+        name = self._repeated.get(statement)
+        if name is None:
+            name = b"agentrt_%d" % len(self._repeated)
+            self.pgconn.send_prepare(name, statement)
+            self._finish()
+            self._repeated[statement] = name
+        self.pgconn.send_query_prepared(name, params, [pq.Format.BINARY] * len(params))
+        self._finish()
+
+    def _finish(self) -> None:
+        for result in self.wait(generators.execute(self.pgconn)):
+            if result.status not in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
+                raise errors.error_from_result(result)
 
     def change(self, statement: str, args: Sequence[object] = ()) -> int:
         """Execute, and return how many rows it changed."""
@@ -109,6 +128,7 @@ def _prepare(connection: Connection, server: Server) -> None:
     if connection.info.server_version < _OLDEST:
         version = connection.info.server_version // 10000
         raise StoreError(f"{server} is PostgreSQL {version}, and the oldest that will do is 14")
+    connection._repeated = {}
     # Of one kind, so that one prepared statement does for numbers of any size.
     connection.adapters.register_dumper(int, Int8BinaryDumper)
     name = sql.Identifier(server.schema).as_string(connection)

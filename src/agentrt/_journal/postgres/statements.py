@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Final
+from itertools import count
+from struct import pack
+from typing import Final
 
 from msgspec import Struct
 
@@ -63,7 +66,7 @@ a AS (INSERT INTO answer(client, id, digest, body)
     ON CONFLICT (client, id) DO UPDATE
     SET digest=excluded.digest, body=excluded.body, at=excluded.at)"""
 
-_ALL_OURS = " SELECT 1/(count(*)=%s)::integer FROM u"
+_ALL_OURS = " SELECT 1/(count(*)=%s::bigint)::integer FROM u"
 """Fails where one of the sessions is another owner's: then nothing of the flush is written."""
 
 CHANNEL: Final = "'agentrt_' || hashtext(current_schema()) || '_'"
@@ -82,7 +85,7 @@ _LINE = f"""CASE WHEN octet_length(body)<{_SHORT} AND getdatabaseencoding()='UTF
 def _shared(line: str) -> str:
     """The same where others may look at the sessions: they are notified of their numbers, and of
     frames as a `line` each."""
-    return f""" SELECT 1/(count(*)=%s)::integer, (SELECT count(notified) FROM (
+    return f""" SELECT 1/(count(*)=%s::bigint)::integer, (SELECT count(notified) FROM (
     SELECT pg_notify({CHANNEL} || node,
         string_agg(num::text, ',') || ',' || coalesce(string_agg(line, ''), '')) AS notified
     FROM (SELECT node, num, line,
@@ -103,11 +106,15 @@ MUCH: Final = 64 * 1024
 Row = tuple[int, int, int, int, bytes]
 
 
+Param = bytes | None
+"""As PostgreSQL sends it: what it is, the statement says."""
+
+
 class Statement(Struct):
     """`frames`: to be copied in the same transaction, if there are any."""
 
-    text: str
-    args: list[Any]
+    text: bytes
+    params: list[Param]
     frames: list[Row]
 
 
@@ -124,33 +131,56 @@ def statement(flush: Flush, lease: int | None) -> Statement:
         # of several answers to one command the last
         for each in {(each.client, each.id): each for each in flush.answers}.values()
     ]
-    args = _columns([frame[:4] for frame in frames] if copied else frames, 4 if copied else 5)
+    params = _columns(frames, "nnnn" if copied else "nnnnb")
     if rows:
-        args += _columns(rows, 8)
-    args.append(lease)
+        params += _columns(rows, "ntttnbbn")
+    params.append(None if lease is None else pack(">q", lease))
     if records:
-        args += _columns(records, 6)
+        params += _columns(records, "nnnbtt")
     if answers:
-        args += _columns(answers, 4)
-    args.append(len(parts))
-    shared = lease is not None
-    text = _text(copied, bool(rows), bool(records), bool(answers), shared)
-    return Statement(text, args, frames if copied else [])
+        params += _columns(answers, "ttbb")
+    params.append(pack(">q", len(parts)))
+    text = _text(copied, bool(rows), bool(records), bool(answers), lease is not None)
+    return Statement(text, params, frames if copied else [])
 
 
 @cache
-def _text(copied: bool, rows: bool, records: bool, answers: bool, shared: bool) -> str:
-    return (
+def _text(copied: bool, rows: bool, records: bool, answers: bool, shared: bool) -> bytes:
+    text = (
         (_FRAMES if copied else _BODIES)
         + (_ROWS if rows else _NEXT)
         + _RECORDS * records
         + _ANSWERS * answers
         + (_shared("NULL::text" if copied else _LINE) if shared else _ALL_OURS)
     )
+    number = count(1)
+    return re.sub("%s", lambda _: f"${next(number)}", text).encode()
 
 
-def _columns(rows: Sequence[Sequence[object]], width: int) -> list[Any]:
-    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]
+# --- arrays, as PostgreSQL sends them: psycopg looks at each value for its type
+
+_TYPES: Final = {"n": 20, "b": 17, "t": 25}
+"""The numbers of `bigint`, `bytea` and `text`."""
+
+
+def _columns(rows: Sequence[Sequence[object]], types: str) -> list[Param]:
+    """The columns of rows of these types, as an array each."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(types)
+    return [_array(column, type) for column, type in zip(columns, types, strict=False)]
+
+
+def _array(values: Sequence[object], type: str) -> bytes:
+    parts = [pack(">iiiii", 1, None in values, _TYPES[type], len(values), 1)]
+    for value in values:
+        match value:
+            case None:
+                parts.append(b"\xff\xff\xff\xff")
+            case int():
+                parts.append(pack(">iq", 8, value))
+            case str() | bytes():
+                body = value.encode() if isinstance(value, str) else value
+                parts += pack(">i", len(body)), body
+    return b"".join(parts)
 
 
 def _frame(part: Part) -> Row:
