@@ -251,10 +251,12 @@ class Cluster:
     def _agents(self) -> list[Process]:
         """Those that are alive, of all that have written down their start."""
         servers = {label: pid for node in self.nodes.values() for label, pid in node.labels.items()}
+        # A number is given again to a later one.
+        started = {line["pid"]: line for line in self._recorded() if "started" in line}
         return [
-            Process(line["pid"], servers[line["label"]], line["at"])
-            for line in self._recorded()
-            if "started" in line and is_alive(line["pid"], self._folder)
+            Process(pid, servers[line["label"]], line["at"])
+            for pid, line in started.items()
+            if is_alive(pid, self._folder)
         ]
 
     def _recorded(self) -> list[dict[str, Any]]:

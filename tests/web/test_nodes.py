@@ -15,7 +15,7 @@ from wire_client import WireClient
 
 from agentrt import Limits, StoreUnavailable
 from agentrt._journal.base import Command
-from agentrt._journal.postgres.commands import PostgresCommands
+from agentrt._journal.postgres.commands import Notified, PostgresCommands, PostgresListener
 from agentrt._web.commands import Cancel
 from postgres.kit import rows
 from postgres.server import Server
@@ -152,6 +152,14 @@ def away(self: PostgresCommands, known: Any) -> Any:
     raise StoreUnavailable("the database is away")
 
 
+RECEIVED = PostgresListener.received
+
+
+def deaf(self: PostgresListener) -> Notified:
+    RECEIVED(self)
+    return Notified()
+
+
 async def test_what_a_client_knows_already_is_waited_for(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +171,7 @@ async def test_what_a_client_knows_already_is_waited_for(
         await looking(b, session.id)
         tails = PostgresCommands.tails
         monkeypatch.setattr(PostgresCommands, "tails", away)
+        monkeypatch.setattr(PostgresListener, "received", deaf)
         await session.run("hello")
         await until(lambda: done(tab, session.id))
         tab.cut()

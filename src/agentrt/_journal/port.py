@@ -350,6 +350,7 @@ class Port:
         """
         status: CommandStatus | None = None
         doubtful = False  # whether the row may be there, and nobody knows how it stands
+        gone = False  # whether it was: then the command may have been carried out
         deadline = trio.current_time() + PATIENCE
         target: int | None = None
         while True:
@@ -360,12 +361,14 @@ class Port:
                     if status is None or mine or await self._withdraw(status):
                         return None
                 elif target == 0:
-                    late = trio.current_time() >= deadline and not doubtful
+                    late = trio.current_time() >= deadline and not doubtful and not gone
                     if late and (status is None or await self._withdraw(status)):
                         break
                     await trio.sleep(AGAIN)
                     continue
                 elif status is None:
+                    if (doubtful or gone) and not wanted():
+                        raise Answered
                     doubtful = True
                     status = await self._post(command, target)
                 elif mine:  # given to this process, where it waits for what comes of this call
@@ -379,21 +382,24 @@ class Port:
                 if status is not None and status.answer:
                     self._read.add(num)
                     return status.answer
-                if status is None and not wanted():
-                    raise Answered
-                if status is not None and not status.alive:
+                gone = gone or status is None
+                if status is None:
+                    if not wanted():
+                        raise Answered
+                elif not status.alive:
                     deadline = trio.current_time() + PATIENCE
-                elif trio.current_time() >= deadline:
-                    if status is None or await self._withdraw(status):
-                        raise _Untaken
+                elif trio.current_time() >= deadline and await self._withdraw(status):
+                    raise _Untaken
                 await trio.sleep(AGAIN)
             except StoreError as error:
-                if status is None and not doubtful:
+                if status is None and not doubtful and not gone:
                     raise  # and nobody will carry it out
                 logger.info("a command waits for the store: %s", error)
                 await trio.sleep(AGAIN)
             except _Untaken:
-                break
+                if not gone:
+                    break
+                status = None  # to be given to it again: it knows whether that was done
         if target:
             raise StoreUnavailable("the server that has this session does not answer")
         raise LimitExceeded("no server that runs sessions has room for this now")
