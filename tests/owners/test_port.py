@@ -78,7 +78,7 @@ async def test_a_command_that_was_answered_at_another_server_is_not_refused_howe
         two.rows.answer(two.worker, {taken.num: b"done"})
         two.rows.forget([taken.num])
         await trio.sleep(PATIENCE + 5)  # it is slow to take it
-        while not (taken_again := two.rows.take(two.worker, ())):
+        while not (taken_again := two.rows.take(two.worker, ())):  # noqa: ASYNC110
             await trio.sleep(0.01)
         two.rows.answer(two.worker, {taken_again[0].num: b"done"})
 
