@@ -148,6 +148,15 @@ async def test_a_question_is_answered_once_at_one_of_two(url: str) -> None:
         await until(lambda: done(tabs[1], session.id))
 
 
+async def test_a_session_without_a_turn_is_gone_on_with_where_its_server_left(url: str) -> None:
+    async with node(url, "g", role="gateway") as g:
+        tab = g.connect()
+        async with node(url, "w", role="worker"):
+            id = (await tab.ok("session", op="new", agent="fake"))["session"]
+        async with node(url, "v", role="worker"):
+            await tab.prompt(id, "hello")
+
+
 def away(self: PostgresCommands, known: Any) -> Any:
     raise StoreUnavailable("the database is away")
 

@@ -298,7 +298,8 @@ class Store:
                     if keeper.moved is None:
                         self.unkept.add(log.session)
                         with suppress(StoreError):
-                            if log.state.turns:
+                            if log.state.turns or self.membership is not None:
+                                # Clients of other processes may go on with it.
                                 await self._call(lambda backend: backend.release(place))
                             else:  # nobody looks for a session without a turn
                                 await self._call(lambda backend: backend.discard(place))
