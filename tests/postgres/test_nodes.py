@@ -200,10 +200,10 @@ async def test_a_session_that_another_one_has_gone_on_with_is_not_deleted_by_who
     assert checked(url)["one"] == session.log.seq
 
 
-async def test_a_session_that_had_no_turn_is_forgotten_when_it_ends(url: str) -> None:
+async def test_a_session_that_had_no_turn_is_left_to_others_when_it_ends(url: str) -> None:
     async with open_store(url, node="a") as store, kept(store, Incarnations(echo)):
         pass
-    assert rows(url, "SELECT id FROM session") == []
+    assert rows(url, "SELECT id, node FROM session") == [("one", None)]
 
 
 def rows_of(url: str, sql: str) -> None:
