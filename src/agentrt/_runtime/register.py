@@ -24,7 +24,8 @@ class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     the beginning of its first prompt. Times are seconds since the Unix epoch; `updated`, of one
     that is not open here, is when something happened there last. `forks`: where
     `Runtime.fork` can end a copy of it; None: the agent of one that is not open is to be asked.
-    `steers`: whether words can be said into its running turn. `tenant`: whose it is, where several share a server."""
+    `steers`: whether words can be said into its running turn. `tenant`: whose it is, where several
+    share a server."""
 
     session: str
     agent: str
