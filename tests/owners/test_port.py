@@ -12,6 +12,7 @@ from trio.testing import MockClock
 from agentrt import StoreUnavailable
 from agentrt._journal.base import About, Command, Process
 from agentrt._journal.port import PATIENCE, Port
+from agentrt._nesting import bare_errors
 
 from .tables import Backend, Leases, Rows, Tables
 
@@ -57,12 +58,12 @@ class Two:
         self.port = DirectPort(self.rows, listen, membership)
 
     async def call(self, *, wanted: bool = True) -> bytes | None:
-        async with trio.open_nursery() as nursery:
+        answer: bytes | None = None
+        async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(self.port.look)
-            try:
-                return await self.port.call(COMMAND, here=lambda home: False, wanted=lambda: wanted)
-            finally:
-                nursery.cancel_scope.cancel()
+            answer = await self.port.call(COMMAND, here=lambda home: False, wanted=lambda: wanted)
+            nursery.cancel_scope.cancel()
+        return answer
 
 
 async def test_a_command_that_was_answered_at_another_server_is_not_refused_however_late(
