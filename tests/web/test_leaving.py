@@ -86,3 +86,14 @@ async def test_one_that_is_deleted_is_looked_at_no_more(url: str) -> None:
         await looking(a, session.id)
         await a.runtime.delete(session.id)
         await until(lambda: session.id not in a.hub.feeds)
+
+
+async def test_what_comes_behind_the_end_of_its_page_is_left_to_another_server(url: str) -> None:
+    """The servers that share a store still ask it for what it owned a moment ago."""
+    async with node(url, "a") as a:
+        session = await a.runtime.create("fake")
+        await session.run("hello")
+        assert a.hub.is_open(session.id)
+        a.hub.close()
+        await a.runtime.drain()
+        assert not a.hub.is_open(session.id)

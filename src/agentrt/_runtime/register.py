@@ -111,14 +111,9 @@ class Register:
 
     # --- coming and going
 
-    def is_leaving(self, id: str) -> bool:
-        """Whether a session is over, and still among those that are open: nothing can be done with
-        it until it is `left`."""
-        host = self.hosts.get(id)
-        return host is not None and host.is_leaving
-
     async def left(self, id: str) -> None:
-        """Wait for the end of a session that is over."""
+        """Wait for the end of a session that is over, and still among those that are open: nothing
+        can be done with it until then."""
         host = self.hosts.get(id)
         if host is not None and host.is_leaving:
             await host.over.wait()

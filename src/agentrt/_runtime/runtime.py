@@ -413,9 +413,10 @@ class Runtime:
         membership = None if self.store is None else self.store.membership
         return "both" if membership is None else membership.process.role
 
-    def is_leaving(self, id: str) -> bool:
-        """Whether a session is over, and not closed yet."""
-        return self._register.is_leaving(id)
+    def is_open(self, id: str) -> bool:
+        """Whether a session is open here, and not over."""
+        host = self._hosts.get(id)
+        return host is not None and not host.is_leaving
 
     @property
     def is_shared(self) -> bool:

@@ -180,9 +180,9 @@ class Hub:
         self._scope.cancel()
 
     def is_open(self, id: str) -> bool:
-        """Whether a session is open here, and not over."""
-        there = id in self.feeds and id not in self._resting
-        return there and not self.runtime.is_leaving(id)
+        """Whether a session is open here, and not over. The runtime says so, which may outlive the
+        hub."""
+        return self.runtime.is_open(id)
 
     def session(self, id: str) -> Session:
         """One that is open. Raises `Refused`."""
