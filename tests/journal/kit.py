@@ -62,8 +62,23 @@ async def again(
     limits: Limits | None = None,
 ) -> AsyncIterator[agentrt.Session]:
     """A stored session, as `reopen_session` gives it."""
-    limits = limits or Limits(cancel_grace=5)
     claimed = Again(id, *await store.claim(id))
+    going_on = gone_on_with(store, agents, claimed, permissions=permissions, limits=limits)
+    async with going_on as session:
+        yield session
+
+
+@asynccontextmanager
+async def gone_on_with(
+    store: Store,
+    agents: Incarnations,
+    claimed: Again,
+    *,
+    permissions: Policy | None = None,
+    limits: Limits | None = None,
+) -> AsyncIterator[agentrt.Session]:
+    """One that was claimed."""
+    limits = limits or Limits(cancel_grace=5)
     agent, assembly = _assembled(agents, claimed.opening, limits, f"r{claimed.place.owner}.")
     async with serve_session(
         agent, assembly, permissions, limits, store=store, again=claimed

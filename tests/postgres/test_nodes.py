@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,9 @@ from agentrt._journal.address import server_of
 from agentrt._journal.base import Fenced, Place, Process
 from agentrt._journal.postgres.backend import PostgresBackend
 from agentrt._journal.postgres.leases import PostgresLeases
+from agentrt._runtime.stored import Again
 from agentrt._session.session import host_of
-from journal.kit import again, checked, kept
+from journal.kit import again, checked, gone_on_with, kept
 from runtime.fakes import Incarnations, echo
 
 from .kit import ABOUT, flush, frames, rows
@@ -177,6 +178,53 @@ async def test_a_session_ends_when_the_lease_cannot_be_renewed(postgres: Server,
         async with again(store, Incarnations(echo)) as session:
             await session.run("again")
     assert checked(url)["one"] > seq
+
+
+async def test_no_agent_is_started_under_a_lease_that_is_over(url: str) -> None:
+    """The start of a process takes a while on a busy machine."""
+    limits = Limits(store_lease=1.0)
+    connecting, ended = trio.Event(), trio.Event()
+
+    @asynccontextmanager
+    async def slow() -> AsyncIterator[Any]:
+        try:
+            connecting.set()
+            await trio.sleep_forever()
+            yield
+        finally:
+            ended.set()
+
+    async def end_the_lease() -> None:
+        await connecting.wait()
+        rows_of(url, "UPDATE node SET until=now()")
+
+    async with (
+        open_store(url, node="a", limits=limits) as store,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(end_the_lease)
+        with trio.fail_after(PATIENCE), pytest.raises((SessionMoved, agentrt.AgentStartError)):
+            async with agentrt.connect(slow, cwd="/", journal=store):
+                pass
+        assert ended.is_set()
+
+
+async def test_a_place_that_was_taken_under_an_earlier_lease_is_not_kept(url: str) -> None:
+    limits = Limits(store_lease=1.0)
+    agents = Incarnations(echo, echo)
+    async with open_store(url, node="a", limits=limits) as store:
+        async with kept(store, agents) as session:
+            await session.run("hello")
+        place, stored = await store.claim("one")
+        assert store.membership is not None
+        before = store.membership.held()
+        rows_of(url, "UPDATE node SET until=now()")
+        with trio.fail_after(PATIENCE):
+            while store.membership.held() in (None, before):  # noqa: ASYNC110
+                await trio.sleep(0.01)
+        with pytest.raises(SessionMoved):
+            async with gone_on_with(store, agents, Again("one", place, stored)) as session:
+                await session.run("again")
 
 
 async def test_a_session_may_be_taken_over_while_it_ends(url: str) -> None:

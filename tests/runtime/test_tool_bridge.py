@@ -238,10 +238,10 @@ async def test_the_secret_is_in_no_argument() -> None:
         assert not any(secret in argument for argument in entry["args"])
 
 
-async def test_a_program_that_nobody_serves_says_so_and_fails() -> None:
+async def test_a_program_that_nobody_serves_says_so_and_fails(tmp_path: Path) -> None:
     async with (
         endpoint_of() as (endpoint, _),
-        bridge_of(endpoint, AGENTRT_MCP_SOCKET="/nonexistent") as lost,
+        bridge_of(endpoint, AGENTRT_MCP_SOCKET=str(tmp_path / "nobody")) as lost,
     ):
         assert lost.process.stderr is not None
         assert b"No such file" in await lost.process.stderr.receive_some()

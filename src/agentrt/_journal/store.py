@@ -105,6 +105,8 @@ class Store:
         self.write: Callable[[Batch | Call], None]
         """Gives it to the writer."""
         self._open: dict[str, StoreKeeper] = {}
+        self._taken_under: dict[str, int | None] = {}
+        """The leases under which places of sessions were taken that are not kept yet."""
         self._changed = trio.Event()
         self._status = StoreStatus(since=time.time())
         self._slow_since: float | None = None
@@ -238,7 +240,10 @@ class Store:
     async def create(self, session: str, epoch: str, about: About) -> Place:
         """A place for a session. Raises `StoreError`, or `LimitExceeded` if its tenant has as many
         open as it may."""
-        return await self._call(lambda backend: backend.create(session, epoch, about))
+        lease = self._lease
+        place = await self._call(lambda backend: backend.create(session, epoch, about))
+        self._taken_under[session] = lease
+        return place
 
     async def claim(
         self, session: str, *, last: int | None = None, reads: bool = False
@@ -248,10 +253,12 @@ class Store:
         `SessionElsewhere` if another process that shares the store has it."""
         if session in self._open:
             raise LocalProtocolError(f"the session {session!r} is open")
+        lease = self._lease
         with self.claiming(session):
             place = await self._call(lambda backend: backend.claim(session, reads=reads))
             if place is None:
                 raise SessionNotFound(f"no session {session!r} is stored")
+            self._taken_under[session] = lease
             return place, await self.load(session, last=last)
 
     @contextmanager
@@ -262,6 +269,7 @@ class Store:
         except (SessionElsewhere, SessionNotFound):
             raise
         except BaseException:
+            self._taken_under.pop(session, None)
             self.unkept.add(session)
             raise
 
@@ -283,8 +291,11 @@ class Store:
         checkpoints: Checkpoints,
     ) -> AsyncIterator[StoreKeeper]:
         """Keep what a conversation logs, and show it in `shown`, while the block runs. Leaving it
-        waits until all is stored, for `limits.store_wait` at the most."""
+        waits until all is stored, for `limits.store_wait` at the most. Raises `SessionMoved` if the
+        lease is over under which the place was taken."""
         log = conversation.log
+        if self._taken_under.pop(log.session, self._lease) != self._lease:
+            raise SessionMoved("the lease of the store ended while the session was being opened")
         keeper = StoreKeeper(self, place, conversation, about, self._limits, checkpoints)
         log.keep(keeper, shown)
         self._open[log.session] = keeper
@@ -323,9 +334,14 @@ class Store:
             for keeper in keepers:
                 await keeper.over_at.wait()
 
+    @property
+    def _lease(self) -> int | None:
+        """The one under which this process owns what it does, if it shares the store."""
+        return None if self.membership is None else self.membership.held()
+
     def owns(self) -> bool:
         """Whether what is stored of a session is this process's to act on, at this moment."""
-        return self.membership is None or self.membership.held() is not None
+        return self.membership is None or self._lease is not None
 
     async def _call(self, job: Job[T]) -> T:
         if self.trouble is not None:

@@ -375,6 +375,8 @@ class SessionHost:
         """Start a process and shake hands, within `limits.handshake`. Raises `AgentStartError`.
         Being cancelled, or failing, ends the process again."""
         self.nursery = nursery
+        if self.keeper is not None and self.keeper.moved is not None:
+            raise self.keeper.moved  # since it was opened
         core = self.core
         wait = None if self.keeper is None else self.keeper.wait_for_room
         link = self.link = Link(
@@ -389,9 +391,10 @@ class SessionHost:
         try:
             with trio.move_on_after(self.limits.handshake):
                 await nursery.start(link.run, self._connect, opening)
-                core.spawned(link.pid)
-                self._see_started(link)  # one protocol has no handshake
-                await link.wait_started()
+                if not link.gone:
+                    core.spawned(link.pid)
+                    self._see_started(link)  # one protocol has no handshake
+                    await link.wait_started()
             ready = core.ready and not link.gone
             if not ready:
                 name, resumes = core.conversation.agent.name, opening.resume is not None

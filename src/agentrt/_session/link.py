@@ -80,6 +80,9 @@ class Link:
         self._replied = False
         """Something was written since the last bytes came."""
         self._closing = False
+        self._runs = False
+        self._starting = trio.CancelScope()
+        """Ends the start of the process, which takes a while on a busy machine."""
         self._over = trio.Event()
 
     async def run(
@@ -92,32 +95,35 @@ class Link:
         """Start the process and serve it until it is gone. Being cancelled kills the process, in
         bounded time."""
         try:
-            async with connect(opening) as transport:
-                self._transport = transport
-                self._writer = Writer(
-                    transport,
-                    outbox=self.limits.outbox,
-                    write_timeout=self.limits.write,
-                    on_broken=self._broken,
-                    watcher=self._watcher,
-                )
-                task_status.started()
-                async with bare_errors(), trio.open_nursery() as nursery:
-                    self._nursery = nursery
-                    nursery.start_soon(self._writer.run)
-                    await read_loop(
+            with self._starting:
+                async with connect(opening) as transport:
+                    self._transport = transport
+                    self._writer = Writer(
                         transport,
-                        self._data,
-                        self._eof,
-                        replied=lambda: self._replied,
-                        wait_for_room=self._wait_for_room,
+                        outbox=self.limits.outbox,
+                        write_timeout=self.limits.write,
+                        on_broken=self._broken,
+                        watcher=self._watcher,
                     )
-                    await transport.wait()
-                    nursery.cancel_scope.cancel()
-                # Reported before what it left behind is ended, which may take the whole ladder.
-                self._report_gone()
+                    task_status.started()
+                    async with bare_errors(), trio.open_nursery() as nursery:
+                        self._nursery = nursery
+                        nursery.start_soon(self._writer.run)
+                        await read_loop(
+                            transport,
+                            self._data,
+                            self._eof,
+                            replied=lambda: self._replied,
+                            wait_for_room=self._wait_for_room,
+                        )
+                        await transport.wait()
+                        nursery.cancel_scope.cancel()
+                    # Reported before what it left behind is ended, which may take the whole ladder.
+                    self._report_gone()
         finally:
             self._end()
+        if self._transport is None:
+            task_status.started()  # closed before there was a process
 
     def _report_gone(self) -> None:
         if not self.gone:
@@ -210,12 +216,15 @@ class Link:
             self._transport.interrupt()
 
     async def close(self) -> None:
-        """End the process by the ladder: goodbye, end of input, signals. Bounded and shielded."""
-        if self._transport is None:
-            return
+        """End the process by the ladder: goodbye, end of input, signals; where it is only being
+        started, at once. Bounded and shielded."""
         limits = self.limits
         wait = limits.stdout_drain + 1
-        if self.gone:  # by itself: what it left behind is being ended, by the same ladder
+        if self._transport is None:
+            self._starting.cancel(reason="the session ends")
+            if not self._runs:
+                return
+        elif self.gone:  # by itself: what it left behind is being ended, by the same ladder
             wait += limits.stdin_close + limits.terminate + limits.kill
         else:
             self._closing = True
