@@ -49,6 +49,7 @@ def test_imports_point_down_and_the_pure_rooms_never_import_trio() -> None:
         ("_wire/lines.py", "import trio", "The pure rooms never import Trio"),
     ],
 )
+@pytest.mark.slow
 def test_a_wrong_import_is_found(module: str, line: str, contract: str, tmp_path: Path) -> None:
     shutil.copytree(SRC / "agentrt", tmp_path / "agentrt")
     with open(tmp_path / "agentrt" / module, "a") as file:
@@ -198,6 +199,7 @@ def test_no_file_reaches_into_another_room() -> None:
         ("class Late:\n    def look(self):\n        self.log._lossless = 1", "self.log._lossless"),
     ],
 )
+@pytest.mark.slow
 def test_a_reach_into_another_room_is_found(line: str, found: str, tmp_path: Path) -> None:
     [intrusion] = planted(tmp_path, "_web/feed.py", line).intrusions()
     assert intrusion.startswith("agentrt._web.feed:")

@@ -76,6 +76,7 @@ def test_the_sdk_for_claude_does_what_the_page_says(shape: str, tmp_path: Path) 
     assert words(met) == said(2)[shape]
 
 
+@pytest.mark.slow
 def test_the_report_says_what_the_client_answered(tmp_path: Path) -> None:
     report = tmp_path / "report"
     meet("odd_acp.py", sys.executable, "permission-in-cancel", report)

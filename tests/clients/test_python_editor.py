@@ -87,6 +87,7 @@ async def talk(home: Path) -> Editor:
     return editor
 
 
+@pytest.mark.slow
 def test_the_official_client_for_python_has_a_conversation(tmp_path: Path) -> None:
     editor = asyncio.run(asyncio.wait_for(talk(tmp_path), PATIENCE))
     assert editor.asked

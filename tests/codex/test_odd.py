@@ -63,6 +63,7 @@ def test_each_shape_is_held() -> None:
 @pytest.mark.parametrize(
     "shape", [pytest.param(s, marks=() if s in QUICK else pytest.mark.slow) for s in SHAPES]
 )
+@pytest.mark.slow
 async def test_it_comes_through(shape: str) -> None:
     with trio.fail_after(60):
         assert tuple(await met(shape)) == ENDS[shape]

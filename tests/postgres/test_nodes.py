@@ -335,6 +335,7 @@ def acknowledged(folder: Path) -> dict[str, int]:
     return shown
 
 
+@pytest.mark.slow
 def test_the_agents_of_a_stopped_owner_are_dead_before_another_has_its_sessions(
     url: str, tmp_path: Path
 ) -> None:

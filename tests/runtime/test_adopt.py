@@ -158,6 +158,7 @@ def demo(name: str) -> agentrt.Agent:
     return agentrt.acp([sys.executable, "-m", "agentrt.demo"], name=name)
 
 
+@pytest.mark.slow
 async def test_a_copy_is_made_by_the_agent_of_its_session_and_not_by_one_of_the_same_name(
     tmp_path: Path,
 ) -> None:

@@ -76,6 +76,7 @@ def test_a_seed_decides_everything_also_in_another_process(driver: Driver) -> No
 @pytest.mark.parametrize(
     "store", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["memory", "store"]
 )
+@pytest.mark.slow
 def test_no_run_uses_a_thread(driver: Driver, store: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*given: object, **options: object) -> NoReturn:
         raise AssertionError("what a thread does is decided by no seed")
@@ -85,6 +86,7 @@ def test_no_run_uses_a_thread(driver: Driver, store: bool, monkeypatch: pytest.M
     assert not broken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_different_seeds_are_different_runs(driver: Driver) -> None:
     traces = {"\n".join(run(driver, seed, keep_trace=True).trace) for seed in range(20)}

@@ -287,6 +287,7 @@ def test_a_program_runs_on_a_script(scripted_agents, tmp_path):
 """
 
 
+@pytest.mark.slow
 def test_the_fixtures_come_by_an_entry_point_and_load_nothing_unless_used(tmp_path: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["pytest11"] == {"agentrt": "agentrt._pytest"}
