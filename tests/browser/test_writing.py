@@ -227,3 +227,11 @@ def test_an_agent_that_takes_none_is_not_steered(page: Page) -> None:
     expect(page.get_by_role("button", name="Steer", exact=True)).to_have_count(0)
     page.get_by_role("button", name="Stop", exact=True).click()
     phase(page, "ready")
+
+
+def test_what_is_typed_before_the_next_frame_stands_in_an_empty_field(page: Page) -> None:
+    phase(page, "ready")
+    box = page.get_by_label("Message to the agent")
+    box.fill("say one")
+    sent = "area => (area.form.querySelector('button.send').click(), area.value)"
+    assert box.evaluate(sent) == ""

@@ -33,7 +33,8 @@ function blocksOf(text, cwd) {
 
 /** @param {When} when */
 async function submit(when) {
-  const text = field()?.value ?? "";
+  const area = field();
+  const text = area?.value ?? "";
   const cwd = shown()?.cwd ?? "/";
   const attached = ui().attached.get(key()) ?? [];
   const content = [...blocksOf(text, cwd), ...attached.map(({ block }) => block)];
@@ -42,6 +43,7 @@ async function submit(when) {
   const { editing } = ui();
   const session = key();
   const drafts = new Map(ui().drafts).set(session, "");
+  if (area) area.value = ""; // at once: what is typed before the next frame begins the next prompt
   setUi({ drafts, attached: new Map(ui().attached).set(session, []), editing: null, completing: null, atEnd: true });
   const ack = await (editing ? editQueued(editing, content) : prompt(content, text, when));
   if (!ack.ok) {
