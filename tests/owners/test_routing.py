@@ -164,7 +164,7 @@ PLANTED: dict[str, tuple[int, list[Change]]] = {
         [(Host, "_look_after", _look_after_nothing)],
     ),
     "a session is owned that nobody has opened": (
-        261,
+        6,
         [(Store, "claiming", lambda self, session: nullcontext())],
     ),
     "a client is shown what it knows already as if it were new": (

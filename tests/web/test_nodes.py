@@ -125,6 +125,64 @@ async def test_a_cancel_that_comes_again_elsewhere_is_not_the_next_turn_s(url: s
         assert session.state.turn.id == later
 
 
+async def test_a_prompt_that_was_carried_out_is_not_refused_because_its_server_is_silent_by_now(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client would say it once more."""
+
+    async def silent(*args: object, **options: object) -> bytes:
+        await trio.lowlevel.checkpoint()
+        raise StoreUnavailable("the server that has this session does not answer")
+
+    async with (
+        node(url, "a") as a,
+        node(url, "g", role="gateway") as g,
+        node(url, "h", role="gateway") as h,
+    ):
+        session = await a.runtime.create("fake")
+        client = WireClient("one")
+        tab = await looking(g, session.id, client)
+        id = tab.wire.send("prompt", session=session.id, content=[{"type": "text", "text": "x"}])
+        [text] = client.unanswered.values()
+        said = await tab.answer(id)
+        assert said["ok"], said
+        tab.cut()
+        assert h.runtime.store is not None
+        assert h.runtime.store.port is not None
+        monkeypatch.setattr(h.runtime.store.port, "call", silent)
+        del client.acks[id]
+        client.unanswered[id] = text
+        tab = await looking(h, session.id, client)
+        again = await tab.answer(id)
+        assert again == said
+        assert len(session.snapshot().turns) == 1
+
+
+async def test_nor_because_who_has_it_now_cannot_write(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*args: object, **options: object) -> None:
+        await trio.lowlevel.checkpoint()
+        raise StoreUnavailable("the store cannot be written")
+
+    async with node(url, "a") as a, node(url, "b") as b:
+        session = await a.runtime.create("fake")
+        client = WireClient("one")
+        tab = await looking(a, session.id, client)
+        id = tab.wire.send("prompt", session=session.id, content=[{"type": "text", "text": "x"}])
+        [text] = client.unanswered.values()
+        said = await tab.answer(id)
+        assert said["ok"], said
+        await until(lambda: done(tab, session.id))
+        tab.cut()
+        await a.runtime.close(session.id)
+        monkeypatch.setattr(b.hub, "reopen", fail)
+        del client.acks[id]
+        client.unanswered[id] = text
+        tab = await looking(b, session.id, client)
+        assert await tab.answer(id) == said
+
+
 async def test_a_question_is_answered_once_at_one_of_two(url: str) -> None:
     async with node(url, "a", asking) as a, node(url, "b") as b, node(url, "c") as c:
         session = await a.runtime.create("fake")

@@ -8,7 +8,7 @@ reported by the session's events, to all viewers alike.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final
 
@@ -156,11 +156,21 @@ async def _wherever(
 
 
 async def in_hand(hub: Hub, store: Store, client: Client, command: c.Command) -> Fields:
-    """Carry out a command that is this server's to carry out."""
-    if isinstance(command, c.ForSession):
-        await hub.runtime.find(command.session)
-    outcome = _kept(hub, store, client, command)
-    return await outcome()
+    """Carry out a command that is this server's to carry out, and is not refused if it was carried
+    out by another one before."""
+    try:
+        if isinstance(command, c.ForSession):
+            await hub.runtime.find(command.session)
+        return await _kept(hub, store, client, command)()
+    except (SessionElsewhere, SessionMoved):
+        raise
+    except StoreError:
+        known: Fields | None = None
+        with suppress(StoreError):  # what reads may reach the store where what writes does not
+            known = await client.answered_elsewhere(store, command)
+        if known is None:
+            raise
+        return known
 
 
 def _is_unkept(hub: Hub, command: c.Command) -> bool:

@@ -90,6 +90,14 @@ async def send_on(hub: Hub, port: Port, client: Client, command: c.Command) -> F
         raise Refused(
             "bad_request", f"the id {command.id!r} was used for another command"
         ) from None
+    except StoreError:
+        # Whoever is to do it does not answer; but it may have come by another server before.
+        assert hub.runtime.store is not None
+        known = await client.answered_elsewhere(hub.runtime.store, command)
+        if known is None:
+            raise
+        await _seen(hub, session, known)
+        return known
     if answer is None:
         return None
     said = _acks.decode(answer)
