@@ -164,13 +164,14 @@ async def in_hand(hub: Hub, store: Store, client: Client, command: c.Command) ->
         return await _kept(hub, store, client, command)()
     except (SessionElsewhere, SessionMoved):
         raise
-    except StoreError:
-        known: Fields | None = None
-        with suppress(StoreError):  # what reads may reach the store where what writes does not
-            known = await client.answered_elsewhere(store, command)
-        if known is None:
-            raise
-        return known
+    except StoreError as error:
+        failure = error
+    known: Fields | None = None
+    with suppress(StoreError):  # what reads may reach the store where what writes does not
+        known = await client.answered_elsewhere(store, command)
+    if known is None:
+        raise failure
+    return known
 
 
 def _is_unkept(hub: Hub, command: c.Command) -> bool:

@@ -80,6 +80,8 @@ async def send_on(hub: Hub, port: Port, client: Client, command: c.Command) -> F
         raise Refused("unknown_session", f"no session {session!r} is open or stored")
     row = _row(hub, client, command, session)
     opens = not isinstance(command, UNOPENED)
+    answer: bytes | None = None
+    failure: StoreError | None = None
     try:
         wanted = lambda: client.is_here  # noqa: E731
         answer = await port.call(row, here=hub.runtime.runs_here, opens=opens, wanted=wanted)
@@ -90,12 +92,14 @@ async def send_on(hub: Hub, port: Port, client: Client, command: c.Command) -> F
         raise Refused(
             "bad_request", f"the id {command.id!r} was used for another command"
         ) from None
-    except StoreError:
+    except StoreError as error:
+        failure = error
+    if failure is not None:
         # Whoever is to do it does not answer; but it may have come by another server before.
         assert hub.runtime.store is not None
         known = await client.answered_elsewhere(hub.runtime.store, command)
         if known is None:
-            raise
+            raise failure
         await _seen(hub, session, known)
         return known
     if answer is None:
