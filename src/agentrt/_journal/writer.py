@@ -110,7 +110,6 @@ class Writer(trio.abc.Instrument):
         """Released when something is queued, and when somebody waits for it."""
         self._more.acquire()
         self._hurry.acquire()
-        self._flushed = 0.0
         self._stopping = threading.Event()
         self._unusable: Exception | None = None
         self._tidied = 0.0
@@ -157,9 +156,11 @@ class Writer(trio.abc.Instrument):
             if isinstance(item, Call):
                 self._call(item)
             else:
-                self._wait_for_more(item)
+                begun = time.monotonic()
+                self._hurry.acquire(blocking=False)  # for what is queued by now
                 stored = self._flush(self._gather(item)) and stored
                 self._behind = True
+                self._rest(begun)
                 if not self._queue:
                     self._tidy()
             del item  # its session may be gone while nothing else is written
@@ -179,15 +180,15 @@ class Writer(trio.abc.Instrument):
                 self._try(lambda backend: backend.catch_up())
         return self._queue.popleft()
 
-    def _wait_for_more(self, batch: Batch) -> None:
-        left = self._flushed + self._backend.gather - time.monotonic()
-        hurry = self._hurry.acquire
-        if left > 0 and self._backend.gathers_all:
-            self._stopping.wait(left)
-            hurry(blocking=False)
-        elif left <= 0 or batch.firm or not hurry(timeout=left):
-            hurry(blocking=False)
-        self._flushed = time.monotonic()
+    def _rest(self, begun: float) -> None:
+        """Let gather what comes at once behind a flush that `begun` then. Who waits here, and not
+        when something has come, is woken once for it."""
+        left = begun + self._backend.gather - time.monotonic()
+        if left > 0:
+            if self._backend.gathers_all:
+                self._stopping.wait(left)
+            else:
+                self._hurry.acquire(timeout=left)
 
     def _gather(self, batch: Batch) -> list[Batch]:
         """What is queued, up to the size of a flush."""
