@@ -143,11 +143,12 @@ class ClusterClient:
 
     # --- what it wants
 
-    async def ask(self, type: str, **fields: Any) -> Json:
-        """Have a command carried out, by whichever server; its answer, which may be a refusal."""
+    async def ask(self, type: str, *, again: str | None = None, **fields: Any) -> Json:
+        """Have a command carried out, by whichever server; its answer, which may be a refusal.
+        `again`: under the id of before."""
         while self._out is None:  # noqa: ASYNC110
             await trio.sleep(0.02)
-        id = self.wire.send(type, **fields)
+        id = self.wire.send(type, again=again, **fields)
         while id not in self.client.acks:
             await self._changed.wait()
         return self.client.acks[id]
@@ -224,12 +225,16 @@ class ClusterClient:
         said = Said(self.name, session, text)
         self.history.said.append(said)
         content = [{"type": "text", "text": text}]
+        again = None
         while True:
-            answer = await self.ask("prompt", session=session, content=content, when=when)
+            fields = {"session": session, "content": content, "when": when}
+            answer = await self.ask("prompt", again=again, **fields)
             if answer["ok"]:
                 said.answer = answer
                 return answer
             said.refused.append(f"{answer['error']['code']}: {answer['error']['message']}")
+            # Whether it was carried out may not be known: then it is the same command again.
+            again = answer["id"] if answer["error"]["code"] == "unavailable" else None
             codes = [each.partition(":")[0] for each in said.refused]
             if codes.count("unknown_session") > LOST and not self._acknowledged(session):
                 self.session = None

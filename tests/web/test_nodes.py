@@ -265,6 +265,25 @@ async def test_whoever_waits_for_a_command_that_is_another_s_hears_of_it(url: st
         assert not client.seen(command, here.append)
 
 
+async def test_what_was_unavailable_is_carried_out_when_it_is_sent_again_under_its_id(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with node(url, "w", role="worker") as w, node(url, "g", role="gateway") as g:
+        session = await w.runtime.create("fake")
+        tab = await looking(g, session.id)
+        words = {"session": session.id, "content": [{"type": "text", "text": "hello"}]}
+        monkeypatch.setattr(PostgresCommands, "owned", away)
+        id = tab.wire.send("prompt", **words)
+        answer = await tab.answer(id)
+        assert answer["error"]["code"] == "unavailable"
+        monkeypatch.undo()
+        for _ in range(2):
+            tab.wire.send("prompt", again=id, **words)
+            assert (await tab.answer(id))["turn"] == "t1"
+        await until(lambda: done(tab, session.id))
+        assert [turn.id for turn in session.snapshot().turns] == ["t1"]
+
+
 async def test_a_session_of_which_events_are_missing_is_followed_no_more(url: str) -> None:
     async with node(url, "a") as a, node(url, "b") as b:
         session = await a.runtime.create("fake")

@@ -232,9 +232,10 @@ class Wire:
         self._here.add(id)
         self.server.receive(self.client.unanswered[id])
 
-    def send(self, type: str, **fields: Any) -> str:
-        """Send a command; returns its id."""
-        id = self.client.new_id()
+    def send(self, type: str, *, again: str | None = None, **fields: Any) -> str:
+        """Send a command; returns its id. `again`: that of one that was refused."""
+        id = again or self.client.new_id()
+        self.client.acks.pop(id, None)
         text = json.dumps({"type": type, "id": id, **fields})
         if type not in ("hello", "attach", "detach"):
             self.client.unanswered[id] = text

@@ -146,6 +146,13 @@ class Client:
         for reply in waiting:
             reply(frame)
 
+    def refuse(self, id: str, error: Refused) -> None:
+        """The same where it was not carried out. That the store, or another server, is out of reach
+        is no answer for ever: sent again, it is carried out, unless it has been elsewhere."""
+        self.answer(id, refusal(id, error))
+        if error.code == "unavailable":
+            self._answers.pop(id, None)
+
     def start(self, job: Job, done: Done, fail: Fail, *, always: bool = False) -> None:
         """Carry out what takes time, whatever becomes of the connection; then `done`, or `fail`
         with what went wrong, also in `done`. `always`: however much is under way. Raises

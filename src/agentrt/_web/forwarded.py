@@ -89,7 +89,7 @@ class Forwarded:
                     client,
                     command,
                     lambda fields: client.answer(command.id, ack(command.id, fields)),
-                    lambda error: client.answer(command.id, refusal(command.id, error)),
+                    lambda error: client.refuse(command.id, error),
                 )
             elif not await self._open(hub, client, command):
                 client.forget(command.id)
@@ -108,16 +108,16 @@ class Forwarded:
         except SessionElsewhere as error:
             if error.node is not None:
                 return False
-            client.answer(command.id, refusal(command.id, as_refusal(error)))
+            client.refuse(command.id, as_refusal(error))
         except SessionMoved:
             return False  # it may be stored, with its answer: whoever has the session looks
         except (LimitExceeded, SessionClosed) as error:
             leaves = not hub.runtime.runs_here() or isinstance(error, SessionClosed)
             if leaves and is_elsewhere(hub, command):
                 return False
-            client.answer(command.id, refusal(command.id, as_refusal(error)))
+            client.refuse(command.id, as_refusal(error))
         except Exception as error:
-            client.answer(command.id, refusal(command.id, as_refusal(error)))
+            client.refuse(command.id, as_refusal(error))
         else:
             client.answer(command.id, ack(command.id, fields))
         return True

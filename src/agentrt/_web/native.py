@@ -192,7 +192,7 @@ class NativeViewer(Viewer):
                 client,
                 command,
                 lambda fields: client.answer(id, ack(id, fields)),
-                lambda error: client.answer(id, refusal(id, error)),
+                lambda error: client.refuse(id, error),
             )
 
     def _look_back(self, command: c.LookBack, feed: Feed) -> None:

@@ -11,6 +11,9 @@ const PROBE = 4_000;
 /** Seconds for a connection to come about. */
 const PATIENCE = 15;
 
+/** Commands of which it is remembered that nobody knows what came of them. */
+const UNSURE = 32;
+
 const REFUSED = new Set([4400, 4401, 4403]);
 const REPLACED = 4409;
 
@@ -31,8 +34,10 @@ export class Connection {
     this.load = newName();
     this.greeting = "";
     this.commands = 0;
-    /** @type {Map<string, { text: string, again: boolean, resolve: (ack: w.Ack) => void }>} */
+    /** @type {Map<string, { text: string, words: string, again: boolean, resolve: (ack: w.Ack) => void }>} */
     this.pending = new Map();
+    /** @type {Map<string, string>} the ids of commands that nobody knows to have been carried out */
+    this.unsure = new Map();
   }
 
   start() {
@@ -45,18 +50,21 @@ export class Connection {
 
   /**
    * Send a command; the answer may take as long as the network does. `attach` and `detach` are
-   * about this connection and end with it; all others are sent again on the next one.
+   * about this connection and end with it; all others are sent again on the next one. One that was
+   * refused as `unavailable` has the same id when it is sent again, and is not carried out twice.
    * @param {string} type
    * @param {object} [fields]
    * @returns {Promise<w.Ack>}
    */
   send(type, fields = {}) {
-    const id = `${this.load}:${++this.commands}`;
+    const words = JSON.stringify({ type, ...fields });
+    const id = this.unsure.get(words) ?? `${this.load}:${++this.commands}`;
+    this.unsure.delete(words);
     const text = JSON.stringify({ type, id, ...fields });
     const again = type !== "attach" && type !== "detach";
     return new Promise((resolve) => {
       if (!again && this.link.status !== "open") return resolve(unsent(id));
-      this.pending.set(id, { text, again, resolve });
+      this.pending.set(id, { text, words, again, resolve });
       if (this.link.status === "open") this.write(text);
     });
   }
@@ -100,10 +108,20 @@ export class Connection {
       } else if (frame.type === "ack" && frame.id) {
         const command = this.pending.get(frame.id);
         this.pending.delete(frame.id);
+        if (command && frame.error?.code === "unavailable") this.doubt(command.words, frame.id);
         command?.resolve(frame);
       }
     }
     this.wiring.onFrames(frames);
+  }
+
+  /** @param {string} words @param {string} id */
+  doubt(words, id) {
+    this.unsure.set(words, id);
+    for (const oldest of this.unsure.keys()) {
+      if (this.unsure.size <= UNSURE) break;
+      this.unsure.delete(oldest);
+    }
   }
 
   /** @param {number} beat */
