@@ -5,14 +5,11 @@
 const DELAY = 250;
 const LONGEST = 5_000;
 
-/** Milliseconds to wait for the answer of a server that may have gone while the machine slept. */
+/** Milliseconds to wait for a server that may have gone meanwhile. */
 const PROBE = 4_000;
 
 /** Seconds for a connection to come about. */
 const PATIENCE = 15;
-
-/** Commands of which it is remembered that nobody knows what came of them. */
-const UNSURE = 32;
 
 const REFUSED = new Set([4400, 4401, 4403]);
 const REPLACED = 4409;
@@ -36,7 +33,7 @@ export class Connection {
     this.commands = 0;
     /** @type {Map<string, { text: string, words: string, again: boolean, resolve: (ack: w.Ack) => void }>} */
     this.pending = new Map();
-    /** @type {Map<string, string>} the ids of commands that nobody knows to have been carried out */
+    /** @type {Map<string, string>} ids of commands that may have been carried out */
     this.unsure = new Map();
   }
 
@@ -50,8 +47,8 @@ export class Connection {
 
   /**
    * Send a command; the answer may take as long as the network does. `attach` and `detach` are
-   * about this connection and end with it; all others are sent again on the next one. One that was
-   * refused as `unavailable` has the same id when it is sent again, and is not carried out twice.
+   * about this connection and end with it; all others are sent again on the next one. What was
+   * `unavailable` keeps its id.
    * @param {string} type
    * @param {object} [fields]
    * @returns {Promise<w.Ack>}
@@ -108,20 +105,11 @@ export class Connection {
       } else if (frame.type === "ack" && frame.id) {
         const command = this.pending.get(frame.id);
         this.pending.delete(frame.id);
-        if (command && frame.error?.code === "unavailable") this.doubt(command.words, frame.id);
+        if (command && frame.error?.code === "unavailable") this.unsure.set(command.words, frame.id);
         command?.resolve(frame);
       }
     }
     this.wiring.onFrames(frames);
-  }
-
-  /** @param {string} words @param {string} id */
-  doubt(words, id) {
-    this.unsure.set(words, id);
-    for (const oldest of this.unsure.keys()) {
-      if (this.unsure.size <= UNSURE) break;
-      this.unsure.delete(oldest);
-    }
   }
 
   /** @param {number} beat */
