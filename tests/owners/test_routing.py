@@ -172,7 +172,7 @@ PLANTED: dict[str, tuple[int, list[Change]]] = {
         [(Hub, "is_behind", lambda self, id, epoch, seq: False)],
     ),
     "what is notified is taken to be what comes next": (0, [(Port, "_feed", _fed_anyhow)]),
-    "what is not stored is shown": (0, [(routing.ModelStore, "__init__", _ungated)]),
+    "what is not stored is shown": (1, [(routing.ModelStore, "__init__", _ungated)]),
 }
 """With a seed that finds it soon."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +17,9 @@ from wire_client import WireClient
 from agentrt import Limits, StoreUnavailable
 from agentrt._journal.base import Command
 from agentrt._journal.postgres.commands import Notified, PostgresCommands, PostgresListener
-from agentrt._web.commands import Cancel
+from agentrt._web.answers import Fields, Refused
+from agentrt._web.client import GivenUp, Job
+from agentrt._web.commands import Cancel, Prompt
 from postgres.kit import rows
 from postgres.server import Server
 from runtime.fakes import asking, echo, obedient
@@ -263,6 +266,44 @@ async def test_whoever_waits_for_a_command_that_is_another_s_hears_of_it(url: st
         [answer] = [json.loads(each) for each in here]
         assert answer["error"]["code"] == "unavailable"
         assert not client.seen(command, here.append)
+
+
+async def test_who_was_away_hears_that_it_was_unavailable_ahead_of_its_being_done(url: str) -> None:
+    async with node(url, "w", role="worker") as w:
+        command = Prompt(id="c1", session="s", content=[])
+        client = w.hub.client("controller", "mine")
+        answers: list[bytes] = []
+        assert not client.seen(command, answers.append)
+        client.refuse("c1", Refused("unavailable", "the database is away"))
+        assert client.seen(command, answers.append)
+        assert not client.seen(command, answers.append)
+        assert answers[0] == answers[1]
+
+
+async def test_what_was_said_behind_a_prompt_that_is_to_be_sent_again_is_so_too(url: str) -> None:
+    async with node(url, "w", role="worker") as w:
+        client = w.hub.client("controller", "mine")
+        done: list[str] = []
+
+        async def first() -> Fields:
+            raise client.give_up("c1")
+
+        async def act(id: str) -> Fields:
+            done.append(id)
+            return {}
+
+        def ordered(id: str, *, holds: bool) -> Job:
+            return client.in_order("s", id, partial(act, id), holds=holds, patience=60)
+
+        prompts = [client.in_order("s", "c1", first, holds=True, patience=60)]
+        prompts += [ordered(id, holds=True) for id in ("c2", "c3")]
+        cancel = ordered("c4", holds=False)
+        for prompt in prompts:
+            with pytest.raises(GivenUp):
+                await prompt()
+        await cancel()
+        await ordered("c5", holds=True)()
+        assert done == ["c4", "c5"]
 
 
 async def test_what_was_unavailable_is_carried_out_when_it_is_sent_again_under_its_id(

@@ -39,13 +39,27 @@ Fail: TypeAlias = Callable[[Refused], None]
 Reply: TypeAlias = Callable[[bytes], None]
 
 
+class GivenUp(Refused):
+    """A command was not carried out here, as its client is not here any more: it sends it again."""
+
+
 class _Answer(Struct):
     """What became of one command: `sent` stands for what it said. `frame` is None while it is under
-    way; `waiting`: who is given it then, and whether that is another server."""
+    way; `waiting`: who is given it then, and whether that is another server. `once`: it is no
+    answer any more when somebody was given it."""
 
     sent: bytes
     frame: bytes | None = None
     waiting: dict[Reply, bool] = {}
+    once: bool = False
+
+
+class _Place:
+    """A command's, in the order of what its client says to a session."""
+
+    def __init__(self) -> None:
+        self.over = trio.Event()
+        self.given_up = False
 
 
 class Client:
@@ -72,8 +86,8 @@ class Client:
             (each.id, _Answer(each.digest, each.body)) for each in list(answered)[-ANSWERS:]
         )
         self._jobs = 0
-        self._ahead: dict[str, trio.Event] = {}
-        """By session: set when the last command that others wait behind is over."""
+        self._ahead: dict[str, _Place] = {}
+        """By session: that of the last command that others wait behind."""
 
     def offer(self, tools: Iterable[ToolOffer]) -> None:
         """It runs these tools, and no others; the sessions that it opens get them."""
@@ -105,6 +119,8 @@ class Client:
             reply(refusal(id, error))
         elif known.frame is not None:
             reply(known.frame)
+            if known.once:
+                del self._answers[id]
         else:
             known.waiting[reply] = elsewhere
         return True
@@ -116,6 +132,11 @@ class Client:
         known = self._answers.pop(id, None)
         for reply, elsewhere in known.waiting.items() if known else ():
             reply(NOT_HERE if elsewhere else error)
+
+    def give_up(self, id: str) -> GivenUp:
+        """A command is left to be sent again: what it is refused for."""
+        self.forget(id)
+        return GivenUp("unavailable", "another server has answered this command")
 
     async def answered_elsewhere(self, store: Store, command: Command) -> Fields | None:
         """What another process that shares the store has answered to a command, if any has. Raises
@@ -149,9 +170,13 @@ class Client:
     def refuse(self, id: str, error: Refused) -> None:
         """The same where it was not carried out. That the store, or another server, is out of reach
         is no answer for ever: sent again, it is carried out, unless it has been elsewhere."""
+        known = self._answers.get(id)
+        given = self.is_here or (known is not None and any(known.waiting.values()))
         self.answer(id, refusal(id, error))
-        if error.code == "unavailable":
-            self._answers.pop(id, None)
+        if error.code == "unavailable" and known is not None:
+            known.once = True
+            if given:
+                self._answers.pop(id, None)
 
     def start(self, job: Job, done: Done, fail: Fail, *, always: bool = False) -> None:
         """Carry out what takes time, whatever becomes of the connection; then `done`, or `fail`
@@ -162,23 +187,28 @@ class Client:
         self._jobs += 1
         self._runtime.start_soon(self._run, job, done, fail)
 
-    def in_order(self, session: str, job: Job, *, holds: bool, patience: float) -> Job:
+    def in_order(self, session: str, id: str, job: Job, *, holds: bool, patience: float) -> Job:
         """A job that begins behind those of the session that were made before it and that hold up
         others; `holds`: so does this one, until it is over. It is to be started. `patience`:
         seconds that it waits at most."""
-        ahead, over = self._ahead.get(session), trio.Event()
+        ahead, mine = self._ahead.get(session), _Place()
         if holds:
-            self._ahead[session] = over
+            self._ahead[session] = mine
 
         async def begun_in_order() -> Fields:
             try:
                 if ahead is not None:
                     with trio.move_on_after(patience):
-                        await ahead.wait()
+                        await ahead.over.wait()
+                    if holds and ahead.given_up:
+                        raise self.give_up(id)  # they are sent again in their order
                 return await job()
+            except GivenUp:
+                mine.given_up = True
+                raise
             finally:
-                over.set()
-                if self._ahead.get(session) is over:
+                mine.over.set()
+                if self._ahead.get(session) is mine:
                     del self._ahead[session]
 
         return begun_in_order

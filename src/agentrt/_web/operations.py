@@ -92,6 +92,7 @@ def in_order(client: Client, command: c.Command, job: Job, patience: float = ORD
         return job
     return client.in_order(
         command.session,
+        command.id,
         job,
         holds=isinstance(command, HOLDS),
         patience=patience if isinstance(command, ENDS) else ORDER,

@@ -86,8 +86,7 @@ async def send_on(hub: Hub, port: Port, client: Client, command: c.Command) -> F
         wanted = lambda: client.is_here  # noqa: E731
         answer = await port.call(row, here=hub.runtime.runs_here, opens=opens, wanted=wanted)
     except Answered:
-        client.forget(command.id)
-        raise Refused("unavailable", "another server has answered this command") from None
+        raise client.give_up(command.id) from None
     except Reused:
         raise Refused(
             "bad_request", f"the id {command.id!r} was used for another command"
