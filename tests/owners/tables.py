@@ -340,7 +340,7 @@ class Leases:
 class Backend:
     """As `PostgresBackend`, of a process that shares the store."""
 
-    gather, gathers_all = 0.005, True
+    gather, rest = 0.008, 0.005
 
     def __init__(self, tables: Tables, home: str, lease: Callable[[], int | None]) -> None:
         self.tables = tables

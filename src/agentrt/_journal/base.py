@@ -312,8 +312,8 @@ class Backend(Protocol):
 
     gather: float
     """Seconds from one flush to the next, if that has only what nobody waits for."""
-    gathers_all: bool
-    """Whether it is the same for what somebody waits for."""
+    rest: float
+    """Seconds from one flush to the next, whatever it has."""
     lease: Callable[[], int | None]
     """The lease that is held at this moment, of a store that is shared."""
     takeovers: int

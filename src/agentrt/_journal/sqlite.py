@@ -78,7 +78,7 @@ _MOVED = 1032
 
 class SqliteBackend:
     gather = 0.0025  # with many sessions that stream, each flush has something of several of them
-    gathers_all = False
+    rest = 0.0
 
     def __init__(self, path: str | os.PathLike[str], library: Library | None = None) -> None:
         self.lease: Callable[[], int | None] = lambda: None

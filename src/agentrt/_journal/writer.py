@@ -183,12 +183,11 @@ class Writer(trio.abc.Instrument):
     def _rest(self, begun: float) -> None:
         """Let gather what comes at once behind a flush that `begun` then. Who waits here, and not
         when something has come, is woken once for it."""
-        left = begun + self._backend.gather - time.monotonic()
-        if left > 0:
-            if self._backend.gathers_all:
-                self._stopping.wait(left)
-            else:
-                self._hurry.acquire(timeout=left)
+        backend = self._backend
+        if (left := begun + backend.rest - time.monotonic()) > 0:
+            self._stopping.wait(left)
+        if (left := begun + backend.gather - time.monotonic()) > 0:
+            self._hurry.acquire(timeout=left)
 
     def _gather(self, batch: Batch) -> list[Batch]:
         """What is queued, up to the size of a flush."""

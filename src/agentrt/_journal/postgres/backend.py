@@ -54,10 +54,8 @@ _CARRIED = (
 
 
 class PostgresBackend:
-    gather = 0.005
-    """Seconds from one flush to the next: a server has more to do for many small ones, and for
-    other processes."""
-    gathers_all = True
+    gather, rest = 0.008, 0.005
+    """A server has more to do for many small flushes, and for other processes."""
 
     def __init__(self, server: Server, home: str | None = None) -> None:
         """`home`: that of this process, if it shares the store with others."""
