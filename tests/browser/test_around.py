@@ -169,6 +169,7 @@ DROP = """([selector, name]) => {
 @pytest.mark.parametrize("where", [".transcript", "header.bar", "#prompt", ".sidebar"])
 def test_files_are_dropped_anywhere(page: Page, where: str) -> None:
     phase(page, "ready")
+    expect(page.locator("#prompt")).to_be_visible()
     assert page.evaluate(DROP, [where, "dropped.txt"]) is None
     expect(page.locator(".attached li")).to_have_count(1)
     expect(page.locator(".attached li")).to_contain_text("dropped.txt")
