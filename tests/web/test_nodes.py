@@ -297,10 +297,14 @@ async def test_what_was_said_behind_a_prompt_that_is_to_be_sent_again_is_so_too(
 
         prompts = [client.in_order("s", "c1", first, holds=True, patience=60)]
         prompts += [ordered(id, holds=True) for id in ("c2", "c3")]
+        answers: list[bytes] = []
+        assert not client.seen(Prompt(id="c2", session="s", content=[]), answers.append)
         cancel = ordered("c4", holds=False)
-        for prompt in prompts:
-            with pytest.raises(GivenUp):
+        for id, prompt in zip(("c1", "c2", "c3"), prompts, strict=True):
+            with pytest.raises(GivenUp) as raised:
                 await prompt()
+            client.refuse(id, raised.value)
+        assert len(answers) == 1
         await cancel()
         await ordered("c5", holds=True)()
         assert done == ["c4", "c5"]

@@ -170,6 +170,8 @@ class Client:
     def refuse(self, id: str, error: Refused) -> None:
         """The same where it was not carried out. That the store, or another server, is out of reach
         is no answer for ever: sent again, it is carried out, unless it has been elsewhere."""
+        if isinstance(error, GivenUp):
+            return  # `forget` has said so to whoever waited
         known = self._answers.get(id)
         given = self.is_here or (known is not None and any(known.waiting.values()))
         self.answer(id, refusal(id, error))
