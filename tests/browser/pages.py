@@ -11,11 +11,11 @@ pytest.importorskip(
     "playwright.sync_api", reason="the page's tests need Playwright (pip install playwright)"
 )
 
-from playwright.sync_api import Browser, Page, WebSocket, expect
+from playwright.sync_api import Browser, Page, expect
 
 NewPage: TypeAlias = Callable[..., Page]
 Shoot: TypeAlias = Callable[[Page, str], None]
 
 expect.set_options(timeout=30_000)
 
-__all__ = ["Browser", "NewPage", "Page", "Shoot", "WebSocket", "expect"]
+__all__ = ["Browser", "NewPage", "Page", "Shoot", "expect"]

@@ -5,25 +5,20 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
-from contextlib import suppress
 
 import msgspec
 import pytest
 import trio
 
 from agentrt import Limits
-from agentrt._errors import AgentrtError, LocalProtocolError, SessionNotFound, StoreUnavailable
+from agentrt._errors import AgentrtError, LocalProtocolError, SessionNotFound
 from agentrt._model.content import Text
 from agentrt._model.events import Event, Notice, TurnEnded, TurnStarted
 from agentrt._model.state import SessionState
 from agentrt._remote.line import Line
 from agentrt._remote.session import RemoteSession
 from agentrt._web import commands as c
-from agentrt._web import native, operations
 from agentrt._web.address import Address
-from agentrt._web.answers import Refused
-from agentrt._web.client import Client, Done, Fail
-from agentrt._web.hub import Hub
 
 from .cutting import stage
 
@@ -77,32 +72,6 @@ async def test_a_session_is_followed_and_prompted() -> None:
             assert reader.ended == [sent.id]
             assert held.queue == []
             assert held.snapshot() == session.snapshot()
-
-
-async def test_what_was_unavailable_is_the_same_command_when_it_is_sent_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    ids: list[str] = []
-
-    def carry_out(hub: Hub, client: Client, command: c.Command, done: Done, fail: Fail) -> None:
-        ids.append(command.id)
-        if len(ids) in refused:
-            fail(Refused("unavailable", "the server that has this session does not answer"))
-        else:
-            operations.carry_out(hub, client, command, done, fail)
-
-    refused = {1, 2}
-    monkeypatch.setattr(native, "carry_out", carry_out)
-    async with stage() as it:
-        session = await it.runtime.create("echo", cwd="/")
-        line = await it.line()
-        for words in "one", "one", "two", "one", "one":
-            prompt = c.Prompt(id="", session=session.id, content=[Text(words)])
-            with suppress(StoreUnavailable):
-                await line.ask(prompt)
-    first, again, another, third, fourth = ids
-    assert first == again == third
-    assert len({first, another, fourth}) == 3
 
 
 async def test_what_a_long_line_of_cuts_leaves_is_what_the_server_has() -> None:

@@ -128,6 +128,21 @@ async def test_a_cancel_that_comes_again_elsewhere_is_not_the_next_turn_s(url: s
         assert session.state.turn.id == later
 
 
+async def prompted_and_cut(stage: Stage, session: str, client: WireClient) -> tuple[str, Any]:
+    """A prompt whose answer, which is returned with its id, the client has not got: it sends it
+    again."""
+    tab = await looking(stage, session, client)
+    id = tab.wire.send("prompt", session=session, content=[{"type": "text", "text": "x"}])
+    [text] = client.unanswered.values()
+    said = await tab.answer(id)
+    assert said["ok"], said
+    await until(lambda: done(tab, session))
+    tab.cut()
+    del client.acks[id]
+    client.unanswered[id] = text
+    return id, said
+
+
 async def test_a_prompt_that_was_carried_out_is_not_refused_because_its_server_is_silent_by_now(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,17 +159,10 @@ async def test_a_prompt_that_was_carried_out_is_not_refused_because_its_server_i
     ):
         session = await a.runtime.create("fake")
         client = WireClient("one")
-        tab = await looking(g, session.id, client)
-        id = tab.wire.send("prompt", session=session.id, content=[{"type": "text", "text": "x"}])
-        [text] = client.unanswered.values()
-        said = await tab.answer(id)
-        assert said["ok"], said
-        tab.cut()
+        id, said = await prompted_and_cut(g, session.id, client)
         assert h.runtime.store is not None
         assert h.runtime.store.port is not None
         monkeypatch.setattr(h.runtime.store.port, "call", silent)
-        del client.acks[id]
-        client.unanswered[id] = text
         tab = await looking(h, session.id, client)
         again = await tab.answer(id)
         assert again == said
@@ -171,17 +179,9 @@ async def test_nor_because_who_has_it_now_cannot_write(
     async with node(url, "a") as a, node(url, "b") as b:
         session = await a.runtime.create("fake")
         client = WireClient("one")
-        tab = await looking(a, session.id, client)
-        id = tab.wire.send("prompt", session=session.id, content=[{"type": "text", "text": "x"}])
-        [text] = client.unanswered.values()
-        said = await tab.answer(id)
-        assert said["ok"], said
-        await until(lambda: done(tab, session.id))
-        tab.cut()
+        id, said = await prompted_and_cut(a, session.id, client)
         await a.runtime.close(session.id)
         monkeypatch.setattr(b.hub, "reopen", fail)
-        del client.acks[id]
-        client.unanswered[id] = text
         tab = await looking(b, session.id, client)
         assert await tab.answer(id) == said
 

@@ -53,9 +53,6 @@ PAUSE: Final = 0.2
 LONGEST: Final = 5.0
 """Seconds ahead of another try: at first, and at the most, where it doubles each time."""
 
-UNSURE: Final = 32
-"""Commands of which it is remembered that nobody knows what came of them."""
-
 SILENCE: Final = 2.5
 """Beats of the server that may be missing before the line is taken for cut."""
 
@@ -114,8 +111,6 @@ class _Said(Struct):
     fail: Fail
     again: bool = True
     """It is said again by the next connection, unless that one's greeting says it."""
-    words: bytes = b""
-    """The same without an id."""
 
 
 class Line:
@@ -135,8 +130,6 @@ class Line:
         self._name = secrets.token_hex(16)
         self._ids = 0
         self._open: dict[str, _Said] = {}
-        self._unsure: dict[bytes, str] = {}
-        """The ids of commands that nobody knows to have been carried out, by what they say."""
         self._followers: dict[str, Follower] = {}
         self._out: trio.MemorySendChannel[bytes] | None = None
         self._reason = ""
@@ -145,18 +138,14 @@ class Line:
 
     def send(self, command: c.Command, done: Done, fail: Fail, *, again: bool = True) -> None:
         """Have a command carried out, on this connection or a later one; its id is made here.
-        `done` gets what the server answers, `fail` what keeps it from that: where that was
-        `unavailable`, the same command has the same id when it is sent again, and is not carried
-        out twice."""
-        command.id = ""
-        words = encode_line(command)
+        `done` gets what the server answers, `fail` what keeps it from that."""
         self._ids += 1
-        command.id = self._unsure.pop(words, f"{self._ids}")
+        command.id = f"{self._ids}"
         frame = encode_line(command)[:-1]
         most = self.ready.limits.get("frame") if self.ready is not None else None
         if isinstance(most, int) and len(frame) > most:
             raise LimitExceeded(f"that is longer than {most} bytes, which the server does not take")
-        self._open[command.id] = _Said(frame, done, fail, again, words)
+        self._open[command.id] = _Said(frame, done, fail, again)
         if self._out is not None:
             self._out.send_nowait(frame)
 
@@ -311,10 +300,6 @@ class Line:
         if ack.error is None:
             said.done(fields)
         else:
-            if ack.error.code == "unavailable" and ack.id is not None:
-                self._unsure[said.words] = ack.id
-                if len(self._unsure) > UNSURE:
-                    del self._unsure[next(iter(self._unsure))]
             said.fail(_ERRORS.get(ack.error.code, LocalProtocolError)(ack.error.message))
 
     def _attached(self, fields: JsonObject) -> None:

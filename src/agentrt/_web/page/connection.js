@@ -5,7 +5,7 @@
 const DELAY = 250;
 const LONGEST = 5_000;
 
-/** Milliseconds to wait for a server that may have gone meanwhile. */
+/** Milliseconds to wait for the answer of a server that may have gone while the machine slept. */
 const PROBE = 4_000;
 
 /** Seconds for a connection to come about. */
@@ -31,10 +31,8 @@ export class Connection {
     this.load = newName();
     this.greeting = "";
     this.commands = 0;
-    /** @type {Map<string, { text: string, words: string, again: boolean, resolve: (ack: w.Ack) => void }>} */
+    /** @type {Map<string, { text: string, again: boolean, resolve: (ack: w.Ack) => void }>} */
     this.pending = new Map();
-    /** @type {Map<string, string>} ids of commands that may have been carried out */
-    this.unsure = new Map();
   }
 
   start() {
@@ -47,21 +45,18 @@ export class Connection {
 
   /**
    * Send a command; the answer may take as long as the network does. `attach` and `detach` are
-   * about this connection and end with it; all others are sent again on the next one. What was
-   * `unavailable` keeps its id.
+   * about this connection and end with it; all others are sent again on the next one.
    * @param {string} type
    * @param {object} [fields]
    * @returns {Promise<w.Ack>}
    */
   send(type, fields = {}) {
-    const words = JSON.stringify({ type, ...fields });
-    const id = this.unsure.get(words) ?? `${this.load}:${++this.commands}`;
-    this.unsure.delete(words);
+    const id = `${this.load}:${++this.commands}`;
     const text = JSON.stringify({ type, id, ...fields });
     const again = type !== "attach" && type !== "detach";
     return new Promise((resolve) => {
       if (!again && this.link.status !== "open") return resolve(unsent(id));
-      this.pending.set(id, { text, words, again, resolve });
+      this.pending.set(id, { text, again, resolve });
       if (this.link.status === "open") this.write(text);
     });
   }
@@ -105,7 +100,6 @@ export class Connection {
       } else if (frame.type === "ack" && frame.id) {
         const command = this.pending.get(frame.id);
         this.pending.delete(frame.id);
-        if (command && frame.error?.code === "unavailable") this.unsure.set(command.words, frame.id);
         command?.resolve(frame);
       }
     }
