@@ -157,6 +157,15 @@ def ask(page: Page, text: str) -> None:
         box.press("Enter")
 
 
+def turn(page: Page, text: str) -> None:
+    """Ask, and wait for the end of the turn."""
+    logged = page.locator("article.user:not(.sent *)")
+    before = logged.count()
+    ask(page, text)
+    until(lambda: logged.count() > before)  # the header may say `ready` of the turn before
+    phase(page, "ready")
+
+
 CLICK = "found => found[0]?.click()"
 """Clicks what is there now and waits for nothing."""
 

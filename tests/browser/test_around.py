@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from browser.kit import Server, ask, phase, scripted, serving, until
+from browser.kit import Server, ask, phase, scripted, serving, turn, until
 from browser.pages import NewPage, Page, expect
 from browser.test_access import PHONE
 
@@ -93,8 +93,7 @@ def test_a_question_of_another_session_is_reported_and_leads_there(two: Page) ->
 def test_nobody_is_notified_of_what_is_in_sight_or_of_what_was_stopped(page: Page) -> None:
     phase(page, "ready")
     page.evaluate(NOTIFIED)
-    ask(page, "say one")
-    phase(page, "ready")
+    turn(page, "say one")
     ask(page, "tool sleep 60")
     phase(page, "working")
     page.get_by_role("button", name="Stop", exact=True).click()
@@ -137,8 +136,7 @@ def test_agents_that_are_not_installed_are_folded_away(two: Page) -> None:
 def test_a_note_covers_nothing(page: Page) -> None:
     phase(page, "ready")
     page.evaluate("navigator.clipboard.writeText = null; document.execCommand = () => false")
-    ask(page, "say      code")
-    phase(page, "ready")
+    turn(page, "say      code")
     page.get_by_role("button", name="Copy").first.click()
     note = page.locator(".note")
     expect(note).to_be_visible()

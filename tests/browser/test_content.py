@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from browser.kit import ask, card, phase, scripted, serving
+from browser.kit import ask, card, phase, scripted, serving, turn
 from browser.pages import NewPage, Page, expect
 
 Shown: TypeAlias = Callable[[dict[str, Any]], Page]
@@ -46,8 +46,7 @@ def text(words: str) -> list[Any]:
 def test_a_file_that_was_read_is_code_with_numbers_and_colours_and_not_long(shown: Shown) -> None:
     read = {"kind": "read", "locations": [{"path": "/a/__init__.py", "line": 5}]}
     page = shown({"init": {**read, "content": text(INIT)}})
-    ask(page, "show init")
-    phase(page, "ready")
+    turn(page, "show init")
     tool = card(page, "init")
     expect(tool.locator(".body pre")).to_be_hidden()  # folded, until somebody wants to see it
     tool.locator("summary").first.click()
@@ -64,8 +63,7 @@ def test_the_colours_are_loaded_with_the_first_code(shown: Shown) -> None:
     page = shown({"code": "```python\nimport os\n```"})
     loaded: list[str] = []
     page.on("request", lambda request: loaded.append(request.url))
-    ask(page, "say no code")
-    phase(page, "ready")
+    turn(page, "say no code")
     assert not loaded
     ask(page, "say code")
     expect(page.locator(".hljs-keyword")).to_have_text("import")

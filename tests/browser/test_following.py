@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from browser.kit import Server, ask, phase
+from browser.kit import Server, ask, turn
 from browser.pages import NewPage, Page, expect
 
 REST = """() => {
@@ -86,10 +86,8 @@ def test_who_scrolls_down_to_the_end_follows_again(page: Page) -> None:
 
 def test_a_short_conversation_goes_on_being_followed(page: Page) -> None:
     """There is nothing further up."""
-    ask(page, "say hello")
-    phase(page, "ready")
+    turn(page, "say hello")
     page.locator(".transcript").hover()
     page.mouse.wheel(0, -100)
-    ask(page, "flood 3000")
-    phase(page, "ready")
+    turn(page, "flood 3000")
     page.wait_for_function(f"({REST})() < 2")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from browser.kit import answer, ask, phase, serving
+from browser.kit import answer, ask, phase, serving, turn
 from browser.pages import NewPage, Shoot
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -34,10 +34,8 @@ def test_a_session_as_the_documentation_shows_it(
         )
         page = new_page(server.link(), **SIZES[name])
         phase(page, "ready")
-        ask(page, "/title A friendlier greeting")
-        phase(page, "ready")
-        ask(page, "read greet.py")
-        phase(page, "ready")
+        turn(page, "/title A friendlier greeting")
+        turn(page, "read greet.py")
         ask(page, "edit greet.py replace hi by hello")
         page.locator("[role=alertdialog] button:not([aria-disabled=true])").first.wait_for()
         shoot(page, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from browser.kit import ask, phase
+from browser.kit import turn
 from browser.pages import Page, expect
 
 
@@ -25,8 +25,7 @@ def test_what_the_server_and_the_agent_say_is_shown_while_one_looks(page: Page) 
     expect(dialog.get_by_text("listening from now on")).to_be_visible()
     page.get_by_role("button", name="Close", exact=True).click()
     expect(dialog).to_have_count(0)  # while it is open, nothing can be written behind it
-    ask(page, "hello")
-    phase(page, "ready")
+    turn(page, "hello")
     open_wire(page)
     page.get_by_role("button", name="The server and the agent").click()
     prompt = dialog.get_by_role("listitem").filter(has_text="to the agent")

@@ -166,6 +166,24 @@ def test_a_second_writer_is_refused_by_the_name_of_the_first(
     second.close()
 
 
+def test_a_writer_that_ends_while_it_is_looked_for_leaves_the_store_to_the_next_one(
+    backend: PostgresBackend, address: Address, postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids = [backend_pid(backend)]
+    ask = Connection.rows
+
+    def rows(connection: Connection, statement: str, *args: Any) -> list[tuple[Any, ...]]:
+        if "pg_locks" in statement and pids:
+            terminate(postgres, pids.pop())
+        return ask(connection, statement, *args)
+
+    monkeypatch.setattr(Connection, "rows", rows)
+    second = PostgresBackend(address)
+    second.open()
+    second.close()
+    assert not pids
+
+
 def usurped(backend: PostgresBackend, address: Address, postgres: Server, *ids: str) -> Any:
     """Another process takes over sessions, behind the back of the first one."""
     pid = backend_pid(backend)

@@ -197,6 +197,8 @@ async def test_a_flood_of_one_tenant_is_slowed_and_no_other_waits_for_it(
         paced = [host for host in hosts if host.pace is not None and host.pace.rate]
         assert len(paced) == 2
         assert all(host.log.state.state.turn is not None for host in paced)
+        for session in floods:
+            await acme.event(session, "item.delta")  # they share what both may
         for session in floods:  # it is heard at once, and what was said is there in its order
             await acme.ok("cancel", session=session)
         for session in floods:

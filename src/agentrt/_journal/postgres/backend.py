@@ -53,6 +53,19 @@ _CARRIED = (
 )
 
 
+_HOLDERS = (
+    "SELECT l.pid::bigint, backend_start::text, application_name, client_addr::text"
+    " FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid=l.pid"
+    " WHERE locktype='advisory' AND classid=%s::bigint::oid"
+    " AND objid::bigint=hashtext(%s)::bigint & 4294967295 AND l.granted"
+    " AND l.database=(SELECT oid FROM pg_database WHERE datname=current_database())"
+)
+"""Who has an advisory lock."""
+
+_TRIES = 5
+"""How often a lock is tried for that was taken, and then had no holder."""
+
+
 class PostgresBackend:
     gather, rest = 0.008, 0.005
     """A server has more to do for many small flushes, and for other processes."""
@@ -134,16 +147,12 @@ class PostgresBackend:
     def _take_lock(self, connection: Connection) -> None:
         key = (LOCK, self.server.schema)
         take = "pg_try_advisory_lock" if self._home is None else "pg_try_advisory_lock_shared"
-        if connection.rows(f"SELECT {take}(%s::int, hashtext(%s))", key) == [(True,)]:
-            return
-        holders = connection.rows(
-            "SELECT l.pid::bigint, backend_start::text, application_name, client_addr::text"
-            " FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid=l.pid"
-            " WHERE locktype='advisory' AND classid=%s::bigint::oid"
-            " AND objid::bigint=hashtext(%s)::bigint & 4294967295 AND l.granted"
-            " AND l.database=(SELECT oid FROM pg_database WHERE datname=current_database())",
-            key,
-        )
+        for _ in range(_TRIES):
+            if connection.rows(f"SELECT {take}(%s::int, hashtext(%s))", key) == [(True,)]:
+                return
+            holders = connection.rows(_HOLDERS, key)
+            if holders:  # if not, it has just become free
+                break
         for pid, since, name, where in holders:
             if (pid, since) == self._last:
                 # The server has not noticed yet that this connection is lost.
