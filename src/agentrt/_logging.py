@@ -12,11 +12,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ._model.log import Log
 from ._process.inherited import has_secret_name
-from ._trace.redact import Redaction
+
+if TYPE_CHECKING:
+    from ._trace.redact import Redaction
 
 FIELDS: Final = ("session", "agent", "turn", "seq")
 """What a record is about, as far as that is known."""
@@ -142,6 +144,8 @@ def get_logger(name: str) -> logging.Logger:
 
 
 def _redaction(env: Mapping[str, str]) -> Redaction:
+    from ._trace.redact import Redaction  # it takes a while, and many programs log nothing
+
     return Redaction(value for name, value in env.items() if has_secret_name(name))
 
 
