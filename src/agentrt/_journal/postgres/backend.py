@@ -13,7 +13,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors, sql
@@ -147,6 +147,7 @@ class PostgresBackend:
     def _take_lock(self, connection: Connection) -> None:
         key = (LOCK, self.server.schema)
         take = "pg_try_advisory_lock" if self._home is None else "pg_try_advisory_lock_shared"
+        holders: list[tuple[Any, ...]] = []
         for _ in range(_TRIES):
             if connection.rows(f"SELECT {take}(%s::int, hashtext(%s))", key) == [(True,)]:
                 return
