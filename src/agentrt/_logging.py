@@ -12,13 +12,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ._model.log import Log
 from ._process.inherited import has_secret_name
-
-if TYPE_CHECKING:
-    from ._trace.redact import Redaction
+from ._trace.redact import Redaction
 
 FIELDS: Final = ("session", "agent", "turn", "seq")
 """What a record is about, as far as that is known."""
@@ -144,8 +142,6 @@ def get_logger(name: str) -> logging.Logger:
 
 
 def _redaction(env: Mapping[str, str]) -> Redaction:
-    from ._trace.redact import Redaction  # it takes a while, and many programs log nothing
-
     return Redaction(value for name, value in env.items() if has_secret_name(name))
 
 

@@ -30,6 +30,7 @@ from .._session.host import SessionHost
 from .._session.session import Session, host_of
 from .._tools.checked import checked_extensions, checked_hooks, checked_lent
 from .._tools.lent import Lent, Tools, split
+from .._trace.trace import Trace, tapped
 from .drain import wait_for_rest
 from .folders import folder, folders
 
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from .._telemetry.observation import Telemetries, Telemetry
     from .._tools.extensions import Extension
     from .._tools.hooks import Hook
-    from .._trace.tap import Tap
-    from .._trace.trace import Trace
     from .offer import Assembly
     from .own_services import Files, Terminals
     from .stored import Again, Described
@@ -306,7 +305,7 @@ async def _opened(
     )
     assembly = assemble(agent, opening, offer)
     async with (
-        _traced(trace, assembly.tap),
+        tapped(trace, assembly.tap),
         serve_session(
             agent,
             assembly,
@@ -327,16 +326,6 @@ async def _opened(
             **structs.asdict(given),
         )
         yield session
-
-
-def _traced(
-    trace: Trace | str | os.PathLike[str] | None, tap: Tap
-) -> AbstractAsyncContextManager[None]:
-    if trace is None:
-        return nullcontext()
-    from .._trace.trace import tapped  # what finds secrets takes a while to load
-
-    return tapped(trace, tap)
 
 
 def new_id() -> str:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Final
 
@@ -221,9 +221,15 @@ async def opened(trace: Trace | str | os.PathLike[str] | None) -> AsyncIterator[
             yield made
 
 
+def tapped(
+    trace: Trace | str | os.PathLike[str] | None, tap: Tap
+) -> AbstractAsyncContextManager[None]:
+    """With a session written into a trace, if there is one."""
+    return nullcontext() if trace is None else _tapped(trace, tap)
+
+
 @asynccontextmanager
-async def tapped(trace: Trace | str | os.PathLike[str], tap: Tap) -> AsyncIterator[None]:
-    """With a session written into a trace."""
+async def _tapped(trace: Trace | str | os.PathLike[str], tap: Tap) -> AsyncIterator[None]:
     async with opened(trace) as sink:
         assert sink is not None
         tap.add(sink)
