@@ -10,6 +10,7 @@ import trio
 import trio.lowlevel
 
 from agentrt import Limits
+from agentrt._journal.store import Store
 from agentrt._remote.line import Line
 from agentrt._remote.session import RemoteSession
 from agentrt._runtime.runtime import Runtime
@@ -114,10 +115,12 @@ async def echo(process: MemoryAgent) -> None:
 
 
 @asynccontextmanager
-async def stage(limits: Limits | None = None) -> AsyncIterator[Stage]:
+async def stage(limits: Limits | None = None, store: Store | None = None) -> AsyncIterator[Stage]:
     with trio.fail_after(60):
         async with (
-            open_fake_runtime({"echo": lambda: MemoryAgent(echo)}, limits=limits) as runtime,
+            open_fake_runtime(
+                {"echo": lambda: MemoryAgent(echo)}, limits=limits, store=store
+            ) as runtime,
             trio.open_nursery() as nursery,
         ):
             proxy = Proxy()

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 import trio
 
-from agentrt import Limits
-from agentrt._errors import AgentrtError, LocalProtocolError, SessionNotFound
+from agentrt import Limits, open_store
+from agentrt._errors import (
+    AgentrtError,
+    LocalProtocolError,
+    SessionNotFound,
+    StoreError,
+    StoreUnavailable,
+)
 from agentrt._model.content import Text
 from agentrt._model.events import Event, Notice, TurnEnded, TurnStarted
 from agentrt._model.state import SessionState
@@ -19,8 +27,9 @@ from agentrt._remote.line import Line
 from agentrt._remote.session import RemoteSession
 from agentrt._web import commands as c
 from agentrt._web.address import Address
+from agentrt._web.hub import Hub
 
-from .cutting import stage
+from .cutting import Stage, stage
 
 CUTS = 30 if os.environ.get("AGENTRT_FULL") else 8
 
@@ -272,6 +281,57 @@ async def test_a_session_that_is_not_there_is_said_to_be_none() -> None:
             await held.begun()
         with pytest.raises(SessionNotFound):
             await line.ask(c.RenameSession(id="", session="nothing", title="x"))
+
+
+@pytest.fixture
+async def at_rest(tmp_path: Path) -> AsyncIterator[tuple[Stage, str, list[StoreError]]]:
+    """A server with a stored session that cannot be read as long as there are errors left."""
+    async with open_store(tmp_path / "sessions.db") as store:
+        async with stage(store=store) as before:
+            session = await before.runtime.create("echo")
+            await session.run("one two")
+        failures: list[StoreError] = []
+        read, is_unread = Hub.read, Hub.is_unread
+
+        async def failing(hub: Hub, session: str) -> dict[str, Any]:
+            if failures:
+                raise failures.pop()
+            return await read(hub, session)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Hub, "read", failing)
+            patch.setattr(Hub, "is_unread", lambda hub, id: bool(failures) or is_unread(hub, id))
+            async with stage(store=store) as there:
+                yield there, session.id, failures
+
+
+async def test_a_session_that_cannot_be_read_at_first_is_said_to_be_that(
+    at_rest: tuple[Stage, str, list[StoreError]],
+) -> None:
+    there, id, failures = at_rest
+    failures.append(StoreUnavailable("the database is away"))
+    with pytest.raises(StoreUnavailable, match="the database is away"):
+        async with there.held(await there.line(), id):
+            pass
+    async with there.held(await there.line(), id) as session:
+        assert [item.text for item in session.snapshot().items][-1] == "one two "
+
+
+async def test_a_session_that_cannot_be_read_for_a_while_is_shown_afterwards(
+    at_rest: tuple[Stage, str, list[StoreError]],
+) -> None:
+    there, id, failures = at_rest
+    line = await there.line()
+    async with there.held(line, id) as session:
+        reader = Reader(session)
+        there.nursery.start_soon(reader.run)
+        failures += [StoreError("the database is away")] * 3
+        await there.proxy.cut()
+        await reader.until(lambda: "connected_again" in reader.notices)
+        assert not failures
+        assert reader.notices == ["connection_cut", "connected_again"]
+        session.submit("three")
+        await reader.until(lambda: reader.ended)
 
 
 async def test_a_server_that_cannot_be_reached_at_first_is_an_error() -> None:

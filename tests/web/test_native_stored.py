@@ -12,7 +12,7 @@ import trio
 from hub_kit import Stage, stage_with
 from wire_client import WireClient
 
-from agentrt import Limits, open_store
+from agentrt import Limits, StoreUnavailable, open_store
 from agentrt._web.hub import Hub
 from agentrt.testing import open_fake_runtime
 from journal.kit import RESUMES, abandoned
@@ -229,6 +229,25 @@ async def test_one_whose_agent_is_gone_can_be_read_and_says_so_at_a_prompt(path:
         assert tab.view(id).texts() == ["hello"]
         hub.close()
         nursery.cancel_scope.cancel()
+
+
+async def test_a_session_that_cannot_be_read_now_is_not_said_to_be_unknown(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = await left(path, "hello")
+    failures = [StoreUnavailable("the database is away")]
+    read = Hub.read
+
+    async def failing(hub: Hub, session: str) -> Any:
+        if failures:
+            raise failures.pop()
+        return await read(hub, session)
+
+    monkeypatch.setattr(Hub, "read", failing)
+    async with stored_stage(path, echo) as stage:
+        tab = stage.connect(id)
+        assert (await tab.answer(tab.wire.hello_id))["sessions"] == {id: "unavailable"}
+        assert (await tab.ok("attach", session=id))["answer"] == "snapshot"
 
 
 async def test_words_find_the_sessions_in_which_they_were_said(path: Path) -> None:

@@ -84,6 +84,10 @@ class Follower(Protocol):
         """The server has been asked for it: `replay`, `snapshot` or `unknown_session`."""
         ...
 
+    def refused(self, error: AgentrtError) -> None:
+        """The server does not show it. Raises the error if another connection should be tried."""
+        ...
+
     def take_snapshot(self, snapshot: Snapshot) -> None: ...
 
     def take_event(self, epoch: str, seq: int, event: Event | None) -> None:
@@ -180,7 +184,7 @@ class Line:
             self.send(
                 attach,
                 lambda fields: follower.attached(str(fields.get("answer"))),
-                lambda _: follower.attached("unknown_session"),
+                follower.refused,
                 again=False,
             )
 
@@ -196,6 +200,7 @@ class Line:
         pause = PAUSE
         while True:
             self._reason = ""
+            refused = False
             try:
                 server, token = self._where()
                 async with dial(server, "/ws", token, self._limits) as socket:
@@ -206,8 +211,9 @@ class Line:
                 if self.ready is None:
                     raise
                 self._reason = str(error)
+                refused = isinstance(error, StoreUnavailable)
             if not self.trouble:
-                pause = PAUSE
+                pause = pause if refused else PAUSE
                 self.trouble = self._reason or "the connection is cut"
                 for follower in list(self._followers.values()):
                     follower.cut(self.trouble)
@@ -307,7 +313,10 @@ class Line:
         answers = fields.get("sessions")
         for session, answer in answers.items() if isinstance(answers, dict) else ():
             if (follower := self._followers.get(session)) is not None:
-                follower.attached(str(answer))
+                if answer == "unavailable":
+                    follower.refused(StoreUnavailable("the server cannot read the session now"))
+                else:
+                    follower.attached(str(answer))
 
 
 def _nothing(_: object) -> None:

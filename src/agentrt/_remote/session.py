@@ -76,6 +76,7 @@ class RemoteSession:
         self._closed = False
         self._begun = trio.Event()
         self._gone = False
+        self._refused: AgentrtError | None = None  # why it did not begin
         self._cut = False
         self._behind: Snapshot | None = None  # a snapshot, and what follows it, ahead of which
         self._held: list[Event] = []  # there is more to be asked for
@@ -302,8 +303,11 @@ class RemoteSession:
         return event
 
     async def begun(self) -> None:
-        """Wait until it is known here. Raises `SessionNotFound`."""
+        """Wait until it is known here. Raises what keeps the server from showing it, as
+        `SessionNotFound` and `StoreUnavailable`."""
         await self._begun.wait()
+        if self._refused is not None:
+            raise self._refused
         if self._gone:
             raise SessionNotFound(f"the server has no session {self.id!r}")
 
@@ -344,7 +348,18 @@ class RemoteSession:
             self._cut = False
             self._tell("info", "connected_again", "connected again")
 
+    def refused(self, error: AgentrtError) -> None:
+        if isinstance(error, SessionNotFound):
+            self.attached("unknown_session")
+        elif self._seq is None:
+            self._refused = error
+            self._begun.set()
+        else:
+            raise error
+
     def cut(self, why: str) -> None:
+        if self._cut:
+            return
         self._cut = True
         self._tell(
             "warning", "connection_cut", f"no connection to the server ({why}): trying again"

@@ -12,7 +12,7 @@ from .._errors import AgentrtError
 from .._logging import get_logger
 from .._version import __version__
 from . import commands as c
-from .answers import Fields, Refused, ack, pack, refusal
+from .answers import Fields, Refused, ack, as_refusal, pack, refusal
 from .client import Client
 from .commands import Beat, Hello, Malformed, decode
 from .feed import COUNT, SIZE, Feed
@@ -107,6 +107,9 @@ class NativeViewer(Viewer):
                 await self._catch_up(known.session, known.epoch, known.seq)
             except AgentrtError as error:  # the others are there
                 logger.warning("the session %s cannot be read: %s", known.session, error)
+                if as_refusal(error).code == "unavailable":  # it may well be there
+                    given[known.session] = "unavailable"
+                    continue
                 if self._hub.is_behind(known.session, known.epoch, known.seq):
                     given[known.session] = "unknown_session"
                     continue
