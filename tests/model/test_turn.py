@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import astuple
 
 from agentrt._errors import LocalProtocolError
 from agentrt._model.turn import PHASES, TABLE, TurnInput, TurnMachine, TurnState
@@ -43,10 +44,10 @@ def test_a_legal_input_moves_the_turn(state: TurnState, input: TurnInput) -> Non
 )
 def test_an_illegal_input_raises_and_changes_nothing(state: TurnState, input: TurnInput) -> None:
     turn = machine(state)
-    before = dict(vars(turn))
+    before = astuple(turn)
     with pytest.raises(LocalProtocolError, match=f"{input.value} is illegal in turn t1"):
         turn.apply(input)
-    assert vars(turn) == before
+    assert astuple(turn) == before
 
 
 def test_the_table_has_a_row_for_every_state() -> None:

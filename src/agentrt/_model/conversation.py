@@ -10,8 +10,8 @@ Here, and only here, items, permission requests and turns are opened and closed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from operator import gt, is_
 from typing import Any, Final
 
 import msgspec
@@ -67,8 +67,8 @@ from .events import (
     UsageChanged,
 )
 from .items import Items
+from .life import ENDED, GONE, Life, LifeInput, after
 from .life import PHASES as LIFE_PHASES
-from .life import Life, LifeInput, after
 from .log import Log
 from .prompt_queue import PromptQueue
 from .state import left_open
@@ -87,6 +87,7 @@ CLOSING: Final[dict[Outcome, ItemStatus]] = {
 """What becomes of an item that the agent left open at the end of its turn."""
 
 _COUNTS: Final = Usage.__struct_fields__
+_NONES: Final = (None,) * len(_COUNTS)
 
 _DELTAS: Final[dict[str, type[ItemDelta]]] = {"text": TextDelta, "thought": ThoughtDelta}
 """What a delta is called in Python, by the item it belongs to; as JSON it is one kind."""
@@ -122,9 +123,9 @@ class Conversation:
         self._clock = clock
         self._limits = limits or Limits()
         self._append = log.append
-        self._ids: Counter[str] = Counter()
+        self._ids: dict[str, int] = {}
         self._named = False
-        self._said: tuple[object, ...] = ()
+        self._said: State | None = None
         self._apply: dict[type, Callable[[Any], None]] = {
             Spoke: self.items.spoke,
             Showed: self.items.showed,
@@ -143,7 +144,8 @@ class Conversation:
 
     def new_id(self, kind: str) -> str:
         """An id that is unique in this log: `t1`, `i1`, `r1`, …"""
-        self._ids[kind] = number = self._ids[kind] + 1
+        ids = self._ids
+        ids[kind] = number = ids.get(kind, 0) + 1
         return f"{kind}{number}"
 
     @property
@@ -159,14 +161,15 @@ class Conversation:
             raise LocalProtocolError(f"turn {self.turn.id} is running")
         turn.apply(TurnInput.START)
         turn.id = id = id or self.new_id("t")
-        turn.since = self._now()
-        turn.began_at = self._clock()
+        now, clock, append = self._now, self._clock, self._append
+        turn.since = now()
+        turn.began_at = clock()
         if (hard := turn.limits.hard) is not None:
             turn.deadline = turn.since + hard
             turn.hard_at = turn.began_at + hard
         self.turn = turn
         self.items.begin(id, echoes=turn.origin == "user")
-        self._append(TurnStarted(id, turn.origin, turn.content))
+        append(TurnStarted(id, turn.origin, turn.content))
         if turn.content is not None:
             self.items.prompted(turn.content)
 
@@ -284,7 +287,7 @@ class Conversation:
     def _used(self, effect: UsageSet) -> None:
         known = self.log.state.usage
         usage = effect.usage
-        if known is not None:
+        if known is not None and _lacks(usage, known):
             counts = zip(_COUNTS, astuple(usage), astuple(known), strict=True)
             for name, now, before in counts:
                 if now is None and before is not None:
@@ -315,7 +318,7 @@ class Conversation:
     @property
     def ended(self) -> bool:
         """True once the session is being closed."""
-        return self.life is Life.CLOSING or self.life is Life.CLOSED
+        return self.life in ENDED
 
     # --- after a restart of ours
 
@@ -351,7 +354,7 @@ class Conversation:
             restored.append(event)
             for id in _ids(event):
                 letter = id.rstrip("0123456789")
-                self._ids[letter] = max(self._ids[letter], int(id[len(letter) :] or 0))
+                self._ids[letter] = max(self._ids.get(letter, 0), int(id[len(letter) :] or 0))
         return restored
 
     def orphan(self, *, resumes: bool = False) -> None:
@@ -390,27 +393,20 @@ class Conversation:
         turn = self.turn
         if turn is not None and turn.state is Machine.WAITING:
             self._resolved()  # a tool call that ended takes its question with it
-        agent = self.agent
-        phase: Phase | None = LIFE_PHASES.get(self.life)
-        if phase is None:
-            phase = "idle" if turn is None else PHASES[turn.state]
-        now: tuple[object, ...] = (
-            phase,
-            turn and turn.id,
-            turn and turn.deadline,
-            turn and turn.cancel_deadline,
-            agent,
-            self.error,
-        )
-        if now == self._said:
-            return False
-        self._said = now
-        if self.life is Life.DEAD or self.life is Life.CLOSED:
-            self._orphan_background()
+        life = self.life
+        phase: Phase | None = LIFE_PHASES.get(life)
         shown: TurnState | None = None
         if turn is not None:
             shown = TurnState(turn.id, turn.origin, turn.since, turn.deadline, turn.cancel_deadline)
-        self._append(StateChanged(State(phase, shown, agent, self.error)))
+            phase = phase or PHASES[turn.state]
+        state = State(phase or "idle", shown, self.agent, self.error)
+        if state == self._said:
+            return False
+        self._said = state
+        if life in GONE:
+            self._orphan_background()
+        append = self._append
+        append(StateChanged(state))
         return True
 
     def _orphan_background(self) -> None:
@@ -419,6 +415,11 @@ class Conversation:
         for task in list(self.log.state.tasks.values()):
             if task.status not in TERMINAL:
                 self._append(TaskChanged(msgspec.structs.replace(task, status="orphaned")))
+
+
+def _lacks(usage: Usage, known: Usage) -> bool:
+    """Whether a count is missing that is known: seldom so, and to be found out in C."""
+    return any(map(gt, map(is_, astuple(usage), _NONES), map(is_, astuple(known), _NONES)))
 
 
 def _ids(event: Event) -> list[str]:

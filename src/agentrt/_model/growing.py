@@ -45,7 +45,9 @@ class Growing:
 
     def short(self) -> str | None:
         """The text, if putting it together costs next to nothing."""
-        return str(self) if self.size - len(self._text) <= LEAST else None
+        if self.size - len(self._text) > LEAST:
+            return None
+        return str(self) if self._text else "".join(self._parts)
 
     def part(self, start: int, end: int) -> str:
         """The characters from `start` to `end`."""

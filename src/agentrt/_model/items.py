@@ -175,10 +175,11 @@ class Items:
             or (effect.message is not None and speech.message != effect.message)
         ):
             speech = self._open_speech(effect.parent, effect.thought, effect.message, effect.replay)
+        append = self._append
         if effect.thought:
-            self._append(ThoughtDelta(speech.item, effect.text))
+            append(ThoughtDelta(speech.item, effect.text))
         else:
-            self._append(TextDelta(speech.item, effect.text))
+            append(TextDelta(speech.item, effect.text))
 
     def _open_speech(
         self, parent: str | None, thought: bool, message: str | None, replay: bool
@@ -190,12 +191,12 @@ class Items:
         )
         speech = self._speech[parent] = _Speech(item, thought, message, replay)
         if not thought and parent is None and not replay:
-            cut, self._cut = self._cut, None
-            last = self._answer[-1] if self._answer and cut is not None else (None, [])
-            if message is not None and last[0] == message:
-                last[1].append(item)
+            answer, cut = self._answer, self._cut
+            self._cut = None
+            if cut is not None and message is not None and answer and answer[-1][0] == message:
+                answer[-1][1].append(item)
             else:
-                self._answer.append((message, [item]))
+                answer.append((message, [item]))
         return speech
 
     def _close_speech(self, parent: str | None, status: ItemStatus) -> None:

@@ -74,6 +74,12 @@ TABLE: Final[dict[Life, dict[LifeInput, Life]]] = {
     },
 }
 
+ENDED: Final = frozenset((Life.CLOSING, Life.CLOSED))
+"""Where no prompt is taken any more."""
+
+GONE: Final = frozenset((Life.DEAD, Life.CLOSED))
+"""Where there is no process."""
+
 PHASES: Final[dict[Life, Phase]] = {
     Life.STARTING: "starting",
     Life.DEAD: "dead",

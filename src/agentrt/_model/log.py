@@ -8,6 +8,7 @@ in the state) or has to start again from a snapshot (a browser).
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -34,6 +35,13 @@ JOIN: Final = 256 * 1024
 
 EVENT: Final = 256
 """Roughly the bytes of an event beyond its content."""
+
+AHEAD: Final = 16
+"""Events that a reader has in hand at a time: to find where it is costs as much as to read two."""
+
+
+FAR: Final = sys.maxsize
+"""Where a reader is that is given nothing."""
 
 
 class Overrun(Exception):
@@ -99,6 +107,7 @@ class Log:
         self._events: list[Event] = []
         self._first = seq + 1
         self._limits = limits
+        self._ring_events, self._ring_bytes = limits.ring_events, limits.ring_bytes
         self._batches: deque[tuple[int, int]] = deque()  # (events, bytes) of each `publish`
         self._weighed = 0  # how many of `_events` are in `_batches`
         self._bytes = 0
@@ -116,23 +125,24 @@ class Log:
     @property
     def state(self) -> SessionState:
         """The fold of all events."""
-        self._fold()
+        if self._new:
+            self._fold()
         return self._state
 
     def _fold(self) -> None:
-        new = self._new
-        if new:
-            take = self._state.table
-            for event in new:
-                take[type(event)](event)
-            self._events += new
-            self._seq += len(new)
-            new.clear()
+        new, take = self._new, self._state.table
+        for event in new:
+            take[type(event)](event)
+        self._events += new
+        self._seq += len(new)
+        new.clear()
 
     def publish(self) -> None:
         """Wake whoever waits for events, and keep the ring within its bounds."""
-        self._fold()
-        arrived, self.arrived = self.arrived, 0
+        if self._new:
+            self._fold()
+        arrived = self.arrived
+        self.arrived = 0
         kept = len(self._events)
         new = kept - self._weighed
         if not new:
@@ -147,12 +157,11 @@ class Log:
         size = arrived + EVENT * new
         self._batches.append((new, size))
         self._weighed = kept
-        self._bytes += size
+        self._bytes = held = self._bytes + size
         for wake in self._wakers:
             wake()
-        limits = self._limits
-        if self._weighed > limits.ring_events or self._bytes > limits.ring_bytes:
-            self._cut(limits.ring_events, limits.ring_bytes)
+        if kept > self._ring_events or held > self._ring_bytes:
+            self._cut(self._ring_events, self._ring_bytes)
 
     def keep(self, keeper: Keeper, shown: Log) -> None:
         """Give all batches to `keeper` from now on, behind those that are published. What it keeps
@@ -223,8 +232,9 @@ class Log:
     def cursor(self, after: int | None = None, *, lossless: bool = False) -> Cursor:
         """A reader that starts behind event `after` (default: behind the last one, shown yet or
         not)."""
-        start = self._source.seq if after is None else after
-        if start < self._first - 1 or start > self._source.seq:
+        newest = self._source.seq
+        start = newest if after is None else after
+        if start < self._first - 1 or start > newest:
             raise Overrun(start)
         cursor = Cursor(self, start)
         if lossless:
@@ -279,48 +289,74 @@ class _Slice(Struct):
 
 
 class Cursor:
-    """One reader's place in the log. `seq` is the number of the last event it was given."""
+    """One reader's place in the log.
 
-    __slots__ = ("_kept", "_log", "seq")
+    What comes next is in hand: who reads much takes it from `ready`, and calls `more` when that is
+    empty.
+    """
+
+    __slots__ = ("_end", "_kept", "_log", "ready")
 
     def __init__(self, log: Log, seq: int) -> None:
         self._log = log
-        self.seq = seq
+        self._end = seq  # the number of the last event in hand
         self._kept: deque[tuple[int, Event | _Slice]] | None = None
+        self.ready: list[Event] = []
+        """The events in hand, the next one last. Always the same list."""
+
+    @property
+    def seq(self) -> int:
+        """The number of the last event it has given or passed over."""
+        return self._log.seq if self._end == FAR else self._end - len(self.ready)
 
     def pop(self) -> Event | None:
         """The next event, or None when there is none yet. Raises `Overrun` (never if lossless)."""
-        log = self._log
+        return self.ready.pop() if self.ready or self.more() else None
+
+    def more(self) -> bool:
+        """Take the next events in hand, where there are any: `ready` must be empty. Raises as
+        `pop`."""
+        log, end = self._log, self._end
         if self._kept:
-            self.seq, kept = self._kept.popleft()
+            self._end, kept = self._kept.popleft()
             if isinstance(kept, _Slice):
-                return kept.kind(kept.item, log.state.part(kept.item, kept.start, kept.end))
-            return kept
-        seq = self.seq + 1
-        if seq > log._seq:
+                kept = kept.kind(kept.item, log.state.part(kept.item, kept.start, kept.end))
+            self.ready.append(kept)
+            return True
+        if end >= log._seq:
             if not log._new:
-                return None
+                return False
             log._fold()
-            if seq > log._seq:
-                return None
-        at = seq - log._first
+            if end >= log._seq:
+                return False
+        at = end + 1 - log._first
         if at < 0:
-            raise Overrun(self.seq)
-        self.seq = seq
-        return log._events[at]
+            raise Overrun(end)
+        ready = self.ready
+        ready += log._events[at : at + AHEAD]
+        ready.reverse()
+        self._end = end + len(ready)
+        return True
+
+    def pause(self) -> None:
+        """Give nothing, whatever comes, until `skip` says what to go on behind."""
+        self.skip(FAR)
 
     def skip(self, seq: int) -> None:
         """Give nothing up to event `seq` any more."""
         self._kept = None
-        self.seq = seq
+        self.ready.clear()
+        self._end = seq
 
     def close(self) -> None:
         """Stop keeping what this reader has not read."""
         self._log._lossless.discard(self)
-        self._kept = None
+        self.skip(self.seq)
 
     def _keep(self, events: list[Event | _Slice], first: int) -> None:
         """Events `first…` are about to leave the ring: keep the unread ones, neighbours joined."""
+        self._end = self.seq
+        self.ready.clear()
         if self._kept is None:
             self._kept = deque()
         kept = self._kept

@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
+from msgspec import Struct
+
 from .._errors import AgentrtError, LocalProtocolError
 from .._limits import Limits
 from .content import Block
@@ -93,17 +95,25 @@ class Deadline(Protocol):
     def deadline(self, at: float, /) -> None: ...
 
 
-class TurnMachine:
+class TurnMachine(Struct, eq=False):
     """One turn from the moment it is wanted to its one end.
 
     An illegal input raises `LocalProtocolError` and changes nothing. Instants named `…_at` are on
     the monotonic clock of the session, `since` and the two deadlines on the wall's.
     """
 
-    # What a turn has only sometimes has its usual value here: most turns are short, and many.
+    origin: Origin
+    limits: Limits = _DEFAULTS
+    content: list[Block] | None = None
+    """The prompt; None for a turn that the agent began."""
+    explicit: bool = True
+    """False for a turn of the agent's own that has no end on the wire."""
+    attended: bool = False
+    """Whether somebody iterates over it, and may answer its questions."""
+
     id: str = ""
     """Its id in the log; empty until it has started."""
-    state = TurnState.QUEUED
+    state: TurnState = TurnState.QUEUED
     entry: str = ""
     """Its id in the queue; empty if it did not have to wait."""
     held: bool = True
@@ -147,33 +157,11 @@ class TurnMachine:
     """The number of the event `ended` in the log."""
     answer: Callable[[], str] | None = None
     """Puts its answer together, which may be long; what it is does not change any more."""
-    _result: TurnResult | None = None
     failure: AgentrtError | None = None
     """Why it was dropped."""
     error: BaseException | None = None
     """What a task of the program's in its nursery has raised."""
-
-    def __init__(
-        self,
-        origin: Origin,
-        limits: Limits = _DEFAULTS,
-        content: list[Block] | None = None,
-        *,
-        explicit: bool = True,
-        attended: bool = False,
-    ) -> None:
-        self.origin: Origin = origin
-        self.limits = limits
-        self.content = content
-        """The prompt; None for a turn that the agent began."""
-        self.explicit = explicit
-        """False for a turn of the agent's own that has no end on the wire."""
-        self.attended = attended
-        """Whether somebody iterates over it, and may answer its questions."""
-        # As above, but looked at in each step: found here in less than half the time.
-        self.verdict = None
-        self.scope = None
-        self.hard_left = None
+    _result: TurnResult | None = None
 
     def apply(self, input: TurnInput) -> TurnState:
         try:
@@ -210,4 +198,4 @@ class TurnMachine:
     @property
     def over(self) -> bool:
         """Whether nothing will come of it any more."""
-        return self.state is TurnState.ENDED or self.state is TurnState.DROPPED
+        return not TABLE[self.state]

@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import trio
 from msgspec import Struct
+from trio.lowlevel import wait_readable
 
 from .._errors import LocalProtocolError
 
@@ -239,7 +240,7 @@ class ReadEnd:
             await trio.lowlevel.checkpoint()
             return
         try:
-            await trio.lowlevel.wait_readable(self._fd)
+            await wait_readable(self._fd)
         except trio.ClosedResourceError:
             return
         except OSError:
@@ -332,19 +333,40 @@ class Writer:
             raise LocalProtocolError("a message to the agent must end with a newline")
         if self.broken is not None or self._closing:
             self._lines_dropped += 1
-            return
-        idle = not self._bytes_waiting
-        if urgent and self._urgent_waiting >= self._outbox:
+        elif not self._bytes_waiting:
+            self._write(line, urgent=urgent)
+        elif urgent and self._urgent_waiting >= self._outbox:
             self._lines_dropped += 1
             self._break(f"it left {self._urgent_waiting} bytes of answers unread (limits.outbox)")
         else:
-            (self._urgent if urgent else self._prompts).append(line)
-            self._urgent_waiting += len(line) if urgent else 0
-            self._bytes_waiting += len(line)
-        if idle:
-            self._flush()
-            if self._bytes_waiting or self.broken is not None:
-                self._parked.unpark_all()
+            self._queue(line, urgent=urgent)
+
+    def _write(self, line: bytes, *, urgent: bool) -> None:
+        """Write a line that nothing waits before, as far as the pipe takes it."""
+        try:
+            taken = self._transport.write_nowait(line)
+        except trio.BrokenResourceError:
+            self._lines_dropped += 1
+            self._break("the agent closed its standard input")
+            self._parked.unpark_all()
+            return
+        if taken and self._watcher is not None and self._watcher.on:
+            self._watcher.sent(line[:taken])
+        self._bytes_written += taken
+        if taken == len(line):
+            self._lines_written += 1
+            return
+        if taken:
+            self._rest = memoryview(line)[taken:]
+            self._bytes_waiting = len(self._rest)
+        else:
+            self._queue(line, urgent=urgent)
+        self._parked.unpark_all()
+
+    def _queue(self, line: bytes, *, urgent: bool) -> None:
+        (self._urgent if urgent else self._prompts).append(line)
+        self._urgent_waiting += len(line) if urgent else 0
+        self._bytes_waiting += len(line)
 
     async def wait_read(self) -> None:
         """Until the agent has read so many of its answers that another large one may be made: half

@@ -149,16 +149,16 @@ class SessionCore:
 
     def receive(self, effects: list[Effect], size: int = 0) -> None:
         """Take what a driver reports; `size`: the bytes of the lines that it was made of."""
-        if not self._depth:
+        depth, take = self._depth, self._take
+        if not depth:
             self.log.arrived = size
-        take = self._take
-        self._depth += 1
+        self._depth = depth + 1
         try:
             for effect in effects:
                 take[type(effect)](effect)
         finally:
-            self._depth -= 1
-        if not self._depth:
+            self._depth = depth
+        if not depth:
             self._end_step()
 
     def __enter__(self) -> None:
@@ -557,6 +557,8 @@ class SessionCore:
             return
         with self:
             turn.verdict = verdict
+            if turn.cursor is not None:  # of a cancelled turn only the end is given
+                turn.cursor.pause()
             if self._withheld.has_prompt_of(turn):
                 self._end_unsent(turn, by)
                 return
@@ -633,6 +635,8 @@ class SessionCore:
             structured_output=structured_output,
         )
         turn.ended_seq = self.log.seq
+        if turn.verdict is not None and turn.cursor is not None:
+            turn.cursor.skip(turn.ended_seq - 1)
         turn.ended_at = self._clock()
         self._host.turn_ended(turn)
         self._moved = True

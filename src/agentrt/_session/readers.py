@@ -6,15 +6,26 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-import trio
+from trio.lowlevel import (
+    Abort,
+    RaiseCancelT,
+    Task,
+    checkpoint,
+    current_task,
+    reschedule,
+    wait_task_rescheduled,
+)
 
 from .._errors import LocalProtocolError
 
-STRIDE: Final = 512
-"""Events handed over between two checkpoints of a reader that always finds more."""
+ROUNDS: Final = 32
+"""Times that a reader may look for more, and find it, before others have their turn: that many
+handfuls of events, should the clock stand still."""
 
 SLICE: Final = 0.001
 """Seconds that a reader may take for what it finds before others have their turn."""
+
+NEVER: Final = -math.inf
 
 
 class Readers:
@@ -25,21 +36,21 @@ class Readers:
     """
 
     def __init__(self) -> None:
-        self.tasks: dict[trio.lowlevel.Task, Callable[[], bool] | None] = {}
+        self.tasks: dict[Task, Callable[[], bool] | None] = {}
         self.others: list[Callable[[], None]] = []
         """Called once, at the next `wake`: those who wait in another event loop."""
 
     async def wait(self, until: Callable[[], bool] | None = None) -> None:
         """Until `wake`, or a `wake` at which `until` is true: to ask that costs less than to let a
         task go on in vain. Cancelling it changes nothing."""
-        task = trio.lowlevel.current_task()
+        task = current_task()
         self.tasks[task] = until
 
-        def abort(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+        def abort(_: RaiseCancelT) -> Abort:
             self.tasks.pop(task, None)
-            return trio.lowlevel.Abort.SUCCEEDED
+            return Abort.SUCCEEDED
 
-        await trio.lowlevel.wait_task_rescheduled(abort)
+        await wait_task_rescheduled(abort)
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Have `wake` called at the next `wake`; returns the function that ends that."""
@@ -56,14 +67,15 @@ class Readers:
             tasks, self.tasks = self.tasks, {}
             for task, until in tasks.items():
                 if until is None or until():
-                    trio.lowlevel.reschedule(task)
+                    reschedule(task)
                 else:
                     self.tasks[task] = until
 
 
 class Pace:
     """Keeps one reader from holding up others while it always finds more: each step notices a
-    cancelled scope, and others run at least once in a `SLICE` of the reader's own time::
+    cancelled scope, and others run at least once in a `SLICE` of the reader's own time. Until
+    `until` it may take what it has in hand; before it looks for more::
 
         if pace.due():
             await pace.rest()
@@ -71,49 +83,50 @@ class Pace:
             await trio.lowlevel.checkpoint_if_cancelled()
     """
 
-    __slots__ = ("_clock", "_given", "_occupied", "_until", "waited")
+    __slots__ = ("_clock", "_occupied", "_rounds", "until", "waited")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._given = STRIDE
+        self._rounds = 0
         self._occupied = False  # a task waits or rests in the middle of a step
-        self._until = math.inf  # it has not begun
+        self.until = NEVER
+        """When others are to have their turn, on `clock`; in the past while a task waits or rests,
+        and before the first step: what the reader did before is not counted."""
         self.waited = False
         """Whether the reader has ever waited, or let others run."""
 
     def due(self) -> bool:
-        """Whether it is the others' turn. To be asked before each event. Raises
-        `LocalProtocolError` if another task waits for one: each would get a part of them."""
-        given = self._given = self._given + 1
-        if given < STRIDE:
-            return self._clock() > self._until
+        """Whether it is the others' turn. Raises `LocalProtocolError` if another task waits for an
+        event: each would get a part of them."""
         if self._occupied:
             raise LocalProtocolError(
                 "another task iterates it already: `session.subscribe()` gives each its own"
             )
-        if self._until < math.inf:
-            return True
-        self._given = 0  # what the reader did before is not counted
-        self._until = self._clock() + SLICE
-        return False
+        clock = self._clock
+        now = clock()
+        if self.until == NEVER:
+            self.until = now + SLICE
+        self._rounds += 1
+        return self._rounds > ROUNDS or now > self.until
 
     def occupy(self) -> None:
         """A task waits or rests, until `free`."""
         self._occupied = True
-        self._given = STRIDE
+        self.until = NEVER
 
     def free(self) -> None:
         """It has waited, and others had their turn."""
         self._occupied = False
         self.waited = True
-        self._given = 0
-        self._until = self._clock() + SLICE
+        self._rounds = 0
+        clock = self._clock
+        self.until = clock() + SLICE
 
     async def rest(self) -> None:
         """Let the others run."""
         self.occupy()
         try:
-            await trio.lowlevel.checkpoint()
+            await checkpoint()
         finally:
             self.free()
 

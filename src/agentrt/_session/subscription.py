@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import trio
+from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from .._model.events import Event
 from .._model.log import Cursor
@@ -18,7 +18,9 @@ class Subscription:
     def __init__(self, host: SessionHost, cursor: Cursor) -> None:
         self._host = host
         self._cursor = cursor
+        self._clock = host.clock
         self._pace = Pace(host.clock)
+        self._ready = cursor.ready
         self._end: int | None = None
 
     @property
@@ -45,16 +47,36 @@ class Subscription:
 
     async def __anext__(self) -> Event:
         """The next event. Cancelling it loses none."""
-        if self._pace.due():
-            await self._pace.rest()
+        pace, clock = self._pace, self._clock
+        if self._ready and self._end is None and clock() <= pace.until:
+            await checkpoint_if_cancelled()
+            return self._ready.pop()
+        if pace.due():
+            await pace.rest()
         else:
-            await trio.lowlevel.checkpoint_if_cancelled()
-        while True:
-            if self._end is None or self.seq < self._end:
-                if (event := self._cursor.pop()) is not None:
-                    return event
-            at_end = self._end is not None and self.seq >= self._end
-            if at_end or (self._host.closed.is_set() and self._host.complete):
-                await trio.lowlevel.checkpoint()
+            await checkpoint_if_cancelled()
+        while (event := self._take()) is None:
+            if self._done:
+                await checkpoint()
                 raise StopAsyncIteration
-            await self._pace.wait(self._host.readers)
+            await pace.wait(self._host.readers)
+        return event
+
+    def poll(self) -> Event | None:
+        """The next event, as iterating gives it; None if there is none yet."""
+        event = self._take()
+        if event is None and self._done:
+            raise StopAsyncIteration
+        return event
+
+    def _take(self) -> Event | None:
+        return None if self._at_end else self._cursor.pop()
+
+    @property
+    def _at_end(self) -> bool:
+        return self._end is not None and self.seq >= self._end
+
+    @property
+    def _done(self) -> bool:
+        """Whether nothing will come any more."""
+        return self._at_end or (self._host.closed.is_set() and self._host.complete)

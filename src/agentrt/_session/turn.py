@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Final
 
 import trio
+from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from .._errors import AgentrtError, LocalProtocolError, StoreError, StoreUnavailable
 from .._limits import Limits
@@ -24,6 +25,9 @@ from .core import When
 from .host import SessionHost
 from .readers import Pace
 from .turn_tasks import TurnTasks
+
+_NOTABLE: Final = frozenset((TurnEnded, PermissionOpened))
+"""Events behind which iterating does not simply go on."""
 
 _FAILURES: Final[dict[Outcome, type[TurnFailed]]] = {
     "failed": AgentFailed,
@@ -50,6 +54,10 @@ class Turn:
     stays usable.
     """
 
+    _offered: str | None = None  # the question that iterating gave last
+    _over = False
+    _exhausted = False  # and the iteration has ended
+
     def __init__(
         self, host: SessionHost, machine: TurnMachine, *, check: bool, when: When = "queue"
     ) -> None:
@@ -58,10 +66,9 @@ class Turn:
         self._machine = machine
         self._check = check
         self._when: When = when
+        self._clock = host.clock
         self._pace = Pace(host.clock)
-        self._offered: str | None = None
-        self._over = False
-        self._exhausted = False  # and the iteration has ended
+        self._ready: list[Event] = []  # what the cursor has in hand, while iterating just goes on
         machine.handle = weakref.ref(self)  # it holds the machine: no cycle for the collector
 
     @classmethod
@@ -150,7 +157,7 @@ class Turn:
 
     async def __aenter__(self) -> Turn:
         machine = self._machine
-        await trio.lowlevel.checkpoint_if_cancelled()  # before anything is sent
+        await checkpoint_if_cancelled()  # before anything is sent
         self._core.place(machine, self._when)
         machine.awaited = True
         try:
@@ -181,7 +188,7 @@ class Turn:
                 if machine.ended is None:
                     self._core.questions.passed_by(machine)
                 elif not self._pace.waited:
-                    await trio.lowlevel.checkpoint()  # noqa: ASYNC102 - as in the block
+                    await checkpoint()  # noqa: ASYNC102 - as in the block
                 if not self._host.over(machine):
                     await self._host.wait_for_end(machine)  # noqa: ASYNC102 - as in the block
         except BaseException:
@@ -235,39 +242,64 @@ class Turn:
         return self
 
     async def __anext__(self) -> Event:
-        if self._over:
-            if self._exhausted or not self._pace.waited:
-                await trio.lowlevel.checkpoint()
+        pace, ready, clock = self._pace, self._ready, self._clock
+        if ready and clock() <= pace.until:
+            await checkpoint_if_cancelled()
+        elif self._over:
+            if self._exhausted or not pace.waited:
+                await checkpoint()
             else:  # others had their turn while the agent was waited for
-                await trio.lowlevel.checkpoint_if_cancelled()
+                await checkpoint_if_cancelled()
             self._exhausted = True
             raise StopAsyncIteration
-        machine = self._machine
-        cursor = machine.cursor
+        else:
+            cursor = self._machine.cursor
+            if cursor is None or ready is not cursor.ready:
+                cursor = self._begin_step()
+                ready = cursor.ready
+            if due := pace.due():
+                await pace.rest()
+            found = bool(ready) or cursor.more()
+            if found and not due:
+                await checkpoint_if_cancelled()
+            while not found:
+                if self._host.keeper is not None:
+                    self._check_stored()
+                await pace.wait(self._host.readers)
+                found = cursor.more()
+        event = ready.pop()
+        if type(event) in _NOTABLE:
+            self._note(event)
+        return event
+
+    def poll(self) -> Event | None:
+        """The next event, as iterating gives it; None if there is none yet."""
+        if self._over:
+            raise StopAsyncIteration
+        event = self._begin_step().pop()
+        if event is None:
+            self._check_stored()
+        elif type(event) in _NOTABLE:
+            self._note(event)
+        return event
+
+    def _begin_step(self) -> Cursor:
+        cursor = self._machine.cursor
         if cursor is None:
             raise LocalProtocolError("iterate a turn inside its `async with` block")
-        due = self._pace.due()
         if self._offered is not None:
-            self._core.questions.passed_by(machine, self._offered)
+            self._core.questions.passed_by(self._machine, self._offered)
             self._offered = None
-        if due:
-            await self._pace.rest()
-        else:
-            await trio.lowlevel.checkpoint_if_cancelled()
-        while True:
-            event = cursor.pop() if machine.verdict is None else self._skip(cursor)
-            if event is not None:
-                if type(event) is TurnEnded:
-                    self._over = True
-                elif type(event) is PermissionOpened:
-                    self._offered = event.request
-                return event
-            if self._host.keeper is not None and self._host.lacks_its_end(machine):
-                raise self._unstored()
-            await self._pace.wait(self._host.readers)
+        self._ready = cursor.ready
+        return cursor
 
-    def _skip(self, cursor: Cursor) -> TurnEnded | None:
-        """Of a turn that was cancelled only the end is given."""
-        machine = self._machine
-        cursor.skip(machine.ended_seq if machine.ended is not None else self._core.log.seq)
-        return machine.ended if machine.ended_seq <= self._core.log.shown.seq else None
+    def _check_stored(self) -> None:
+        if self._host.lacks_its_end(self._machine):
+            raise self._unstored()
+
+    def _note(self, event: Event) -> None:
+        self._ready = []  # the next step is more than to take what is in hand
+        if isinstance(event, PermissionOpened):
+            self._offered = event.request
+        else:
+            self._over = True
