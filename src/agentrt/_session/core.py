@@ -30,6 +30,7 @@ from .._model.driver import (
     Returned,
     Settles,
     Signal,
+    Spoke,
     Started,
     StartFailed,
     Steers,
@@ -116,6 +117,8 @@ class SessionCore:
         """How many steps are under way, one inside the other."""
         self._moved = False
         """Whether something has moved that the next deadline, or the host, depends on."""
+        self._stepped: TurnMachine | None = None
+        """The turn that ran at the end of the last step."""
         self._steered: set[str] = set()
         """Prompts sent into a running turn that no turn's end has accounted for."""
         self._withheld = Withheld(self.log)
@@ -158,7 +161,19 @@ class SessionCore:
                 take[type(effect)](effect)
         finally:
             self._depth = depth
-        if not depth:
+        if depth:
+            return
+        turn, settles = self.conversation.turn, self._settles
+        if (
+            len(effects) == 1
+            and type(effects[0]) is Spoke
+            and turn is self._stepped
+            and turn is not None
+            and not (self._moved or turn.scope or turn.hard_left)
+            and (settles is None or not settles.settling)
+        ):
+            self.log.publish()  # no state and no clock depends on a piece of text
+        else:
             self._end_step()
 
     def __enter__(self) -> None:
@@ -181,7 +196,7 @@ class SessionCore:
             if turn.hard_left is not None and not conversation.items.waits:
                 self._set_hard(turn, self._clock() + turn.hard_left)  # nobody is asked any more
                 turn.hard_left = None
-        settles = self._settles
+        settles, self._stepped = self._settles, turn
         if conversation.sync() or self._moved or (settles is not None and settles.settling):
             self._moved = False
             self._host.look()

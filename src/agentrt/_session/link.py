@@ -166,12 +166,18 @@ class Link:
             patience = self._first.patience(self.limits.handshake)
             self._patience.deadline = trio.current_time() + patience
         self._replied = False
+        size = len(data)
+        if self._begun or not data.endswith(b"\n"):
+            size = self._completed(data)
+        self._owner.received(self, self.driver.receive(data), size)
+
+    def _completed(self, data: bytes) -> int:
+        """The size of the lines that these bytes complete, or begin and complete. Of one that is
+        too long nothing is kept, and it counts for nothing."""
         whole = data.rfind(b"\n") + 1
         size = self._begun + whole if whole else 0
         self._begun = len(data) - whole + (0 if whole else self._begun)
-        # Of a line that is too long nothing is kept.
-        effects = self.driver.receive(data)
-        self._owner.received(self, effects, size if size <= self.limits.line else 0)
+        return size if size <= self.limits.line else 0
 
     def _eof(self) -> None:
         if self._watcher is not None and self._watcher.on:

@@ -11,6 +11,7 @@ from trio.lowlevel import (
     RaiseCancelT,
     Task,
     checkpoint,
+    checkpoint_if_cancelled,
     current_task,
     reschedule,
     wait_task_rescheduled,
@@ -18,8 +19,8 @@ from trio.lowlevel import (
 
 from .._errors import LocalProtocolError
 
-ROUNDS: Final = 32
-"""Times that a reader may look for more, and find it, before others have their turn: that many
+STEPS: Final = 32
+"""Times that a reader may look for more, and find it, before others have their turn: so many
 handfuls of events, should the clock stand still."""
 
 SLICE: Final = 0.001
@@ -75,19 +76,14 @@ class Readers:
 class Pace:
     """Keeps one reader from holding up others while it always finds more: each step notices a
     cancelled scope, and others run at least once in a `SLICE` of the reader's own time. Until
-    `until` it may take what it has in hand; before it looks for more::
-
-        if pace.due():
-            await pace.rest()
-        else:
-            await trio.lowlevel.checkpoint_if_cancelled()
+    `until` it takes what it has in hand; before it looks further it is to `step`, or to `wait`.
     """
 
-    __slots__ = ("_clock", "_occupied", "_rounds", "until", "waited")
+    __slots__ = ("_clock", "_occupied", "_steps", "until", "waited")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._rounds = 0
+        self._steps = 0
         self._occupied = False  # a task waits or rests in the middle of a step
         self.until = NEVER
         """When others are to have their turn, on `clock`; in the past while a task waits or rests,
@@ -95,35 +91,11 @@ class Pace:
         self.waited = False
         """Whether the reader has ever waited, or let others run."""
 
-    def due(self) -> bool:
-        """Whether it is the others' turn. Raises `LocalProtocolError` if another task waits for an
-        event: each would get a part of them."""
-        if self._occupied:
-            raise LocalProtocolError(
-                "another task iterates it already: `session.subscribe()` gives each its own"
-            )
-        clock = self._clock
-        now = clock()
-        if self.until == NEVER:
-            self.until = now + SLICE
-        self._rounds += 1
-        return self._rounds > ROUNDS or now > self.until
-
-    def occupy(self) -> None:
-        """A task waits or rests, until `free`."""
-        self._occupied = True
-        self.until = NEVER
-
-    def free(self) -> None:
-        """It has waited, and others had their turn."""
-        self._occupied = False
-        self.waited = True
-        self._rounds = 0
-        clock = self._clock
-        self.until = clock() + SLICE
-
-    async def rest(self) -> None:
-        """Let the others run."""
+    async def step(self) -> None:
+        """Notice a cancelled scope, and let others run when it is their turn. Raises as `due`."""
+        if not self.due():
+            await checkpoint_if_cancelled()
+            return
         self.occupy()
         try:
             await checkpoint()
@@ -131,9 +103,42 @@ class Pace:
             self.free()
 
     async def wait(self, readers: Readers) -> None:
-        """Until there is more."""
+        """Until there is more. Raises as `due`."""
         self.occupy()
         try:
             await readers.wait()
         finally:
             self.free()
+
+    def due(self) -> bool:
+        """Whether it is the others' turn. Raises `LocalProtocolError` if another task waits for an
+        event: each would get a part of them."""
+        if self._occupied:
+            raise _shared()
+        clock = self._clock
+        now = clock()
+        if self.until == NEVER:
+            self.until = now + SLICE
+        self._steps += 1
+        return self._steps > STEPS or now > self.until
+
+    def occupy(self) -> None:
+        """A task waits or rests, until `free`. Raises as `due`."""
+        if self._occupied:
+            raise _shared()
+        self._occupied = True
+        self.until = NEVER
+
+    def free(self) -> None:
+        """It has waited, and others had their turn."""
+        self._occupied = False
+        self.waited = True
+        self._steps = 0
+        clock = self._clock
+        self.until = clock() + SLICE
+
+
+def _shared() -> LocalProtocolError:
+    return LocalProtocolError(
+        "another task iterates it already: `session.subscribe()` gives each its own"
+    )

@@ -51,26 +51,28 @@ class Subscription:
         if self._ready and self._end is None and clock() <= pace.until:
             await checkpoint_if_cancelled()
             return self._ready.pop()
-        if pace.due():
-            await pace.rest()
-        else:
-            await checkpoint_if_cancelled()
-        while (event := self._take()) is None:
+        found = self._found()
+        if found:
+            await pace.step()
+        while not found:
             if self._done:
                 await checkpoint()
                 raise StopAsyncIteration
             await pace.wait(self._host.readers)
-        return event
+            found = self._found()
+        return self._ready.pop()
 
     def poll(self) -> Event | None:
         """The next event, as iterating gives it; None if there is none yet."""
-        event = self._take()
-        if event is None and self._done:
+        if self._found():
+            return self._ready.pop()
+        if self._done:
             raise StopAsyncIteration
-        return event
+        return None
 
-    def _take(self) -> Event | None:
-        return None if self._at_end else self._cursor.pop()
+    def _found(self) -> bool:
+        """Whether there is a next event: it is in hand then."""
+        return not self._at_end and (bool(self._ready) or self._cursor.more())
 
     @property
     def _at_end(self) -> bool:

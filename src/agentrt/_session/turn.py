@@ -257,11 +257,9 @@ class Turn:
             if cursor is None or ready is not cursor.ready:
                 cursor = self._begin_step()
                 ready = cursor.ready
-            if due := pace.due():
-                await pace.rest()
             found = bool(ready) or cursor.more()
-            if found and not due:
-                await checkpoint_if_cancelled()
+            if found:
+                await pace.step()
             while not found:
                 if self._host.keeper is not None:
                     self._check_stored()
