@@ -342,18 +342,17 @@ class AcpDriver:
         for frame in frames:
             params = frame.params
             update = params.update
-            shape = type(update)
             if (
-                (shape is AgentMessageChunk or shape is AgentThoughtChunk)
+                (type(update) is AgentMessageChunk or type(update) is AgentThoughtChunk)
                 and params.session_id == live
                 and type(content := update.content) is Text
                 and content.text  # an empty one may carry something else
             ):
-                if shape is not kind or update.message_id != message:
+                if type(update) is not kind or update.message_id != message:
                     if pieces:
                         out.append(Spoke("".join(pieces), kind is AgentThoughtChunk, message))
                         pieces = []
-                    kind, message = shape, update.message_id
+                    kind, message = type(update), update.message_id
                 pieces.append(content.text)
                 continue
             if pieces:
