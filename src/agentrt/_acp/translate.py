@@ -64,7 +64,9 @@ def tool_name(tool: ToolFields) -> str | None:
     """The program's name of a tool. The field is young; older agents say it in `_meta`."""
     if tool.name:
         return tool.name
-    meta = tool.meta or {}
+    meta = tool.meta
+    if not meta:
+        return None
     claude = meta.get("claudeCode")
     for holder, key in (
         (claude if isinstance(claude, dict) else {}, "toolName"),

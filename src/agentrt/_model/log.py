@@ -355,11 +355,13 @@ class Cursor:
 
     def _keep(self, events: list[Event | _Slice], first: int) -> None:
         """Events `first…` are about to leave the ring: keep the unread ones, neighbours joined."""
-        self._end = self.seq
-        self.ready.clear()
         if self._kept is None:
             self._kept = deque()
         kept = self._kept
+        if self._end < first:  # what is in hand, if anything is, was kept before
+            kept.extendleft((self._end, event) for event in self.ready)
+        self._end = self.seq
+        self.ready.clear()
         unread = max(0, self.seq - first + 1)
         for seq, event in enumerate(events[unread:], first + unread):
             both = _both(kept[-1][1], event) if kept else None

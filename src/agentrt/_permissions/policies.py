@@ -262,8 +262,7 @@ def for_agent(policy: Policy, agent: Agent) -> Policy:
             shown_command=_shown_command(request, agent.quirks.command_shown),
             kind_holds=agent.quirks.kinds_hold,
         )
-        decision = policy(known)
-        return decision if inspect.isawaitable(decision) else check_decision(policy, decision)
+        return given(policy, policy(known))
 
     decide.__qualname__ = getattr(policy, "__qualname__", None) or repr(policy)
     return decide
@@ -284,14 +283,24 @@ def _shown_command(request: PermissionRequest, where: str | None) -> str | None:
     return found[1] if found else None
 
 
+DECISIONS: Final = (Allow, Deny, Ask)
+
+
 def check_decision(policy: object, decision: object) -> Decision:
     """What a policy returned, if it is a decision. Raises TypeError."""
-    if isinstance(decision, Allow | Deny | Ask):
+    if isinstance(decision, DECISIONS):
         return decision
     name = getattr(policy, "__qualname__", None) or repr(policy)
     raise TypeError(
         f"{name} returned {decision!r:.200}, which is no decision: Allow(), Deny() or Ask() is"
     )
+
+
+def given(policy: object, decision: object) -> Decision | Awaitable[Decision]:
+    """The same where the decision may be still to come."""
+    if not isinstance(decision, DECISIONS) and inspect.isawaitable(decision):
+        return decision
+    return check_decision(policy, decision)
 
 
 def choose_option(

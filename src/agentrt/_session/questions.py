@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -22,7 +21,17 @@ from .._permissions.decisions import (
     decided_words,
     rejection,
 )
-from .._permissions.policies import Ask, Decision, Deny, PermissionRequest, Policy, check_decision
+from .._permissions.policies import (
+    DECISIONS,
+    Allow,
+    Ask,
+    Decision,
+    Deny,
+    PermissionRequest,
+    Policy,
+    check_decision,
+    given,
+)
 from .interfaces import Host, Steps, lifetime_of
 from .withheld import Withheld
 
@@ -58,16 +67,15 @@ class Questions:
         until = lifetime_of(turn, background=effect.background)
         late = not effect.background and turn is not None and turn.cancelling
         decision = Ask() if late else self._consult(effect)
-        pending = inspect.isawaitable(decision)
         expires = None if limit is None else self._wall() + limit
-        decided = not pending and not isinstance(decision, Ask)
+        decided = isinstance(decision, Allow | Deny)
         if not self._conversation.ask(effect, expires, decided=decided):
             self.drop(key)  # its turn is being cancelled
             return
-        if inspect.isawaitable(decision):
-            self._host.decide(key, decision, until)
-        else:
+        if isinstance(decision, DECISIONS):
             self.decided(key, decision)
+        else:
+            self._host.decide(key, decision, until)
         if limit is not None and self._conversation.items.open_request(key) is not None:
             self._host.expire(key, limit, until)
         self._core.touch()
@@ -82,9 +90,7 @@ class Questions:
         try:
             with self._core.scope.of(None if turn is None else turn.id).entered():
                 decision = self._policy(PermissionRequest.of(effect, cwd=self._cwd))
-            if inspect.isawaitable(decision):
-                return decision
-            return check_decision(self._policy, decision)
+            return given(self._policy, decision)
         except Exception as error:
             return self.policy_failed(error)
 

@@ -54,6 +54,7 @@ class Subscription:
         found = self._found()
         if found:
             await pace.step()
+            found = self._found()  # others may have run
         while not found:
             if self._done:
                 await checkpoint()

@@ -260,6 +260,7 @@ class Turn:
             found = bool(ready) or cursor.more()
             if found:
                 await pace.step()
+                found = bool(ready) or cursor.more()  # others may have run
             while not found:
                 if self._host.keeper is not None:
                     self._check_stored()
