@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
@@ -19,29 +18,29 @@ from agentrt._runtime.host import Host
 from agentrt._web import forwarded, operations
 from agentrt._web.client import Client
 from agentrt._web.hub import Hub
+from faults.quick import FULL
 
 from . import routing, tables
 from .routing import World, run
 
-FULL = bool(os.environ.get("AGENTRT_FULL"))
-SEEDS = 6
 SECONDS = 8.0
 
 
-def test_commands_reach_their_sessions_once_and_in_order_whatever_happens() -> None:
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 6), marks=pytest.mark.slow)])
+def test_commands_reach_their_sessions_once_and_in_order_whatever_happens(seeds: range) -> None:
     statements = prompts = servers = 0
-    for seed in range(SEEDS):
+    for seed in seeds:
         world = run(lambda seed=seed: World(seed), seed, SECONDS)  # type: ignore[misc]
         statements += world.steps
         prompts += len(world.delivered)
         servers += len(world.everyone)
-    assert statements > 5000  # something happened
-    assert prompts > 100
-    assert servers > 5 * SEEDS + 5
+    assert statements > 800 * len(seeds)  # something happened
+    assert prompts > 16 * len(seeds)
+    assert servers >= 6 * len(seeds)
 
 
 def test_the_same_seed_is_the_same_run() -> None:
-    first, again = (run(lambda: World(3, trace=True), 3, 4.0).trace for _ in range(2))
+    first, again = (run(lambda: World(3, trace=True), 3, 2.0).trace for _ in range(2))
     assert first == again
 
 
@@ -137,12 +136,12 @@ PLANTED: dict[str, tuple[int, list[Change]]] = {
         [(tables.Reader, "answer", lambda self, client, id: None)],
     ),
     "an answer is not stored with what comes of the command": (
-        1,
+        3,
         [(tables.Backend, "_keep", _in_no_flush)],
     ),
-    "whoever owned a session writes on": (13, [(tables.Backend, "is_ours", _anybodys)]),
+    "whoever owned a session writes on": (0, [(tables.Backend, "is_ours", _anybodys)]),
     "a command is gone when it is taken": (0, [(tables.Rows, "take", _unread)]),
-    "a command that is not answered at once is refused": (0, [(Port, "call", _raised)]),
+    "a command that is not answered at once is refused": (3, [(Port, "call", _raised)]),
     "commands run in any order": (
         0,
         [
@@ -155,16 +154,16 @@ PLANTED: dict[str, tuple[int, list[Change]]] = {
         [(operations, "_permission", _settled)],
     ),
     "a process waits for a command that it has to carry out": (
-        27,
+        28,
         [(Port, "_is_mine", _nobodys)],
     ),
     "only notifications are looked at": (2, [(port, "LOOK", 1e9)]),
     "a session that is another's by now stays open": (
-        127,
+        28,
         [(Host, "_look_after", _look_after_nothing)],
     ),
     "a session is owned that nobody has opened": (
-        6,
+        17,
         [(Store, "claiming", lambda self, session: nullcontext())],
     ),
     "a client is shown what it knows already as if it were new": (
@@ -176,6 +175,14 @@ PLANTED: dict[str, tuple[int, list[Change]]] = {
 }
 """With a seed that finds it soon."""
 
+LONG = {
+    "whoever owned a session writes on",
+    "a command is gone when it is taken",
+    "a process waits for a command that it has to carry out",
+    "a session that is another's by now stays open",
+    "a session is owned that nobody has opened",
+}
+
 
 @contextmanager
 def planted(changes: list[Change]) -> Iterator[None]:
@@ -185,7 +192,9 @@ def planted(changes: list[Change]) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in PLANTED]
+)
 def test_a_planted_defect_is_found(name: str) -> None:
     first, changes = PLANTED[name]
     found = (AssertionError, trio.TooSlowError)  # the latter of who opens the first sessions
