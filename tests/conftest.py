@@ -11,6 +11,7 @@ import gc
 import os
 import resource
 import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
@@ -32,7 +33,14 @@ for name, examples in (("quick", 40), ("long", 100)):
 
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     # Hundreds of programs are started: each would compile all of the package for itself.
-    os.environ["PYTHONPYCACHEPREFIX"] = str(Path(__file__).parents[1] / ".pytest_cache/bytecode")
+    cache = Path(__file__).parents[1] / ".pytest_cache/bytecode"
+    os.environ["PYTHONPYCACHEPREFIX"] = str(cache)
+    # What pip has compiled, in spite of that variable, is looked for there as well.
+    for compiled in Path(sysconfig.get_path("purelib")).rglob("__pycache__/*.pyc"):
+        folder = cache / compiled.parents[1].relative_to("/")
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            (folder / compiled.name).symlink_to(compiled)
 
 RUN = "AGENTRT_TEST_RUN"
 """In the environment of every process that a test starts, unless the test gives it another one:
@@ -169,12 +177,14 @@ def _children(*, recursive: bool = True) -> set[psutil.Process]:
 
 def _marked() -> set[psutil.Process]:
     """Every process that a test of this run started, also those whose parent is gone."""
+    mark = f"{RUN}={os.environ[RUN]}".encode()
     found = set()
-    for process in psutil.process_iter():
+    for pid in psutil.pids():
         try:
-            if process.environ().get(RUN) == os.environ[RUN]:
-                found.add(process)
-        except psutil.Error:
+            with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+                if mark in file.read().split(b"\0"):
+                    found.add(psutil.Process(pid))
+        except (OSError, psutil.Error):
             continue  # gone meanwhile, or somebody else's
     return found - {psutil.Process()}
 
