@@ -10,7 +10,6 @@ a checker looks at what clients, agents and tables say (`history.py`).
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -29,7 +28,8 @@ from agentrt._journal.postgres.connection import connect
 from postgres.server import Server, free_port
 
 from .client import ClusterClient
-from .history import Frame, History, Lease, Look, Process, Stored, overdue
+from .agents import Agents, Record
+from .history import Frame, History, Lease, Look, Stored, overdue
 from .nodes import Node
 from .relay import Relay
 
@@ -73,6 +73,8 @@ class Cluster:
         self.nodes: dict[str, Node] = {}
         self.over = False
         self._folder = folder
+        self._record = Record(folder / "record")
+        self._agents = Agents(folder)
         self._looks = 0
 
     @property
@@ -226,49 +228,34 @@ class Cluster:
 
     async def watch(self) -> None:
         """Leases and agents, all the time."""
-        while True:
-            look = await trio.to_thread.run_sync(self._look)
-            if look is not None:
-                self._looks += 1
-                self.history.overdue += overdue(look)
-            await trio.sleep(LOOK)
-
-    def _look(self) -> Look | None:
         import psycopg
 
-        try:
-            with self.server.connect() as connection:
-                rows = connection.execute(
-                    "SELECT num, pid, extract(epoch FROM since)::float8,"
-                    " extract(epoch FROM until)::float8,"
-                    f" extract(epoch FROM clock_timestamp())::float8 FROM {SCHEMA}.node"
-                ).fetchall()
-        except psycopg.OperationalError:
-            return None
+        while True:
+            with suppress(psycopg.OperationalError):  # it recovers
+                connection = await trio.to_thread.run_sync(self.server.connect)
+                with connection:
+                    while True:
+                        look = await trio.to_thread.run_sync(self._look, connection)
+                        self._looks += 1
+                        self.history.overdue += overdue(look)
+                        await trio.sleep(LOOK)
+            await trio.sleep(LOOK)
+
+    def _look(self, connection: Any) -> Look:
+        rows = connection.execute(
+            "SELECT num, pid, extract(epoch FROM since)::float8,"
+            " extract(epoch FROM until)::float8,"
+            f" extract(epoch FROM clock_timestamp())::float8 FROM {SCHEMA}.node"
+        ).fetchall()
         at = rows[0][4] if rows else time.time()
-        return Look(at, [Lease(*row[:4]) for row in rows], self._agents())
-
-    def _agents(self) -> list[Process]:
-        """Those that are alive, of all that have written down their start."""
         servers = {label: pid for node in self.nodes.values() for label, pid in node.labels.items()}
-        # A number is given again to a later one.
-        started = {line["pid"]: line for line in self._recorded() if "started" in line}
-        return [
-            Process(pid, servers[line["label"]], line["at"])
-            for pid, line in started.items()
-            if is_alive(pid, self._folder)
-        ]
-
-    def _recorded(self) -> list[dict[str, Any]]:
-        file = self._folder / "record"
-        if not file.exists():
-            return []
-        whole = file.read_bytes().rpartition(b"\n")[0]
-        return [json.loads(line) for line in whole.splitlines()]
+        agents = self._agents.alive(self._record.new(), servers)
+        return Look(at, [Lease(*row[:4]) for row in rows], agents)
 
     def collect(self) -> None:
         """What agents and tables say, when all is over."""
-        self.history.received = [line["prompt"] for line in self._recorded() if "prompt" in line]
+        self._record.new()
+        self.history.received = [line["prompt"] for line in self._record.lines if "prompt" in line]
         with connect(server_of(self.url), writes=False) as connection:
             for num, id, epoch, following, owner in connection.rows(
                 "SELECT num, id, epoch, next, owner FROM session"
@@ -300,16 +287,6 @@ FAULTS: list[Any] = [
     (("backends ended", Cluster.end_backends), 2),
     (("kill -9 of a backend", Cluster.kill_backend), 0.5),
 ]
-
-
-def is_alive(pid: int, folder: Path) -> bool:
-    """Whether a process runs, or is stopped, and is an agent of this run."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
-    return state not in "ZX" and os.fsencode(folder) in command
 
 
 async def run(plan: Plan, folder: Path, server: Server) -> Outcome:

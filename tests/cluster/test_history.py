@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from copy import deepcopy
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from .agents import Agents, Record
 from .history import (
     Frame,
     History,
@@ -222,3 +228,22 @@ LEASES = [Lease(1, 7, 100.0, 110.0), Lease(2, 8, 100.0, 130.0), Lease(3, 7, 115.
 )
 def test_an_agent_that_outlives_its_lease_is_found(agent: Process, late: bool) -> None:
     assert bool(list(overdue(Look(120.0, LEASES, [agent])))) is late
+
+
+def test_an_agent_is_alive_from_its_first_line_to_its_end(tmp_path: Path) -> None:
+    file = tmp_path / "record"
+    record, agents = Record(file), Agents(tmp_path)
+    assert record.new() == []
+    command = [sys.executable, "-S", "-c", "input()", str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as agent:
+        started: dict[str, Any] = {"label": "w1.1", "pid": agent.pid, "at": 7.0, "started": True}
+        line = json.dumps(started).encode()
+        file.write_bytes(line)
+        assert record.new() == []  # it may be the half of it
+        file.write_bytes(line + b"\n")
+        assert agents.alive(record.new(), {"w1.1": 50}) == [Process(agent.pid, 50, 7.0)]
+        assert record.new() == []
+        assert agents.alive([], {}) == [Process(agent.pid, 50, 7.0)]
+        agent.communicate(b"\n")
+    assert agents.alive([], {}) == []
+    assert record.lines == [started]
