@@ -35,8 +35,6 @@ from .relay import Relay
 
 LOOK = 0.1
 """Seconds between two looks at leases and agents."""
-SETTLED = 120.0
-"""Seconds that all may take to come to rest behind the last fault."""
 SCHEMA = "cluster"
 
 
@@ -52,6 +50,8 @@ class Plan(Struct, kw_only=True):
     every: float = 2.0
     """Seconds between two faults, on the average."""
     rolling: bool = False
+    settle: float = 120.0
+    """Seconds that all may take to come to rest behind the last fault."""
 
 
 class Outcome(Struct):
@@ -315,7 +315,7 @@ async def _leave(cluster: Cluster) -> None:
             cluster.nodes[name].signal(number)
     for name, ready in begun.items():
         node = cluster.nodes[name]
-        with trio.move_on_after(SETTLED) as waiting:
+        with trio.move_on_after(cluster.plan.settle) as waiting:
             status = await node.wait()
             if status and ready:
                 cluster.history.broken.append(f"{name} has ended with {status}")
@@ -343,11 +343,11 @@ async def _load(cluster: Cluster, nursery: trio.Nursery) -> None:
         until = trio.current_time() + plan.minutes * 60
         await (cluster.rolling(until) if plan.rolling else cluster.faults(until))
         over.set()
-        working.cancel_scope.deadline = trio.current_time() + SETTLED
+        working.cancel_scope.deadline = trio.current_time() + plan.settle
     if working.cancel_scope.cancelled_caught:
         late = [str(client) for client in workers if client.busy]
         history.broken.append(f"these have not come to rest: {late}")
-    with trio.move_on_after(SETTLED) as scope:
+    with trio.move_on_after(cluster.plan.settle) as scope:
         while not await trio.to_thread.run_sync(cluster.unowned):  # noqa: ASYNC110
             await trio.sleep(0.2)
     if scope.cancelled_caught:

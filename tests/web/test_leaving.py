@@ -97,3 +97,15 @@ async def test_what_comes_behind_the_end_of_its_page_is_left_to_another_server(u
         a.hub.close()
         await a.runtime.drain()
         assert not a.hub.is_open(session.id)
+
+
+async def test_a_session_can_be_read_once_more_when_all_viewers_were_sent_away(url: str) -> None:
+    """What somebody has asked for is still carried out then, and nobody is told of an error."""
+    async with node(url, "a") as a, node(url, "b") as b:
+        first, second = [await a.runtime.create("fake") for _ in range(2)]
+        for session in (first, second):
+            await session.run("hello")
+        await b.hub.read(first.id)  # which nobody looks at
+        b.hub.close()
+        await b.hub.read(second.id)
+        assert list(b.hub.feeds) == [second.id]

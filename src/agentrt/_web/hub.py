@@ -175,7 +175,8 @@ class Hub:
             viewer.end(Code.SHUTDOWN, reason)
         for stop in (*self._stop_listening, *self._listening.values()):
             stop()
-        self._listening.clear()
+        # What was asked for before may still be carried out, and drop what nobody looks at.
+        self._listening = dict.fromkeys(self._listening, lambda: None)
         self.wires.close()
         self._scope.cancel()
 
