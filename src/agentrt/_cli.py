@@ -315,13 +315,14 @@ def _serve(options: argparse.Namespace, config: Config) -> Work:
     from ._terminal.serve import make_security, serve_pages, store_path
 
     store_path(config.serve.store)  # wrong usage is said before anything begins
-    _check_node(config)
-    setup = _setup(options, config)
     start = options.agent is not None or options.command is not None
+    _check_node(config, opens=start or options.resume is not None)
+    setup = _setup(options, config)
     return partial(serve_pages, setup, make_security(setup), start=start)
 
 
-def _check_node(config: Config) -> None:
+def _check_node(config: Config, *, opens: bool) -> None:
+    """`opens`: whether a session is to be opened at once."""
     from ._journal.address import Server
     from ._terminal.serve import store_path
     from ._terminal.setup import UsageError
@@ -335,6 +336,10 @@ def _check_node(config: Config) -> None:
         raise UsageError(
             "--node is for servers that share a store, and only one in PostgreSQL can be shared:"
             " --store postgresql://…"
+        )
+    if opens and said.role == "gateway":
+        raise UsageError(
+            "--agent, --command and --resume open a session at once, and a gateway runs none"
         )
 
 

@@ -27,8 +27,8 @@ from agentrt._journal.address import server_of
 from agentrt._journal.postgres.connection import connect
 from postgres.server import Server, free_port
 
-from .client import ClusterClient
 from .agents import Agents, Record
+from .client import ClusterClient
 from .history import Frame, History, Lease, Look, Stored, overdue
 from .nodes import Node
 from .relay import Relay

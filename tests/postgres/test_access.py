@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from agentrt import StoreError
 from agentrt._journal.address import SCHEMES, address_of, server_of
 from agentrt._journal.address import Server as Address
-from agentrt._journal.opening import backend_of, reader_of, writing
+from agentrt._journal.opening import backend_of, is_away, reader_of, writing
 from agentrt._journal.postgres.backend import PostgresBackend
 
-from .server import PASSWORD, Server
+from .server import PASSWORD, Server, free_port
 
 
 def used(address: Address) -> Any:
@@ -137,6 +137,35 @@ def test_nobody_is_there(tmp_path: Path) -> None:
     address = server_of(f"postgresql:///db?host={quote(str(tmp_path), safe='')}")
     with pytest.raises(StoreError, match="cannot be used: "):
         PostgresBackend(address).open()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "",
+        "&password=wrong",
+        "&sslmode=verify-full&sslrootcert=/nowhere/root.crt",
+        "&sslmode=verify-full&sslrootcert=system",
+        "&sslmode=sometimes",
+        "&require_auth=md5&password=wrong",
+        "&channel_binding=require&sslmode=disable&password=wrong",
+        "&service=nobodys",
+    ],
+)
+def test_a_setting_that_never_lets_in_is_not_waited_for(
+    postgres: Server, schema: str, settings: str
+) -> None:
+    address = server_of(postgres.tcp_url(schema=schema) + settings)
+    with pytest.raises(StoreError) as error:
+        PostgresBackend(address).open()
+    assert not is_away(error.value)
+
+
+def test_a_server_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
+    for url in (f"postgresql://127.0.0.1:{free_port()}/db", f"postgresql:///db?host={tmp_path}"):
+        with pytest.raises(StoreError) as error:
+            PostgresBackend(server_of(url)).open()
+        assert is_away(error.value)
 
 
 def test_where_nothing_is_stored_there_is_no_store_to_read(postgres: Server, schema: str) -> None:

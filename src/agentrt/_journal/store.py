@@ -63,6 +63,9 @@ T = TypeVar("T")
 
 _PATIENCE = 1.0  # seconds that a search waits for what is not in the index yet
 
+NAME: Final = 200
+"""Characters of the name of a process that shares a store: people read it, and say it to drain."""
+
 SLOW: Final = 1.0
 """Seconds from giving the writer something to its commit, beyond which a store is slow."""
 
@@ -540,7 +543,7 @@ async def open_store(
     Leaving the block writes what is left to write. To be left after every session in it.
 
     Raises `StoreInUse` while another process writes it, `StoreError` if it cannot be opened,
-    `ValueError` for a URL that is none, and at the end `StoreUnavailable` if something could not be
+    `ValueError` for a URL or a name that is none, and at the end `StoreUnavailable` if something could not be
     stored.
     """
     check_trio("open_store")
@@ -553,7 +556,12 @@ async def open_store(
 
 
 def process_of(name: str, home: str | None = None, role: str = "both") -> Process:
-    """This one, for the others that share a store."""
+    """This one, for the others that share a store. Raises `ValueError` for what is no name."""
+    for what, said in (("node", name), ("home", home)):
+        if said is not None and not (0 < len(said) <= NAME and said.isprintable()):
+            raise ValueError(
+                f"{what} is {said[:40]!r}; it takes 1 to {NAME} characters that can be shown"
+            )
     host = socket.gethostname()
     return Process(
         name=name, host=host, pid=os.getpid(), home=home or host, role=role, version=__version__

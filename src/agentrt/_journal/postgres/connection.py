@@ -182,14 +182,24 @@ def database_errors(server: Server) -> Iterator[None]:
 
 def is_away(error: Exception) -> bool:
     """Whether there may be an answer soon: nobody listens there, the server is just being started
-    or has no place left, or it is a standby. Else it has refused what it was asked."""
+    or has no place left, or it is a standby. Else it has refused what it was asked, or libpq cannot
+    ask it with these settings."""
     if not isinstance(error, psycopg.OperationalError):
         return False
     said = one_line(error)
+    if any(words in said for words in _SETTINGS):
+        return False
     return "FATAL:" not in said or any(words in said for words in _PASSING)
 
 
 _PASSING = ("starting up", "shutting down", "recovery", "too many clients", "connection slots")
+
+_SETTINGS = (
+    *("no password supplied", "authentication method requirement", "channel binding required"),
+    *("certificate", "private key", "does not support SSL", "GSSAPI encryption required"),
+    *("invalid ", "definition of service"),
+)
+"""What libpq says of settings with which it never gets in."""
 
 
 def one_line(error: Exception) -> str:
