@@ -36,6 +36,9 @@ _OF_A_CONVERSATION = {
     "append_system": "--append-system",
 }
 """What a command would ignore."""
+_WITHOUT_AN_AGENT = frozenset(
+    {"agents", "nodes", "rules", "trace", "replay", "config", "completion"}
+)
 _OF_A_PROMPT = ("prompt", "output_format", "last_message")
 """What `attach` does not."""
 
@@ -134,6 +137,10 @@ def _work(options: argparse.Namespace) -> Work:
         )
         if not has_it and getattr(options, name) is not None:
             raise UsageError(f"{flag} has no meaning for `agentrt {options.subcommand}`")
+    if options.trace is not None and options.subcommand in _WITHOUT_AN_AGENT:
+        raise UsageError(
+            f"--trace has no meaning for `agentrt {options.subcommand}`, which runs no agent"
+        )
     if not os.path.isdir(options.cwd):
         raise UsageError(f"--cwd: there is no folder {options.cwd!r}")
     config = load_config(options.cwd, flags=_flags(options))
@@ -346,6 +353,7 @@ def _check_node(config: Config, *, opens: bool) -> None:
 _OF_A_SERVER = {
     "command": "--command",
     "store": "--store",
+    "trace": "--trace",
     "permissions": "--permissions",
     "allow": "--allow",
     "deny": "--deny",

@@ -13,6 +13,7 @@ import pytest
 import trio
 
 import agentrt
+from agentrt._cli import main
 from agentrt._config import ConfigError, load_config
 from agentrt._terminal.tracing import Filter, command_trace, replay_trace, show_trace
 from agentrt._trace.record import read_trace
@@ -181,6 +182,22 @@ def test_a_trace_that_cannot_be_written_is_said(tmp_path: Path, command: list[st
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (["agents"], "`agentrt agents`, which runs no agent"),
+        (["replay", "t"], "`agentrt replay`, which runs no agent"),
+        (["attach"], "for the server to say"),
+        (["acp", "--attach"], "for the server to say"),
+    ],
+)
+def test_a_command_that_has_nothing_to_trace_does_not_take_one_in_silence(
+    command: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--trace", "t", *command]) == 2
+    assert why in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_every_command_that_runs_an_agent_writes_one(tmp_path: Path) -> None:
     file = tmp_path / "t"
@@ -188,6 +205,7 @@ def test_every_command_that_runs_an_agent_writes_one(tmp_path: Path) -> None:
         ["-p", "hello", "--agent", "demo", "--store", "off"],
         ["doctor", "--agent", "demo"],
         ["sessions", "--agent", "demo"],
+        ["conformance", "demo", "--only", "initialize"],
     ):
         done = subprocess.run(
             [sys.executable, "-m", "agentrt", *command],
@@ -199,4 +217,18 @@ def test_every_command_that_runs_an_agent_writes_one(tmp_path: Path) -> None:
             timeout=60,
         )
         assert done.returncode == 0, done.stderr
-    assert len({record.session for record in read_trace(file) if record.session}) == 3
+    assert len({record.session for record in read_trace(file) if record.session}) == 4
+
+
+def test_a_trace_is_replayed_in_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def record() -> None:
+        async with agentrt.open_trace(tmp_path / "t") as trace:
+            put(trace, "first", "second")
+
+    trio.run(record)
+    assert main(["replay", str(tmp_path / "t"), "--speed", "1000", "--session", "sec"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "── session second, process 1"
+    assert "session/new" in lines[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Collection
@@ -18,7 +19,7 @@ from .._limits import Limits
 from .._nesting import bare_errors
 from .._process.pipes import Transport
 from .._trace.tap import ProcessTap, Tap
-from .._trace.trace import open_trace
+from .._trace.trace import Trace, open_trace
 from .acp import AcpPeer, at
 from .check import (
     Check,
@@ -94,16 +95,20 @@ class Run:
         prompts: ConformancePrompts | None = None,
         timeout: float = 60.0,
         only: Collection[str] = (),
+        trace: Trace | None = None,
         traces: Path | None = None,
         report: Callable[[ConformanceFinding], None] = lambda finding: None,
     ) -> None:
-        """`timeout`: seconds for each check; `only`: their names; `traces`: the folder for what
-        went over the wire."""
+        """`timeout`: seconds for each check; `only`: their names; `trace`: what went over the
+        wire in all of them; `traces`: a folder for that of each."""
         self._subject = subject
         self._prompts = prompts or ConformancePrompts()
         self._timeout = timeout
         self._only = only
+        self._trace = trace
         self._traces = traces
+        self._id = secrets.token_urlsafe(6)
+        """Beside a check's name: a trace may have several runs."""
         self._report = report
         self._folder = os.path.realpath(tempfile.gettempdir())
         self._noise: list[str] = []
@@ -189,7 +194,9 @@ class Run:
         """The client of a new process."""
         subject, tap = self._subject, Tap()
         tap.agent, tap.protocol = subject.name, subject.protocol
-        tap.begin(name, time.time, trio.current_time)
+        tap.begin(f"{name}-{self._id}", time.time, trio.current_time)
+        if self._trace is not None:
+            tap.add(self._trace)
         kind = KINDS[subject.protocol]
         with tempfile.TemporaryDirectory(prefix="agentrt-conformance-", dir=self._folder) as folder:
             cwd = Path(folder)

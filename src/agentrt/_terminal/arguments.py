@@ -75,7 +75,7 @@ def make_parser() -> argparse.ArgumentParser:
     add = replay.add_argument
     add("--speed", type=_speed, metavar="N", default=1.0, help="times as fast (1)")
     add("--session", metavar="ID", default="", help="the beginning of its id")
-    add("--page", action="store_true", help="in the page, from when a browser has come")
+    add("--page", action="store_true", default=False, help="in the page, once a browser has come")
     add("--port", type=int, metavar="N", default=0, help="of the page (any free one)")
     _fill_conformance(command("conformance", manual.CONFORMANCE, manual.CONFORMANCE_MORE))
     config = command("config", manual.CONFIG, manual.CONFIG_MORE)
@@ -340,7 +340,8 @@ def _fill_conformance(conformance: argparse.ArgumentParser) -> None:
         help="the longest that one check may take (60)",
     )
     add("--only", metavar="CHECK", action="append", help="only this one; repeatable")
-    add("--traces", metavar="DIR", help="a folder for what went over the wire in each check")
+    add("--trace", metavar="FILE", help="write what goes over the wire there, of all checks")
+    add("--traces", metavar="DIR", help="the same in a folder, with a file for each check")
     add(
         "--output-format",
         choices=("text", "json"),

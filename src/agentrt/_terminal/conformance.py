@@ -25,6 +25,7 @@ from .._runtime.offer import environment
 from .._trace.tap import ProcessTap
 from .setup import DEMO, UsageError, agents_environment
 from .text import one_line
+from .tracing import command_trace
 
 TIMEOUT: Final = 60.0
 MARKS: Final[dict[Verdict, str]] = {
@@ -88,15 +89,17 @@ async def check_agent(agent: Agent, request: Request) -> int:
     def show(finding: ConformanceFinding) -> None:
         print("\n".join(_row(finding)), flush=True)
 
-    run = Run(
-        subject_of(agent, connect),
-        prompts=request.prompts,
-        timeout=request.timeout,
-        only=request.only,
-        traces=request.traces,
-        report=(lambda finding: None) if request.as_json else show,
-    )
-    report = await run.run()
+    async with command_trace(request.config) as trace:
+        run = Run(
+            subject_of(agent, connect),
+            prompts=request.prompts,
+            timeout=request.timeout,
+            only=request.only,
+            trace=trace,
+            traces=request.traces,
+            report=(lambda finding: None) if request.as_json else show,
+        )
+        report = await run.run()
     if request.as_json:
         print(msgspec.json.format(msgspec.json.encode(_object(report))).decode())
     else:
