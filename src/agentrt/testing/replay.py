@@ -43,6 +43,7 @@ _PID: Final = 100_000
 _GOODBYES: Final = frozenset({"session/close", "end_session"})
 """Said by hosts that leave sooner than the recorded one did."""
 _CANCELS: Final = frozenset({"session/cancel", "$/cancel_request", "interrupt", "turn/interrupt"})
+_IN_A_TURN: Final = "the recorded host prompted while a turn ran, which agentrt does not"
 _SERVICES: Final = ("fs", "terminal")
 _json: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 
@@ -224,13 +225,16 @@ class _Player:
         self._served = list(_served(self.records))
         self._ids: dict[str | int, str | int] = {}
         """Ids of the recorded host, and what stands for them now."""
+        self._let_wait: dict[int, _Said] = {}
+        """Prompts that were sent while a turn ran."""
         self._news = trio.lowlevel.ParkingLot()
         self._left = False
         self._awaited: int | None = None
         self._over = False
         self._cancelled: set[str] = set()
         self._surprise: Departed | None = None
-        """A cancel that there was not in the recording, or an answer that was left out in it."""
+        """A cancel that there was not in the recording, an answer that was left out in it, or a
+        prompt that agentrt lets wait."""
 
     def check(self) -> None:
         if self._surprise is not None:
@@ -315,6 +319,12 @@ class _Player:
         self._news.unpark_all()
 
     async def _wait_for(self, number: int) -> bool:
+        if number in self._in_a_turn and number in self._expected:
+            # The agent goes on as it did; what it answers is no answer to anything now.
+            said = self._let_wait[number] = self._expected.pop(number)
+            self._ids.update({id: f"never-asked-{id}" for id in said.ids})
+            self._surprise = self._surprise or self._departed(_IN_A_TURN, number)
+            return True
         self._awaited = number
         if number in self._expected and self._expected[number].what in _GOODBYES:
             self._end()
@@ -324,10 +334,7 @@ class _Player:
                 await self._news.park()
         if scope.cancelled_caught:
             what = self._expected[number].what
-            message = f"the host has not said {what} for {self._patience:g} s"
-            if number in self._in_a_turn:
-                message = "the recorded host prompted while a turn ran, and this one lets that wait"
-            raise self._departed(message, number)
+            raise self._departed(f"the host has not said {what} for {self._patience:g} s", number)
         return number not in self._expected
 
     async def _listen(self, process: MemoryAgent) -> None:
@@ -361,6 +368,9 @@ class _Player:
         for number, expected in self._expected.items():
             if expected.what == said.what:
                 raise self._departed(f"the host said {said.what} otherwise: {words}", number)
+        for number, prompt in self._let_wait.items():
+            if prompt.fits(said):
+                raise self._departed(_IN_A_TURN, number)
         message = f"the host said {said.what}, which it did not say in the recording: {words}"
         departed = Departed(message, 0, None)
         if said.what not in _CANCELS and not (said.answers and said.key[0] in self._left_open):
