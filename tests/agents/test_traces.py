@@ -9,11 +9,11 @@ import pytest
 import trio
 
 import agentrt
-from agentrt.testing import check_log, replay, run_seeded
+from agentrt.testing import check_log, replay, run_seeded, simulate
 
 from .expectations import EXPECTATIONS
 from .lab import Lab
-from .story import Story, session_with
+from .story import Story, agent_of, session_with
 
 pytestmark = [
     pytest.mark.real_agent,
@@ -22,6 +22,7 @@ pytestmark = [
 
 PATIENCE = 120.0
 SCHEDULES = 10
+CHANGES = 40
 
 
 def test_what_an_agent_did_is_done_again_to_the_same_log(lab: Lab, tmp_path: Path) -> None:
@@ -31,21 +32,34 @@ def test_what_an_agent_did_is_done_again_to_the_same_log(lab: Lab, tmp_path: Pat
     logs = [run_seeded(_again, file, seed=seed) for seed in range(SCHEDULES)]
     assert all(log == logs[0] for log in logs)
     assert _told(logs[0]) == _told(story.events)
+    # The program that was recorded, with whatever may happen to this agent.
+    simulate(_talk_in_memory, lab, seeds=range(CHANGES), recorded={agent_of(lab).name: file})
 
 
 async def _lived(lab: Lab, file: Path) -> Story:
     with trio.fail_after(PATIENCE):
         async with session_with(lab, permissions=agentrt.ask, trace=file) as (session, story):
-            await session.run("Please [[text]]")
-            async with session.prompt("Please [[shell]]") as turn:
-                async for event in turn:
-                    if isinstance(event, agentrt.PermissionOpened):
-                        turn.answer(event.request, "allow_once")
-            async with session.prompt("Please [[slow]]") as turn:
-                async for event in turn:
-                    if isinstance(event, agentrt.TextDelta) and "word" in event.text:
-                        session.cancel()
+            await _talk(session)
     return story
+
+
+async def _talk(session: agentrt.Session) -> None:
+    await session.run("Please [[text]]", check=False)
+    async with session.prompt("Please [[shell]]") as turn:
+        async for event in turn:
+            if isinstance(event, agentrt.PermissionOpened):
+                turn.answer(event.request, "allow_once")
+    async with session.prompt("Please [[slow]]") as turn:
+        async for event in turn:
+            if isinstance(event, agentrt.TextDelta) and "word" in event.text:
+                session.cancel()
+
+
+async def _talk_in_memory(lab: Lab) -> None:
+    async with agentrt.open_session(
+        agent_of(lab), cwd=lab.work, permissions=agentrt.ask
+    ) as session:
+        await _talk(session)
 
 
 async def _again(file: Path) -> list[Any]:

@@ -13,15 +13,22 @@ import pytest
 from msgspec.structs import replace
 
 import agentrt
-from agentrt._trace.record import read_trace
-from agentrt.testing import Departed, Replay, run_seeded
+from agentrt._trace.record import TraceRecord, read_trace
+from agentrt.testing import Departed, Replay, mutations, run_seeded
+from agentrt.testing.mutations import (
+    Records,
+    changed_so,
+    dead,
+    late,
+    received,
+    split,
+)
 from faults import wellformed
 from faults.quick import chosen, mostly_slow
 from faults.wellformed import outcomes
 from simulation.defects import DEFECTS
 
 from .invariants import check_shown, check_wire
-from .mutations import Records, cancelled, dead, late, received, reordered, repeated, split
 from .test_kept_traces import KEPT
 from .test_transcripts import SAYING_MORE, Watched, play
 from .transcripts import ACP, ALL, converted
@@ -61,12 +68,12 @@ class Played:
         return [(asked, "".join(words)) for asked, words in turns.values()]
 
 
-def run(records: Records, seed: int = 0) -> Played:
+def run(records: Records, seed: int = 0, *, stop: TraceRecord | None = None) -> Played:
     """What comes of it; all that holds of a session held."""
     events: list[Any] = []
     watched = Watched()
     departed = None
-    recorded = Replay(records)
+    recorded = Replay(records, stop=stop)
     try:
         with suppress(agentrt.AgentStartError):
             run_seeded(play, recorded, events, watched, seed=seed)
@@ -159,16 +166,19 @@ def test_an_agent_may_pause_at_any_step(name: str) -> None:
 @pytest.mark.parametrize("name", EACH)
 def test_what_is_about_something_else_may_come_before_or_behind(name: str) -> None:
     records, then = known(name)
-    for number, changed in enumerate(reordered(records)):
-        played = run(changed, seed=number)
-        assert (played.ends, played.words) == (then.ends, then.words), number
+    for number, each in enumerate(changed_so(["reordered"], records)):
+        played = run(each.records, seed=number)
+        assert (played.ends, played.words) == (then.ends, then.words), str(each)
 
 
 @pytest.mark.parametrize("name", EACH)
 def test_a_turn_may_be_cancelled_at_any_step_by_an_agent_that_takes_no_notice(name: str) -> None:
     records, then = known(name)
-    for number in chosen(received(records)[2:], one_in=3):
-        assert has_only_its_own(run(cancelled(records, number), seed=number), then), number
+    places = set(chosen(received(records)[2:], one_in=3))
+    for each in changed_so(["cancelled"], records):
+        if each.record - 1 in places:
+            played = run(each.records, seed=each.record, stop=each.stop)
+            assert has_only_its_own(played, then), str(each)
 
 
 def stale_answers(name: str) -> list[int]:
@@ -176,14 +186,31 @@ def stale_answers(name: str) -> list[int]:
     records, then = known(name)
     return [
         number
-        for number, changed in enumerate(repeated(records))
-        if (played := run(changed, seed=number)).words != then.words or played.ends != then.ends
+        for number, each in enumerate(changed_so(["repeated"], records))
+        if (played := run(each.records, seed=number)).words != then.words
+        or played.ends != then.ends
     ]
 
 
 @pytest.mark.parametrize("name", mostly_slow(list(ACP), one_in=9))
 def test_an_answer_that_comes_again_answers_nothing(name: str) -> None:
     assert not stale_answers(name)
+
+
+def test_an_agent_that_dies_right_behind_its_start_is_said_to_have_ended() -> None:
+    """Found by the recording alone: it was said to be late, for a minute that had not passed."""
+    [at_once] = [
+        each for each in mutations(KEPT["kimi-terminal"], ["dead"], step=10**6) if each.record == 7
+    ]
+
+    async def opened() -> str:
+        with pytest.raises(agentrt.AgentStartError) as refused:
+            async with at_once.replay().open_session():
+                pass
+        return str(refused.value)
+
+    said = {run_seeded(opened, seed=seed) for seed in range(12)}
+    assert said == {"kimi ended before it was ready (signal SIGKILL)"}
 
 
 def test_a_stale_answer_that_is_taken_for_the_next_prompts_is_found() -> None:

@@ -259,7 +259,7 @@ class Link:
             message = f"{name} refused to {wanted}: {error.message}"
         elif self.unreachable is not None:
             message = f"{name} was ended before it was ready: {self.unreachable}"
-        elif self.gone:
+        elif self.gone or self.returncode is not None:  # it may have been ready for a moment
             message = f"{name} ended before it was ready ({exit_words(self.returncode)})"
         elif self._patience.cancelled_caught:
             message = f"{name} does not speak its protocol (is an option missing in its command?)"

@@ -23,6 +23,9 @@ from .fake_claude import FakeClaudePrompt as FakeClaudePrompt
 from .fake_codex import FakeCodexAgent as FakeCodexAgent
 from .fake_codex import FakeCodexPrompt as FakeCodexPrompt
 from .memory import MemoryAgent as MemoryAgent
+from .mutations import Mutation as Mutation
+from .mutations import MutationKind as MutationKind
+from .mutations import mutations as mutations
 from .replay import Departed as Departed
 from .replay import Replay as Replay
 from .replay import replay as replay

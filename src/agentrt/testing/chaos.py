@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeVarTuple
 
@@ -11,8 +13,11 @@ import trio
 from msgspec import Struct
 
 from .._errors import AgentrtError
+from .checks import LogBroken
 from .memory import MemoryAgent
-from .scripted import FakeAgent, ScriptedAgents, scripted_agents
+from .mutations import HARMLESS, Mutation, picked
+from .replay import Replay, records_of
+from .scripted import FakeAgent, ScriptedAgents, standing_in
 from .seeded import run_seeded
 
 Args = TypeVarTuple("Args")
@@ -117,6 +122,7 @@ def simulate(
     seeds: Iterable[int] = range(20),
     faults: Faults | None = None,
     setup: Callable[[ScriptedAgents], object] | None = None,
+    recorded: Mapping[str, str | Path] | None = None,
     expects: type[BaseException] | tuple[type[BaseException], ...] = AgentrtError,
 ) -> None:
     """Run a program that opens sessions once for each seed, against agents that stall, ask, die and
@@ -124,40 +130,106 @@ def simulate(
 
     - `setup` may put scripts in the place of some agents (see `ScriptedAgents`); it is called
       before each run.
+    - `recorded`: traces, by the names of agents. Each is the agent of one session, and does what it
+      did then, but for one thing that the seed chooses (see `MutationKind`). First the program is
+      run on the traces as they are: what goes wrong there is raised.
     - `expects`: errors that the program may end with; by default those of agentrt's own.
 
-    After each run the logs of all its sessions are checked (`check_log`). What goes wrong, any
-    other error and a log that is broken, is raised with a note that says the seed:
-    `seeds=[7]` shows it again. Not to be called inside Trio.
+    After each run the logs of all its sessions are checked (`check_log`); of recorded agents also
+    that each prompt was answered in the words that it had then, and in all of them after a change
+    that a host may not notice. What goes wrong, any other error and a log that is broken, is raised
+    with a note that says the seed: `seeds=[7]` shows it again. Not to be called inside Trio.
     """
+    traces = {name: records_of(file, "") for name, file in (recorded or {}).items()}
+    before: dict[str, _Turns] = {}
+    if traces:
+        scripted = ScriptedAgents()
+        for name, records in traces.items():
+            scripted[name] = Replay(records)
+        run_seeded(_run, scripted, program, args, seed=0)
+        scripted.check()
+        before = _turns(scripted)
     for seed in seeds:
-        agents: list[ScriptedAgents] = []
-        try:
-            run_seeded(partial(_run, program, args, Random(seed), faults, setup, agents), seed=seed)
-        except expects:
-            pass
-        except BaseException as error:
-            error.add_note(f"seed {seed}: simulate(…, seeds=[{seed}]) shows it again")
-            raise
-        for each in agents:
+        random = Random(seed)
+        changes = {name: picked(records, random) for name, records in traces.items()}
+        scripted = ScriptedAgents()
+        scripted.set_default(Chaos(random, faults))
+        for name, change in changes.items():
+            scripted[name] = change.replay()
+        with _saying(seed, changes):
+            ended = False
             try:
-                each.check()
-            except AssertionError as error:
-                error.add_note(f"seed {seed}: simulate(…, seeds=[{seed}]) shows it again")
-                raise
+                run_seeded(_run, scripted, program, args, setup, seed=seed)
+                ended = True
+            except expects:
+                pass
+            scripted.check()
+            after = _turns(scripted)
+            for name, change in changes.items():
+                whole = ended and change.kind in HARMLESS
+                _compare(after.get(name, []), before.get(name, []), whole=whole)
 
 
 async def _run(
+    scripted: ScriptedAgents,
     program: Callable[..., Awaitable[object]],
     args: tuple[object, ...],
-    random: Random,
-    faults: Faults | None,
-    setup: Callable[[ScriptedAgents], object] | None,
-    agents: list[ScriptedAgents],
+    setup: Callable[[ScriptedAgents], object] | None = None,
 ) -> None:
-    with scripted_agents() as scripted:
-        agents.append(scripted)
-        scripted.set_default(Chaos(random, faults))
+    with standing_in(scripted):
         if setup is not None:
             setup(scripted)
         await program(*args)
+
+
+@contextmanager
+def _saying(seed: int, changes: Mapping[str, Mutation]) -> Iterator[None]:
+    """How to have the same again, on whatever is raised."""
+    try:
+        yield
+    except BaseException as error:
+        for name, change in changes.items():
+            error.add_note(f"the recorded agent {name}: {change}")
+        error.add_note(f"seed {seed}: simulate(…, seeds=[{seed}]) shows it again")
+        raise
+
+
+class _Turn(Struct, frozen=True):
+    asked: str
+    said: str
+    outcome: str
+
+    def begins(self, other: _Turn) -> bool:
+        """Whether what was said here is the beginning of what was said there, to the same. How
+        much is said until a cancel is a matter of chance."""
+        if self.asked != other.asked:
+            return False
+        cut_off = other.outcome == "cancelled" and self.said.startswith(other.said)
+        return cut_off or other.said.startswith(self.said)
+
+    def equals(self, other: _Turn) -> bool:
+        cancelled = self.outcome == other.outcome == "cancelled"
+        return self == other or (cancelled and self.begins(other))
+
+
+_Turns = list[_Turn]
+
+
+def _turns(scripted: ScriptedAgents) -> dict[str, _Turns]:
+    """By agent."""
+    found: dict[str, _Turns] = {}
+    for session in scripted.sessions:
+        turns = zip(session.turns, [*session.outcomes, ""], strict=False)  # the last may run
+        found.setdefault(session.agent.name, []).extend(
+            _Turn(asked, said, outcome) for (asked, said), outcome in turns
+        )
+    return found
+
+
+def _compare(now: _Turns, then: _Turns, *, whole: bool) -> None:
+    same = len(now) == len(then) and all(map(_Turn.equals, now, then))
+    if whole and not same:
+        raise LogBroken(f"what a host may not notice has changed its turns: {now}, not {then}")
+    for turn in now:
+        if turn.said and not any(map(turn.begins, then)):
+            raise LogBroken(f"a turn has words that were not said to its prompt: {turn}")

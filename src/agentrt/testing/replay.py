@@ -9,7 +9,7 @@ is as late as it was then, by Trio's clock.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import groupby
@@ -85,8 +85,14 @@ class Replay:
     `replay`."""
 
     def __init__(
-        self, records: Iterable[TraceRecord], *, speed: float = 1.0, patience: float = 60.0
+        self,
+        records: Iterable[TraceRecord],
+        *,
+        speed: float = 1.0,
+        patience: float = 60.0,
+        stop: TraceRecord | None = None,
     ) -> None:
+        """`stop`: one of the records, at which the session's turn is cancelled."""
         records = list(records)
         self.agent = next((r.agent for r in records if r.agent), "replayed")
         """What the agent was called."""
@@ -104,6 +110,8 @@ class Replay:
         ]
         self._speed = speed
         self._patience = patience
+        self._stop = stop
+        self._session: Session | None = None
         self._started: list[_Player] = []
         self._starts = trio.lowlevel.ParkingLot()
 
@@ -117,6 +125,8 @@ class Replay:
             )
         records = self._processes[number]
         player = _Player(records, self._speed, self._patience)
+        if self._stop is not None:
+            player.cancels_at(self._stop, self._cancel)
         self._started.append(player)
         self._starts.unpark_all()
         pid = next((r.pid for r in records if r.kind == "started"), None)
@@ -130,14 +140,27 @@ class Replay:
         began = self._began - trio.current_time()
         now = partial(_later, began)
         options = {"name": self.agent, "protocol": self.protocol, "now": now, **options}
-        services: dict[str, Service] = dict.fromkeys(_SERVICES, self._serve)
         try:
-            async with open_fake_session(self.start, services=services, **options) as session:
+            async with open_fake_session(self.start, services=self.services, **options) as session:
+                self.plays_for(session)
                 yield session
         except BaseExceptionGroup as errors:
             if (departed := _departed_in(errors)) is None:
                 raise
             raise departed from None
+
+    def plays_for(self, session: Session) -> None:
+        """That is the session whose turn is cancelled where one is."""
+        self._session = session
+
+    def _cancel(self) -> None:
+        if self._session is not None:
+            self._session.cancel()
+
+    @property
+    def services(self) -> dict[str, Service]:
+        """What the recorded host did for its agent."""
+        return dict.fromkeys(_SERVICES, self._serve)
 
     async def _serve(self, asked: Requested) -> Any:
         return await self._started[-1].serve(asked)
@@ -187,12 +210,17 @@ def replay(
     answered what was left open then, or has left something out, gets it from `Replay.check`. Raises
     `TraceError`.
     """
+    return Replay(records_of(file, session), speed=speed, patience=patience)
+
+
+def records_of(file: str | Path, session: str) -> list[TraceRecord]:
+    """Those of the only session that begins so. Raises `TraceError`, `Departed`."""
     records = [record for record in read_trace(file) if record.session.startswith(session)]
     sessions = list(dict.fromkeys(record.session for record in records if record.session))
     if len(sessions) != 1:
         found = f"{len(sessions)}: {', '.join(sessions)}" if sessions else "none"
         raise Departed(f"{file}: a replay is of one session, and there are {found}", 0, None)
-    return Replay((r for r in records if r.session), speed=speed, patience=patience)
+    return [record for record in records if record.session]
 
 
 def _departed_in(errors: BaseExceptionGroup[BaseException]) -> Departed | None:
@@ -232,9 +260,13 @@ class _Player:
         self._awaited: int | None = None
         self._over = False
         self._cancelled: set[str] = set()
+        self._stop: tuple[TraceRecord, Callable[[], None]] | None = None
         self._surprise: Departed | None = None
         """A cancel that there was not in the recording, an answer that was left out in it, or a
         prompt that agentrt lets wait."""
+
+    def cancels_at(self, stop: TraceRecord, cancel: Callable[[], None]) -> None:
+        self._stop = stop, cancel
 
     def check(self) -> None:
         if self._surprise is not None:
@@ -294,6 +326,9 @@ class _Player:
 
     async def _step(self, process: MemoryAgent, number: int, record: TraceRecord) -> bool:
         """Whether there is somebody left to go on for."""
+        if self._stop is not None and record is self._stop[0]:
+            self._stop[1]()
+            return True
         match record.kind:
             case "sent":
                 return await self._wait_for(number)
@@ -409,13 +444,10 @@ def _expected(records: list[TraceRecord]) -> Iterator[tuple[int, _Said]]:
 
 def _served(records: list[TraceRecord]) -> Iterator[tuple[tuple[str, JsonObject], Any]]:
     """What the agent asked of its host's files and terminals, and the answer to each."""
-    begun = b""
-    for number, record in enumerate(records):
-        if record.kind != "received":
+    for number, body in _messages(records):
+        if records[number].kind != "received":
             continue
-        line = begun + record.data
-        begun = line if record.cut else b""
-        match _decoded(line):
+        match body:
             case {"method": str(method), "id": id, "params": dict(params)} if _is_service(method):
                 yield (method, params), _answer_to(id, records[number:])
 
@@ -439,9 +471,8 @@ def _oddities(records: list[TraceRecord]) -> tuple[set[int], set[str | int]]:
     in_a_turn: set[int] = set()
     running: set[str | int] = set()
     left_open: set[str | int] = set()
-    for number, record in enumerate(records):
-        body = _decoded(record.data) if record.kind in ("sent", "received") else None
-        match record.kind, body:
+    for number, body in _messages(records):
+        match records[number].kind, body:
             case "sent", {"method": "session/prompt", "id": str() | int() as id}:
                 if running:
                     in_a_turn.add(number)
@@ -456,6 +487,18 @@ def _oddities(records: list[TraceRecord]) -> tuple[set[int], set[str | int]]:
             case "sent", {"id": str() | int() as id} | {"response": {"request_id": str() as id}}:
                 left_open.discard(id)
     return in_a_turn, left_open
+
+
+def _messages(records: list[TraceRecord]) -> Iterator[tuple[int, Any]]:
+    """What was said either way; a line in pieces is where its end is."""
+    begun = b""
+    for number, record in enumerate(records):
+        if record.kind == "sent":
+            yield number, _decoded(record.data)
+        elif record.kind == "received":
+            line = begun + record.data
+            begun = line if record.cut and not record.left_out else b""
+            yield number, _decoded(line)
 
 
 def _decoded(line: bytes) -> Any:

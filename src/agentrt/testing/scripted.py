@@ -3,7 +3,7 @@ itself."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -12,7 +12,15 @@ from .._agents import Agent, ProtocolName, find
 from .._errors import AgentStartError
 from .._model.content import Text
 from .._model.driver import Opening
-from .._model.events import Event, PermissionClosed, PermissionOpened, TurnEnded, TurnStarted
+from .._model.events import (
+    Event,
+    ItemOpened,
+    PermissionClosed,
+    PermissionOpened,
+    TextDelta,
+    TurnEnded,
+    TurnStarted,
+)
 from .._process.pipes import Transport
 from .._runtime import assembly
 from .._runtime.offer import Attach
@@ -24,6 +32,8 @@ from .fake_acp import FakeAcpAgent
 from .fake_claude import FakeClaudeAgent
 from .fake_codex import FakeCodexAgent
 from .memory import MemoryAgent
+from .replay import Replay
+from .sessions import attached_to
 
 FakeAgent: TypeAlias = FakeAcpAgent | FakeClaudeAgent | FakeCodexAgent
 Script: TypeAlias = Callable[[FakeAgent], Awaitable[None]]
@@ -75,6 +85,22 @@ class SeenSession:
         return [event.outcome for event in self.events if isinstance(event, TurnEnded)]
 
     @property
+    def turns(self) -> list[tuple[str, str]]:
+        """What each turn was asked, and what the agent said in it; nothing of its sub-agents."""
+        turns: dict[str, tuple[list[str], list[str]]] = {}
+        of: dict[str, str] = {}
+        for event in self.events:
+            match event:
+                case TurnStarted(turn=turn, prompt=prompt):
+                    asked = [block.text for block in prompt or () if isinstance(block, Text)]
+                    turns[turn] = (asked, [])
+                case ItemOpened(item=item) if item.turn in turns and item.parent is None:
+                    of[item.id] = item.turn
+                case TextDelta(item=id, text=text) if id in of:
+                    turns[of[id]][1].append(text)
+        return [("".join(asked), "".join(said)) for asked, said in turns.values()]
+
+    @property
     def questions(self) -> list[Question]:
         """What was asked, and decided."""
         closed = {e.request: e for e in self.events if isinstance(e, PermissionClosed)}
@@ -91,13 +117,13 @@ class ScriptedAgents:
     def __init__(self) -> None:
         self.sessions: list[SeenSession] = []
         """In the order in which they were opened."""
-        self._scripts: dict[str, Script] = {}
+        self._scripts: dict[str, Script | Replay] = {}
         self._default: Script | None = None
 
-    def __setitem__(self, name: str, script: Script) -> None:
+    def __setitem__(self, name: str, script: Script | Replay) -> None:
         """From now on, `script` is what runs for the agent of that name (of the catalogue, or of an
         `Agent`). It gets a `FakeClaudeAgent` or a `FakeCodexAgent` if the agent speaks that
-        protocol, else a `FakeAcpAgent`."""
+        protocol, else a `FakeAcpAgent`. A `Replay` is the recorded agent, for one session."""
         self._scripts[name] = script
 
     def set_default(self, script: Script) -> None:
@@ -127,7 +153,10 @@ class ScriptedAgents:
             if script is None:
                 known = ", ".join(map(repr, self._scripts)) or "none"
                 raise AgentStartError(f"no script for the agent {agent.name!r}; there are: {known}")
-            process = MemoryAgent(_program(script, agent, seen))
+            if isinstance(script, Replay):
+                process = script.start()
+            else:
+                process = MemoryAgent(_program(script, agent, seen))
             seen.processes.append(process)
             return process.connect()
 
@@ -136,6 +165,10 @@ class ScriptedAgents:
                 host: SessionHost, session: Session
             ) -> AbstractAsyncContextManager[Opening]:
                 _watch(host, seen)
+                script = self._scripts.get(agent.name, self._default)
+                if isinstance(script, Replay):
+                    script.plays_for(session)
+                    return attached_to(script.services, attach)(host, session)
                 return attach(host, session)
 
             return attached
@@ -173,20 +206,29 @@ def _program(
 
 
 @contextmanager
-def scripted_agents(scripts: dict[str, Script] | None = None) -> Iterator[ScriptedAgents]:
+def scripted_agents(
+    scripts: Mapping[str, Script | Replay] | None = None,
+) -> Iterator[ScriptedAgents]:
     """While the block runs, no agent's program is started or looked for: each session that is
     opened anywhere in this process runs on a script, in memory.
 
-    A session with an agent that has no script raises `AgentStartError`. Everything else is real:
+    In the place of a script may be a recorded agent (`replay`). A session with an agent that has
+    neither raises `AgentStartError`. Everything else is real:
     the program under test, its tools, policies, hooks, limits and stores.
     """
     agents = ScriptedAgents()
     for name, script in (scripts or {}).items():
         agents[name] = script
+    with standing_in(agents):
+        yield agents
+
+
+@contextmanager
+def standing_in(agents: ScriptedAgents) -> Iterator[None]:
     before = find.unstarted, assembly.stand_in
     find.unstarted, assembly.stand_in = True, agents._stand_in
     try:
-        yield agents
+        yield
     finally:
         find.unstarted, assembly.stand_in = before
 

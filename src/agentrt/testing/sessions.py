@@ -93,7 +93,7 @@ async def open_fake_session(
     )
     assembly = assemble(agent, opening, offer)
     if services is not None:
-        assembly = replace(assembly, attach=_serving(services, assembly.attach))
+        assembly = replace(assembly, attach=attached_to(services, assembly.attach))
     async with serve_session(
         agent,
         assembly,
@@ -107,7 +107,9 @@ async def open_fake_session(
         yield session
 
 
-def _serving(services: Mapping[str, Service], attach: Attach) -> Attach:
+def attached_to(services: Mapping[str, Service], attach: Attach) -> Attach:
+    """With these services in the place of agentrt's own."""
+
     @asynccontextmanager
     async def attached(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
         async with attach(host, session) as opening:
