@@ -145,6 +145,38 @@ async def test_moving_the_deadline_moves_the_hard_limit(
         assert (turn.result.outcome, turn.result.duration) == ("timed_out", took)
 
 
+@pytest.mark.parametrize("at", [-math.inf, 3.0])
+async def test_a_moved_deadline_is_not_said_to_be_the_limit_of_before(
+    autojump_clock: trio.abc.Clock, at: float
+) -> None:
+    async with session_with(obedient) as (session, _):
+        async with session.prompt("go", limits=agentrt.Limits(hard=30), check=False) as turn:
+            turn.cancel_scope.deadline = at
+        assert turn.result.error is not None
+        assert turn.result.error.message == "the turn reached its hard limit"
+
+
+async def test_a_deadline_that_is_moved_while_a_person_is_asked_stays(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    async def asking_first(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            await agent.ask()
+            await prompt.cancelled.wait()
+            prompt.end("cancelled")
+
+    limits = agentrt.Limits(hard=100)
+    async with session_with(asking_first, permissions=agentrt.ask) as (session, _):
+        async with session.prompt("go", limits=limits, check=False) as turn:
+            async for event in turn:
+                if isinstance(event, agentrt.PermissionOpened):
+                    assert turn.cancel_scope.deadline == math.inf
+                    turn.cancel_scope.deadline = 30.0
+                    await trio.sleep(7)
+                    turn.answer(event.request, "allow_once")
+        assert (turn.result.outcome, turn.result.duration) == ("timed_out", 30.0)
+
+
 async def test_a_turn_without_a_hard_limit_can_be_given_one(
     autojump_clock: trio.abc.Clock,
 ) -> None:

@@ -139,6 +139,8 @@ class TurnMachine(Struct, eq=False):
     resend_at: float = math.inf
     hard_left: float | None = None
     """What is left to `hard_at` while a person is asked, whose time is not the turn's."""
+    moved: bool = False
+    """Whether the program has moved `hard_at`, which is not `limits.hard` any more."""
     scope: Deadline | None = None
     """The cancel scope whose deadline is the hard limit, once somebody has looked at it."""
 

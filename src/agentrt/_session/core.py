@@ -193,6 +193,8 @@ class SessionCore:
         if turn is not None:
             if turn.scope is not None and turn.scope.deadline != turn.hard_at:
                 self._set_hard(turn, turn.scope.deadline)  # the program has moved it
+                turn.hard_left = None
+                turn.moved = True
             if turn.hard_left is not None and not conversation.items.waits:
                 self._set_hard(turn, self._clock() + turn.hard_left)  # nobody is asked any more
                 turn.hard_left = None
@@ -603,6 +605,9 @@ class SessionCore:
         self.scope.say(logging.WARNING, "the turn reached its %s", what, turn=turn.id, limit=which)
         self.cancel_turn(turn, "timed_out", by=None)
 
+    def _reach_hard(self, turn: TurnMachine) -> None:
+        self.time_out(turn, "hard", None if turn.moved else turn.limits.hard)
+
     def store_lost(self, error: AgentrtError) -> None:
         """What happens cannot be stored, and has not been for longer than anybody waits."""
         if self.turn is not None and self.turn.verdict is None:
@@ -613,7 +618,8 @@ class SessionCore:
         """Somebody has cancelled the turn's cancel scope, or its deadline is over."""
         assert turn.scope is not None
         if turn.scope.deadline <= self._clock():
-            self.time_out(turn, "hard", turn.limits.hard)
+            turn.moved |= turn.scope.deadline != turn.hard_at
+            self._reach_hard(turn)
         else:
             self.cancel_turn(turn, "cancelled", by="caller")
 
@@ -720,7 +726,7 @@ class SessionCore:
                 case Ring.SILENCE:
                     self.end_turn("completed")
                 case Ring.HARD:
-                    self.time_out(turn, "hard", turn.limits.hard)
+                    self._reach_hard(turn)
                 case Ring.IDLE:
                     self.time_out(turn, "idle", turn.limits.idle)
 
