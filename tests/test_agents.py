@@ -14,7 +14,7 @@ from agentrt import AgentNotFound
 from agentrt._agents import (
     BUILT_IN,
     Agent,
-    Found,
+    FoundAgent,
     Quirks,
     acp,
     agent_version,
@@ -44,7 +44,7 @@ def program(path: Path, text: str = "exit 0") -> Path:
     return path
 
 
-def found(name: str, config: Config | None = None) -> Found:
+def found(name: str, config: Config | None = None) -> FoundAgent:
     return next(found for found in find_agents(config) if found.agent.name == name)
 
 

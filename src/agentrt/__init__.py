@@ -17,7 +17,7 @@ if _typing.TYPE_CHECKING:
     from ._public import *  # noqa: F403 - what it imports is what is public
 
 _PUBLIC = {
-    "_agents": "Agent Found Quirks acp agent_version claude find_agents",
+    "_agents": "Agent FoundAgent Quirks acp agent_version claude find_agents",
     "_claude.options": "ClaudeOptions",
     "_claude.sessions": "StoredSession",
     "_errors": (

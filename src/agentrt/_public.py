@@ -2,7 +2,7 @@
 each is imported when it is used; where from, `agentrt/__init__.py` says once more."""
 
 from ._agents import Agent as Agent
-from ._agents import Found as Found
+from ._agents import FoundAgent as FoundAgent
 from ._agents import Quirks as Quirks
 from ._agents import acp as acp
 from ._agents import agent_version as agent_version

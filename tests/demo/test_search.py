@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from agentrt.demo import search as module
-from agentrt.demo.search import Found, search
+from agentrt.demo.search import Matches, search
 
 
 def alive() -> None:
     """The search may always go on."""
 
 
-def names(found: Found) -> list[str]:
+def names(found: Matches) -> list[str]:
     return sorted({hit.path.name for hit in found.hits})
 
 

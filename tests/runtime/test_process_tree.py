@@ -27,7 +27,7 @@ from child_programs import (
 
 from agentrt._limits import Limits
 from agentrt._process import process
-from agentrt._process.descendants import Found, identify, look
+from agentrt._process.descendants import ProcessId, identify, look
 from agentrt._process.process import AgentProcess, close
 
 IN_A_GROUP = f"""{sys.executable} -I -S -c '
@@ -158,7 +158,7 @@ async def test_a_process_that_has_the_number_of_another_is_not_signalled() -> No
         async with started(["cat"]) as agent:
             found = identify(agent.pid)
             assert found is not None
-            other = Found(found.pid, found.start - 1)
+            other = ProcessId(found.pid, found.start - 1)
             assert found.alive()
             assert not other.alive()
             other.send(signal.SIGKILL)
@@ -236,4 +236,4 @@ def test_nothing_is_found_where_there_is_no_proc(monkeypatch: pytest.MonkeyPatch
         raise FileNotFoundError(path)
 
     monkeypatch.setattr(os, "listdir", missing)
-    assert look(0).below(Found(1, 0), "marker", ()) == frozenset()
+    assert look(0).below(ProcessId(1, 0), "marker", ()) == frozenset()

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._process import descendants, tree
-from agentrt._process.descendants import Found, Table, _Stat
+from agentrt._process.descendants import ProcessId, Table, _Stat
 from agentrt._process.tree import _Walks
 
 
@@ -170,7 +170,7 @@ async def test_ending_many_programs_at_once_takes_a_few_looks(
 
 
 def related(
-    processes: dict[int, _Stat], carriers: set[int], leader: Found, known: set[Found]
+    processes: dict[int, _Stat], carriers: set[int], leader: ProcessId, known: set[ProcessId]
 ) -> set[int]:
     """What belongs to the leader, as one would say it: once more for each until nothing is new."""
     young = {pid: stat for pid, stat in processes.items() if stat.start >= leader.start}
@@ -196,11 +196,11 @@ stats: Callable[[], st.SearchStrategy[_Stat]] = partial(
 @given(
     st.dictionaries(pids, stats(), max_size=12),
     st.sets(pids, max_size=3),
-    st.builds(Found, pids, st.integers(0, 6)),
-    st.sets(st.builds(Found, pids, st.integers(0, 6)), max_size=3),
+    st.builds(ProcessId, pids, st.integers(0, 6)),
+    st.sets(st.builds(ProcessId, pids, st.integers(0, 6)), max_size=3),
 )
 def test_a_table_finds_exactly_what_is_related(
-    processes: dict[int, _Stat], carriers: set[int], leader: Found, known: set[Found]
+    processes: dict[int, _Stat], carriers: set[int], leader: ProcessId, known: set[ProcessId]
 ) -> None:
     carriers &= set(processes)
     table = Table(processes, {"m": sorted(carriers), "other": list(processes)})

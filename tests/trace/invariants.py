@@ -48,7 +48,7 @@ def check_wire(records: Iterable[TraceRecord], protocol: str) -> None:
         if record.kind in ("exited", "stdout_closed", "signal"):
             asked = {key: row for key, row in asked.items() if key[0] != record.process}
             prompt.pop(record.process, None)
-        for row in [*conversation.feed(record), *conversation.settle()]:
+        for row in [*conversation.feed(record), *conversation.flush()]:
             message, key = row.message, (row.process, repr(row.id))
             if row.kind == "sent":
                 wrong = _WRONG.intersection(row.odd)

@@ -18,7 +18,7 @@ def record(t: float, kind: Kind, message: Any = None, **fields: Any) -> TraceRec
 def rows(*records: TraceRecord, **options: float) -> list[Row]:
     conversation = TraceConversation(**options)
     found = [row for each in records for row in conversation.feed(each)]
-    found += conversation.settle()
+    found += conversation.flush()
     conversation.end()
     return found
 

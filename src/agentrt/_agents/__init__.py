@@ -7,7 +7,7 @@ from .agent import Quirks as Quirks
 from .agent import acp as acp
 from .agent import claude as claude
 from .catalogue import BUILT_IN as BUILT_IN
-from .find import Found as Found
+from .find import FoundAgent as FoundAgent
 from .find import agent_version as agent_version
 from .find import find_agents as find_agents
 from .find import name_of as name_of

@@ -35,7 +35,7 @@ class OwnAgents(Protocol):
     def agents(self) -> Mapping[str, Agent]: ...
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class FoundAgent(Struct, frozen=True, kw_only=True):
     """What `find_agents` says of one agent. `agent.command` begins with `path`, if there is one."""
 
     agent: Agent
@@ -47,7 +47,7 @@ class Found(Struct, frozen=True, kw_only=True):
         return self.path is not None
 
 
-def find_agents(config: OwnAgents | None = None) -> list[Found]:
+def find_agents(config: OwnAgents | None = None) -> list[FoundAgent]:
     """All known agents, the user's own first, and whether each is installed. Starts nothing."""
     return [_find(agent) for agent in _known(config).values()]
 
@@ -137,14 +137,14 @@ def _named(name: str, known: Mapping[str, Agent]) -> Agent:
     raise AgentNotFound(f"no agent is called {name!r}; {hint}")
 
 
-def _find(agent: Agent) -> Found:
+def _find(agent: Agent) -> FoundAgent:
     for program, *arguments in (agent.command, *agent.alternatives):
         for path in _programs(agent, program):
             named = os.path.basename(program) == program
             if named and not re.search(agent.installed_as or "", os.path.realpath(path)):
                 continue  # another program of that name
-            return Found(agent=structs.replace(agent, command=(path, *arguments)), path=path)
-    return Found(agent=agent, path=None)
+            return FoundAgent(agent=structs.replace(agent, command=(path, *arguments)), path=path)
+    return FoundAgent(agent=agent, path=None)
 
 
 def _programs(agent: Agent, program: str) -> Iterator[str]:

@@ -65,7 +65,7 @@ class AcpPeer(RpcPeer):
         error = RpcError(METHOD_NOT_FOUND, f"no such method: {request.method}")
         self.send(error_line(request.id, error))
 
-    def told(self, notification: Notification) -> None:
+    def notified(self, notification: Notification) -> None:
         params = notification.params if isinstance(notification.params, dict) else {}
         update = params.get("update")
         if notification.method == "session/update" and isinstance(update, dict):

@@ -54,7 +54,7 @@ class CodexPeer(RpcPeer):
         """Decline what is asked for at once; False: the check answers itself."""
         self.turns: dict[str, CodexTurn] = {}
         self.resolved: set[Id] = set()
-        """Requests of the agent that it says are settled."""
+        """Requests of the agent that it says are answered."""
 
     # --- what comes
 
@@ -67,7 +67,7 @@ class CodexPeer(RpcPeer):
         else:
             self.asks.append(request)
 
-    def told(self, notification: Notification) -> None:
+    def notified(self, notification: Notification) -> None:
         params = notification.params if isinstance(notification.params, dict) else {}
         given = params.get("turn")
         about = given if isinstance(given, dict) else {}

@@ -102,7 +102,7 @@ async def turn(peer: CodexPeer) -> str:
     turn = await peer.taken(peer.prompt(thread, peer.prompts.text))
     status = await peer.end(turn)
     known = peer.turns[turn]
-    await peer.settled()
+    await peer.caught_up()
     if known.late:
         raise own_way(f"{status}, and {known.late} of {known.said} notices behind it")
     return f"{status}, behind {known.said} notices"
@@ -210,7 +210,7 @@ async def quiet_after_cancel(peer: CodexPeer) -> str:
     turn = await peer.long(thread)
     with peer.preparing():
         await _interrupted(peer, thread, turn)
-    await peer.settled()
+    await peer.caught_up()
     await peer.quiet(1.0)
     if late := peer.turns[turn].late:
         raise fails(f"{late} notices came behind its end")
@@ -286,7 +286,7 @@ async def permission_cancelled(peer: CodexPeer) -> str:
 
 
 @check(
-    "permission-unanswered", "settles its question when its turn is interrupted", "should", TURNS
+    "permission-unanswered", "resolves its question when its turn is interrupted", "should", TURNS
 )
 async def permission_unanswered(peer: CodexPeer) -> str:
     thread = await peer.thread()
@@ -295,7 +295,7 @@ async def permission_unanswered(peer: CodexPeer) -> str:
     words = await _not_done(peer, turn)
     if ask.id not in peer.resolved:
         raise own_way(f"{words}, and nothing is said of the question")
-    return f"{words}, and the question is settled"
+    return f"{words}, and the question is resolved"
 
 
 @check("permission-late", "does not do what is accepted after the turn", "should", APPROVALS)

@@ -61,13 +61,13 @@ class RpcPeer(Peer):
             case Request() as request:
                 self.asked(request)
             case Notification() as notification:
-                self.told(notification)
+                self.notified(notification)
 
     @abstractmethod
     def asked(self, request: Request) -> None: ...
 
     @abstractmethod
-    def told(self, notification: Notification) -> None: ...
+    def notified(self, notification: Notification) -> None: ...
 
     # --- requests
 
@@ -110,7 +110,7 @@ class RpcPeer(Peer):
         response = await self.answered(id, f"the next request ({UNKNOWN})")
         return "goes on" if response.error is not None else "goes on (and knows any method)"
 
-    async def settled(self) -> None:
+    async def caught_up(self) -> None:
         """That what is under way has come, also from an agent that answers no unknown request."""
         with trio.move_on_after(PATIENCE):
             await self.alive()

@@ -45,7 +45,7 @@ async def unknown_notification(peer: RpcPeer) -> str:
     await peer.ready()
     peer.notify(UNKNOWN, {})
     peer.notify("session/unknown", {"sessionId": "none"})
-    await peer.settled()
+    await peer.caught_up()
     if peer.unknown_answers:
         answer = peer.unknown_answers[0]
         words = shown(answer.result) if answer.error is None else described(answer.error)

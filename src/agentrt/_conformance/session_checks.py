@@ -52,7 +52,7 @@ async def prompt_unknown(peer: AcpPeer) -> str:
 async def cancel_unknown(peer: AcpPeer) -> str:
     await peer.ready()
     peer.cancel(NOBODY)
-    await peer.settled()
+    await peer.caught_up()
     if peer.unknown_answers:
         raise fails(f"answered a notification: {shown(peer.unknown_answers[0])}")
     return "ignored"
@@ -92,7 +92,7 @@ async def load(peer: AcpPeer) -> str:
     heard = await peer.heard_answer(id, "session/load")
     result_of(heard.message, "session/load")
     told_before = _conversation(peer.updates(session, before, heard.at))
-    await peer.settled()
+    await peer.caught_up()
     told_after = _conversation(peer.updates(session, heard.at))
     if not told_before:
         how = f", but {len(told_after)} updates behind the answer" if told_after else ""

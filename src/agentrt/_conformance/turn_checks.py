@@ -26,7 +26,7 @@ async def turn(peer: AcpPeer) -> str:
         raise not_provoked(f"session/prompt was refused: {described(error)}")
     stop = await peer.end(id)
     before = len(peer.said(session, before=heard.at))
-    await peer.settled()
+    await peer.caught_up()
     if late := peer.said(session, heard.at):
         raise own_way(f"{stop}, and {len(late)} of {before + len(late)} updates behind it")
     return f"{stop}, behind {before} updates"
@@ -102,7 +102,7 @@ async def quiet_after_cancel(peer: AcpPeer) -> str:
     session = await peer.session()
     with peer.preparing():
         _, answer, _ = await _cancelled(peer, session, word=True)
-    await peer.settled()
+    await peer.caught_up()
     await peer.quiet(1.0)
     if late := peer.said(session, answer):
         kinds = sorted({str(update["sessionUpdate"]) for update in late})

@@ -54,14 +54,14 @@ class Verdict(IntEnum):
 
 
 @dataclass(frozen=True)
-class Found:
+class Judgement:
     """A verdict, and why."""
 
     verdict: Verdict
     why: str = ""
 
 
-NOTHING: Final = Found(Verdict.NO)
+NOTHING: Final = Judgement(Verdict.NO)
 
 
 _PLAUSIBLE: Final = re.compile(r"[\w./+@:%-]+|~[\w./+@:%-]*/[\w./+@:%-]+|\[|\[\[")
@@ -141,53 +141,53 @@ class Target:
 
     # --- verdicts
 
-    def judge(self, script: Script, cwd: str, depth: int = 0) -> Found:
+    def judge(self, script: Script, cwd: str, depth: int = 0) -> Judgement:
         """Whether a script runs it."""
         if not depth:
             self._left = MOST_WORDS
         found = NOTHING
         if script.unclear:
-            found = Found(Verdict.MAY, f"it cannot be read for certain: {script.unclear}")
+            found = Judgement(Verdict.MAY, f"it cannot be read for certain: {script.unclear}")
         for command in script.commands:
             found = max(found, self._judge(command, cwd, depth), key=_rank)
             if found.verdict is Verdict.YES:
                 break
         return found
 
-    def _judge(self, command: Command, cwd: str, depth: int) -> Found:
+    def _judge(self, command: Command, cwd: str, depth: int) -> Judgement:
         found = NOTHING
         for name, value in command.sets:
             found = max(found, self._judge_setting(name, value), key=_rank)
         return max(found, self.judge_words(command.words, command.fed, cwd, depth), key=_rank)
 
-    def _judge_setting(self, name: str, value: Word) -> Found:
+    def _judge_setting(self, name: str, value: Word) -> Judgement:
         if RISKY_VARIABLES.fullmatch(name):
-            return Found(Verdict.MAY, f"{name} may change what runs")
+            return Judgement(Verdict.MAY, f"{name} may change what runs")
         if self._mention.search(value.text):
-            return Found(Verdict.MAY, f"{name} is set to what mentions it")
+            return Judgement(Verdict.MAY, f"{name} is set to what mentions it")
         return NOTHING
 
-    def judge_words(self, words: Sequence[Word], fed: bool, cwd: str, depth: int = 0) -> Found:
+    def judge_words(self, words: Sequence[Word], fed: bool, cwd: str, depth: int = 0) -> Judgement:
         """Whether a command runs it. `fed`: its input is what the line says."""
         if not words:
             return NOTHING
         self._left -= len(words)
         if depth > DEEPEST or self._left < 0:
-            return Found(Verdict.MAY, "too many commands in each other")
+            return Judgement(Verdict.MAY, "too many commands in each other")
         program = words[0]
         if not program.plain or "{}" in program.text:
-            return Found(Verdict.MAY, "only the shell knows which program that is")
+            return Judgement(Verdict.MAY, "only the shell knows which program that is")
         if not _PLAUSIBLE.fullmatch(program.text):
             # No program is called so. Codex quotes some lines as a whole.
             inner = self.judge(read_script(program.text, depth + 1), cwd, depth + 1)
-            odd = Found(Verdict.MAY, f"{_shown(program)} is no name of a program")
+            odd = Judgement(Verdict.MAY, f"{_shown(program)} is no name of a program")
             return max(inner, odd, key=_rank)
         names, outside = _identify(program.text, cwd)
         found = NOTHING
         if self.name in names:
-            found = Found(self._begins(words[1:]))
+            found = Judgement(self._begins(words[1:]))
         if outside:
-            hidden = Found(Verdict.HIDDEN, f"{program.text} is a program of the project's")
+            hidden = Judgement(Verdict.HIDDEN, f"{program.text} is a program of the project's")
             found = max(found, hidden, key=_rank)
         for name in sorted(names):
             found = max(found, self._judge_program(name, words, fed, cwd, depth), key=_rank)
@@ -195,9 +195,9 @@ class Target:
 
     def _judge_program(
         self, name: str, words: Sequence[Word], fed: bool, cwd: str, depth: int
-    ) -> Found:
+    ) -> Judgement:
         arguments = words[1:]
-        may = Found(Verdict.MAY, f"{name} may run it")
+        may = Judgement(Verdict.MAY, f"{name} may run it")
         if name in SHELLS:
             return self._judge_shell(name, arguments, cwd, depth)
         if name == "eval":
@@ -219,7 +219,7 @@ class Target:
             return self._judge_launcher(name, arguments, cwd, depth)
         for word in arguments if name in COPIERS else ():
             if self.located(word, cwd):
-                return Found(Verdict.MAY, f"{_shown(word)} is a path to it")
+                return Judgement(Verdict.MAY, f"{_shown(word)} is a path to it")
         if name in SUBSCRIPTS and any(
             "$(" in word.text or "`" in word.text or word.text == "-v" for word in arguments
         ):
@@ -237,10 +237,10 @@ class Target:
         if harmless and not any(RUNNING_OPTIONS.match(word.text) for word in arguments):
             return NOTHING
         if fed and any(word.text in ("-", "/dev/stdin", "/dev/fd/0") for word in arguments):
-            return Found(Verdict.MAY, f"{name} reads what the line gives it")
+            return Judgement(Verdict.MAY, f"{name} reads what the line gives it")
         return self._mentions(name, arguments)
 
-    def _mentions(self, name: str, arguments: Sequence[Word]) -> Found:
+    def _mentions(self, name: str, arguments: Sequence[Word]) -> Judgement:
         settings = name == "git" and any(word.text == "config" for word in arguments)
         for word in arguments:
             if (
@@ -248,10 +248,10 @@ class Target:
                 or RUNNING_OPTIONS.match(word.text)
                 or (settings and GIT_SETTINGS.search(word.text))
             ):
-                return Found(Verdict.MAY, f"{name} may run what {_shown(word)} says")
+                return Judgement(Verdict.MAY, f"{name} may run what {_shown(word)} says")
         return NOTHING
 
-    def _judge_shell(self, name: str, arguments: Sequence[Word], cwd: str, depth: int) -> Found:
+    def _judge_shell(self, name: str, arguments: Sequence[Word], cwd: str, depth: int) -> Judgement:
         for at, word in enumerate(arguments):
             if not word.plain or not re.fullmatch(r"-[leuxc]+", word.text):
                 break
@@ -260,20 +260,22 @@ class Target:
                     break
                 text = arguments[at + 1].text
                 return self.judge(read_script(text, depth + 1), cwd, depth + 1)
-        return Found(Verdict.MAY, f"{name} runs what the line does not show")
+        return Judgement(Verdict.MAY, f"{name} runs what the line does not show")
 
-    def _judge_launcher(self, name: str, arguments: Sequence[Word], cwd: str, depth: int) -> Found:
+    def _judge_launcher(
+        self, name: str, arguments: Sequence[Word], cwd: str, depth: int
+    ) -> Judgement:
         """A program that runs the one which its arguments name, behind options of its own."""
         if name == "command" and arguments and re.fullmatch("-[vV]+", arguments[0].text):
             return NOTHING
         found, certain, programs = NOTHING, name in PLAIN_LAUNCHERS, list[str]()
         for at, word in enumerate(arguments):
             if not word.plain:
-                return Found(Verdict.MAY, f"only the shell knows what {name} runs")
+                return Judgement(Verdict.MAY, f"only the shell knows what {name} runs")
             if not SIMPLE.fullmatch(word.text):  # `flock -c`, `env -S`: a line in one word
                 inner = self.judge(read_script(word.text, depth + 1), cwd, depth + 1)
                 if inner.verdict:
-                    found = max(found, Found(Verdict.MAY, f"{name} may run it"), key=_rank)
+                    found = max(found, Judgement(Verdict.MAY, f"{name} may run it"), key=_rank)
             if LEADING.fullmatch(word.text):
                 found = max(found, self._judge_leading(name, word), key=_rank)
                 certain = certain and not word.text.startswith("-")
@@ -284,20 +286,20 @@ class Target:
                 continue
             if len(programs) > 8:  # no option takes so many words
                 if self.mentioned(word):
-                    return Found(Verdict.MAY, f"{name} may run it")
+                    return Judgement(Verdict.MAY, f"{name} may run it")
                 continue
             inner = self._judge_launched(name, arguments[at:], cwd, depth)
             if inner.verdict is Verdict.YES and programs:
-                inner = Found(Verdict.MAY, f"{name} may run it")
+                inner = Judgement(Verdict.MAY, f"{name} may run it")
             found = max(found, inner, key=_rank)
             if certain or found.verdict is Verdict.YES:
                 break  # else this word may be what an option takes
             if name == "xargs" and program in programs:
-                return Found(Verdict.MAY, "xargs may put any program there")
+                return Judgement(Verdict.MAY, "xargs may put any program there")
             programs.append(program)
         return found
 
-    def _judge_leading(self, name: str, word: Word) -> Found:
+    def _judge_leading(self, name: str, word: Word) -> Judgement:
         """An option of a launcher, or a variable that it sets."""
         variable, is_set, value = word.text.partition("=")
         if is_set and not variable.startswith("-"):
@@ -307,10 +309,10 @@ class Target:
         attached = len(text) > 2 and text.endswith((self.name, *SHELLS))
         splits = name == "env" and re.match("-[a-z0]*s|--split", text)
         if self.mentioned(word) or attached or splits or not SIMPLE.fullmatch(text):
-            return Found(Verdict.MAY, f"{name} may run what {_shown(word)} says")
+            return Judgement(Verdict.MAY, f"{name} may run what {_shown(word)} says")
         return NOTHING
 
-    def _judge_launched(self, name: str, words: Sequence[Word], cwd: str, depth: int) -> Found:
+    def _judge_launched(self, name: str, words: Sequence[Word], cwd: str, depth: int) -> Judgement:
         found = self.judge_words(words, False, cwd, depth + 1)
         if name == "xargs" and found.verdict is not Verdict.YES:
             program = _name(words[0].text)
@@ -319,12 +321,12 @@ class Target:
                 "eval",
             )
             if takes_any or "%" in program or INTERPRETERS.fullmatch(program):
-                return Found(Verdict.MAY, f"xargs adds arguments to {program}")
+                return Judgement(Verdict.MAY, f"xargs adds arguments to {program}")
         return found
 
-    def _judge_find(self, arguments: Sequence[Word], cwd: str, depth: int) -> Found:
+    def _judge_find(self, arguments: Sequence[Word], cwd: str, depth: int) -> Judgement:
         if any(word.split for word in arguments):
-            return Found(Verdict.MAY, "only the shell knows all that find is to do")
+            return Judgement(Verdict.MAY, "only the shell knows all that find is to do")
         found = NOTHING
         for at, word in enumerate(arguments):
             if word.text in ("-exec", "-execdir", "-ok", "-okdir"):
@@ -337,7 +339,7 @@ def _shown(word: Word) -> str:
     return repr(word.text.replace(HOLE, "…"))
 
 
-def _rank(found: Found) -> int:
+def _rank(found: Judgement) -> int:
     return found.verdict
 
 
@@ -363,10 +365,10 @@ def _identify(program: str, cwd: str) -> tuple[set[str], bool]:
     return names, outside or not os.path.exists(real)
 
 
-def _judge_interpreter(name: str, arguments: Sequence[Word], fed: bool) -> Found:
+def _judge_interpreter(name: str, arguments: Sequence[Word], fed: bool) -> Judgement:
     """Python, node and the like: code in the arguments or on the input may be anything; a script
     or a module is the project's."""
-    may = Found(Verdict.MAY, f"{name} may run it")
+    may = Judgement(Verdict.MAY, f"{name} may run it")
     for word in arguments:
         if not word.plain or word.text == "-":
             return may
@@ -380,7 +382,7 @@ def _judge_interpreter(name: str, arguments: Sequence[Word], fed: bool) -> Found
             return may
     else:
         return may
-    return Found(Verdict.HIDDEN, f"{name} runs a program of the project's")
+    return Judgement(Verdict.HIDDEN, f"{name} runs a program of the project's")
 
 
 def _awk_runs_nothing(arguments: Sequence[Word]) -> bool:

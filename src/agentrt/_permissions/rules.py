@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from .paths import PathPattern, Place, absolute_path, fits_name
-from .programs import NOTHING, Found, Target, Verdict
+from .programs import NOTHING, Judgement, Target, Verdict
 from .script import HOLE, Command, Script
 from .seen import Request, Seen, is_shell
 from .shell import read_script
@@ -96,7 +96,7 @@ class Rule:
         """Whether all that the request would do is surely what the rule says."""
         return covered([self], request)
 
-    def touches(self, request: Request | Seen) -> Found:
+    def touches(self, request: Request | Seen) -> Judgement:
         """Whether some of what the request would do is what the rule says, or may be."""
         seen = request if isinstance(request, Seen) else Seen(request)
         named = self._named(seen)
@@ -113,28 +113,28 @@ class Rule:
             return True
         return not seen.is_too_long and self._is_one_of(seen.names)
 
-    def _named(self, seen: Seen) -> Found:
+    def _named(self, seen: Seen) -> Judgement:
         """Whether the request is of that name, or may be."""
         if self.names(seen) or self._is_one_of(seen.shown):
-            return Found(Verdict.YES)
+            return Judgement(Verdict.YES)
         if seen.is_too_long:
-            return Found(Verdict.MAY, "its name is too long")
+            return Judgement(Verdict.MAY, "its name is too long")
         if self._is_one_of(seen.may_be):
             shown = seen.request.shown_command is not None and self.is_about("Bash")
-            return Found(Verdict.YES if shown else Verdict.MAY, _UNSURE)
+            return Judgement(Verdict.YES if shown else Verdict.MAY, _UNSURE)
         if seen.unknown:
-            return Found(Verdict.MAY, "the agent does not say what it is")
+            return Judgement(Verdict.MAY, "the agent does not say what it is")
         # An agent's own name for what this one does not name.
         if not seen.tool and self.name not in CLASSES and meaning(self.name) in seen.all_names:
-            return Found(Verdict.MAY, "the agent does not name its tools")
+            return Judgement(Verdict.MAY, "the agent does not name its tools")
         return NOTHING
 
     def _is_one_of(self, names: Iterable[str]) -> bool:
         return any(fits_name(self.name, name) for name in names)
 
-    def _judge(self, seen: Seen) -> Found:
+    def _judge(self, seen: Seen) -> Judgement:
         if self._all:
-            return Found(Verdict.YES)
+            return Judgement(Verdict.YES)
         if self.is_about("Bash"):
             return self._judge_command(seen)
         if self.is_about("Fetch"):
@@ -144,14 +144,14 @@ class Rule:
             return self._judge_words(seen, self._pattern)
         places = [*(seen.places or ()), *seen.hinted]
         if any(True in self._pattern.fits(place, seen.cwd) for place in places):
-            return Found(Verdict.YES)
+            return Judgement(Verdict.YES)
         if seen.places is None:
-            return Found(Verdict.MAY, "it does not say which files")
+            return Judgement(Verdict.MAY, "it does not say which files")
         if any(self._pattern.may_lie_in(place, seen.cwd) for place in places):
-            return Found(Verdict.MAY, "it names a folder in which such files may be")
+            return Judgement(Verdict.MAY, "it names a folder in which such files may be")
         return NOTHING
 
-    def _judge_command(self, seen: Seen) -> Found:
+    def _judge_command(self, seen: Seen) -> Judgement:
         script = seen.script
         if script is None and not seen.has_command and seen.shown_script is not None:
             assert self._target is not None
@@ -159,32 +159,32 @@ class Rule:
             if seen.request.shown_command is not None or shown.verdict is Verdict.YES:
                 return shown
         if script is None:
-            return Found(Verdict.MAY, "the agent does not say which command it is")
+            return Judgement(Verdict.MAY, "the agent does not say which command it is")
         if self._target is None:  # several commands, as they are: such a rule only allows
-            return Found(Verdict.YES) if seen.text == self._what else NOTHING
+            return Judgement(Verdict.YES) if seen.text == self._what else NOTHING
         return self._target.judge(script, seen.folder)
 
-    def _judge_words(self, seen: Seen, pattern: PathPattern) -> Found:
+    def _judge_words(self, seen: Seen, pattern: PathPattern) -> Judgement:
         """A rule for paths on a command: each word may be one."""
         script = seen.script
         if script is None or script.unclear:
-            return Found(Verdict.MAY, "its command cannot be read for certain")
+            return Judgement(Verdict.MAY, "its command cannot be read for certain")
         for command in script.commands:
             words = [*command.words, *(target for _, target in command.redirects)]
             for word in words:
                 if not word.plain:
-                    return Found(Verdict.MAY, "only the shell knows all paths of its command")
+                    return Judgement(Verdict.MAY, "only the shell knows all paths of its command")
                 for text in {word.text, word.text.partition("=")[2] or word.text}:
                     place = Place(absolute_path(text, seen.folder)) if "\0" not in text else None
                     if place and True in pattern.fits(place, seen.cwd):
-                        return Found(Verdict.MAY, f"its command names {text}")
+                        return Judgement(Verdict.MAY, f"its command names {text}")
         return NOTHING
 
-    def _judge_page(self, seen: Seen) -> Found:
+    def _judge_page(self, seen: Seen) -> Judgement:
         pages = _pages(seen)
         if not pages:
-            return Found(Verdict.MAY, "it does not say which page")
-        return Found(Verdict.YES) if any(map(self._is_host, pages)) else NOTHING
+            return Judgement(Verdict.MAY, "it does not say which page")
+        return Judgement(Verdict.YES) if any(map(self._is_host, pages)) else NOTHING
 
     def _is_host(self, page: str) -> bool:
         try:
@@ -267,9 +267,9 @@ def _is_harmless(redirect: tuple[str, object]) -> bool:
     return operator in (">&", "<&") and re.fullmatch(r"[0-9]+|-", target) is not None
 
 
-def worst(rules: Iterable[Rule], seen: Seen) -> tuple[Rule | None, Found]:
+def worst(rules: Iterable[Rule], seen: Seen) -> tuple[Rule | None, Judgement]:
     """The rule that a request touches most certainly."""
-    found: tuple[Rule | None, Found] = (None, NOTHING)
+    found: tuple[Rule | None, Judgement] = (None, NOTHING)
     for rule in rules:
         verdict = rule.touches(seen)
         if verdict.verdict > found[1].verdict:

@@ -33,7 +33,7 @@ _LOADING = 0.005
 """Seconds that the kernel may take, within `execve`, from the old environment to the new one."""
 
 
-class Found(NamedTuple):
+class ProcessId(NamedTuple):
     """One process, for good: the number is used again, number and start time are not."""
 
     pid: int
@@ -76,10 +76,10 @@ class _Stat(NamedTuple):
     start: int
 
 
-def identify(pid: int) -> Found | None:
+def identify(pid: int) -> ProcessId | None:
     """The process that has this number now. Raises OSError as `look`."""
     stat = _read_stat(pid)
-    return None if stat is None else Found(pid, stat.start)
+    return None if stat is None else ProcessId(pid, stat.start)
 
 
 def look(oldest: int) -> Table:
@@ -110,7 +110,9 @@ class Table:
             for tie in {stat.parent, stat.group, stat.session}:
                 self._tied.setdefault(tie, set()).add(pid)
 
-    def below(self, leader: Found, marker: str, known: Iterable[Found]) -> frozenset[Found]:
+    def below(
+        self, leader: ProcessId, marker: str, known: Iterable[ProcessId]
+    ) -> frozenset[ProcessId]:
         """Everything that still ran and belonged to `leader`, without the leader.
 
         `known` is what was found before; some of it may have lost every other tie. The leader may
@@ -127,7 +129,7 @@ class Table:
                 added += self._tied.get(pid, ())
         found.pop(leader.pid, None)
         _wait_for_adopted(found)
-        return frozenset(Found(pid, stat.start) for pid, stat in found.items() if stat.running)
+        return frozenset(ProcessId(pid, stat.start) for pid, stat in found.items() if stat.running)
 
     def _started(self, pid: int) -> int | None:
         stat = self._processes.get(pid)

@@ -15,7 +15,7 @@ from typing import Final
 import trio
 
 from . import descendants
-from .descendants import Found
+from .descendants import ProcessId
 
 LOOK: Final = 0.02
 """Seconds between two looks whether what was signalled is gone."""
@@ -108,11 +108,11 @@ class ProcessTree:
         """The process group; None once the leader is reaped and the number may be another's."""
         self._pid = pid
         self._marker = marker
-        self._leader: Found | None = None
+        self._leader: ProcessId | None = None
         """None without `/proc`: then nobody below the leader is ever found."""
-        self._below: frozenset[Found] = frozenset()
+        self._below: frozenset[ProcessId] = frozenset()
         """What the leader had started and still ran at the last look."""
-        self._terminated: frozenset[Found] | None = None
+        self._terminated: frozenset[ProcessId] | None = None
         """Who got SIGTERM, beside the group; None: nobody yet."""
         self._blind = False
         """The last look failed: there may be others."""
@@ -170,7 +170,7 @@ class ProcessTree:
         finally:  # also if there is no time to look
             self.kill_known()
         await self.note()
-        known: frozenset[Found] = frozenset()
+        known: frozenset[ProcessId] = frozenset()
         while self._below or self._blind or not exited.is_set():
             if self._below <= known:  # else they may be faster at starting others
                 await trio.sleep(LOOK)

@@ -7,7 +7,7 @@ import sys
 import msgspec
 import trio
 
-from .._agents import Found, agent_version, find_agents
+from .._agents import FoundAgent, agent_version, find_agents
 from .._config import Config
 from .._nesting import bare_errors
 from .text import one_line
@@ -43,11 +43,11 @@ async def list_agents(config: Config, *, as_json: bool) -> int:
     return 0
 
 
-async def _versions(found: list[Found]) -> dict[str, str | None]:
+async def _versions(found: list[FoundAgent]) -> dict[str, str | None]:
     versions: dict[str, str | None] = {}
     limit = trio.CapacityLimiter(AT_ONCE)
 
-    async def ask(each: Found) -> None:
+    async def ask(each: FoundAgent) -> None:
         async with limit:
             versions[each.agent.name] = await agent_version(each.agent)
 
@@ -57,7 +57,7 @@ async def _versions(found: list[Found]) -> dict[str, str | None]:
     return versions
 
 
-def _as_object(found: Found, version: str | None) -> dict[str, object]:
+def _as_object(found: FoundAgent, version: str | None) -> dict[str, object]:
     agent = found.agent
     return {
         "name": agent.name,

@@ -156,8 +156,8 @@ class Repl(ABC):
         """It has started; tasks that live as long as the session go into the nursery."""
 
     @abstractmethod
-    def settled(self) -> None:
-        """Something came to its end: it may be the person's turn now."""
+    def refresh(self) -> None:
+        """Show what is so now: something came to its end, and it may be the person's turn."""
 
     @abstractmethod
     def closed(self) -> None:
@@ -234,7 +234,7 @@ class Repl(ABC):
                         early, self.early = self.early, []
                         for line in early:
                             self.typed(line, nursery)
-                        self.settled()  # one that was stored has nothing to say by itself
+                        self.refresh()  # one that was stored has nothing to say by itself
                         await self.left.wait()
                         await session.aclose()
                         with trio.move_on_after(PARTING):
@@ -275,7 +275,7 @@ class Repl(ABC):
                 self._at_once = None
                 if own is not None and self.session is not None:
                     own.last = self.session.id
-            self.settled()
+            self.refresh()
             await self.room()
         self._shown.set()
 
@@ -381,7 +381,7 @@ class Repl(ABC):
             await command.run(self, argument)
         except AgentrtError as error:
             self.report_error(error)
-        self.settled()
+        self.refresh()
 
     # --- stopping and leaving
 

@@ -186,7 +186,7 @@ class LineRepl(Repl):
             elif each.type == "text":
                 self.say(safe(each.text or plain_text(each.content)).rstrip("\n"))
 
-    def settled(self) -> None:
+    def refresh(self) -> None:
         """Show that it is the person's turn, if it is."""
         out, asker = self.console.out, self.asker
         if self.busy or self.left.is_set() or asker is None or asker.asking:
@@ -233,7 +233,7 @@ class LineRepl(Repl):
                 continue
             text, line = "", text + line
             self.typed(line.strip(), nursery)
-            self.settled()
+            self.refresh()
 
     def interrupted(self) -> None:
         self.console.interrupted()
@@ -246,7 +246,7 @@ class LineRepl(Repl):
                 self.say("(ending the agent; Ctrl-D leaves)")
             case "idle":
                 self.say("(Ctrl-C again leaves)")
-                self.settled()
+                self.refresh()
             case "leaving":
                 pass
 

@@ -72,7 +72,7 @@ async def show_trace(file: str, filter: Filter, *, late: float, follow: bool) ->
 
 async def _follow(file: str, printer: _Printer, conversation: TraceConversation) -> None:
     async for record in _followed(Path(file)):
-        for row in conversation.settle() if record is None else conversation.feed(record):
+        for row in conversation.flush() if record is None else conversation.feed(record):
             printer.show(row, followed=True)
 
 
@@ -81,7 +81,7 @@ async def _show(file: str, filter: Filter, conversation: TraceConversation) -> N
 
     def read() -> list[Row]:
         rows = [row for record in read_trace(file) for row in conversation.feed(record)]
-        rows += conversation.settle()
+        rows += conversation.flush()
         conversation.end()
         return rows
 
@@ -115,13 +115,13 @@ async def replay_trace(file: str, filter: Filter, *, speed: float) -> int:
             taken = not filter.session or record.session.startswith(filter.session)
             if record.session and taken:
                 if before is not None and record.t > before:
-                    for row in conversation.settle() if record.t - before > SETTLED else ():
+                    for row in conversation.flush() if record.t - before > SETTLED else ():
                         printer.show(row, followed=True)
                     await trio.sleep((record.t - before) / speed)
                 before = record.t
                 for row in conversation.feed(record):
                     printer.show(row, followed=True)
-        for row in conversation.settle():
+        for row in conversation.flush():
             printer.show(row)
     except TraceError as error:
         print(f"agentrt: {plain(str(error))}", file=sys.stderr)

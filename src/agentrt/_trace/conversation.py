@@ -90,13 +90,13 @@ class TraceConversation:
             growing.count += 1
             growing.detail = (growing.detail + row.detail)[:LENGTH]
             return
-        yield from self.settle()
+        yield from self.flush()
         if row.message is not None and row.message.grows and not row.odd:
             self._growing = row
         else:
             yield row
 
-    def settle(self) -> Iterator[Row]:
+    def flush(self) -> Iterator[Row]:
         """The row that more might be joined to."""
         if self._growing is not None:
             yield self._growing

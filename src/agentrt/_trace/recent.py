@@ -31,7 +31,7 @@ class RecentWire:
         answer comes."""
         for record in self._records.take():
             self._keep(*self._conversation.feed(record))
-        self._keep(*self._conversation.settle())
+        self._keep(*self._conversation.flush())
         return list(self._rows)
 
     def _keep(self, *rows: Row) -> None:

@@ -1,1 +1,1 @@
-"""The web frontend: many viewers, one story."""
+"""The web frontend: many viewers, one log."""

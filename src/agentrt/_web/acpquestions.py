@@ -56,12 +56,14 @@ class Questions:
             return  # it was answered by somebody else meanwhile
         self._open[asked.feed].pop(asked.request)
         session = self._sessions.get(asked.feed.log.session)
-        settled = False
+        taken = False
         try:
-            settled = _settle(session, asked, said.result if isinstance(said.result, dict) else {})
+            taken = _take_answer(
+                session, asked, said.result if isinstance(said.result, dict) else {}
+            )
         except Exception as error:
             as_refusal(error)  # a mistake of ours is logged
-        if not settled:
+        if not taken:
             session.dismiss(asked.request)
 
     def _ask(self, feed: Feed, updates: Updates, ask: PermissionOpened) -> bytes:
@@ -92,7 +94,7 @@ class Questions:
         )
 
 
-def _settle(session: AnySession, asked: _Asked, result: JsonObject) -> bool:
+def _take_answer(session: AnySession, asked: _Asked, result: JsonObject) -> bool:
     """Whether it was an answer."""
     outcome, content = result.get("outcome"), result.get("content")
     if asked.form and result.get("action") == "accept":

@@ -290,7 +290,7 @@ class AiViewer(ForeignViewer):
         unended = self._compare(request, feed)
         for message in request.messages:
             if message.id in unended:  # what it answers beside is not to be lost
-                self._settle(session, message, request.body.answers)
+                self._resolve(session, message, request.body.answers)
         when = self._when(session, feed, request.body.when)
         self._stream(request, feed, session.submit(content, when=when, held=False))
 
@@ -331,10 +331,10 @@ class AiViewer(ForeignViewer):
         """The client has answered what the last step asked it, in its copy of the message."""
         if message.id not in feed.log.state.turns:
             raise Refused("unknown_turn", f"no turn {message.id!r} in this session")
-        self._settle(self._talks.get(feed.log.session), message, request.body.answers)
+        self._resolve(self._talks.get(feed.log.session), message, request.body.answers)
         self._stream(request, feed, message.id, message.parts)
 
-    def _settle(self, session: AnySession, message: UIMessage, answers: dict[str, Answer]) -> None:
+    def _resolve(self, session: AnySession, message: UIMessage, answers: dict[str, Answer]) -> None:
         """Carry out what the parts of tools say, where it is not done yet; most parts are old."""
         for part in message.parts:
             state, call, approval = part.get("state"), part.get("toolCallId"), part.get("approval")

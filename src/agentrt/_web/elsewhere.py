@@ -152,17 +152,17 @@ class ElsewhereSession:
             raise LocalProtocolError(f"the request {request!r} is not open")
         for each in asked.options:
             if option in (each.id, each.kind):
-                self._settle(request, option=each.id, note=note)
+                self._resolve(request, option=each.id, note=note)
                 return
         raise LocalProtocolError(f"the request {request!r} has no option {option!r}")
 
     def fill(self, request: str, content: JsonObject) -> None:
-        self._settle(request, content=content)
+        self._resolve(request, content=content)
 
     def dismiss(self, request: str, message: str = "") -> None:
-        self._settle(request, cancel=True, note=message)
+        self._resolve(request, cancel=True, note=message)
 
-    def _settle(
+    def _resolve(
         self,
         request: str,
         *,

@@ -67,7 +67,7 @@ class Reading(Generic[T]):
         self.texts: dict[str, int] = {}
         self.tools: dict[str, T] = {}
         self._transcript = transcript
-        self._settled: list[str] = []
+        self._ended: list[str] = []
         self._next = start
         self._seq = transcript.log.seq
 
@@ -77,14 +77,14 @@ class Reading(Generic[T]):
         the log has them."""
         log = self._transcript.log
         while self._seq != log.seq or self._next < len(log.state.items):
-            settled, self._settled = self._settled, []
+            ended, self._ended = self._ended, []
             events, piece = self._piece()
             for id, new in piece:
                 item = log.state.items[id]
                 yield item, new
                 if item.status in TERMINAL:
-                    self._settled.append(id)
-            for id in settled:  # what happened while they were shown has been looked at
+                    self._ended.append(id)
+            for id in ended:  # what happened while they were shown has been looked at
                 self.texts.pop(id, None)
                 self.tools.pop(id, None)
             yield from [event for event in events if isinstance(event, Notice)]

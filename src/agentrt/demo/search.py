@@ -25,7 +25,7 @@ class Hit(Struct, frozen=True):
     text: str
 
 
-class Found(Struct):
+class Matches(Struct):
     """What a search found, and whether it ended because there was too much."""
 
     hits: list[Hit]
@@ -33,7 +33,7 @@ class Found(Struct):
     complete: bool
 
 
-def search(folder: Path, text: str, alive: Callable[[], None]) -> Found:
+def search(folder: Path, text: str, alive: Callable[[], None]) -> Matches:
     """Look for `text` below `folder`; upper and lower case differ only if `text` has upper case.
 
     `alive` is called now and then and may raise to stop the search.
@@ -41,7 +41,7 @@ def search(folder: Path, text: str, alive: Callable[[], None]) -> Found:
     flags = 0 if text != text.lower() else re.IGNORECASE
     in_name = re.compile(re.escape(text), flags)
     in_line = re.compile(re.escape(text.encode()), flags)
-    found = Found([], 0, True)
+    found = Matches([], 0, True)
     for path in [folder] if folder.is_file() else map(folder.joinpath, walk(folder, alive)):
         if len(found.hits) >= HITS:
             found.complete = False
@@ -71,7 +71,7 @@ def _hits(path: Path, pattern: re.Pattern[bytes], limit: int) -> list[Hit]:
     return hits
 
 
-def as_markdown(found: Found, text: str, relative: Callable[[Path], str]) -> str:
+def as_markdown(found: Matches, text: str, relative: Callable[[Path], str]) -> str:
     """The hits as a list of `path:line: text`."""
     if not found.hits:
         return f"`{text}` does not occur in the {found.files} files I looked at."

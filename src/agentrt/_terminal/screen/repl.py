@@ -140,7 +140,7 @@ class ScreenRepl(Repl):
                 (one_line(c.id), one_line(c.description or c.name)) for c in choices
             ]
 
-    def settled(self) -> None:
+    def refresh(self) -> None:
         self._dirty.set()
         if (self.view.modes, self.view.commands) != self._learned:
             self._learn_words()

@@ -2,7 +2,7 @@
 
 import { Connection } from "./connection.js";
 import { note, retold, seen, take, without } from "./model.js";
-import { settlePending } from "./pending.js";
+import { clearPending } from "./pending.js";
 import { here, model, seat, setModel, setUi, ui } from "./store.js";
 import { answerCalls, TOOL } from "./tools.js";
 import { recordFrame } from "./frames.js";
@@ -17,7 +17,7 @@ export const connection = new Connection({
   },
   onFrames(frames) {
     setModel(take(model(), frames, Date.now() / 1000));
-    settle();
+    reconcile();
     answerCalls(model(), (type, fields) => connection.send(type, fields)); // a refusal is not worth telling
   },
   onLink: (link) => setUi({ link }),
@@ -38,7 +38,7 @@ function place(session) {
 }
 
 /** After news of the server: which session is shown, and whether we know all of each. */
-function settle() {
+function reconcile() {
   const { session, left } = ui();
   const seats = new Map(model().seats);
   for (const [id, known] of seats) {
@@ -49,7 +49,7 @@ function settle() {
     }
   }
   setModel({ ...seen(model(), session ?? ""), seats });
-  settlePending(seats);
+  clearPending(seats);
   const listed = model().sessions.filter((summary) => summary.session !== left);
   if (session && (seat() || listed.some((summary) => summary.session === session))) return;
   const next = listed.find((summary) => summary.session === hashed()) ?? listed.findLast(({ phase }) => phase !== "stored");
@@ -61,7 +61,7 @@ async function attach(session) {
   const ack = await connection.send("attach", { session });
   if (ack.error?.code !== "unknown_session") return;
   setModel(without(model(), session));
-  settle();
+  reconcile();
 }
 
 /**
@@ -218,7 +218,7 @@ async function leave(op, session) {
   if (!ack.ok || ui().session !== session) return;
   setUi({ session: null, left: session }); // who closes it is done with it
   history.replaceState(null, "", "#");
-  settle();
+  reconcile();
 }
 
 /** @param {string} session @param {string} title */

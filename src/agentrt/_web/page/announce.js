@@ -15,7 +15,7 @@ const LONGEST = 1_500;
  * @param {Seat} after
  * @returns {string[]}
  */
-export function news(before, after) {
+export function changes(before, after) {
   if (before.view === after.view || before.epoch !== after.epoch) return [];
   /** @type {string[]} */
   const words = [];
@@ -51,7 +51,7 @@ let last = { seat: undefined, session: null, said: [] };
 /** @param {{ seat: Seat | undefined, session: string | null }} props */
 export function Announcer({ seat, session }) {
   if (seat !== last.seat) {
-    const fresh = seat && last.seat && last.session === session ? news(last.seat, seat) : [];
+    const fresh = seat && last.seat && last.session === session ? changes(last.seat, seat) : [];
     last = { seat, session, said: fresh.length ? fresh : last.session === session ? last.said : [] };
   }
   return html`<div class="unseen" role="status" aria-live="polite">${last.said.map((words) => html`<p>${words}</p>`)}</div>`;

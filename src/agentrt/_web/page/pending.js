@@ -30,7 +30,7 @@ export function isStopping() {
 }
 
 /** Forget what the server has shown. @param {ReadonlyMap<string, Seat>} seats */
-export function settlePending(seats) {
+export function clearPending(seats) {
   const { sending, stopping } = ui();
   const left = sending.filter((each) => !reported(each, seats.get(each.session)));
   if (left.length < sending.length) setUi({ sending: left });
