@@ -209,6 +209,7 @@ def names_in(tree: ast.AST) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_every_name_on_the_page_about_the_inside_exists() -> None:
     known = set[str]().union(*(names_in(ast.parse(p.read_text())) for p in PACKAGE.rglob("*.py")))
     members = {f"{one}.{other}" for one, other in re.findall(r"\b([A-Z]\w*)\.(\w+)", INSIDE)}

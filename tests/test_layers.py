@@ -168,6 +168,7 @@ def planted(tmp_path: Path, module: str, line: str) -> Tree:
     return Tree(tmp_path)
 
 
+@pytest.mark.slow
 def test_no_file_imports_in_a_circle() -> None:
     assert Tree(SRC).circle() == []
 
@@ -186,6 +187,7 @@ def test_a_circle_is_found(line: str, tmp_path: Path) -> None:
     assert {"agentrt._web.feed", "agentrt._web.hub"} <= set(circle)
 
 
+@pytest.mark.slow
 def test_no_file_reaches_into_another_room() -> None:
     assert Tree(SRC).intrusions() == []
 
@@ -206,6 +208,7 @@ def test_a_reach_into_another_room_is_found(line: str, found: str, tmp_path: Pat
     assert intrusion.endswith(found)
 
 
+@pytest.mark.slow
 def test_every_file_says_what_lives_in_it() -> None:
     silent = [
         str(path.relative_to(SRC))

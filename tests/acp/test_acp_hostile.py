@@ -110,6 +110,7 @@ def test_a_long_line_is_taken_and_one_that_is_too_long_is_skipped() -> None:
     assert (notice.code, notice.data["limit"]) == ("line_too_long", 1000)
 
 
+@pytest.mark.slow
 def test_a_line_of_40_mib_is_taken_in_linear_time_and_memory() -> None:
     line = json.dumps(chunk("z" * (40 << 20))).encode() + b"\n"
     turn = Turn()

@@ -308,6 +308,7 @@ json_values = st.recursive(
         json_values,
     ),
 )
+@pytest.mark.slow
 def test_no_mixture_of_wrong_fields_raises(raw: dict[str, Any], wrong: dict[str, Any]) -> None:
     update = read_update({**raw, **wrong}, [])
     assert type(update) in (VARIANTS[raw["sessionUpdate"]], UnknownUpdate)

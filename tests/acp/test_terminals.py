@@ -228,6 +228,7 @@ async def test_the_output_is_cut_between_characters(tmp_path: Path, limit: int) 
 
 
 @given(st.text(), st.integers(0, 50), st.integers(1, 7))
+@pytest.mark.slow
 def test_the_kept_end_is_the_longest_that_fits(text: str, limit: int, piece: int) -> None:
     tail, data = _Tail(limit), text.encode("utf-8", "replace")
     text = data.decode()

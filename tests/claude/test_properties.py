@@ -160,6 +160,7 @@ ANY = given(st.lists(MESSAGES | JSON, max_size=12), st.booleans())
 
 
 @ANY
+@pytest.mark.slow
 def test_no_object_whatever_raises(messages: list[Any], legacy: bool) -> None:
     take(messages, legacy)
 

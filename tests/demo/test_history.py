@@ -68,6 +68,7 @@ async def test_a_terminal_is_replaced_by_what_was_in_it(demo: Demo, folder: Path
     assert "from the terminal" in str(call["content"])
 
 
+@pytest.mark.slow
 async def test_resuming_repeats_nothing(demo: Demo, folder: Path) -> None:
     async with demo() as peer:
         await ready(peer)
@@ -81,6 +82,7 @@ async def test_resuming_repeats_nothing(demo: Demo, folder: Path) -> None:
         assert not peer.of("user_message_chunk")
 
 
+@pytest.mark.slow
 async def test_what_was_said_before_a_crash_is_kept(demo: Demo, folder: Path) -> None:
     async with demo(status=1) as peer:
         await ready(peer)

@@ -231,6 +231,7 @@ async def test_a_further_folder_may_be_opened(demo: Demo, folder: Path) -> None:
     assert "needle" in peer.text
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_done_is_said(demo: Demo, folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     (folder / "large.txt").write_bytes(b"x" * (1024 * 1024 + 1))

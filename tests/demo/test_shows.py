@@ -45,6 +45,7 @@ def methods(peer: Peer) -> list[str]:
     return [request["method"] for request in peer.requests]
 
 
+@pytest.mark.slow
 async def test_help_lists_every_command(demo: Demo) -> None:
     async with demo() as peer:
         await ready(peer)
@@ -225,6 +226,7 @@ async def test_updates_still_come_after_the_end_of_a_background_turn(demo: Demo)
     assert peer.updates.index(end) < peer.updates.index(peer.of("tool_call")[0])
 
 
+@pytest.mark.slow
 async def test_notices_and_a_compaction_are_reported_only_to_who_knows_them(demo: Demo) -> None:
     async with demo() as peer:
         await ready(peer)
@@ -240,6 +242,7 @@ async def test_notices_and_a_compaction_are_reported_only_to_who_knows_them(demo
             assert "does not take" in peer.text
 
 
+@pytest.mark.slow
 async def test_the_tour_shows_all_that_is_harmless(demo: Demo) -> None:
     async with demo() as peer:
         await ready(peer)
@@ -304,6 +307,7 @@ async def test_what_a_client_does_not_offer_is_not_asked_of_it(demo: Demo) -> No
             assert peer.text.startswith("Your client")
 
 
+@pytest.mark.slow
 async def test_an_error_of_the_client_is_reported(demo: Demo) -> None:
     async with demo() as peer:
         await ready(peer)
@@ -314,6 +318,7 @@ async def test_an_error_of_the_client_is_reported(demo: Demo) -> None:
             assert "not today" in peer.text
 
 
+@pytest.mark.slow
 async def test_tools_of_the_clients_mcp_server_are_listed_and_called(
     demo: Demo, folder: Path
 ) -> None:

@@ -343,6 +343,7 @@ async def test_harmless_variables_reach_the_program(project: Path) -> None:
     assert line == "0 6 1 cat"
 
 
+@pytest.mark.slow
 async def test_a_flood_keeps_its_end_and_costs_no_more_memory(project: Path) -> None:
     """A tenth of a gibibyte here; `tests/acp/test_terminals.py` looks at the memory."""
     flood = "head -c 100000000 /dev/zero | tr '\\0' x; echo end"

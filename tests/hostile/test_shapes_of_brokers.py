@@ -479,6 +479,7 @@ async def test_bytes_without_a_newline_do_not_fill_the_memory() -> None:
         await works(session)
 
 
+@pytest.mark.slow
 async def test_a_flood_of_a_hundred_thousand_notifications_is_nothing_special() -> None:
     def misbehave(agent: Agent, prompt: Message) -> None:
         line = b'{"jsonrpc":"2.0","method":"_vendor/noise","params":{}}\n'

@@ -207,7 +207,7 @@ class NeverLost(Owner):
         FromTheAnswer,
         BeforeItIsStored,
         AnsweredByMemory,
-        Impatient,
+        pytest.param(Impatient, marks=pytest.mark.slow),
         NeverLost,
     ],
 )

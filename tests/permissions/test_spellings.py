@@ -223,6 +223,7 @@ def test_a_program_that_is_a_link_counts_as_what_it_leads_to(tmp_path: Path) -> 
     assert found.verdict is Verdict.YES
 
 
+@pytest.mark.slow
 def test_a_long_line_is_read_in_time_that_grows_with_it() -> None:
     for line in (
         "git status; " * 2500,

@@ -358,6 +358,7 @@ def test_the_agents_of_a_stopped_owner_are_dead_before_another_has_its_sessions(
     assert all(found[id] >= seq for id, seq in acknowledged(tmp_path).items())
 
 
+@pytest.mark.slow
 async def test_what_a_dead_owner_left_open_is_closed_by_another(url: str, tmp_path: Path) -> None:
     with workers(url, tmp_path, "a") as there:
         running = "SELECT id FROM session WHERE phase='running' AND turns>0"

@@ -43,6 +43,7 @@ async def test_an_option_of_one_session_takes_the_place_of_the_runtime_s(
         assert own.limits.idle == 7
 
 
+@pytest.mark.slow
 async def test_a_real_session_of_a_runtime_gets_what_open_session_takes(tmp_path: Path) -> None:
     said: list[bytes] = []
     async with agentrt.open_runtime() as runtime:
@@ -173,6 +174,7 @@ async def test_a_copy_is_made_by_the_agent_of_its_session_and_not_by_one_of_the_
             assert [i.agent for i in runtime.list() if i.session == fork.id] == [agent.name]
 
 
+@pytest.mark.slow
 async def test_a_copy_of_a_program_s_own_session_has_what_that_was_opened_with(
     tmp_path: Path,
 ) -> None:

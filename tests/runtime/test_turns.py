@@ -531,6 +531,7 @@ async def test_a_cancelled_turn_of_the_agent_s_own_ends_without_killing_anybody(
 # --- readers
 
 
+@pytest.mark.slow
 async def test_a_reader_that_sleeps_through_a_flood_loses_no_character(
     autojump_clock: trio.abc.Clock,
 ) -> None:

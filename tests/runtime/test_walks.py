@@ -138,6 +138,7 @@ async def test_a_look_that_fails_fails_for_all_who_share_it(looks: Looks) -> Non
     assert len(failed) == 3
 
 
+@pytest.mark.slow
 async def test_ending_many_programs_at_once_takes_a_few_looks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -44,6 +44,7 @@ async def test_a_session_prompts_and_cancels_and_its_agent_ends_with_it(tmp_path
             assert there.headers[0]["authorization"] == "Bearer right"
 
 
+@pytest.mark.slow
 async def test_a_cut_ends_the_turn_with_its_reason_and_the_next_prompt_connects_again(
     tmp_path: Path,
 ) -> None:
@@ -95,6 +96,7 @@ def server_context(authority: trustme.CA) -> ssl.SSLContext:
     return context
 
 
+@pytest.mark.slow
 async def test_tls_is_spoken_with_whom_the_given_context_trusts(
     tmp_path: Path, authority: trustme.CA, server_context: ssl.SSLContext
 ) -> None:

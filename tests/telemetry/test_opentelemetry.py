@@ -70,6 +70,7 @@ async def record(summary: str) -> str:
 RECORDING = Program()
 
 
+@pytest.mark.slow
 async def test_a_turn_with_two_tools_a_question_and_a_sub_agent_is_one_tree_at_a_collector() -> (
     None
 ):

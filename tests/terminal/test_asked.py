@@ -213,6 +213,7 @@ def test_an_agent_has_no_power_over_the_terminal_or_the_question(program: Progra
     assert [line for line in lines if line.startswith("Allow? [y]")] == []
 
 
+@pytest.mark.slow
 def test_a_terminal_may_want_no_colour(program: Program) -> None:
     for setting in ({"NO_COLOR": "1", "TERM": "xterm"}, {"NO_COLOR": "", "TERM": "dumb"}):
         program.env |= setting

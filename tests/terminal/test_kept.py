@@ -228,6 +228,7 @@ def test_another_terminal_goes_on_with_what_is_not_open(program: Program) -> Non
     assert len(listed(program)) == 2
 
 
+@pytest.mark.slow
 def test_a_terminal_works_while_a_server_holds_its_file(program: Program, file: Path) -> None:
     with held(file):
         program.demo("read notes.txt:1")
@@ -240,6 +241,7 @@ def test_a_terminal_works_while_a_server_holds_its_file(program: Program, file: 
         assert f"the session is in {file}, which process 4711 has open" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_session_goes_back_where_it_came_from(program: Program) -> None:
     program.demo("read notes.txt:1")
     server = state(program) / "journal.db"

@@ -277,6 +277,7 @@ def test_commands_show_and_change_the_session(program: Program) -> None:
 
 
 @pytest.mark.door("repl", "resume")
+@pytest.mark.slow
 def test_a_session_can_be_left_and_taken_up_again(program: Program) -> None:
     with talking(program) as it:
         it.line("read notes.txt:2")
@@ -339,6 +340,7 @@ def test_a_terminal_that_is_gone_ends_it(program: Program) -> None:
         assert it.process.wait(20) == 128 + signal.SIGHUP
 
 
+@pytest.mark.slow
 def test_many_lines_scroll_through_without_losing_one(program: Program) -> None:
     with talking(program) as it:
         it.line("/flood 20000")

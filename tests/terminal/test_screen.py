@@ -135,6 +135,7 @@ def test_escape_stops_the_agent_too(program: Program) -> None:
         leave(it)
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_it_is_being_stopped_ends_the_agent_and_stays(program: Program) -> None:
     with talking(program) as it:
         it.enter("/stubborn 600")
@@ -175,6 +176,7 @@ def test_ctrl_c_clears_the_draft_and_twice_leaves(program: Program) -> None:
         left(it, 130)
 
 
+@pytest.mark.slow
 def test_a_draft_that_was_cleared_is_in_the_history(program: Program) -> None:
     with talking(program) as it:
         it.type("nearly lost")
@@ -199,6 +201,7 @@ def test_ctrl_d_leaves_only_on_an_empty_line(program: Program) -> None:
         leave(it)
 
 
+@pytest.mark.slow
 def test_ctrl_d_while_the_agent_works_leaves_behind_its_turn(program: Program) -> None:
     with talking(program) as it:
         it.enter("/slow 1")
@@ -209,6 +212,7 @@ def test_ctrl_d_while_the_agent_works_leaves_behind_its_turn(program: Program) -
     assert "That was a tool that says nothing while it runs." in it.everything
 
 
+@pytest.mark.slow
 def test_a_prompt_may_have_several_lines(program: Program) -> None:
     with talking(program) as it:
         it.type("create lines.txt with one" + ALT_ENTER + "two" + CTRL_J + "three\\")
@@ -223,6 +227,7 @@ def test_a_prompt_may_have_several_lines(program: Program) -> None:
     assert (program.folder / "lines.txt").read_text() == "one\ntwo\nthree\nfour\n"
 
 
+@pytest.mark.slow
 def test_pasted_lines_are_one_prompt(program: Program) -> None:
     with talking(program) as it:
         it.type(paste("create p.txt with a\r\nb\rc"))
@@ -318,6 +323,7 @@ def test_an_agent_that_does_not_start_is_an_error(program: Program) -> None:
     assert "no key in the environment" in it.everything.replace("␛[31m", "").replace("␛[0m", "")
 
 
+@pytest.mark.slow
 def test_prompts_typed_before_the_agent_is_ready_wait_for_it(program: Program) -> None:
     with on_screen(program, *FAST_DEMO) as it:
         it.type("read notes.txt:2\r")

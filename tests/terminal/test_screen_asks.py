@@ -20,6 +20,7 @@ def leave(it: Screen) -> None:
     assert it.is_restored()
 
 
+@pytest.mark.slow
 def test_the_screen_of_a_question(program: Program) -> None:
     (program.folder / "a.py").write_text("one = 1\ntwo = 2\n")
     with talking(program) as it:
@@ -106,6 +107,7 @@ def test_a_plain_yes_allows_and_is_not_left_in_the_prompt(program: Program, answ
     assert (program.folder / "new.txt").read_text() == "text\n"
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_half_typed_when_the_question_is_over_is_gone(program: Program) -> None:
     with talking(program) as it:
         it.enter("create new.txt with text")
@@ -117,6 +119,7 @@ def test_an_answer_that_is_half_typed_when_the_question_is_over_is_gone(program:
         leave(it)
 
 
+@pytest.mark.slow
 def test_an_answer_can_be_remembered_by_the_agent(program: Program) -> None:
     with talking(program) as it:
         it.enter("create one.txt with 1")
@@ -156,6 +159,7 @@ def test_ctrl_d_at_a_question_is_a_no_and_the_conversation_goes_on(program: Prog
     assert not (program.folder / "new.txt").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_a_question_stops_the_turn(program: Program) -> None:
     with talking(program) as it:
         it.enter("create new.txt with text")
@@ -166,6 +170,7 @@ def test_ctrl_c_at_a_question_stops_the_turn(program: Program) -> None:
     assert not (program.folder / "new.txt").exists()
 
 
+@pytest.mark.slow
 def test_details_can_be_seen_in_full(program: Program) -> None:
     with talking(program, *odd("shows")) as it:
         it.enter("go")
@@ -180,6 +185,7 @@ def test_details_can_be_seen_in_full(program: Program) -> None:
         leave(it)
 
 
+@pytest.mark.slow
 def test_a_question_cannot_be_painted_over_or_turned_round(program: Program) -> None:
     with talking(program, *odd("escapes")) as it:
         it.enter("go")

@@ -32,6 +32,7 @@ def leave(it: Screen) -> None:
 # --- what happens
 
 
+@pytest.mark.slow
 def test_markdown_is_shown_as_it_is_meant(program: Program) -> None:
     with talking(program) as it:
         it.enter("/markdown")
@@ -46,6 +47,7 @@ def test_markdown_is_shown_as_it_is_meant(program: Program) -> None:
     assert b"\x1b]8;" not in it.raw  # no link that says another thing than where it leads
 
 
+@pytest.mark.slow
 def test_thoughts_are_one_line_each(program: Program) -> None:
     with talking(program, *STEADY) as it:
         it.enter("/think")
@@ -104,6 +106,7 @@ def test_background_work_is_shown_and_what_it_says_appears_by_itself(program: Pr
         leave(it)
 
 
+@pytest.mark.slow
 def test_the_status_line_says_how_much_was_used(program: Program) -> None:
     with talking(program, *STEADY) as it:
         it.enter("/usage")
@@ -145,6 +148,7 @@ def test_keys_are_echoed_in_the_middle_of_a_flood(program: Program) -> None:
 # --- what can be typed
 
 
+@pytest.mark.slow
 def test_commands_are_completed_ours_and_the_agent_s(program: Program) -> None:
     with talking(program) as it:
         it.type("/")
@@ -158,6 +162,7 @@ def test_commands_are_completed_ours_and_the_agent_s(program: Program) -> None:
         leave(it)
 
 
+@pytest.mark.slow
 def test_files_are_completed(program: Program) -> None:
     (program.folder / "src").mkdir()
     (program.folder / "src" / "deep.py").touch()
@@ -175,6 +180,7 @@ def test_files_are_completed(program: Program) -> None:
         leave(it)
 
 
+@pytest.mark.slow
 def test_a_mode_is_chosen_from_a_menu_or_by_shift_tab(program: Program) -> None:
     with talking(program) as it:
         it.enter("/mode")
@@ -189,6 +195,7 @@ def test_a_mode_is_chosen_from_a_menu_or_by_shift_tab(program: Program) -> None:
         leave(it)
 
 
+@pytest.mark.slow
 def test_a_shell_command_is_run_shown_and_ended(program: Program) -> None:
     with talking(program) as it:
         it.enter("!echo one; echo two >&2; printf '\\033[2Jthree'; exit 3")
@@ -237,6 +244,7 @@ def test_a_shell_command_without_end_is_shown_as_fast_as_it_is_read_and_can_be_e
     assert grown < 50_000_000
 
 
+@pytest.mark.slow
 def test_the_draft_can_be_edited_in_an_editor(program: Program) -> None:
     editor = program.folder / "editor"
     editor.write_text('#!/bin/sh\nread answer </dev/tty\nprintf "%s" "$answer" >> "$1"\n')
@@ -355,6 +363,7 @@ def test_another_agent_is_switched_to_and_one_that_does_not_start_costs_nothing(
 # --- how much a terminal can do
 
 
+@pytest.mark.slow
 def test_no_color_means_none(program: Program) -> None:
     program.env["NO_COLOR"] = "1"
     with talking(program) as it:

@@ -43,6 +43,7 @@ def test_the_sessions_of_the_folder_are_listed(program: Program, id: str) -> Non
     assert "agentrt --agent AGENT --resume SESSION" in told
 
 
+@pytest.mark.slow
 def test_a_list_leaves_no_session_behind(program: Program, id: str) -> None:
     for _ in range(2):
         assert len(stored(program, "--all")) == 1
@@ -74,6 +75,7 @@ def test_one_is_shown_as_it_was(program: Program, id: str) -> None:
     assert "second line" in told
 
 
+@pytest.mark.slow
 def test_one_is_exported_with_all_there_is(program: Program, id: str) -> None:
     told = json.loads(program.run("sessions", "export", *DEMO, id, "--format", "json").stdout)
     assert told["items"][0]["type"] == "user"

@@ -104,6 +104,7 @@ def test_a_beginning_that_several_have_is_refused_with_their_names(
     assert "abd-two" in done.stderr
 
 
+@pytest.mark.slow
 def test_one_that_nobody_has_is_not_found(program: Program, file: Path) -> None:
     program.run("sessions", "show", "x", status=4)
     program.run("sessions", "delete", "x", status=4)

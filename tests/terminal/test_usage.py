@@ -98,6 +98,7 @@ def test_what_is_ignored_of_a_stranger_s_settings_is_reported(program: Program) 
     assert not (program.folder / "new.txt").exists()
 
 
+@pytest.mark.slow
 def test_limits_of_the_command_line_win(program: Program) -> None:
     program.env["AGENTRT_LIMITS_HARD"] = "0.1"
     program.demo("/slow 0.5", status=3)
@@ -172,6 +173,7 @@ def test_doctor_says_what_is_wrong(program: Program) -> None:
     assert "no key" in found["stderr"]
 
 
+@pytest.mark.slow
 def test_doctor_knows_a_claude_that_is_not_logged_in(program: Program) -> None:
     done = program.run("doctor", *fake_claude("no_login"), status=1)
     assert "Claude Code is not logged in: run `claude` and type /login, or set" in done.stdout

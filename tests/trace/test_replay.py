@@ -145,6 +145,7 @@ async def test_what_was_redacted_is_not_compared(autojump_clock: object) -> None
         assert (await session.run("my password")).outcome == "completed"
 
 
+@pytest.mark.slow
 async def test_a_trace_of_a_real_process_replays_in_memory(tmp_path: Path) -> None:
     with trio.fail_after(60):
         async with agentrt.open_session("demo", cwd=tmp_path, trace=tmp_path / "t") as session:

@@ -18,6 +18,7 @@ from agentrt.testing import FakeAcpAgent
 from runtime.fakes import echo, session_with
 
 
+@pytest.mark.slow
 async def test_everything_that_happens_between_host_and_agent_is_in_it(tmp_path: Path) -> None:
     file = tmp_path / "t"
     env = {**os.environ, "MY_SECRET": "squeamish ossifrage"}

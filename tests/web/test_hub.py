@@ -62,6 +62,7 @@ async def test_viewers_of_other_sessions_do_not_slow_a_stream(autojump_clock: Mo
         assert len(tab.frames) - before > 150
 
 
+@pytest.mark.slow
 async def test_what_comes_rarely_is_told_at_once_to_a_hundred(autojump_clock: MockClock) -> None:
     async def slow(agent: FakeAcpAgent) -> None:
         async for prompt in agent.prompts:

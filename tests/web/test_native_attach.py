@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 import trio
 from hub_kit import Stage, Tab, stage_with
 from trio.testing import MockClock
@@ -194,6 +195,7 @@ async def test_w8_a_viewer_that_does_not_read_gets_a_fresh_snapshot(
         assert slow.view(id).snapshots == 2
 
 
+@pytest.mark.slow
 async def test_w8_two_hundred_viewers_of_which_some_never_read_cost_no_memory_each(
     autojump_clock: MockClock,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 from hub_kit import stage_with
 from test_browser_shapes import alone, outcomes
@@ -35,6 +36,7 @@ async def test_a_session_that_rests_is_suspended_and_resumed_by_the_next_prompt(
         assert len(stage.agents.sent("session/load")) == 1
 
 
+@pytest.mark.slow
 async def test_a_mode_that_is_set_on_a_suspended_session_holds_when_it_is_resumed(
     autojump_clock: MockClock,
 ) -> None:

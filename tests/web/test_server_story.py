@@ -167,6 +167,7 @@ async def test_commands_for_sessions_turns_and_questions_that_are_not_there(tmp_
         assert outcomes(page, session) == ["completed", "cancelled"]
 
 
+@pytest.mark.slow
 async def test_answers_to_a_question_that_do_not_fit_it(tmp_path: Path) -> None:
     async with served() as site, tab(site, WireClient()) as page:
         session, other = (

@@ -215,6 +215,7 @@ def check_order(acme: Line, session: str) -> None:
     assert len(numbers) < WORDS
 
 
+@pytest.mark.slow
 async def test_all_of_a_flood_comes_at_the_tenant_s_rate(autojump_clock: MockClock) -> None:
     async with stage_with(flooding) as stage:
         runtime = stage.runtime.of(Tenant(name="acme", events=100))

@@ -85,6 +85,7 @@ values = st.recursive(
 
 
 @given(values)
+@pytest.mark.slow
 def test_an_encoded_line_is_one_line_of_the_same_json(value: Any) -> None:
     line = encode_line(value)
     assert line.count(b"\n") == 1

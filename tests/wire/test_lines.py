@@ -53,7 +53,7 @@ def test_whole_lines_of_a_read_are_handed_over_without_a_copy() -> None:
     assert Lines().feed(read) is read
 
 
-@pytest.mark.parametrize("piece", [1, 4095, 4096, 65536])
+@pytest.mark.parametrize("piece", [4096, pytest.param(1, marks=pytest.mark.slow), 4095, 65536])
 def test_a_line_in_pieces_of_any_size_takes_little_more_than_its_bytes(piece: int) -> None:
     framer, size = Lines(), 4 * 65536
     tracemalloc.start()
