@@ -168,7 +168,6 @@ def planted(tmp_path: Path, module: str, line: str) -> Tree:
     return Tree(tmp_path)
 
 
-@pytest.mark.slow
 def test_no_file_imports_in_a_circle() -> None:
     assert Tree(SRC).circle() == []
 
