@@ -19,7 +19,6 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import trio
 from msgspec import Struct
-from trio.lowlevel import wait_readable
 
 from .._errors import LocalProtocolError
 
@@ -240,7 +239,7 @@ class ReadEnd:
             await trio.lowlevel.checkpoint()
             return
         try:
-            await wait_readable(self._fd)
+            await trio.lowlevel.wait_readable(self._fd)
         except trio.ClosedResourceError:
             return
         except OSError:
