@@ -543,8 +543,8 @@ async def open_store(
     Leaving the block writes what is left to write. To be left after every session in it.
 
     Raises `StoreInUse` while another process writes it, `StoreError` if it cannot be opened,
-    `ValueError` for a URL or a name that is none, and at the end `StoreUnavailable` if something could
-    not be stored.
+    `ValueError` for a URL or a name that is none, and at the end `StoreUnavailable` if something
+    could not be stored.
     """
     check_trio("open_store")
     address = address_of(path)
