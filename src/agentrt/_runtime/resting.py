@@ -26,8 +26,10 @@ async def log_of(store: Store, id: str, limits: Limits) -> Log:
 
 
 def rests(log: Log) -> bool:
-    """Whether nothing is open in it, as `resting_log` leaves it."""
-    return log.state.state.phase == "dead"
+    """Whether nothing is open in it, and nothing waits for a process that is to come, as
+    `resting_log` leaves it."""
+    state = log.state
+    return state.state.phase == "dead" and (state.paused or not state.queue)
 
 
 async def resting_log(store: Store, id: str, limits: Limits) -> Log:
