@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 import agentrt
 from agentrt import open_store
@@ -389,7 +389,7 @@ async def test_after_a_restored_backup_the_epoch_is_another_one(
         assert (await store.snapshot("one")).epoch == epoch
         async with again(store, Incarnations(echo)) as session:
             if made == "open":
-                subprocess.run([sys.executable, "-c", BACKUP, str(path), str(backup)], check=True)
+                await trio.run_process([sys.executable, "-c", BACKUP, str(path), str(backup)])
             await session.run("behind it")
             if killed:
                 after_kill = {each: each.read_bytes() for each in path.parent.iterdir()}
