@@ -58,12 +58,12 @@ export class Growing {
 
   /** All of the text is there. */
   finish() {
-    this.keep(this.text.length);
+    this.fix(this.text.length);
     const { references = {}, footnotes } = this.env;
     if (this.pieces > 1 && Object.keys({ ...references, ...footnotes?.refs }).length) {
       // What was shown before they were known may refer to them.
       this.reset();
-      this.keep(this.text.length);
+      this.fix(this.text.length);
     }
     return this.done;
   }
@@ -75,7 +75,7 @@ export class Growing {
       if (fence) return [...this.done, code({ text: rest.slice(fence.length), language: fence.language, grows: true, key: this.done.length })];
       if (rest.length < 2 * this.parsed) return [...this.done, ...this.last, raw(rest.slice(this.parsed))];
     }
-    this.keep(this.start + lastBlock(rest));
+    this.fix(this.start + lastBlock(rest));
     const open = this.text.slice(this.start);
     // An address that is not complete leads to somebody else: nothing that may go on defines one.
     const references = new Proxy(this.env.references ?? {}, { set: () => true });
@@ -86,7 +86,7 @@ export class Growing {
   }
 
   /** @param {number} end up to where the text will stay what it is */
-  keep(end) {
+  fix(end) {
     if (end <= this.start) return;
     this.done = [...this.done, ...draw(parse(this.text.slice(this.start, end), this.env), this.done.length)];
     this.start = end;
