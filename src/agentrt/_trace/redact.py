@@ -26,6 +26,8 @@ from .signs import BEGINS, OF_A_NAME, OF_A_SHAPE, any_in, has_any, in_common
 REDACTED: Final = "[redacted]"
 SHORTEST: Final = 8
 """Characters of a value that is looked for wherever it stands: shorter ones are words."""
+SHORTEST_GIVEN: Final = 4
+"""Of one that a program says itself."""
 
 _TELLING: Final = (
     r"(?i:api[-_.]?key|access[-_.]?key|private[-_.]?key|secret(?:[-_.]?key)?|token|passw(?:or)?d"
@@ -101,13 +103,13 @@ class Redaction:
         self._found_across_fields: list[bytes] = []
         self.know(values)
 
-    def know(self, values: Iterable[str]) -> None:
+    def know(self, values: Iterable[str], shortest: int = SHORTEST) -> None:
         """Values that are secrets wherever they stand; of one of several lines, each line."""
         found = {
             part
             for value in values
             for part in (value, *value.split("\n"))
-            if len(part) >= SHORTEST
+            if len(part) >= shortest
         }
         # As JSON has them in a string, and in a string of JSON inside one.
         once = {json.dumps(value, ensure_ascii=False)[1:-1] for value in found}
@@ -173,6 +175,24 @@ class Redaction:
             secret = option is not None and option["name"].lower() not in _NOT
             words.append(REDACTED if secret else self.text(word))
         return words
+
+
+def check_rules(secrets: Iterable[str], more: Rule | None) -> list[str]:
+    """What a program says is secret. Raises `TypeError` and `ValueError`."""
+    if isinstance(secrets, str | bytes):
+        raise TypeError("secrets are several: secrets=[…], not one string")
+    values = list(secrets)
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"a secret is a string, not {type(value).__name__}")
+        if len(value) < SHORTEST_GIVEN:
+            raise ValueError(
+                f"a secret of less than {SHORTEST_GIVEN} characters is found everywhere: leave it"
+                " out by `redact`, where it stands"
+            )
+    if more is not None and not callable(more):
+        raise TypeError(f"redact is a function that takes a line, not {type(more).__name__}")
+    return values
 
 
 def _behind_a_name(found: re.Match[str]) -> str:

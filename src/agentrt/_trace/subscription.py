@@ -12,7 +12,7 @@ import trio
 from .._process.inherited import has_secret_name
 from .assemble import Assembler
 from .record import TraceRecord
-from .redact import Redaction, Rule
+from .redact import SHORTEST_GIVEN, Redaction, Rule, check_rules
 from .tap import Piece, Tap
 
 WAITING: Final = 4 * 1024 * 1024
@@ -25,10 +25,13 @@ class TraceSubscription:
     record of kind `lost` says how much. Close it with `close`, or use it as a block."""
 
     def __init__(self, tap: Tap, secrets: Iterable[str] = (), redact: Rule | None = None) -> None:
+        given = check_rules(secrets, redact)
         known = [*os.environ.items(), *tap.env.items()]
         own = [value for name, value in known if has_secret_name(name)]
         self._tap = tap
-        self._assembler = Assembler(Redaction([*own, *secrets], redact))
+        redaction = Redaction(own, redact)
+        redaction.know(given, SHORTEST_GIVEN)
+        self._assembler = Assembler(redaction)
         self._pieces: deque[Piece] = deque()
         self._records: deque[TraceRecord] = deque()
         self._bytes = 0

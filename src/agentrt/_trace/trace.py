@@ -26,7 +26,7 @@ from .._version import __version__
 from .assemble import Assembler
 from .file import TraceFile
 from .record import VERSION, Written
-from .redact import Redaction, Rule
+from .redact import SHORTEST_GIVEN, Redaction, Rule, check_rules
 from .scan import load
 from .tap import Piece, Tap
 
@@ -179,7 +179,7 @@ async def open_trace(
     read it.
 
     - `max_bytes`: of one file. A full one becomes `FILE.1`, and so on; of these there are `files`.
-    - `secrets`: values that must not be in it, wherever they stand.
+    - `secrets`: values that must not be in it, wherever they stand, from four characters on.
     - `redact`: a further rule: takes a line and returns it without what is secret. Called in a
       thread; a line for which it raises is left out.
 
@@ -187,15 +187,21 @@ async def open_trace(
     hangs never holds up a session: the trace says how much is missing. To be left behind the
     sessions; that takes two seconds at the most.
 
-    Raises `TraceError` if the file cannot be written.
+    Raises `TraceError` if the file cannot be written, `TypeError` and `ValueError` for options that
+    are none.
     """
+    given = check_rules(secrets, redact)
+    if not (isinstance(max_bytes, int) and isinstance(files, int)):
+        raise TypeError("max_bytes and files are whole numbers")
     if max_bytes < SMALLEST or files < 1:
         raise LocalProtocolError(f"a trace needs {SMALLEST} bytes and a file at the least")
     path = os.path.abspath(file)  # noqa: ASYNC240 - asks nothing of the disk but where we are
     opening = partial(TraceFile, path, max_bytes=max_bytes, files=files, header=_header)
     own = [value for name, value in os.environ.items() if has_secret_name(name)]
     opened, scan = await trio.to_thread.run_sync(lambda: (opening(), load()))
-    trace = Trace(opened, Redaction([*own, *secrets], redact, scan=scan), max_bytes // PART)
+    redaction = Redaction(own, redact, scan=scan)
+    redaction.know(given, SHORTEST_GIVEN)
+    trace = Trace(opened, redaction, max_bytes // PART)
     async with open_service_nursery() as services:
         services.start_soon(trace._run)
         try:
@@ -216,6 +222,8 @@ async def opened(trace: Trace | str | os.PathLike[str] | None) -> AsyncIterator[
     """A trace that is open, or the one in a file of that name."""
     if trace is None or isinstance(trace, Trace):
         yield trace
+    elif not isinstance(trace, str | os.PathLike):
+        raise TypeError(f"trace is a file's name or an open trace, not {type(trace).__name__}")
     else:
         async with open_trace(trace) as made:
             yield made
