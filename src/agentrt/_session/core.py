@@ -169,7 +169,9 @@ class SessionCore:
             and type(effects[0]) is Spoke
             and turn is self._stepped
             and turn is not None
-            and not (self._moved or turn.scope or turn.hard_left)
+            and turn.scope is None
+            and turn.hard_left is None
+            and not self._moved
             and (settles is None or not settles.settling)
         ):
             self.log.publish()  # no state and no clock depends on a piece of text
