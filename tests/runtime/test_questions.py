@@ -262,6 +262,8 @@ async def test_a_question_that_the_agent_withdraws_is_closed_and_its_handler_sto
         result = await session.run("go")
         assert result.outcome == "completed"
         assert session.snapshot().permissions == []
+        [closed] = [e for e in log_of(session) if isinstance(e, agentrt.PermissionClosed)]
+        assert (closed.outcome, closed.by) == ("cancelled", "agent")
 
 
 async def asks_a_form(agent: FakeAcpAgent) -> None:

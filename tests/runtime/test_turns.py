@@ -608,3 +608,67 @@ async def test_only_one_task_at_a_time_iterates(kind: str) -> None:
             nursery.cancel_scope.cancel()
         turn.cancel()
         await events.__anext__()  # the next may
+
+
+async def test_an_agent_that_died_is_in_the_state_until_the_next_one_runs(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    async def dies(agent: FakeAcpAgent) -> None:
+        async for _ in agent.prompts:
+            return
+
+    async with session_with(dies, echo) as (session, _):
+        assert session.agent.alive
+        first = session.agent.pid
+        result = await session.run("one", check=False)
+        assert result.error is not None
+        assert result.error.code == "agent_died"
+        state = session.state
+        assert state.phase == "dead"
+        assert state.error is not None
+        assert state.error.code == "agent_died"
+        assert state.error.message.startswith("the agent's process ended")
+        assert state.error.data == result.error.data
+        assert (session.agent.pid, session.agent.alive) == (None, False)
+        await session.run("two")
+        assert session.state.error is None
+        assert session.agent.alive
+        assert session.agent.pid != first or first is None
+
+
+async def test_the_state_says_until_when_a_cancel_is_waited_for(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    limits = agentrt.Limits(cancel_grace=7)
+    async with (
+        session_with(unresponsive, limits=limits, now=trio.current_time) as (session, _),
+        session.prompt("go", check=False) as turn,
+    ):
+        await trio.sleep(2)
+        turn.cancel()
+        state = session.state.turn
+        assert state is not None
+        assert (state.since, state.cancel_deadline) == (0, 9)
+
+
+async def test_what_a_turn_used_is_in_its_result(autojump_clock: trio.abc.Clock) -> None:
+    async def counting(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            used = {"inputTokens": 5, "outputTokens": 7, "totalTokens": 12}
+            prompt.end(usage=used)
+
+    async with session_with(counting) as (session, _):
+        usage = (await session.run("go")).usage
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens) == (5, 7)
+
+
+@pytest.mark.parametrize("which", ["hard", "idle"])
+async def test_a_limit_that_was_reached_is_an_error_with_a_code(
+    autojump_clock: trio.abc.Clock, which: str
+) -> None:
+    limits = agentrt.Limits(**{which: 3})
+    async with session_with(obedient, limits=limits) as (session, _):
+        error = (await session.run("go", check=False)).error
+    assert error is not None
+    assert (error.code, error.data) == ("timed_out", {"limit": which})
