@@ -125,6 +125,10 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     store_events: float = 3600.0
     """How long the events of a turn are kept in a store, behind the turn's record."""
 
+    store_gather: float = 0.008
+    """How long text waits in PostgreSQL at most for more of it, from one flush to the next: half as
+    many flushes cost a server and its database less, and text is seen that much later. What
+    somebody waits for (a turn's start and end, a question) waits for 5 ms at most."""
     store_start: float = 300.0
     """How long `agentrt serve` waits for its database where that cannot be reached at its start."""
     store_lease: float = 10.0

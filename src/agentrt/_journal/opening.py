@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from .._errors import StoreError
+from .._limits import Limits
 from .address import Address, Server
 from .base import Backend, Reader
 from .libraries import Library
@@ -27,7 +28,10 @@ class Reporting(Reader, Protocol):
 
 
 def backend_of(
-    address: Address, library: Library | None = None, home: str | None = None
+    address: Address,
+    library: Library | None = None,
+    home: str | None = None,
+    limits: Limits | None = None,
 ) -> Backend:
     """What writes it, not yet opened. `home`: that of this process, if it shares the store. Raises
     `StoreError`."""
@@ -35,7 +39,7 @@ def backend_of(
         return SqliteBackend(address, library)
     with _psycopg():
         from .postgres.backend import PostgresBackend
-    return PostgresBackend(address, home)
+    return PostgresBackend(address, home, (limits or Limits()).store_gather)
 
 
 def leases_of(address: Address, patience: float | None = None) -> PostgresLeases:

@@ -581,7 +581,8 @@ async def open_address(
     if process is not None and not isinstance(address, Server):
         raise ValueError(f"{address} is a file, which one process writes: several share PostgreSQL")
     limits = limits or Limits()
-    backend = backend_of(address, library, None if process is None else process.home)
+    home = None if process is None else process.home
+    backend = backend_of(address, library, home, limits)
     await trio.to_thread.run_sync(backend.open)
     try:
         reader = await trio.to_thread.run_sync(partial(reader_of, address, library, writes=True))

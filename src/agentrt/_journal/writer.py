@@ -158,9 +158,11 @@ class Writer(trio.abc.Instrument):
             else:
                 begun = time.monotonic()
                 self._hurry.acquire(blocking=False)  # for what is queued by now
-                stored = self._flush(self._gather(item)) and stored
+                batches = self._gather(item)
+                waits = bool(self._queue)  # for this flush: a call, or more than goes into one
+                stored = self._flush(batches) and stored
                 self._behind = True
-                self._rest(begun)
+                self._rest(begun, gathers=not waits)
                 if not self._queue:
                     self._tidy()
             del item  # its session may be gone while nothing else is written
@@ -180,14 +182,14 @@ class Writer(trio.abc.Instrument):
                 self._try(lambda backend: backend.catch_up())
         return self._queue.popleft()
 
-    def _rest(self, begun: float) -> None:
+    def _rest(self, begun: float, *, gathers: bool) -> None:
         """Let gather what comes at once behind a flush that `begun` then. Who waits here, and not
         when something has come, is woken once for it."""
         backend = self._backend
-        if (left := begun + backend.rest - time.monotonic()) > 0:
-            self._stopping.wait(left)
-        if (left := begun + backend.gather - time.monotonic()) > 0:
+        if gathers and (left := begun + backend.gather - time.monotonic()) > 0:
             self._hurry.acquire(timeout=left)
+        if (left := begun + backend.rest - time.monotonic()) > 0:
+            time.sleep(left)
 
     def _gather(self, batch: Batch) -> list[Batch]:
         """What is queued, up to the size of a flush."""

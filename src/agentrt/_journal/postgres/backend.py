@@ -19,6 +19,7 @@ import psycopg
 from psycopg import errors, sql
 
 from ..._errors import SessionElsewhere, StoreError, StoreInUse, StoreUnavailable
+from ..._limits import Limits
 from ..address import Server
 from ..base import (
     About,
@@ -46,6 +47,7 @@ _SILENT = 7 * 24 * 3600.0  # seconds for which a session without a turn is kept
 _HOUR = 3600
 _AHEAD = 2  # hours whose partitions are made before they begin
 _GONE = 3600.0  # seconds for which the row of a process that has gone is kept
+_REST = 0.005  # seconds from one flush to the next, also if somebody waits for it
 _WAIT = 0.05  # seconds between two attempts at a lock
 
 _CARRIED = (
@@ -67,11 +69,13 @@ _TRIES = 5
 
 
 class PostgresBackend:
-    gather, rest = 0.008, 0.005
-    """A server has more to do for many small flushes, and for other processes."""
-
-    def __init__(self, server: Server, home: str | None = None) -> None:
-        """`home`: that of this process, if it shares the store with others."""
+    def __init__(
+        self, server: Server, home: str | None = None, gather: float = Limits().store_gather
+    ) -> None:
+        """`home`: that of this process, if it shares the store with others; `gather`: seconds from
+        one flush to the next."""
+        # A server has more to do for many small flushes, and for other processes.
+        self.gather, self.rest = gather, min(_REST, gather)
         self.server = server
         self.lease: Callable[[], int | None] = lambda: None
         """The lease that is held at this moment, if one is. To be called from any thread."""

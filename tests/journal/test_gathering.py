@@ -1,0 +1,101 @@
+"""What waits behind a flush is one flush, for as long as nobody waits for it."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from agentrt._errors import SessionMoved
+from agentrt._journal.base import Flush, Place
+from agentrt._journal.postgres.backend import PostgresBackend
+from agentrt._journal.writer import Batch, Call, Writer
+from agentrt._model.events import Notice
+
+PATIENCE = 20.0
+"""Seconds."""
+
+
+class Slowly:
+    """A backend that has an hour between two flushes."""
+
+    gather, rest, takeovers = 3600.0, 0.0, 0
+
+    def __init__(self) -> None:
+        self.flushes: queue.Queue[int] = queue.Queue()
+
+    def commit(self, flush: Flush) -> None:
+        self.flushes.put(sum(len(part.events) for part in flush.parts))
+
+    def tidy(self, older: float) -> None: ...
+    def catch_up(self) -> None: ...
+    def finish(self) -> None: ...
+
+
+class Session:
+    place = Place(1, 1)
+
+    def kept(self, last: int) -> None: ...
+    def fenced(self, error: SessionMoved) -> None: ...
+    def failing(self, error: Exception, *, final: bool) -> None: ...
+    def well(self) -> None: ...
+
+
+@pytest.fixture
+def backend() -> Slowly:
+    return Slowly()
+
+
+@pytest.fixture
+def put(backend: Slowly) -> Iterator[Callable[..., None]]:
+    session, count = Session(), 0
+    writer = Writer(backend, lambda *call: None, session, keep=60)  # type: ignore[arg-type]
+    thread = threading.Thread(target=writer.run)
+
+    def put(*, firm: bool = False, call: Any = None) -> None:
+        nonlocal count
+        count += 1
+        batch = Batch(session, count, [Notice("info", "here", "")], 1, firm=firm)
+        writer.put(batch if call is None else Call(call, lambda *over: None))
+        writer.before_io_wait(0)
+
+    thread.start()
+    yield put
+    writer.stop()
+    writer.before_io_wait(0)
+    thread.join(PATIENCE)
+    assert not thread.is_alive()  # whatever it waited for
+
+
+def test_text_gathers_behind_a_flush_until_somebody_waits(backend: Slowly, put: Any) -> None:
+    put()
+    assert backend.flushes.get(timeout=PATIENCE) == 1
+    put()
+    put()
+    put(firm=True)
+    assert backend.flushes.get(timeout=PATIENCE) == 3
+
+
+def test_a_call_behind_text_is_not_kept_waiting(backend: Slowly, put: Any) -> None:
+    called = threading.Event()
+    put()
+    assert backend.flushes.get(timeout=PATIENCE) == 1
+    put()
+    put(call=lambda backend: called.set())
+    assert called.wait(PATIENCE)
+
+
+def test_what_gathers_is_written_at_the_end(backend: Slowly, put: Any) -> None:
+    put()
+    assert backend.flushes.get(timeout=PATIENCE) == 1
+    put()
+
+
+def test_who_waits_is_not_kept_waiting_by_a_long_time_for_text() -> None:
+    said = PostgresBackend(None, gather=0.05)  # type: ignore[arg-type]
+    assert (said.gather, said.rest) == (0.05, 0.005)
+    at_once = PostgresBackend(None, gather=0.0)  # type: ignore[arg-type]
+    assert (at_once.gather, at_once.rest) == (0.0, 0.0)
