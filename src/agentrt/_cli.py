@@ -244,7 +244,9 @@ def _recorded(options: argparse.Namespace) -> None:
 def _conforming(options: argparse.Namespace, config: Config) -> tuple[Agent, Request]:
     """The agent that is checked, and how."""
     import shlex
+    import shutil
 
+    from ._agents.find import is_known
     from ._terminal.conformance import make_request
     from ._terminal.setup import UsageError, choose_agent
 
@@ -253,6 +255,7 @@ def _conforming(options: argparse.Namespace, config: Config) -> tuple[Agent, Req
     words: list[str] = options.words
     text = words[0] if len(words) == 1 else shlex.join(words)
     is_command = len(words) > 1 or any(each in text for each in " /")
+    is_command = is_command or (not is_known(text, config) and shutil.which(text) is not None)
     if options.protocol is not None and not is_command:
         raise UsageError("--protocol says what a command speaks, and a known agent's is known")
     name, command = (None, text) if is_command else (text, None)

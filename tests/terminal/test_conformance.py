@@ -38,6 +38,11 @@ def test_an_agent_that_breaks_a_must_is_the_exit_status(program: Program) -> Non
     assert "see https://agentclientprotocol.com/protocol/v1/initialization" in told.stdout
 
 
+def test_a_command_may_be_one_word(program: Program) -> None:
+    told = program.run("conformance", "--only", "initialize", "--", "cat", status=1)
+    assert "✗ initialize" in told.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [

@@ -73,6 +73,11 @@ def resolve_agent(agent: str | Agent, config: OwnAgents | None = None) -> Agent:
     return found.agent
 
 
+def is_known(name: str, config: OwnAgents | None = None) -> bool:
+    """Whether an agent is called so, installed or not."""
+    return any(name in (each.name, *each.aliases) for each in _known(config).values())
+
+
 def name_of(agent: str | Agent) -> str:
     """What an agent is called. Raises `TypeError` for what is none."""
     if isinstance(agent, str):
