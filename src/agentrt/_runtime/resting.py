@@ -26,10 +26,11 @@ async def log_of(store: Store, id: str, limits: Limits) -> Log:
 
 
 def rests(log: Log) -> bool:
-    """Whether nothing is open in it, and nothing waits for a process that is to come, as
-    `resting_log` leaves it."""
+    """Whether nothing is open in it, as `resting_log` leaves it."""
     state = log.state
-    return state.state.phase == "dead" and (state.paused or not state.queue)
+    # Its process may have died before it said what becomes of a prompt that waits.
+    waits = bool(state.queue) and not state.paused
+    return state.state.phase == "dead" and not waits
 
 
 async def resting_log(store: Store, id: str, limits: Limits) -> Log:

@@ -1,0 +1,47 @@
+"""What a process that died has left open is closed by whoever looks at it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentrt import Limits, open_store
+from agentrt._journal.address import address_of
+from agentrt._journal.base import About, Flush, Part, Row
+from agentrt._journal.opening import backend_of
+from agentrt._model.content import Text
+from agentrt._model.events import (
+    AgentState,
+    Event,
+    QueueChanged,
+    QueueEntry,
+    State,
+    StateChanged,
+    TurnEnded,
+    TurnStarted,
+)
+from agentrt._runtime.resting import log_of, resting_log, rests
+
+ABOUT = About(agent="fake", protocol="acp", cwd="/")
+DEAD = State("dead", None, AgentState("fake", "acp"))
+
+
+@pytest.mark.every_store
+async def test_a_prompt_that_waits_behind_a_dead_agent_is_held_back(
+    path: Any, library: Any
+) -> None:
+    """The process ended before it began the agent again, or said what becomes of the prompt."""
+    waits = QueueChanged([QueueEntry("q1", [Text("hello")])])
+    turn = [TurnStarted("t1", "user", []), TurnEnded(turn="t1", outcome="completed")]
+    events: list[Event] = [*turn, StateChanged(DEAD), waits]
+    backend = backend_of(address_of(path), library)
+    backend.open()
+    row = Row(title=None, prompt="", phase="dead", turns=1, about=ABOUT)
+    backend.commit(Flush([Part(backend.create("s1", "e", ABOUT), 1, events, row)], firm=True))
+    backend.close()
+    async with open_store(path, library=library) as store:
+        assert not rests(await log_of(store, "s1", Limits()))
+        log = await resting_log(store, "s1", Limits())
+        assert (log.state.queue, log.state.paused) == (waits.queue, True)
+        assert rests(await log_of(store, "s1", Limits()))
