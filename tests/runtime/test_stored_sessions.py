@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,12 +13,7 @@ import pytest
 import trio
 
 import agentrt
-from agentrt import Limits, Runtime, Text, open_store
-from agentrt._agents import Agent
-from agentrt._model.driver import Opening
-from agentrt._model.life import LifeInput
-from agentrt._model.turn import TurnMachine
-from agentrt._runtime.stored import about_of, conversation_with
+from agentrt import Limits, Runtime, open_store
 from agentrt.testing import open_fake_runtime
 from journal.kit import RESUMES, abandoned
 from runtime.fakes import Incarnations, asking, echo
@@ -162,38 +156,6 @@ async def test_what_was_open_when_the_process_died_is_closed_for_who_reads(
         state = (await runtime.read(info.session)).state
         assert state.state.turn is None
         assert [turn.outcome for turn in state.turns.values()] == ["agent_died"]
-
-
-async def test_a_prompt_that_waited_for_a_restart_which_never_came_is_shown_as_held_back(
-    path: Path,
-) -> None:
-    agent = Agent(name="fake", protocol="acp", command=())
-    async with (
-        open_store(path) as store,
-        conversation_with(
-            *(agent, Limits(), Opening(cwd="/")),
-            lambda: about_of(agent, Opening(cwd="/")),
-            store=store,
-            again=None,
-            ids=iter(("one", "one-epoch")).__next__,
-            now=time.time,
-            clock=trio.current_time,
-        ) as (conversation, _),
-    ):
-        conversation.begin(TurnMachine("user", content=[Text("hello")]))
-        conversation.end("agent_died")
-        waiting = TurnMachine("user", content=[Text("again")])
-        waiting.entry = conversation.new_id("q")
-        conversation.queue.put(waiting)
-        conversation.show_queue()
-        conversation.live(LifeInput.END)  # and here the host was killed
-        conversation.sync()
-        conversation.log.publish()
-        id = conversation.log.session
-    async with runtime_on(path, None) as runtime:
-        state = (await runtime.read(id)).state
-        assert [entry.id for entry in state.queue] == [waiting.entry]
-        assert state.paused
 
 
 async def test_loading_a_conversation_that_a_stored_session_has_opens_that(path: Path) -> None:
