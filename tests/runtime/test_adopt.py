@@ -208,3 +208,19 @@ async def test_a_copy_of_a_program_s_own_session_has_what_that_was_opened_with(
         assert called == ["done"]
         await runtime.close(fork.id)  # the copy is the runtime's
         assert [info.session for info in runtime.list()] == [session.id]
+
+
+@pytest.mark.slow
+async def test_a_copy_of_a_tenant_s_session_is_the_tenant_s_and_counts_as_one(
+    tmp_path: Path,
+) -> None:
+    async with agentrt.open_runtime() as runtime:
+        acme = runtime.of(agentrt.Tenant(name="acme", sessions=2))
+        session = await acme.create("demo", cwd=tmp_path)
+        await session.run("/title one")
+        fork = await acme.fork(session.id)
+        assert [info.session for info in acme.list()] == [session.id, fork.id]
+        assert {info.tenant for info in runtime.list()} == {"acme"}
+        for of in (acme, runtime):  # whoever makes it
+            with pytest.raises(agentrt.LimitExceeded, match="acme"):
+                await of.fork(session.id)

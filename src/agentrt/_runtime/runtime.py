@@ -481,7 +481,7 @@ class Runtime:
         options: SessionOptions,
     ) -> Session:
         """Another session as `first` was opened, but for these."""
-        self._register.check_room()
+        self._register.check_room(first.tenant)
         tools = checked_lent(options.get("tools", ()))
         own = [tool for tool in like.keywords["tools"] if not isinstance(tool, ClientTool)]
         names = {tool.name for tool in tools}
@@ -491,6 +491,7 @@ class Runtime:
             first.agent,
             options.get("cwd", "."),
             whole=first.is_whole and _are_clients(tools),
+            tenant=first.tenant,
         )
         return await self._start(host, like(**options, journal=self.store))
 
