@@ -7,16 +7,19 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 import agentrt
+from agentrt._process.pipes import Transport
 from agentrt._process.streams import Streams, StreamTransport
+from agentrt.testing import FakeCodexAgent, MemoryAgent
 
 PATIENCE = 60
 
@@ -118,6 +121,57 @@ async def test_a_peer_that_does_not_read_holds_up_the_writer_and_nobody_else() -
         transport.terminate()
         assert await transport.wait() == -9
         nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def codex(script: Callable[[FakeCodexAgent], Awaitable[None]]) -> AsyncIterator[Streams]:
+    """A scripted `codex app-server` that somebody else has started."""
+    ours, theirs = trio.testing.memory_stream_pair()
+
+    async def program(process: MemoryAgent) -> None:
+        async with FakeCodexAgent.serving(process) as agent:
+            await script(agent)
+
+    async def hear(process: Transport) -> None:
+        async for data in theirs:
+            while data:
+                data = data[process.write_nowait(data) :]
+                await process.wait_writable()
+        process.close_stdin()
+
+    async def speak(process: Transport) -> None:
+        while (data := process.read_nowait()) != b"":
+            if data is None:
+                await process.wait_readable()
+            else:
+                await theirs.send_all(data)
+        await theirs.send_eof()
+
+    async with MemoryAgent(program).connect() as process, trio.open_nursery() as nursery:
+        nursery.start_soon(hear, process)
+        nursery.start_soon(speak, process)
+        yield ours, ours
+        nursery.cancel_scope.cancel()
+
+
+async def test_codex_may_be_elsewhere_too(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async def answers(agent: FakeCodexAgent) -> None:
+        async for prompt in agent.prompts:
+            if prompt.text == "work":
+                await prompt.cancelled.wait()
+                prompt.end("cancelled")
+            else:
+                agent.say(f"{prompt.text}, from afar")
+                prompt.end()
+
+    async with agentrt.connect(
+        lambda: codex(answers), protocol="codex", name="far", cwd=tmp_path
+    ) as session:
+        assert (await session.run("hello")).text == "hello, from afar"
+        with trio.move_on_after(5) as scope:
+            await session.run("work")
+        assert scope.cancelled_caught
+        assert (await session.run("again")).text == "again, from afar"
 
 
 SSH = """\

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import structs
 
@@ -21,6 +21,7 @@ from .._model.events import Notice
 from .._process.guard import guard
 from .._process.pipes import Transport
 from .._process.process import open_process
+from .._process.streams import OpenStreams, open_streams
 from .._session.host import SessionHost
 from .._tools.extensions import ExtensionTable
 from .._version import __version__
@@ -76,6 +77,8 @@ def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
         make_driver()  # raises what is wrong with them before anything is started
 
     def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
+        if agent.connect is not None:
+            return open_streams(cast("OpenStreams", agent.connect))
         env = {**variables, **offer.variables()}
         offer.tap.env = env
         return open_process(
