@@ -161,6 +161,7 @@ class Writer(trio.abc.Instrument):
                 batches = self._gather(item)
                 waits = bool(self._queue)  # for this flush: a call, or more than goes into one
                 stored = self._flush(batches) and stored
+                del batches  # as `item` below
                 self._behind = True
                 self._rest(begun, gathers=not waits)
                 if not self._queue:
@@ -189,7 +190,7 @@ class Writer(trio.abc.Instrument):
         if gathers and (left := begun + backend.gather - time.monotonic()) > 0:
             self._hurry.acquire(timeout=left)
         if (left := begun + backend.rest - time.monotonic()) > 0:
-            time.sleep(left)
+            self._stopping.wait(left)
 
     def _gather(self, batch: Batch) -> list[Batch]:
         """What is queued, up to the size of a flush."""
