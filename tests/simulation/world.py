@@ -313,7 +313,7 @@ class World:
         return self.open_session(**settings)
 
     @asynccontextmanager
-    async def _reopen_for_runtime(self, entry: object, tools: object) -> AsyncIterator[Session]:
+    async def _reopen_for_runtime(self, *given: object) -> AsyncIterator[Session]:
         async with self.open_session(await lives.claimed(self)) as session:
             yield session
 

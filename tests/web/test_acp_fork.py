@@ -94,6 +94,28 @@ async def test_a_fork_ends_at_the_message_that_is_named(autojump_clock: MockCloc
         assert [item.type for item in copy.items] == ["user", "text"]
 
 
+async def test_the_agent_of_a_fork_gets_the_mcp_servers_of_its_client(
+    autojump_clock: MockClock,
+) -> None:
+    server = {"name": "mine", "command": "serve", "args": [], "env": []}
+    agents = Incarnations(echo, capabilities={"sessionCapabilities": {"fork": {}}})
+    async with open_fake_runtime({"fake": agents.start}) as runtime:
+        hub = Hub(runtime)
+        viewer = hub.attach_viewer(ACP)
+        assert isinstance(viewer, AcpViewer)
+        client = Client(viewer)
+        await client.ask("initialize", protocolVersion=1)
+        new = await client.ask("session/new", cwd="/", mcpServers=[])
+        first = new["result"]["sessionId"]
+        said = [{"type": "text", "text": "hello"}]
+        await client.ask("session/prompt", sessionId=first, prompt=said)
+        forked = await client.ask("session/fork", sessionId=first, cwd="/", mcpServers=[server])
+        assert "result" in forked
+        [asked] = agents.sent("session/fork")
+        assert asked["params"]["mcpServers"] == [server]
+        hub.close()
+
+
 async def test_an_acp_client_steers(autojump_clock: MockClock) -> None:
     said = [{"type": "text", "text": "faster"}]
 

@@ -67,6 +67,26 @@ async def test_an_acp_client_lists_loads_and_prompts_a_stored_session(path: Path
         assert len(stage.agents.processes) == 1
 
 
+SERVER = {"name": "mine", "command": "serve", "args": [], "env": []}
+
+
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+async def test_the_agent_of_a_stored_session_gets_the_mcp_servers_of_its_client(
+    path: Path, method: str
+) -> None:
+    id = await left(path, "hello")
+    async with stored_stage(path, echo) as stage:
+        talk = Talk(stage, ACP)
+        talk.say(**call(1, "initialize", protocolVersion=1))
+        talk.say(**call(2, method, sessionId=id, cwd="/", mcpServers=[SERVER]))
+        await talk.until(lambda message: message.get("id") == 2)
+        content = [{"type": "text", "text": "again"}]
+        talk.say(**call(3, "session/prompt", sessionId=id, prompt=content))
+        await talk.until(lambda message: message.get("id") == 3)
+        [started] = stage.agents.sent("session/new")
+        assert started["params"]["mcpServers"] == [SERVER]
+
+
 async def test_an_acp_client_that_loads_a_long_session_is_sent_all_of_it(path: Path) -> None:
     prompts = [f"n{number}" for number in range(6)]
     id = await left(path, *prompts)

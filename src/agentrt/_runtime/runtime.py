@@ -5,7 +5,7 @@ another.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from msgspec import Struct
 from .._errors import Busy, LocalProtocolError, SessionClosed, SessionNotFound
 from .._journal.base import Answer, StoreEntry
 from .._limits import Limits, Tenant
+from .._model.content import JsonObject
 from .._model.fork_point import check_forks, fork_point, shown_until
 from .._model.log import Log
 from .._nesting import bare_errors, check_trio
@@ -56,10 +57,10 @@ class OpenSession(Protocol):
 
 
 ReopenSession: TypeAlias = Callable[
-    [StoreEntry, tuple[Lent, ...]], AbstractAsyncContextManager[Session]
+    [StoreEntry, tuple[Lent, ...], tuple[JsonObject, ...]], AbstractAsyncContextManager[Session]
 ]
-"""What `reopen_session` is, with the runtime's own settings filled in: takes what is stored, and
-tools beside the runtime's."""
+"""What `reopen_session` is, with the runtime's own settings filled in: takes what is stored, tools
+beside the runtime's, and MCP servers."""
 
 
 class AgentInfo(Struct, frozen=True, kw_only=True):
@@ -295,14 +296,22 @@ class Runtime:
         finally:
             self._loading.pop(key).set()
 
-    async def fork(self, id: str, *, at: str | None = None, tools: Tools = ()) -> Session:
+    async def fork(
+        self,
+        id: str,
+        *,
+        at: str | None = None,
+        tools: Tools = (),
+        mcp_servers: Sequence[JsonObject] = (),
+    ) -> Session:
         """Another session with the same agent, in the same folder and by the same model and mode,
         that begins with all that was said in this one, which stays as it is. `at`: the id of a turn
         or of an item; with what was said up to the end of that turn.
 
         It gets the agent, the functions, the environment and the policy that this one was opened
         with, also by this program's own `open_session`. `tools` are added, in the place of those
-        that viewers lent to this one. What of it is shown is what the agent repeats or, if it
+        that viewers lent to this one; `mcp_servers`, where there are any, are in the place of its
+        own. What of it is shown is what the agent repeats or, if it
         repeats nothing, the last `limits.snapshot_items` items of that.
 
         Raises `SessionNotFound`; `Busy` while a turn runs, without `at`; `LocalProtocolError` if
@@ -330,6 +339,8 @@ class Runtime:
         if known is None:
             raise LocalProtocolError("nothing was said in the session that could be forked")
         options |= {"cwd": cwd, "tools": tools, "resume": known, "fork": True}
+        if mcp_servers:
+            options["mcp_servers"] = mcp_servers
         log = await self.read(id)
         if at is not None:
             if self.store is not None:
@@ -349,14 +360,17 @@ class Runtime:
             await inside.wait_until_stored()  # nothing is shown before that
         return fork
 
-    async def reopen(self, id: str, *, tools: Tools = ()) -> Session:
+    async def reopen(
+        self, id: str, *, tools: Tools = (), mcp_servers: Sequence[JsonObject] = ()
+    ) -> Session:
         """The session of that id; one that is only stored is opened, once for all who ask. No agent
-        is started: the next prompt does that. `tools` are added to the runtime's.
+        is started: the next prompt does that, with these `mcp_servers`, which a store does not
+        keep. `tools` are added to the runtime's.
 
         Raises `SessionNotFound`, `LimitExceeded`, and as `reopen_session` `AgentNotFound`,
         `StoreError`, or `LocalProtocolError` if its folder is gone.
         """
-        lent = checked_lent(tools)
+        lent, servers = checked_lent(tools), tuple(mcp_servers)
         await self._register.left(id)
         async with self._register.alone(id):
             host = self._hosts.get(id)
@@ -366,10 +380,10 @@ class Runtime:
             if entry is None or self._source.reopen is None:
                 raise SessionNotFound(f"no session {id!r} is open or stored")
             self._register.check_room(entry.tenant)
-            whole = _are_clients(lent)
+            whole = _are_clients(lent) and not mcp_servers
             about = (self._register, entry.agent, entry.cwd)
             host = Host(*about, whole=whole, created=entry.created, tenant=entry.tenant)
-            return await self._start(host, self._source.reopen(entry, lent))
+            return await self._start(host, self._source.reopen(entry, lent, servers))
 
     async def read(self, id: str, *, whole: bool = True) -> Log:
         """What there is to see of a session, also of one that is only stored, which is not opened
@@ -490,7 +504,7 @@ class Runtime:
             self._register,
             first.agent,
             options.get("cwd", "."),
-            whole=first.is_whole and _are_clients(tools),
+            whole=first.is_whole and _are_clients(tools) and not options.get("mcp_servers"),
             tenant=first.tenant,
         )
         return await self._start(host, like(**options, journal=self.store))
@@ -615,7 +629,9 @@ async def open_runtime(
         given["tools"] = (*common, *checked_lent(options.get("tools", ())))
         return open_session(found, journal=kept, **given)
 
-    def reopen(entry: StoreEntry, tools: tuple[Lent, ...]) -> AbstractAsyncContextManager[Session]:
+    def reopen(
+        entry: StoreEntry, tools: tuple[Lent, ...], mcp_servers: tuple[JsonObject, ...]
+    ) -> AbstractAsyncContextManager[Session]:
         assert kept is not None
         found = resolve_agent(entry.agent, config)
         return reopen_session(
@@ -623,6 +639,7 @@ async def open_runtime(
             kept,
             agent=found,
             tools=(*common, *tools),
+            mcp_servers=mcp_servers,
             permissions=permissions,
             limits=limits_of(found),
             env=env,

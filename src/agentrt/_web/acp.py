@@ -211,7 +211,7 @@ class AcpViewer(ForeignViewer):
             self._answer(id, sessionId=feed.log.session, **_settings(feed), _meta=_phase(feed))
 
         if about.session is not None:
-            self._know(id, about.session, opened)
+            self._know(id, about.session, params.mcp_servers, opened)
             return
         command = c.NewSession(
             id=new_id(),
@@ -239,14 +239,14 @@ class AcpViewer(ForeignViewer):
         def load(feed: Feed) -> None:
             self._attach(feed, cwd=params.cwd).loads.append(id)
 
-        self._know(id, params.session_id, load)
+        self._know(id, params.session_id, params.mcp_servers, load)
 
     def _resume(self, id: rpc.Id, params: Opened) -> None:
         def resume(feed: Feed) -> None:
             self._attach(feed, cwd=params.cwd, knows=True)
             self._answer(id, **_settings(feed), _meta=_phase(feed))
 
-        self._know(id, params.session_id, resume)
+        self._know(id, params.session_id, params.mcp_servers, resume)
 
     def _fork(self, id: rpc.Id, params: Fork) -> None:
         """A session like another one: what its agent repeats follows as updates."""
@@ -261,16 +261,29 @@ class AcpViewer(ForeignViewer):
             if is_elsewhere(self._hub, command):
                 carry_out(self._hub, self._client, command, opened, partial(self._fail, id))
             else:
-                job = fork_session(self._hub, self._client, params.session_id, params.at)
+                client, servers = self._client, params.mcp_servers
+                job = fork_session(self._hub, client, params.session_id, params.at, servers)
                 self._client.start(job, opened, partial(self._fail, id))
 
         self._find(id, params.session_id, fork)
 
-    def _know(self, id: rpc.Id, session: str, then: Callable[[Feed], None]) -> None:
-        """Have `then` called with a session of which all is known."""
+    def _know(
+        self,
+        id: rpc.Id,
+        session: str,
+        mcp_servers: list[JsonObject],
+        then: Callable[[Feed], None],
+    ) -> None:
+        """Have `then` called with a session of which all is known, whose agent gets these servers
+        if this client has it opened again."""
+
+        def known(feed: Feed) -> None:
+            self._client.mcp_servers[session] = mcp_servers
+            then(feed)
+
         fail = partial(self._fail, id)
-        known = partial(self._hub.when_known, self._client, session, None, then, fail)
-        self._find(id, session, known)
+        look = partial(self._hub.when_known, self._client, session, None, known, fail)
+        self._find(id, session, look)
 
     def _find(self, id: rpc.Id, session: str, then: Callable[[], None]) -> None:
         """Have `then` called when a session is one of the runtime's, if it is to be had."""
@@ -459,6 +472,7 @@ class AcpViewer(ForeignViewer):
 
     def unfollow(self, feed: Feed) -> None:
         super().unfollow(feed)
+        self._client.mcp_servers.pop(feed.log.session, None)
         attached = self._sessions.pop(feed, None)
         self._questions.forget(feed)
         if attached is not None and attached.lends:

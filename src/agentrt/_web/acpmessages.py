@@ -65,9 +65,11 @@ class ForSession(Struct, rename="camel"):
 
 
 class Opened(ForSession):
-    """A session that there is already. `cwd`: where the client takes it to be."""
+    """A session that there is already. `cwd`: where the client takes it to be. `mcp_servers`: what
+    its agent gets, if none is running."""
 
     cwd: str | None = None
+    mcp_servers: list[JsonObject] = []
 
 
 class Fork(Opened):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from .._journal.base import Answer
 from .._journal.store import Store
+from .._model.content import JsonObject
 from .._runtime.runtime import Runtime
 from .._tools.client_tools import ClientTools
 from .._tools.tools import Tool
@@ -73,6 +74,8 @@ class Client:
         self.offers: dict[str, ToolOffer] = {}
         self.tools: tuple[Tool, ...] = ()
         self.calls = ClientTools()
+        self.mcp_servers: dict[str, Sequence[JsonObject]] = {}
+        """By session: what its agent gets when this client has it opened again."""
         self._runtime = runtime
         self._grace = runtime.limits.client_return if name is not None else 0.0
         self._name = name

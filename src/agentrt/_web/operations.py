@@ -458,9 +458,11 @@ def new_session(
     return job
 
 
-def fork_session(hub: Hub, client: Client, id: str, at: str | None) -> Job:
+def fork_session(
+    hub: Hub, client: Client, id: str, at: str | None, mcp_servers: Sequence[JsonObject] = ()
+) -> Job:
     async def job() -> Fields:
-        session = await hub.runtime.fork(id, at=at, tools=client.tools)
+        session = await hub.runtime.fork(id, at=at, tools=client.tools, mcp_servers=mcp_servers)
         return {"session": session.id}
 
     return job

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Unpack
+
+from msgspec import structs
 
 from .._agents import Agent, ProtocolName
 from .._errors import AgentNotFound
@@ -45,6 +47,7 @@ async def open_fake_session(
     limits: Limits | None = None,
     tools: Tools = (),
     extensions: Iterable[Extension] = (),
+    mcp_servers: Sequence[JsonObject] = (),
     files: bool | Files = True,
     terminals: bool | Terminals = True,
     options: JsonObject | None = None,
@@ -88,6 +91,7 @@ async def open_fake_session(
         resume=resume,
         fork=fork,
         fork_at=fork_at,
+        mcp_servers=tuple(mcp_servers),
         options=options or {},
         tenant=tenant,
     )
@@ -128,6 +132,7 @@ async def _reopen_fake_session(
     permissions: Policy | None,
     limits: Limits | None,
     tools: tuple[Lent, ...],
+    mcp_servers: tuple[JsonObject, ...],
 ) -> AsyncIterator[Session]:
     """As `reopen_session` does it."""
     limits = limits or Limits()
@@ -141,7 +146,8 @@ async def _reopen_fake_session(
         connect=lambda opening: start().connect(),
         first_key=f"r{again.place.owner}.",
     )
-    assembly = assemble(agent, again.opening, offer)
+    opening = structs.replace(again.opening, mcp_servers=mcp_servers)
+    assembly = assemble(agent, opening, offer)
     async with serve_session(
         agent, assembly, permissions, limits, store=store, again=again
     ) as session:
@@ -182,6 +188,7 @@ async def open_fake_runtime(
             limits=options.get("limits", limits),
             tools=(*common, *checked_lent(options.get("tools", ()))),
             extensions=options.get("extensions", ()),
+            mcp_servers=options.get("mcp_servers", ()),
             files=options.get("files", True),
             terminals=options.get("terminals", True),
             options=options.get("options"),
@@ -195,7 +202,9 @@ async def open_fake_runtime(
             tenant=options.get("tenant", ""),
         )
 
-    def reopen(entry: StoreEntry, tools: tuple[Lent, ...]) -> AbstractAsyncContextManager[Session]:
+    def reopen(
+        entry: StoreEntry, tools: tuple[Lent, ...], mcp_servers: tuple[JsonObject, ...]
+    ) -> AbstractAsyncContextManager[Session]:
         assert store is not None
         return _reopen_fake_session(
             starting(entry.agent),
@@ -204,6 +213,7 @@ async def open_fake_runtime(
             permissions=permissions,
             limits=limits,
             tools=(*common, *tools),
+            mcp_servers=mcp_servers,
         )
 
     known = [AgentInfo(name=name) for name in agents]
