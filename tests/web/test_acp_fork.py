@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import trio
 from trio.testing import MockClock
 
@@ -114,6 +115,31 @@ async def test_the_agent_of_a_fork_gets_the_mcp_servers_of_its_client(
         [asked] = agents.sent("session/fork")
         assert asked["params"]["mcpServers"] == [server]
         hub.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "wrong"),
+    [
+        ("session/new", {"cwd": "/", "mcpServers": "none"}, "mcpServers"),
+        ("session/new", {"cwd": "/", "_meta": {"agentrt": {"model": 5}}}, "_meta.agentrt.model"),
+        ("session/load", {"cwd": 5}, "cwd"),
+        ("session/resume", {"mcpServers": [5]}, "mcpServers[0]"),
+        ("session/list", {"cwd": 5}, "cwd"),
+        ("_session/steering", {"prompt": [{"type": "text", "text": "a"}, 5]}, "prompt[1]"),
+    ],
+)
+async def test_a_wrong_value_is_refused_and_not_taken_for_one_that_was_not_said(
+    method: str, params: dict[str, Any], wrong: str, autojump_clock: MockClock
+) -> None:
+    async with client_of(echo) as (client, _):
+        new = await client.ask("session/new", cwd="/", mcpServers=[])
+        about = {"sessionId": new["result"]["sessionId"], **params}
+        refused = await client.ask(method, **about)
+        assert refused["error"] == {
+            "code": -32602,
+            "message": f"{method}: wrong: {wrong}",
+            "data": {"code": "bad_request", "data": None},
+        }
 
 
 async def test_an_acp_client_steers(autojump_clock: MockClock) -> None:

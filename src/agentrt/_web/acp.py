@@ -159,7 +159,7 @@ class AcpViewer(ForeignViewer):
                 given = lenient(params, wanted, left_out)
             except msgspec.ValidationError as error:
                 raise Refused("bad_request", f"{request.method}: wrong: {error}") from error
-            if left_out and wanted is Prompt:  # half of what a person said is not what was meant
+            if left_out and wanted is not Initialize:  # half of what was said is not what was meant
                 raise Refused("bad_request", f"{request.method}: wrong: {', '.join(left_out)}")
             act(self, id, given)
         except Exception as error:
