@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -19,7 +20,7 @@ from trio.testing import MockClock
 import agentrt
 from agentrt._process.pipes import Transport
 from agentrt._process.streams import Streams, StreamTransport
-from agentrt.testing import FakeCodexAgent, MemoryAgent
+from agentrt.testing import FakeAcpAgent, FakeCodexAgent, MemoryAgent
 
 PATIENCE = 60
 
@@ -99,6 +100,14 @@ async def test_two_streams_alone_are_good_for_one_connection(tmp_path: Path) -> 
                 await session.run("/think")
 
 
+@pytest.mark.parametrize("given", [{"cwd": "project"}, {"roots": ["../other"]}])
+async def test_a_folder_elsewhere_is_said_by_its_full_name(given: Any) -> None:
+    ours, _ = trio.testing.memory_stream_pair()
+    with pytest.raises(agentrt.LocalProtocolError, match="has a full name, which '"):
+        async with agentrt.connect(ours, **given):
+            pass
+
+
 def test_what_is_no_stream_is_refused() -> None:
     with pytest.raises(TypeError, match="two streams"):
         agentrt.connect(object())  # type: ignore[arg-type]
@@ -124,12 +133,14 @@ async def test_a_peer_that_does_not_read_holds_up_the_writer_and_nobody_else() -
 
 
 @asynccontextmanager
-async def codex(script: Callable[[FakeCodexAgent], Awaitable[None]]) -> AsyncIterator[Streams]:
-    """A scripted `codex app-server` that somebody else has started."""
+async def afar(
+    side: type[FakeAcpAgent | FakeCodexAgent], script: Callable[[Any], Awaitable[None]]
+) -> AsyncIterator[Streams]:
+    """A scripted agent that somebody else has started."""
     ours, theirs = trio.testing.memory_stream_pair()
 
     async def program(process: MemoryAgent) -> None:
-        async with FakeCodexAgent.serving(process) as agent:
+        async with side.serving(process) as agent:
             await script(agent)
 
     async def hear(process: Transport) -> None:
@@ -165,13 +176,36 @@ async def test_codex_may_be_elsewhere_too(tmp_path: Path, autojump_clock: MockCl
                 prompt.end()
 
     async with agentrt.connect(
-        lambda: codex(answers), protocol="codex", name="far", cwd=tmp_path
+        lambda: afar(FakeCodexAgent, answers), protocol="codex", name="far", cwd=tmp_path
     ) as session:
         assert (await session.run("hello")).text == "hello, from afar"
         with trio.move_on_after(5) as scope:
             await session.run("work")
         assert scope.cancelled_caught
         assert (await session.run("again")).text == "again, from afar"
+
+
+async def test_folders_where_the_agent_is_are_not_looked_for_here(tmp_path: Path) -> None:
+    async def answers(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            prompt.end()
+
+    far = agentrt.Agent(name="far", command=("far",), connect=lambda: afar(FakeAcpAgent, answers))
+    with trio.fail_after(PATIENCE):
+        async with agentrt.open_store(tmp_path / "journal.db") as journal:
+            async with agentrt.open_session(
+                far,
+                cwd="/no/such",
+                roots=["/nor/such"],
+                files=False,
+                terminals=False,
+                journal=journal,
+            ) as session:
+                await session.run("hello")
+            async with agentrt.reopen_session(
+                session.id, journal, agent=far, files=False, terminals=False
+            ) as session:
+                assert (await session.run("again")).outcome == "completed"
 
 
 SSH = """\

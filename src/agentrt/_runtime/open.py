@@ -128,9 +128,10 @@ async def open_session(
         telemetry=telemetry,
     )
     _check_ids(resume=resume, model=model, mode=mode)
+    elsewhere = found.connect is not None
     opening = Opening(
-        cwd=folder(cwd, elsewhere=found.connect is not None),
-        roots=folders(roots),
+        cwd=folder(cwd, elsewhere=elsewhere),
+        roots=folders(roots, elsewhere=elsewhere),
         resume=resume,
         fork=fork,
         fork_at=fork_at,
@@ -210,7 +211,7 @@ async def reopen_session(
         on_stderr=on_stderr,
         telemetry=telemetry,
     )
-    folder(stored.about.cwd)
+    folder(stored.about.cwd, elsewhere=found.connect is not None)
     again = Again(id, *await journal.claim(id))
     opening = structs.replace(again.opening, mcp_servers=given.mcp_servers)
     async with _opened(found, opening, given, trace, journal, again) as session:
