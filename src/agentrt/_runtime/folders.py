@@ -18,7 +18,7 @@ def folder(given: str | os.PathLike[str], what: str = "cwd", *, elsewhere: bool 
     full = os.path.abspath(given)
     if elsewhere and not os.path.isabs(given) and os.fspath(given) != ".":
         raise LocalProtocolError(
-            f"{what}: a folder where the agent is has a full name, which {os.fspath(given)!r} is not"
+            f"{what}: a folder where the agent is has a full name: {os.fspath(given)!r} is none"
         )
     if not elsewhere and not os.path.isdir(full):
         reason = "it is a file" if os.path.exists(full) else "create it first"
