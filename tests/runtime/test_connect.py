@@ -103,7 +103,7 @@ async def test_two_streams_alone_are_good_for_one_connection(tmp_path: Path) -> 
 @pytest.mark.parametrize("given", [{"cwd": "project"}, {"roots": ["../other"]}])
 async def test_a_folder_elsewhere_is_said_by_its_full_name(given: Any) -> None:
     ours, _ = trio.testing.memory_stream_pair()
-    with pytest.raises(agentrt.LocalProtocolError, match="has a full name, which '"):
+    with pytest.raises(agentrt.LocalProtocolError, match="has a full name: '"):
         async with agentrt.connect(ours, **given):
             pass
 
