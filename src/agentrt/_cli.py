@@ -375,14 +375,14 @@ def _acp(options: argparse.Namespace, config: Config) -> Work:
     if options.resume is not None:
         raise UsageError("--resume has no meaning for `agentrt acp`: editors load sessions")
     attach: str | None = getattr(options, "attach", None)
-    session: str | None = getattr(options, "session", None)
     if attach is None:
-        if session is not None:
+        if getattr(options, "session", None) is not None:
             raise UsageError("--session is one of a server's (--attach): editors load their own")
         from ._terminal.acp import serve_editor
 
         return partial(serve_editor, _setup(options, config))
     _refuse_settings_of_a_server(options)
+    session = _session_of_a_server(options)
     from ._terminal.acp import attach_editor
     from ._terminal.servers import find_server
     from ._web.acpmessages import Meta
@@ -400,9 +400,7 @@ def _attach(options: argparse.Namespace, config: Config) -> Work:
         raise UsageError("--resume has no meaning for `agentrt attach`: say --session ID")
     once = options.prompt is not None or not os.isatty(0)
     _refuse_settings_of_a_server(options, ours=("timeout", "cancel_grace") if once else ())
-    session: str | None = getattr(options, "session", None)
-    if session is not None and (options.agent, options.model, options.mode) != (None,) * 3:
-        raise UsageError("--agent, --model and --mode are for a new session, not for --session")
+    session = _session_of_a_server(options)
     for name in ("output_format", "last_message"):
         if not once and getattr(options, name) is not None:
             raise UsageError(f"{_OF_A_CONVERSATION[name]} is for one prompt: say -p TEXT")
@@ -423,6 +421,18 @@ def _attach(options: argparse.Namespace, config: Config) -> Work:
 
         return partial(attach_once, where, wanted, config, _asked(options, config))
     return partial(attach, where, wanted, config)
+
+
+def _session_of_a_server(options: argparse.Namespace) -> str | None:
+    """What `--session` says."""
+    from ._terminal.setup import UsageError
+
+    session: str | None = getattr(options, "session", None)
+    if session == "":
+        raise UsageError("--session takes an id, and this one is empty")
+    if session is not None and (options.agent, options.model, options.mode) != (None,) * 3:
+        raise UsageError("--agent, --model and --mode are for a new session, not for --session")
+    return session
 
 
 def _refuse_settings_of_a_server(options: argparse.Namespace, ours: Sequence[str] = ()) -> None:

@@ -143,8 +143,11 @@ def test_a_server_that_was_killed_is_not_found(program: Program) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--session", "x"], "--session is one of a server's"),
+        (["--session", "x", "--agent", "demo"], "--session is one of a server's"),
         (["--attach", "ftp://here"], "is no URL of a server"),
+        (["--attach", "127.0.0.1:99999"], "'127.0.0.1:99999' is no URL of a server"),
+        (["--attach", "--session", "x", "--agent", "demo"], "are for a new session"),
+        (["--attach", "--session", ""], "--session takes an id"),
         (["--attach", "http://127.0.0.1:1", "--store", "off"], "--store is for the server"),
         (["--attach", "http://127.0.0.1:1", "--allow", "Read"], "--allow is for the server"),
         (["--agent", "nobody"], "nobody"),

@@ -226,7 +226,9 @@ def test_the_settings_the_queue_and_the_export_work_as_ever(program: Program) ->
     [
         ([], "no server of yours runs"),
         (["ftp://here"], "is no URL of a server"),
+        (["here:a"], "'here:a' is no URL of a server"),
         (["--session", "x", "--agent", "demo"], "are for a new session"),
+        (["--session", ""], "--session takes an id"),
     ],
 )
 def test_what_makes_no_sense_is_refused(program: Program, arguments: list[str], words: str) -> None:

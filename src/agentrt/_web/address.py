@@ -26,8 +26,12 @@ class Address(Struct, frozen=True):
 
 def address(url: str) -> Address:
     """The server that a URL means, whatever its path; HOST:PORT is enough. Raises `ValueError`."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
+    wrong = f"{url!r} is no URL of a server, as in http://127.0.0.1:8000"
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        parts.port  # noqa: B018 - raises for what is none
+    except ValueError as error:
+        raise ValueError(f"{wrong}: {error}") from error
     if parts.scheme not in SECURE or not parts.hostname or "@" in parts.netloc:
-        raise ValueError(f"{url!r} is no URL of a server, as in http://127.0.0.1:8000")
-    parts.port  # noqa: B018 - raises for what is none
+        raise ValueError(wrong)
     return Address(parts.netloc.lower(), SECURE[parts.scheme])
