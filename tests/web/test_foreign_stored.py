@@ -67,6 +67,27 @@ async def test_an_acp_client_lists_loads_and_prompts_a_stored_session(path: Path
         assert len(stage.agents.processes) == 1
 
 
+async def test_an_acp_client_is_listed_all_sessions_a_page_at_a_time(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentrt._web.acp.LISTED", 2)
+    monkeypatch.setattr("agentrt._web.hub.STORED", 1)
+    ids = [await left(path, f"n{number}") for number in range(5)]
+    async with stored_stage(path, echo) as stage:
+        talk = Talk(stage, ACP)
+        talk.say(**call(1, "initialize", protocolVersion=1))
+        pages, cursor = [], None
+        for id in range(2, 5):
+            talk.say(**call(id, "session/list", cwd="/", cursor=cursor))
+            listed = (await talk.until(lambda message, id=id: message.get("id") == id))["result"]
+            pages.append([each["sessionId"] for each in listed["sessions"]])
+            cursor = listed.get("nextCursor")
+        assert (pages, cursor) == ([ids[3:], ids[1:3], ids[:1]], None)
+        talk.say(**call(5, "session/list", cursor="nothing"))
+        refused = await talk.until(lambda message: message.get("id") == 5)
+        assert refused["error"]["message"] == "no list goes on at 'nothing': begin without a cursor"
+
+
 SERVER = {"name": "mine", "command": "serve", "args": [], "env": []}
 
 

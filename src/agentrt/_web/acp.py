@@ -70,6 +70,9 @@ CODES: Final = {
 }
 """Refusals as errors; the others are internal ones."""
 
+LISTED: Final = 200
+"""Sessions on a page of `session/list`: the newest are on the first."""
+
 STOP_REASONS: Final = {
     "completed": "end_turn",
     "limit": "max_tokens",
@@ -319,10 +322,19 @@ class AcpViewer(ForeignViewer):
 
     def _list(self, id: rpc.Id, params: List) -> None:
         def answer(others: Iterable[SessionInfo]) -> None:
-            here = {info.session: info for info in self._hub.sessions()}
-            shown = [info for info in others if info.session not in here] + [*here.values()]
-            sessions = [_listed(info) for info in shown if params.cwd in (None, info.cwd)]
-            self._answer(id, sessions=sessions)
+            here = {info.session: info for info in self._hub.runtime.list()}
+            known = [info for info in others if info.session not in here] + [*here.values()]
+            shown = [info for info in known if params.cwd in (None, info.cwd)]
+            end = len(shown)
+            if params.cursor is not None:
+                places = [n for n, info in enumerate(shown) if info.session == params.cursor]
+                if not places:
+                    why = f"no list goes on at {params.cursor!r}: begin without a cursor"
+                    raise Refused("bad_request", why)
+                [end] = places
+            page = shown[max(0, end - LISTED) : end]
+            more = {"nextCursor": page[0].session} if end > LISTED else {}
+            self._answer(id, sessions=[_listed(info) for info in page], **more)
 
         elsewhere = self._hub.elsewhere
         if elsewhere is None:

@@ -92,7 +92,10 @@ class New(Struct, rename="camel"):
 
 
 class List(Struct):
+    """`cursor`: the `nextCursor` of the page before."""
+
     cwd: str | None = None
+    cursor: str | None = None
 
 
 class Prompt(ForSession, rename="camel"):
