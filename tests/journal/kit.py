@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from itertools import count
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import trio
 
 import agentrt
 from agentrt import Limits, Store
@@ -127,6 +129,15 @@ def _looking(path: Path | str) -> Iterator[Callable[[str], list[Any]]]:
 
         with connect(server_of(path), writes=False) as server:
             yield server.rows
+
+
+_OTHER = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute(sys.argv[2], sys.argv[3:])"
+
+
+async def done_by_another(path: Path, sql: str, *values: str) -> None:
+    """Let another program work on a file that may be open here: two SQLites in one process do not
+    see each other's locks of a file, and the second one cuts what the first one has mapped."""
+    await trio.run_process([sys.executable, "-c", _OTHER, str(path), sql, *values])
 
 
 def abandoned(path: Path, copy: Path) -> None:

@@ -24,7 +24,7 @@ from agentrt._journal.store import Store
 from runtime.fakes import Incarnations, echo, obedient
 
 from .disks import Lock, locks_of
-from .kit import checked, kept
+from .kit import checked, done_by_another, kept
 
 TESTS = Path(__file__).parents[1]
 ROUNDS = 100 if os.environ.get("AGENTRT_FULL") else 4
@@ -255,9 +255,7 @@ async def test_a_file_damaged_under_the_store_is_not_written_any_more(
         async with open_store(path, library=library, limits=Limits(store_wait=0.3)) as store:
             async with kept(store, Incarnations(lengthy)) as session:
                 await session.run("hello")
-                other = sqlite3.connect(path)
-                other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                other.close()
+                await done_by_another(path, "PRAGMA wal_checkpoint(TRUNCATE)")
                 damage(path)
                 await fill(session)
 

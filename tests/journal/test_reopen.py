@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
 
 import agentrt
 from agentrt import open_store
 from runtime.fakes import SETTABLE, Incarnations, asking, echo, settable, unresponsive
 
-from .kit import RESUMES, abandoned, again, kept, whole
+from .kit import RESUMES, abandoned, again, done_by_another, kept, whole
 from .test_failures import until_stored
 
 
@@ -357,11 +355,6 @@ async def test_the_epoch_is_another_one_only_where_power_may_have_been_lost(
             assert ((await store.snapshot("one")).epoch == session.log.epoch) is same
 
 
-BACKUP = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('VACUUM INTO ?', sys.argv[2:])"
-"""In a process of its own: two SQLites in one process do not see each other's locks of a file, and
-the second one cuts the memory that the first one has mapped."""
-
-
 @pytest.mark.parametrize(
     ("made", "killed", "put"),
     [  # One of a file that is open, written over it when that was killed, is not noticed.
@@ -389,7 +382,7 @@ async def test_after_a_restored_backup_the_epoch_is_another_one(
         assert (await store.snapshot("one")).epoch == epoch
         async with again(store, Incarnations(echo)) as session:
             if made == "open":
-                await trio.run_process([sys.executable, "-c", BACKUP, str(path), str(backup)])
+                await done_by_another(path, "VACUUM INTO ?", str(backup))
             await session.run("behind it")
             if killed:
                 after_kill = {each: each.read_bytes() for each in path.parent.iterdir()}
