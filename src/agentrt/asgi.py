@@ -7,6 +7,7 @@ under one on asyncio (uvicorn), as the guest of its loop, like all of `agentrt.a
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
@@ -24,12 +25,12 @@ from ._web.connections import Connections
 from ._web.folders import Folders
 from ._web.forwarded import serve_forwarded
 from ._web.hub import Hub
+from ._web.security import Security
 from ._web.site import Site
 
 if TYPE_CHECKING:
     from ._runtime.runtime import Runtime
     from ._telemetry.metrics import Metrics
-    from ._web.security import Security
 
 logger = get_logger("server")
 
@@ -51,7 +52,7 @@ class Application:
       that it answers to; a path in it is what it is mounted below.
     - `agent`, `cwd`, `roots`, `metrics`: as `agentrt.serve` has them.
 
-    Raises `ValueError` for what `serve` would refuse.
+    Raises `ValueError` for what `serve` would refuse, `TypeError` for another kind of thing.
     """
 
     def __init__(
@@ -65,6 +66,15 @@ class Application:
         roots: Iterable[str | os.PathLike[str]] = (),
         metrics: Metrics | None = None,
     ) -> None:
+        if not callable(open_runtime) or inspect.iscoroutinefunction(open_runtime):
+            raise TypeError(
+                "open_runtime is a function whose block gives a runtime, such as"
+                f" agentrt.open_runtime itself, not {open_runtime!r:.100}"
+            )
+        if not isinstance(security, Security):
+            raise TypeError(f"security is Security(token=…), not {type(security).__name__}")
+        if not isinstance(url, str):
+            raise TypeError(f"a URL is a string, not {type(url).__name__}")
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
             raise ValueError(f"{url!r} is no URL of a site, as in https://example.org/agents/")

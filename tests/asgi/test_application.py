@@ -166,6 +166,21 @@ async def test_it_closes_its_connections_when_it_ends() -> None:
     assert got.said[-1] == {"type": "websocket.close", "code": 4410, "reason": "the server ends"}
 
 
+@pytest.mark.parametrize(
+    ("given", "error", "why"),
+    [
+        ({"open_runtime": None}, TypeError, "a function whose block gives a runtime"),
+        ({"open_runtime": trio.sleep}, TypeError, "a function whose block gives a runtime"),
+        ({"security": "token"}, TypeError, r"security is Security\(token=…\), not str"),
+        ({"url": 5}, TypeError, "a URL is a string, not int"),
+        ({"roots": "/tmp"}, ValueError, r"roots are several folders: give \['/tmp'\]"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(given: Any, error: type[Exception], why: str) -> None:
+    with pytest.raises(error, match=why):
+        Application(**{"open_runtime": agentrt.open_runtime, "security": SECURITY, **given})
+
+
 def test_what_would_be_no_protection_is_refused() -> None:
     with pytest.raises(ValueError, match="a token of your own"):
         Application(fake(), security=agentrt.Security())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from agentrt import Audio, Image, LocalProtocolError, Resource, ResourceLink
+from agentrt._model.content import blocks
 from agentrt._model.media import media_type
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
@@ -76,6 +78,29 @@ def test_what_is_too_large_for_a_prompt_is_refused(tmp_path: Path) -> None:
         make(tmp_path / "big.png", largest=len(PNG))
     with pytest.raises(LocalProtocolError, match="more than 4 bytes"):
         Audio.from_bytes(WAV, largest=4)
+
+
+def test_what_is_no_bytes_and_no_text_is_named(tmp_path: Path) -> None:
+    wrong: Any
+    for wrong in ("text", 5, None):
+        with pytest.raises(TypeError, match="content is made of bytes, not of "):
+            Image.from_bytes(wrong)
+    for wrong in (
+        lambda: Image.from_bytes(b"x", mime_type=5),
+        lambda: ResourceLink.from_path(tmp_path, mime_type=5),
+    ):
+        with pytest.raises(TypeError, match="mime_type: a string such as"):
+            wrong()
+    with pytest.raises(TypeError, match="text: a string, not int"):
+        Resource.from_text("buffer:x", 5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{}, {"uri": 5, "text": "x"}, {"uri": "x:y"}, {"uri": "x:y", "blob": None}]
+)
+def test_a_resource_is_text_or_bytes_with_a_uri(wrong: Any) -> None:
+    with pytest.raises(LocalProtocolError, match="is no content block"):
+        blocks(Resource(wrong))
 
 
 def test_a_link_says_what_is_there_without_reading_it(tmp_path: Path) -> None:

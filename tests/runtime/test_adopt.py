@@ -224,3 +224,15 @@ async def test_a_copy_of_a_tenant_s_session_is_the_tenant_s_and_counts_as_one(
         for of in (acme, runtime):  # whoever makes it
             with pytest.raises(agentrt.LimitExceeded, match="acme"):
                 await of.fork(session.id)
+
+
+async def test_a_tenant_is_shown_no_session_that_is_not_its_own(autojump_clock: MockClock) -> None:
+    async with open_fake_runtime({}) as runtime, session_with(echo) as (session, _):
+        acme = runtime.of(agentrt.Tenant(name="acme"))
+        with pytest.raises(agentrt.LocalProtocolError, match="open it with tenant='acme'"):
+            acme.adopt(session)
+        assert runtime.list() == []
+        runtime.adopt(session)
+        with pytest.raises(agentrt.LocalProtocolError, match="is shown already"):
+            acme.adopt(session)
+        assert [info.session for info in runtime.list()] == [session.id]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import trio
 from fakes import echo, session_with
+from test_runtime import runtime_with
 
 import agentrt
 from agentrt.testing import open_fake_runtime
@@ -51,6 +52,23 @@ class Ours:
         ({"mode": b"auto"}, TypeError, "mode: an id of the agent's is a string, not bytes"),
         ({"resume": 5}, TypeError, "resume: an id of the agent's is a string, not int"),
         ({"limits": 30}, TypeError, r"limits are agentrt.Limits\(…\), not int"),
+        ({"tools": 5}, TypeError, "tools are a list of such, not int"),
+        ({"extensions": 5}, TypeError, "extensions are a list of such, not int"),
+        ({"extensions": [plain]}, TypeError, "an extension is what agentrt.extension"),
+        ({"roots": 5}, agentrt.LocalProtocolError, "roots are a list of folders, not int"),
+        ({"mcp_servers": {"name": "x"}}, TypeError, r"several: give \[\{'name'"),
+        ({"mcp_servers": 5}, TypeError, "mcp_servers: a list of dicts, not int"),
+        ({"env": ["A=B"]}, TypeError, "env: a mapping of names to values.*not list"),
+        ({"env": {"A": 1}}, TypeError, "env: a variable's name and value are strings: 'A'"),
+        ({"env": {"A": "\0"}}, ValueError, "env: there can be no such variable: 'A'"),
+        ({"on_stderr": 5}, TypeError, "on_stderr: a function of bytes, not int"),
+        ({"journal": "x.db"}, TypeError, "journal: what agentrt.open_store gives, not str"),
+        ({"trace": 5}, TypeError, "trace: the name of a file.*not int"),
+        ({"tenant": 5}, TypeError, "tenant: a name, not int"),
+        ({"options": 5}, TypeError, "options: a dict, not int"),
+        ({"fork": "yes"}, TypeError, "fork: True or False, not str"),
+        ({"fork_at": "t1"}, TypeError, "fork_at: what Session.fork_point gives, not str"),
+        ({"files": agentrt.Files}, TypeError, "files is an object: give one of Files, not the"),
     ],
 )
 async def test_a_session_is_not_opened_with_it(
@@ -62,6 +80,60 @@ async def test_a_session_is_not_opened_with_it(
             "demo", **{"cwd": tmp_path, "on_stderr": seen.append, **wrong}
         ):
             pass
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"limits": 5}, "limits are agentrt.Limits"),
+        ({"store": 5}, "store: a file, a URL, or what agentrt.open_store gives, not int"),
+        ({"env": 5}, "env: a mapping of names to values"),
+        ({"telemetry": 5}, "telemetry is agentrt.OpenTelemetry"),
+        ({"trace": 5}, "trace: the name of a file"),
+        ({"tools": 5}, "tools are a list of such"),
+    ],
+)
+async def test_a_runtime_is_not_opened_with_it(wrong: dict[str, Any], why: str) -> None:
+    with pytest.raises(TypeError, match=why):
+        async with agentrt.open_runtime(**wrong):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"title": 5}, "title: a title is a string, not int"),
+        ({"cwd": 5}, "cwd: a string or a path, not int"),
+        ({"options": 5}, "options: a dict, not int"),
+        ({"journal": None}, "journal: a runtime has one store"),
+    ],
+)
+async def test_no_session_of_a_runtime_is_left_by_it(wrong: dict[str, Any], why: str) -> None:
+    async with runtime_with(echo) as (runtime, _):
+        with pytest.raises(TypeError, match=why):
+            await runtime.create("fake", **wrong)
+        assert runtime.list() == []
+
+
+async def test_nothing_is_asked_of_an_agent_that_has_no_name() -> None:
+    async with session_with(echo) as (session, _):
+        for wrong in (5, None, ""):
+            with pytest.raises(agentrt.LocalProtocolError, match="a method is called by its name"):
+                await session.call(wrong)  # type: ignore[arg-type]
+        with pytest.raises(agentrt.LocalProtocolError, match="title must be given as text"):
+            session.rename(5)  # type: ignore[arg-type]
+        with pytest.raises(agentrt.LocalProtocolError, match="session must be given as text"):
+            await session.delete_session(5)  # type: ignore[arg-type]
+        with pytest.raises(agentrt.LocalProtocolError, match="a folder is a string or a path"):
+            await session.list_sessions(5)  # type: ignore[arg-type]
+    with pytest.raises(agentrt.LocalProtocolError, match="a folder is a string or a path"):
+        await agentrt.list_sessions("demo", cwd=5)  # type: ignore[arg-type]
+    with pytest.raises(agentrt.LocalProtocolError, match="session must be given as text"):
+        await agentrt.delete_session("demo", None)  # type: ignore[arg-type]
+    with pytest.raises(agentrt.LocalProtocolError, match="session must be given as text"):
+        await agentrt.ClaudeSessions("/nowhere").read(5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="takes a Session, not int"):
+        agentrt.ClaudeControl(5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [["gemini", "--acp"], None, 5, Path("/x")])

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -108,9 +108,41 @@ async def test_a_folder_elsewhere_is_said_by_its_full_name(given: Any) -> None:
             pass
 
 
-def test_what_is_no_stream_is_refused() -> None:
+async def never() -> Any: ...
+
+
+@asynccontextmanager
+async def backwards() -> AsyncIterator[Any]:
+    ours, theirs = trio.testing.memory_stream_one_way_pair()
+    yield theirs, ours
+
+
+@pytest.mark.parametrize("wrong", [object(), never, "ws://HOST/"])
+def test_what_is_no_stream_is_refused(wrong: Any) -> None:
     with pytest.raises(TypeError, match="two streams"):
-        agentrt.connect(object())  # type: ignore[arg-type]
+        agentrt.connect(wrong)
+
+
+@pytest.mark.parametrize("wrong", [lambda: None, lambda: nullcontext(5), backwards])
+async def test_a_function_that_gives_no_two_streams_is_refused(wrong: Any, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"a function whose block .* gives two streams of Trio's"):
+        async with agentrt.connect(wrong, cwd=tmp_path):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "why"),
+    [
+        ({"name": 5}, TypeError, "name: what the agent is called, not int"),
+        ({"name": ""}, ValueError, "an agent is called something"),
+        ({"protocol": "mcp"}, ValueError, "'mcp' is not known; there are acp, claude, codex"),
+    ],
+)
+def test_a_name_and_a_protocol_are_checked_at_once(
+    given: Any, error: type[Exception], why: str
+) -> None:
+    with pytest.raises(error, match=why):
+        agentrt.connect(backwards, **given)
 
 
 async def test_a_peer_that_does_not_read_holds_up_the_writer_and_nobody_else() -> None:

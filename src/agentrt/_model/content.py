@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from .._errors import LocalProtocolError
-from .media import LARGEST, check_media, check_size, media_type, read_file, read_media
+from .media import LARGEST, check_media, check_name, check_size, media_type, read_file, read_media
 
 JsonObject: TypeAlias = dict[str, Any]
 """A JSON object whose shape is somebody else's business."""
@@ -61,8 +61,9 @@ class Image(Struct, tag_field="type", tag="image", rename="camel", gc=False):
         cls, data: bytes, *, mime_type: str | None = None, largest: int = LARGEST
     ) -> Image:
         """An image of these bytes; as `from_path`."""
+        kind = check_media(data, "image", mime_type)
         check_size(len(data), largest, "the image")
-        return cls(b64encode(data).decode(), check_media(data, "image", mime_type))
+        return cls(b64encode(data).decode(), kind)
 
 
 class Audio(Struct, tag_field="type", tag="audio", rename="camel", gc=False):
@@ -90,8 +91,9 @@ class Audio(Struct, tag_field="type", tag="audio", rename="camel", gc=False):
         cls, data: bytes, *, mime_type: str | None = None, largest: int = LARGEST
     ) -> Audio:
         """The sound of these bytes; as `Image.from_path`."""
+        kind = check_media(data, "audio", mime_type)
         check_size(len(data), largest, "the sound")
-        return cls(b64encode(data).decode(), check_media(data, "audio", mime_type))
+        return cls(b64encode(data).decode(), kind)
 
 
 class ResourceLink(Struct, tag_field="type", tag="resource_link", rename="camel", gc=False):
@@ -114,6 +116,7 @@ class ResourceLink(Struct, tag_field="type", tag="resource_link", rename="camel"
         `OSError` if there is none."""
         file = Path(path).absolute()
         size = file.stat().st_size
+        check_name(mime_type)
         kind = mime_type or media_type(b"", file.name) or UNSET
         return cls(file.as_uri(), file.name, mime_type=kind, size=size)
 
@@ -152,6 +155,9 @@ class Resource(Struct, tag_field="type", tag="resource"):
         resource: JsonObject = {"uri": uri, "text": text}
         if mime_type is not None:
             resource["mimeType"] = mime_type
+        for name, value in resource.items():
+            if not isinstance(value, str):
+                raise TypeError(f"{name}: a string, not {type(value).__name__}")
         return cls(resource)
 
 
@@ -220,6 +226,22 @@ def _text(text: str) -> Text:
     return Text(text)
 
 
+class _Words(Struct, rename="camel"):
+    """What the resource of a block has at least, as text."""
+
+    uri: str
+    text: str
+    mime_type: str | None = None
+
+
+class _Blob(Struct, rename="camel"):
+    """The same, as base64."""
+
+    uri: str
+    blob: str
+    mime_type: str | None = None
+
+
 def _block(value: object) -> Block:
     """A block with its fields checked: a wrong one would reach the agent, and every viewer."""
     if not isinstance(value, Text | Image | Audio | ResourceLink | Resource | dict):
@@ -227,6 +249,8 @@ def _block(value: object) -> Block:
     try:
         block: Block = msgspec.convert(msgspec.to_builtins(value), Block)
         msgspec.json.encode(block)
+        if isinstance(block, Resource):
+            msgspec.convert(block.resource, _Blob if "blob" in block.resource else _Words)
     except msgspec.ValidationError as error:
         raise LocalProtocolError(f"{_named(value)} is no content block: {error}") from None
     except RecursionError:

@@ -67,9 +67,18 @@ def check_size(size: int, largest: int, name: str) -> None:
         )
 
 
+def check_name(mime_type: str | None) -> None:
+    """Raises `TypeError`."""
+    if not isinstance(mime_type, str | None):
+        raise TypeError(f"mime_type: a string such as 'image/png', not {type(mime_type).__name__}")
+
+
 def check_media(data: bytes, kind: str, mime_type: str | None, name: str = "") -> str:
     """The MIME type of some bytes. Raises `LocalProtocolError` if it is not known or another
-    kind."""
+    kind, `TypeError` for what are no bytes."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"content is made of bytes, not of {type(data).__name__}")
+    check_name(mime_type)
     found = mime_type or media_type(data, name)
     if found is None:
         raise LocalProtocolError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 import trio
 
@@ -153,10 +153,24 @@ class StreamTransport:
         await trio.lowlevel.checkpoint()
 
 
+_NO_BLOCK: Final = (
+    "what reaches an agent is a function whose block (`async with`) gives two streams of Trio's,"
+    " the one to send on and the one to receive from, not {}"
+)
+
+
 @asynccontextmanager
 async def open_streams(connect: OpenStreams) -> AsyncIterator[Transport]:
     """What `open_process` is for a program: connected while the block runs, cut when it is left."""
-    async with connect() as (send, receive):
+    block = connect()
+    if not isinstance(block, AbstractAsyncContextManager):
+        raise TypeError(_NO_BLOCK.format(type(block).__name__))
+    async with block as given:
+        match given:
+            case (trio.abc.SendStream() as send, trio.abc.ReceiveStream() as receive):
+                pass
+            case _:
+                raise TypeError(_NO_BLOCK.format(f"{given!r:.100}"))
         transport = StreamTransport(send, receive)
         try:
             async with bare_errors(), trio.open_nursery() as nursery:

@@ -12,8 +12,9 @@ from .._errors import RequestError, SessionNotFound
 from .._limits import Limits
 from .._nesting import check_trio
 from .._permissions.policies import deny_all
-from .._session.agent_sessions import AgentSession, AgentSessions
+from .._session.agent_sessions import AgentSession, AgentSessions, check_id, checked_folder
 from .._wire.jsonrpc import METHOD_NOT_FOUND
+from .arguments import check_env
 from .open import open_session
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ async def list_sessions(
     """
     check_trio("list_sessions")
     found = resolve_agent(agent)
-    where = None if cwd is None else os.fspath(cwd)
+    where = checked_folder(cwd)
+    check_env(env)
     if found.protocol == "claude":
         return await _kept_by_claude(found, env).list(where)
     async with _bare(found, env, limits, trace) as session:
@@ -66,6 +68,8 @@ async def delete_session(
     As `list_sessions`; also raises `SessionNotFound` if it has no such session, as far as it says.
     """
     check_trio("delete_session")
+    check_id(session)
+    check_env(env)
     found = resolve_agent(agent)
     if found.protocol == "claude":
         await _kept_by_claude(found, env).delete(session)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from .._errors import LocalProtocolError, RemoteProtocolError
 from .._model.content import JsonObject
-
-if TYPE_CHECKING:
-    from .._session.session import Session
+from .._session.session import Session
 
 T = TypeVar("T")
 
@@ -94,6 +92,8 @@ class ClaudeControl:
 
     def __init__(self, session: Session) -> None:
         """Raises `LocalProtocolError` for a session of another agent."""
+        if not isinstance(session, Session):
+            raise TypeError(f"ClaudeControl takes a Session, not {type(session).__name__}")
         agent = session.agent
         if agent.protocol != CLAUDE:
             raise LocalProtocolError(f"{agent.name} is no Claude Code: it speaks {agent.protocol}")

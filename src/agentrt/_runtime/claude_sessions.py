@@ -23,7 +23,7 @@ from .._errors import LocalProtocolError, SessionNotFound
 from .._model.content import JsonObject
 from .._model.driver import Effect, Opening
 from .._model.fork_point import ForkPoint
-from .._session.agent_sessions import AgentSession
+from .._session.agent_sessions import AgentSession, check_id
 
 Stored: TypeAlias = list[StoredSession]
 Messages: TypeAlias = list[JsonObject]
@@ -66,6 +66,7 @@ class ClaudeSessions:
         await trio.to_thread.run_sync(lambda: sessions.delete_session(self._transcript(session)))
 
     def _transcript(self, session: str) -> Path:
+        check_id(session)
         return sessions.find_session(self._config, session)
 
 

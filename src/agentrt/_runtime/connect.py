@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Unpack, get_args
 
 import trio
 
@@ -12,6 +13,7 @@ from .._agents import Agent
 from .._agents.agent import ProtocolName
 from .._errors import AgentStartError
 from .._process.streams import OpenStreams, Streams
+from .arguments import check
 from .open import open_session
 from .options import SessionOptions
 
@@ -39,7 +41,8 @@ def connect(
     The end of the connection counts as its exit (status 0; -9 where it was cut from here), and ends
     a turn as `agent_died`; afterwards prompts fail if there is no function to connect again.
 
-    Leaving the block and errors: as with `open_session`. Raises `TypeError` for what is no stream.
+    Leaving the block and errors: as with `open_session`. Raises `TypeError` for what is no stream,
+    `ValueError` for a protocol that is not known.
     """
     opening: OpenStreams
     if isinstance(send, trio.abc.SendStream):
@@ -48,10 +51,16 @@ def connect(
         if not isinstance(receive, trio.abc.ReceiveStream):
             raise TypeError("connect() needs two streams, one that is both, or a function")
         opening = _once(send, receive)
-    elif callable(send) and receive is None:
+    elif callable(send) and receive is None and not inspect.iscoroutinefunction(send):
         opening = send
     else:
         raise TypeError("connect() needs two streams, one that is both, or a function")
+    check("name", name, str, "what the agent is called")
+    if not name:
+        raise ValueError("name: an agent is called something")
+    if protocol not in get_args(ProtocolName):
+        known = ", ".join(get_args(ProtocolName))
+        raise ValueError(f"protocol={protocol!r} is not known; there are {known}")
     agent = Agent(name=name, command=(name,), protocol=protocol, connect=opening)
     options.setdefault("files", False)
     options.setdefault("terminals", False)

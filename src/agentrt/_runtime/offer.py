@@ -174,6 +174,8 @@ SERVICES: Final = {"files": ("read_text_file", "write_text_file"), "terminals": 
 def checked_service(name: str, given: T) -> T:
     """What `files` or `terminals` is. Raises `TypeError` if it is neither a bool nor an object of
     that kind."""
+    if isinstance(given, type):
+        raise TypeError(f"{name} is an object: give one of {given.__name__}, not the class")
     for method in SERVICES[name]:
         if not isinstance(given, bool) and not callable(getattr(given, method, None)):
             raise TypeError(

@@ -31,6 +31,16 @@ from .._session.session import Session, host_of
 from .._tools.checked import checked_extensions, checked_hooks, checked_lent
 from .._tools.lent import Lent, Tools, split
 from .._trace.trace import Trace, tapped
+from .arguments import (
+    check,
+    check_env,
+    check_limits,
+    check_on_stderr,
+    check_opening,
+    check_store,
+    check_trace,
+    checked_servers,
+)
 from .drain import wait_for_rest
 from .folders import folder, folders
 
@@ -127,7 +137,15 @@ async def open_session(
         on_stderr=on_stderr,
         telemetry=telemetry,
     )
-    _check_ids(resume=resume, model=model, mode=mode)
+    check_opening(
+        fork=fork,
+        fork_at=fork_at,
+        options=options,
+        tenant=tenant,
+        resume=resume,
+        model=model,
+        mode=mode,
+    )
     elsewhere = found.connect is not None
     opening = Opening(
         cwd=folder(cwd, elsewhere=elsewhere),
@@ -191,6 +209,8 @@ async def reopen_session(
     from .stored import Again
 
     check_trio("reopen_session")
+    check("id", id, str, "a session's id is a string")
+    check_store("journal", journal)
     stored = await journal.load(id)
     found = resolve_agent(stored.about.agent if agent is None else agent)
     if found.protocol != stored.about.protocol:
@@ -255,8 +275,9 @@ def _checked(
 
     if permissions is not None:
         check_policy(permissions)
-    if not isinstance(limits, Limits | None):
-        raise TypeError(f"limits are agentrt.Limits(…), not {type(limits).__name__}")
+    check_limits(limits)
+    check_env(env)
+    check_on_stderr(on_stderr)
     return _Given(
         telemetry=_one(telemetry),
         limits=limits_for(agent, limits),
@@ -264,18 +285,12 @@ def _checked(
         permissions=permissions,
         hooks=checked_hooks(hooks),
         extensions=checked_extensions(extensions),
-        mcp_servers=tuple(mcp_servers),
+        mcp_servers=checked_servers(mcp_servers),
         env=env,
         files=checked_service("files", files),
         terminals=checked_service("terminals", terminals),
         on_stderr=on_stderr,
     )
-
-
-def _check_ids(**ids: object) -> None:
-    for name, id in ids.items():
-        if not isinstance(id, str | None):
-            raise TypeError(f"{name}: an id of the agent's is a string, not {type(id).__name__}")
 
 
 @asynccontextmanager
@@ -290,6 +305,8 @@ async def _opened(
     from .assembly import assemble
     from .offer import Offer
 
+    check_store("journal", journal)
+    check_trace(trace)
     functions, servers = split(given.tools)
     offer = Offer(
         tools=functions,

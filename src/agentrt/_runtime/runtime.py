@@ -28,6 +28,7 @@ from .._tools.checked import checked_lent
 from .._tools.client_tools import ClientTool
 from .._tools.lent import Lent, Tools
 from .._trace.trace import Trace, opened
+from .arguments import check, check_env, check_limits, check_store, check_trace
 from .drain import wait_for_rest
 from .host import Host
 from .open import open_session, reopen_session
@@ -196,6 +197,7 @@ class Runtime:
         here has the conversation to `resume` already (see `load`). Cancelling it ends what was
         started.
         """
+        check("title", title, str | None, "a title is a string")
         resume = options.get("resume")
         if resume is None or options.get("fork"):
             session = await self._open(agent, options)
@@ -225,20 +227,25 @@ class Runtime:
         end. One without a journal is gone then.
 
         Raises `SessionClosed`, `LimitExceeded`, or `LocalProtocolError` if the runtime has it
-        already or another store keeps it.
+        already, another store keeps it, or it is not the tenant's (`of`).
         """
         if not isinstance(session, Session):
             raise TypeError(f"adopt takes a Session, not {type(session).__name__}")
         inside = host_of(session)
         if inside.closed.is_set() or session.state.phase == "closed":
             raise SessionClosed("the session has ended: there is nothing to show")
-        if session.id in self._hosts:
+        if session.id in self._register.hosts:
             raise LocalProtocolError(f"the session {session.id!r} is shown already")
         if inside.keeper is not None and not inside.keeper.kept_by(self.store):
             raise LocalProtocolError(
                 "another store keeps the session: give it `journal=` the runtime's, or none"
             )
         opening = inside.core.opening
+        if self.tenant is not None and opening.tenant != self.tenant.name:
+            name = self.tenant.name
+            raise LocalProtocolError(
+                f"the session is not {name}'s, who could not see it: open it with tenant={name!r}"
+            )
         self._register.check_room(opening.tenant)
         about = (self._register, session.agent.name, opening.cwd)
         host = Host(*about, whole=False, tenant=opening.tenant)
@@ -481,6 +488,10 @@ class Runtime:
         if tenant:
             options["tenant"] = tenant
         tools = options["tools"] = checked_lent(options.get("tools", ()))
+        if "journal" in options:
+            raise TypeError("journal: a runtime has one store, that of open_runtime(store=…)")
+        check("options", options.get("options"), Mapping | None, "a dict")
+        check("cwd", options.get("cwd", "."), str | os.PathLike, "a string or a path")
         kept = all(name in STORED or value == () for name, value in options.items())
         secret = not set(SECRET).isdisjoint(options.get("options") or ())
         whole = isinstance(agent, str) and _are_clients(tools) and kept and not secret
@@ -607,6 +618,11 @@ async def open_runtime(
 
     if permissions is not None:
         check_policy(permissions)
+    check_limits(limits)
+    check_env(env)
+    check_trace(trace)
+    if not isinstance(store, str | os.PathLike):
+        check_store("store", store, "a file, a URL, or what agentrt.open_store gives")
 
     traced: Trace | None
 
@@ -666,10 +682,12 @@ async def open_runtime(
             kept = await stack.enter_async_context(open_store(store, limits=bounds))
         else:
             kept = store
-        if telemetry is not None and kept is not None:
+        if telemetry is not None:
             from .._telemetry.observation import as_one
 
-            as_one(telemetry).keeps(kept)
+            observed = as_one(telemetry)
+            if kept is not None:
+                observed.keeps(kept)
         traced = await stack.enter_async_context(opened(trace))
         await stack.enter_async_context(guard())
         yield await stack.enter_async_context(serve_runtime(source, bounds, kept))

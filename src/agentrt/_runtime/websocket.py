@@ -21,6 +21,7 @@ from .._limits import Limits
 from .._nesting import bare_errors
 from .._process.streams import OpenStreams, Streams
 from .._process.websocket import open_websocket
+from .arguments import check
 
 HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 VALUE = re.compile(r"[^\x00\r\n]*")
@@ -52,7 +53,7 @@ def websocket(
     after a cut, connects again. A peer that does not let us in is an `AgentStartError`; what it
     closes with later is part of the turn's error.
 
-    Raises `ValueError` for what is no such URL and no header, `TypeError` for what is no text.
+    Raises `ValueError` for what is no such URL and no header, `TypeError` for a wrong kind.
     """
     if not isinstance(url, str):
         raise TypeError(f"a URL is a string, not {type(url).__name__}")
@@ -61,6 +62,10 @@ def websocket(
     if parts.scheme not in ("ws", "wss") or not parts.hostname or "@" in parts.netloc:
         raise ValueError("a WebSocket has a URL such as wss://HOST/PATH; secrets go into `headers`")
     parts.port  # noqa: B018 - raises for what is none
+    check("limits", limits, Limits | None, "agentrt.Limits(…)")
+    check("ssl_context", ssl_context, ssl.SSLContext | None, "an ssl.SSLContext")
+    if ssl_context is not None and parts.scheme != "wss":
+        raise ValueError("ssl_context is for wss://…: over ws:// nothing is encrypted")
     bounds = limits or Limits()
     where = f"{parts.scheme}://{parts.netloc}{parts.path}"
 
@@ -88,6 +93,7 @@ def websocket(
 
 
 def _check_headers(headers: Mapping[str, str]) -> None:
+    check("headers", headers, Mapping, "a mapping of names to values")
     for name, value in headers.items():
         if not (isinstance(name, str) and isinstance(value, str)):
             raise TypeError(f"a header's name and value are strings: {name!r}")

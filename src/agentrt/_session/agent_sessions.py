@@ -98,6 +98,20 @@ class AskedSessions:
         return name
 
 
+def checked_folder(cwd: str | os.PathLike[str] | None) -> str | None:
+    """Raises `LocalProtocolError`."""
+    folder = os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd
+    if not isinstance(folder, str | None):
+        raise LocalProtocolError(f"cwd: a folder is a string or a path, not {cwd!r:.60}")
+    return folder
+
+
+def check_id(session: str) -> None:
+    """Raises `LocalProtocolError` for what is no id of a session."""
+    if not isinstance(session, str):
+        raise LocalProtocolError(f"session must be given as text, not {session!r}")
+
+
 def check_other(session: str, own: str | None) -> None:
     """Raises `LocalProtocolError` for the session that is open."""
     if session == own:

@@ -28,7 +28,14 @@ from .._model.state import SessionState, Snapshot
 from .._model.turn import TurnMachine
 from .._trace.subscription import TraceSubscription
 from .._wire.mcp import ToolInfo
-from .agent_sessions import AgentSession, AgentSessions, AskedSessions, check_other
+from .agent_sessions import (
+    AgentSession,
+    AgentSessions,
+    AskedSessions,
+    check_id,
+    check_other,
+    checked_folder,
+)
 from .calls import call
 from .core import When
 from .host import SessionHost
@@ -298,6 +305,8 @@ class Session:
 
     def rename(self, title: str) -> None:
         """Give the session a title; the agent's own ones are not shown any more."""
+        if not isinstance(title, str):
+            raise LocalProtocolError(f"title must be given as text, not {title!r}")
         with self._core:
             self._core.conversation.rename(title)
 
@@ -329,7 +338,7 @@ class Session:
         Raises `RequestError` if it keeps no list (`capabilities["list_sessions"]`) or does not give
         it, `RemoteProtocolError` if its answer is none, `SessionClosed` if it does not run.
         """
-        return await self._kept.list(None if cwd is None else os.fspath(cwd))
+        return await self._kept.list(checked_folder(cwd))
 
     async def delete_session(self, session: str) -> None:
         """Have the agent forget another session, by its own id of it (`AgentSession.id`).
@@ -337,6 +346,7 @@ class Session:
         Raises as `list_sessions` (`capabilities["delete_session"]`); also `LocalProtocolError` for
         this one, which is open, and `SessionNotFound` where that is known.
         """
+        check_id(session)
         check_other(session, self.agent_session)
         await self._kept.delete(session)
 
@@ -359,6 +369,8 @@ class Session:
         Raises `RequestError`. Cancelling it notifies the agent, where the protocol can; the session
         stays usable.
         """
+        if not isinstance(method, str) or not method:
+            raise LocalProtocolError(f"a method is called by its name, not by {method!r}")
         return await call(self._core, method, params)
 
     async def drained(self) -> None:

@@ -59,10 +59,13 @@ def _checked(
 ) -> tuple[T, ...]:
     if isinstance(given, kind) or callable(given):
         raise TypeError(f"{word}s are several: give [{_name(given)}]")
+    if not isinstance(given, Iterable):
+        raise TypeError(f"{word}s are a list of such, not {_kind(given)}")
     checked = []
     for value in given:
         if not isinstance(value, kind):
-            raise TypeError(f"a {word} is {right(value)}, not {_kind(value)}")
+            article = "an" if word[0] in "aeiou" else "a"
+            raise TypeError(f"{article} {word} is {right(value)}, not {_kind(value)}")
         checked.append(value)
     return tuple(checked)
 

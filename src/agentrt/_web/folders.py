@@ -25,6 +25,8 @@ class Folders:
         missing_ok: bool = False,
     ) -> None:
         """`missing_ok`: roots may be folders of other servers, or be made later."""
+        if isinstance(roots, str | os.PathLike):
+            raise ValueError(f"roots are several folders: give [{os.fspath(roots)!r}]")
         self._roots = tuple(os.path.realpath(root) for root in roots)
         for root in self._roots:
             if not missing_ok and not os.path.isdir(root):
