@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from subprocess import PIPE
 
 import anyio
 import httpx2
@@ -355,9 +358,14 @@ def test_what_is_called_where_trio_does_not_run_names_what_to_use() -> None:
             agentrt.open_runtime(),
             agentrt.open_store("/nowhere/x"),
             agentrt.query("hello", agent="demo"),
+            agentrt.open_trace("/nowhere/x"),
         ):
             with pytest.raises(agentrt.LocalProtocolError, match=r"agentrt\.aio\.open_"):
                 await block.__aenter__()
+        with pytest.raises(agentrt.LocalProtocolError, match=r"agentrt\.aio\.connect"):
+            await agentrt.connect(agentrt.websocket("ws://HOST/")).__aenter__()
+        with pytest.raises(agentrt.LocalProtocolError, match=r"agentrt\.aio\.ClaudeSessions"):
+            await agentrt.ClaudeSessions("/nowhere").list()
         with pytest.raises(agentrt.LocalProtocolError, match=r"agentrt\.aio\.agent_version"):
             await agentrt.agent_version(agentrt.acp("x"))
 
@@ -396,6 +404,47 @@ def test_claude_s_own_requests_are_awaited_from_asyncio(tmp_path: Path) -> None:
     run(main)
 
 
+@pytest.mark.slow
+def test_an_agent_that_is_elsewhere_is_reached_from_asyncio(tmp_path: Path) -> None:
+    @asynccontextmanager
+    async def reach() -> AsyncIterator[tuple[trio.abc.SendStream, trio.abc.ReceiveStream]]:
+        command = [sys.executable, "-m", "agentrt.demo"]
+        async with trio.open_nursery() as nursery:  # a function that reaches an agent is Trio's
+            run = partial(trio.run_process, command, stdin=PIPE, stdout=PIPE)
+            far = await nursery.start(run)
+            yield far.stdin, far.stdout
+
+    async def main() -> str:
+        async with aio.connect(reach, name="far", cwd=tmp_path) as session:
+            task = asyncio.create_task(session.run("/slow 60"))
+            async for event in session.subscribe_all():
+                if isinstance(event, agentrt.ItemOpened) and event.item.type == "tool":
+                    break
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            return (await session.run("list the files")).outcome
+
+    assert asyncio.run(main()) == "completed"
+
+
+def test_claude_s_stored_sessions_are_listed_read_and_deleted_from_asyncio(tmp_path: Path) -> None:
+    transcript = tmp_path / "projects" / "-tmp" / "5f0c1f3e-0000-4000-8000-000000000001.jsonl"
+    transcript.parent.mkdir(parents=True)
+    said = {"type": "user", "cwd": "/tmp", "message": {"role": "user", "content": "hello"}}
+    transcript.write_text(json.dumps({**said, "uuid": "u1", "sessionId": transcript.stem}) + "\n")
+
+    async def main() -> None:
+        kept = aio.ClaudeSessions(tmp_path)
+        assert isinstance(kept, agentrt.ClaudeSessions)
+        [session] = await kept.list()
+        assert len(await kept.read(session.id)) == 1
+        await kept.delete(session.id)
+        assert await kept.list() == []
+
+    asyncio.run(main())
+
+
 def test_every_public_asynchronous_method_is_carried_over() -> None:
     classes = {
         value
@@ -409,7 +458,12 @@ def test_every_public_asynchronous_method_is_carried_over() -> None:
     }
     lent = {agentrt.Files, agentrt.Terminal, agentrt.Terminals}  # the program's: asyncio's anyway
     made_of_views = {agentrt.Query, agentrt.ClaudeControl}  # of a subscription, and of a session
-    assert classes - made_of_views - lent == set(_VIEWS)
+    without_a_block = {agentrt.ClaudeSessions}
+    assert classes - made_of_views - lent - without_a_block == set(_VIEWS)
+    for kind in without_a_block:
+        for name, member in inspect.getmembers(kind, inspect.iscoroutinefunction):
+            if not name.startswith("_"):
+                assert getattr(getattr(aio, kind.__name__), name) is not member
     for kind, shown in _VIEWS.items():
         for name, member in inspect.getmembers(kind, inspect.iscoroutinefunction):
             if not name.startswith("_") or name in ("__anext__", "__aenter__", "__aexit__"):
@@ -420,7 +474,7 @@ def test_every_public_asynchronous_method_is_carried_over() -> None:
         if inspect.iscoroutinefunction(inspect.unwrap(getattr(agentrt, name)))
         or inspect.isasyncgenfunction(inspect.unwrap(getattr(agentrt, name)))
     }
-    assert functions == set(aio.__all__)
+    assert functions | {"connect"} | {kind.__name__ for kind in without_a_block} == set(aio.__all__)
 
 
 def test_serving_takes_what_it_takes_under_trio() -> None:

@@ -23,7 +23,8 @@ from .._errors import LocalProtocolError, SessionNotFound
 from .._model.content import JsonObject
 from .._model.driver import Effect, Opening
 from .._model.fork_point import ForkPoint
-from .._session.agent_sessions import AgentSession, check_id
+from .._nesting import check_trio
+from .._session.agent_sessions import AgentSession, check_id, checked_folder
 
 Stored: TypeAlias = list[StoredSession]
 Messages: TypeAlias = list[JsonObject]
@@ -50,19 +51,22 @@ class ClaudeSessions:
 
     async def list(self, cwd: str | os.PathLike[str] | None = None) -> Stored:
         """The sessions of a folder (default: of all), the newest first."""
-        project = None if cwd is None else os.fspath(cwd)
+        check_trio("ClaudeSessions")
+        project = checked_folder(cwd)
         return await trio.to_thread.run_sync(sessions.list_sessions, self._config, project)
 
     async def read(self, session: str) -> Messages:
         """The conversation from its beginning, or from where it was last compacted, in order: the
         transcript's entries of the types `user`, `assistant` and `system`, as Claude Code wrote
         them. Raises `SessionNotFound`, as all that follow."""
+        check_trio("ClaudeSessions")
         return await trio.to_thread.run_sync(
             lambda: sessions.read_messages(self._transcript(session))
         )
 
     async def delete(self, session: str) -> None:
         """Remove a session, and what its sub-agents left, for ever."""
+        check_trio("ClaudeSessions")
         await trio.to_thread.run_sync(lambda: sessions.delete_session(self._transcript(session)))
 
     def _transcript(self, session: str) -> Path:

@@ -12,6 +12,7 @@ import trio
 from .._agents import Agent
 from .._agents.agent import ProtocolName
 from .._errors import AgentStartError
+from .._nesting import check_trio
 from .._process.streams import OpenStreams, Streams
 from .arguments import check
 from .open import open_session
@@ -64,7 +65,14 @@ def connect(
     agent = Agent(name=name, command=(name,), protocol=protocol, connect=opening)
     options.setdefault("files", False)
     options.setdefault("terminals", False)
-    return open_session(agent, **options)
+    return _connected(agent, options)
+
+
+@asynccontextmanager
+async def _connected(agent: Agent, options: SessionOptions) -> AsyncIterator[Session]:
+    check_trio("connect")
+    async with open_session(agent, **options) as session:
+        yield session
 
 
 def _once(send: trio.abc.SendStream, receive: trio.abc.ReceiveStream) -> OpenStreams:

@@ -20,7 +20,7 @@ from typing import Final
 import trio
 
 from .._errors import LocalProtocolError
-from .._nesting import open_service_nursery
+from .._nesting import check_trio, open_service_nursery
 from .._process.inherited import has_secret_name
 from .._version import __version__
 from .assemble import Assembler
@@ -190,6 +190,7 @@ async def open_trace(
     Raises `TraceError` if the file cannot be written, `TypeError` and `ValueError` for options that
     are none.
     """
+    check_trio("open_trace")
     given = check_rules(secrets, redact)
     if not (isinstance(max_bytes, int) and isinstance(files, int)):
         raise TypeError("max_bytes and files are whole numbers")

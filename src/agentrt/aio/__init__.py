@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import trio
 
@@ -22,6 +22,8 @@ from .._nesting import bare_errors
 from .._runtime import open as _open
 from .._runtime.agent_sessions import delete_session as _delete_session
 from .._runtime.agent_sessions import list_sessions as _list_sessions
+from .._runtime.claude_sessions import ClaudeSessions as _ClaudeSessions
+from .._runtime.connect import connect as _connect
 from .._runtime.query import query as _query
 from .._runtime.runtime import open_runtime as _open_runtime
 from .._trace.trace import open_trace as _open_trace
@@ -52,7 +54,7 @@ def _block(
     return open
 
 
-def _alone(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+def _alone(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
     """For a function that belongs to no block."""
     inner = carried(function)
 
@@ -67,6 +69,7 @@ def _alone(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
 
 
 open_session = _block(_open.open_session)
+connect = _block(_connect)
 reopen_session = _block(_open.reopen_session)
 query = _block(_query)
 open_runtime = _block(_open_runtime)
@@ -75,6 +78,13 @@ open_trace = _block(_open_trace)
 agent_version = _alone(_agent_version)
 list_sessions = _alone(_list_sessions)
 delete_session = _alone(_delete_session)
+
+
+class ClaudeSessions(_ClaudeSessions):
+    __doc__ = _ClaudeSessions.__doc__
+    list = _alone(_ClaudeSessions.list)
+    read = _alone(_ClaudeSessions.read)
+    delete = _alone(_ClaudeSessions.delete)
 
 
 def serve(
@@ -115,7 +125,9 @@ async def _serving(job: Callable[..., Awaitable[None]]) -> AsyncIterator[Site]:
 
 
 __all__ = [
+    "ClaudeSessions",
     "agent_version",
+    "connect",
     "delete_session",
     "list_sessions",
     "open_runtime",

@@ -17,7 +17,6 @@ import trio
 
 from .._journal.store import Store
 from .._model.events import Event
-from .._runtime.claude_sessions import ClaudeSessions
 from .._runtime.query import Query
 from .._runtime.runtime import Runtime
 from .._session.polling import due, rested, take, when_more
@@ -164,7 +163,6 @@ _VIEWS: Final[dict[type, type[Any]]] = {
     Runtime: _view_of(Runtime, "get"),
     Store: _view_of(Store),
     Site: _view_of(Site),
-    ClaudeSessions: _view_of(ClaudeSessions),
     Trace: _view_of(Trace),
     TraceSubscription: _view_of(TraceSubscription, __anext__=carried(TraceSubscription.__anext__)),
 }
