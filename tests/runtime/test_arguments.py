@@ -66,6 +66,8 @@ class Ours:
         ({"trace": 5}, TypeError, "trace: the name of a file.*not int"),
         ({"tenant": 5}, TypeError, "tenant: a name, not int"),
         ({"options": 5}, TypeError, "options: a dict, not int"),
+        ({"options": {"config": 5}}, TypeError, "options: 'config' of demo is a dict, not int"),
+        ({"options": {"meta": "x"}}, TypeError, "options: 'meta' of demo is a dict, not str"),
         ({"fork": "yes"}, TypeError, "fork: True or False, not str"),
         ({"fork_at": "t1"}, TypeError, "fork_at: what Session.fork_point gives, not str"),
         ({"files": agentrt.Files}, TypeError, "files is an object: give one of Files, not the"),
@@ -134,6 +136,14 @@ async def test_nothing_is_asked_of_an_agent_that_has_no_name() -> None:
         await agentrt.ClaudeSessions("/nowhere").read(5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="takes a Session, not int"):
         agentrt.ClaudeControl(5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["codex", "config", "json_schema"])
+async def test_codex_gets_no_option_of_another_kind(name: str, tmp_path: Path) -> None:
+    agent = agentrt.Agent(name="codex", command=("/bin/true",), protocol="codex")
+    with pytest.raises(TypeError, match=f"options: '{name}' of codex is a dict, not int"):
+        async with agentrt.open_session(agent, cwd=tmp_path, options={name: 5}):
+            pass
 
 
 @pytest.mark.parametrize("wrong", [["gemini", "--acp"], None, 5, Path("/x")])

@@ -33,6 +33,7 @@ from .editors import Editors
 from .offer import (
     Assembly,
     Offer,
+    check_dicts,
     check_fork,
     environment,
     keys,
@@ -57,6 +58,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
             f"{agent.name} has no option {unknown[0]!r}: agents that speak ACP get"
             ' options={"config": {…}} (of their own `modes.options`) or {"meta": {…}}'
         )
+    check_dicts(agent, opening, "capabilities", "config", "meta")
     check_fork(opening)
     if opening.mode is None and agent.quirks.mode is not None:
         opening = structs.replace(opening, mode=agent.quirks.mode)

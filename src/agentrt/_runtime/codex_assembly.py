@@ -28,6 +28,7 @@ from .._version import __version__
 from .offer import (
     Assembly,
     Offer,
+    check_dicts,
     check_fork,
     check_no_services,
     environment,
@@ -54,6 +55,7 @@ def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
             ' options={"config": {"effort": …}}, {"json_schema": {…}}, or {"codex": {…}} for what'
             " its configuration file may say"
         )
+    check_dicts(agent, opening, "codex", "config", "json_schema")
     check_fork(opening)
     if opening.mode is None and agent.quirks.mode is not None:
         opening = structs.replace(opening, mode=agent.quirks.mode)

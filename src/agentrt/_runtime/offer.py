@@ -47,6 +47,16 @@ def check_fork(opening: Opening, *, goes_on: bool = False) -> None:
         raise ValueError(NO_FORK)
 
 
+def check_dicts(agent: Agent, opening: Opening, *names: str) -> None:
+    """Raises `TypeError` for options of these names that are something else."""
+    for name in names:
+        value = opening.options.get(name)
+        if not isinstance(value, dict | None):
+            raise TypeError(
+                f"options: {name!r} of {agent.name} is a dict, not {type(value).__name__}"
+            )
+
+
 Attach = Callable[[SessionHost, "Session"], AbstractAsyncContextManager[Opening]]
 
 

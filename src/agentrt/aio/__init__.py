@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 import trio
 
@@ -23,6 +23,7 @@ from .._runtime import open as _open
 from .._runtime.agent_sessions import delete_session as _delete_session
 from .._runtime.agent_sessions import list_sessions as _list_sessions
 from .._runtime.claude_sessions import ClaudeSessions as _ClaudeSessions
+from .._runtime.claude_sessions import Messages, Stored
 from .._runtime.connect import connect as _connect
 from .._runtime.query import query as _query
 from .._runtime.runtime import open_runtime as _open_runtime
@@ -54,7 +55,7 @@ def _block(
     return open
 
 
-def _alone(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+def _alone(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """For a function that belongs to no block."""
     inner = carried(function)
 
@@ -82,9 +83,15 @@ delete_session = _alone(_delete_session)
 
 class ClaudeSessions(_ClaudeSessions):
     __doc__ = _ClaudeSessions.__doc__
-    list = _alone(_ClaudeSessions.list)
-    read = _alone(_ClaudeSessions.read)
-    delete = _alone(_ClaudeSessions.delete)
+
+    async def list(self, cwd: str | os.PathLike[str] | None = None) -> Stored:
+        return await _alone(_ClaudeSessions.list)(self, cwd)
+
+    async def read(self, session: str) -> Messages:
+        return await _alone(_ClaudeSessions.read)(self, session)
+
+    async def delete(self, session: str) -> None:
+        await _alone(_ClaudeSessions.delete)(self, session)
 
 
 def serve(
