@@ -41,14 +41,17 @@ def test_no_way_to_remove_a_file_is_allowed_where_rm_is_denied(line: str) -> Non
 
 
 def run(shell: str, line: str, folder: Path) -> None:
-    path = os.environ["PATH"]
-    env = {"PATH": path, "HOME": str(folder), "TERM": "dumb"}
-    quiet = {
-        "stdin": subprocess.DEVNULL,
-        "stdout": subprocess.DEVNULL,
-        "stderr": subprocess.DEVNULL,
-    }
-    subprocess.run([shell, "-c", line], cwd=folder, env=env, timeout=30, **quiet)  # type: ignore[call-overload]  # all of one kind
+    """Until what the shell does not wait for has ended as well: it has the errors' pipe open."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "TERM": "dumb"}
+    subprocess.run(
+        [shell, "-c", line],
+        cwd=folder,
+        env=env,
+        timeout=30,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
 
 
 @pytest.mark.parametrize("line", REMOVING)
