@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -247,9 +248,11 @@ async def test_a_forked_copy_of_the_host_does_not_keep_its_agents_alive() -> Non
 
 
 def test_a_host_that_was_dead_before_the_guard_program_ran_is_noticed() -> None:
-    argv = [sys.executable, "-I", "-S", guard_module._PROGRAM, "token", "1"]  # not its parent
+    # It ends whatever has the token in its environment: no word that stands in anybody else's.
+    token, host = secrets.token_hex(8), "1"  # not its parent
+    argv = [sys.executable, "-I", "-S", guard_module._PROGRAM, token, host]
     with subprocess.Popen(argv, stdin=subprocess.PIPE) as program:
-        assert program.wait(timeout=5) == 0
+        assert program.wait(timeout=30) == 0
 
 
 async def test_a_host_that_ends_in_order_leaves_nothing_to_guard() -> None:
