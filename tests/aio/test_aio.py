@@ -372,6 +372,12 @@ def test_what_is_called_where_trio_does_not_run_names_what_to_use() -> None:
     asyncio.run(main())
 
 
+def test_what_is_called_where_no_loop_runs_either_says_so() -> None:
+    for started in (aio.open_session("demo").__aenter__(), aio.agent_version("demo")):
+        with pytest.raises(agentrt.LocalProtocolError, match=r"no event loop runs.*asyncio\.run"):
+            started.send(None)
+
+
 async def test_in_a_task_of_trio_s_it_is_what_it_is_in_agentrt(tmp_path: Path) -> None:
     async with aio.open_session("demo", cwd=tmp_path) as session:
         assert type(session) is agentrt.Session

@@ -126,11 +126,25 @@ def test_nobody_logged_in_fails_the_start_with_what_to_do() -> None:
     [
         Opening(cwd="/work", mode="nonsense"),
         Opening(cwd="/work", options={"config": {"nonsense": "high"}}),
+        Opening(cwd="/work", options={"config": {"effort": "nonsense"}}),
+        Opening(cwd="/work", options={"config": {"effort": 5}}),
         Opening(cwd="/work", mcp_servers=({"name": "x", "type": "sse", "url": "http://x"},)),
     ],
 )
 def test_what_codex_does_not_have_fails_the_start(wrong: Opening) -> None:
     assert only(Peer().greet(wrong), StartFailed).error.code == "rejected"
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "sent"),
+    [(None, "HIGH", "high"), ("m-1", "high", "high"), ("own", "x", "x")],
+)
+def test_the_effort_is_one_that_the_model_has_where_that_is_known(
+    model: str | None, effort: str, sent: str
+) -> None:
+    peer = Peer()
+    peer.open(Opening(cwd="/work", model=model, options={"config": {"effort": effort}}))
+    assert peer.last("thread/start")["params"]["config"] == {"model_reasoning_effort": sent}
 
 
 def test_mcp_servers_go_into_its_configuration() -> None:

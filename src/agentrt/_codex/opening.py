@@ -158,7 +158,8 @@ class Handshake:
         if unknown := [name for name in options if name != EFFORT]:
             raise Unsupported(f"codex has no option {unknown[0]!r}; it has: {EFFORT}")
         if EFFORT in options:
-            config["model_reasoning_effort"] = options[EFFORT]
+            effort = self._settings.first_effort(options[EFFORT], opening.model)
+            config["model_reasoning_effort"] = effort
         if opening.mcp_servers:
             config["mcp_servers"] = _servers(opening.mcp_servers)
         config |= opening.options.get("codex", {})

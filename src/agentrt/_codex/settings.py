@@ -114,6 +114,19 @@ class CodexSettings:
             choices.insert(0, Choice(self.effort, self.effort))
         return choices
 
+    def first_effort(self, wanted: object, model: str | None) -> str:
+        """The one that a thread begins with: its model's, or any model's where that is left to
+        codex. Raises `Unsupported`."""
+        if not isinstance(wanted, str):
+            raise Unsupported(f"the {EFFORT} is one of its choices, not {wanted!r}")
+        known = [m for m in self.models if model in (None, m.model, m.display_name)]
+        choices = {
+            each.reasoning_effort: Choice(each.reasoning_effort, each.reasoning_effort)
+            for m in known
+            for each in m.supported_reasoning_efforts
+        }
+        return _pick(f"value of {EFFORT!r}", wanted, [*choices.values()]) if choices else wanted
+
     # --- changes; each raises `Unsupported` if there is no such choice
 
     def change_mode(self, thread: str, wanted: str, roots: list[str]) -> ThreadSettingsUpdateParams:

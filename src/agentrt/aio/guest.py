@@ -67,8 +67,8 @@ class Guest:
 
     nursery: trio.Nursery
 
-    def __init__(self) -> None:
-        self.loop = asyncio.get_running_loop()
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
         self.users = 0
         self.ready = Waiter()
         self.over = Waiter()
@@ -191,18 +191,28 @@ async def guest() -> AsyncIterator[Guest]:
                 raise cancelled
 
 
+def _running_loop() -> asyncio.AbstractEventLoop:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError as error:
+        raise LocalProtocolError(
+            "no event loop runs here: agentrt.aio is awaited in programs on asyncio, as in"
+            " asyncio.run(main())"
+        ) from error
+
+
 def _join() -> Guest:
     """Become one of its users."""
-    here = _here.guest
+    here, loop = _here.guest, _running_loop()
     if here is None:
         try:
-            here = _here.guest = Guest()
+            here = _here.guest = Guest(loop)
         except RuntimeError as error:
             raise LocalProtocolError(
                 "Trio runs in this thread already, as somebody else's guest: use `agentrt` in its"
                 " tasks, or agentrt.aio without it"
             ) from error
-    elif here.loop is not asyncio.get_running_loop():
+    elif here.loop is not loop:
         raise LocalProtocolError(
             "an event loop of this thread was closed in the middle of a block of agentrt.aio: its"
             " Trio cannot be ended any more"
