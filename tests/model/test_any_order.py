@@ -210,7 +210,7 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(outcome=outcomes, output=st.none() | st.just({"a": [1]}))
     def end(self, outcome: Any, output: Any) -> None:
         # Lines apart: blank ones stand between its parts.
-        answer = self.talk.items.answer_text()
+        answer = self.talk.items.answer()()
         assert answer.replace("\n", "") == self.answer.replace("\n", "")
         self.conversation.end(outcome, stop_reason="end_turn", structured_output=output)
         assert self.turn is None

@@ -46,20 +46,20 @@ def test_a_text_that_breaks_off_is_shown_as_failed_and_no_part_of_the_answer(tal
     talk.tell(Spoke("Before.", message="m1"), SpeechEnded(), Spoke("half of", message="m2"))
     talk.tell(SpeechEnded(broken=True), Spoke("the whole", message="m3"))
     assert "i3 failed" in talk.told()
-    assert talk.items.answer_text() == "Before.\n\nthe whole"
+    assert talk.items.answer()() == "Before.\n\nthe whole"
 
 
 def test_a_message_that_is_taken_back_is_no_part_of_the_answer(talk: Talk) -> None:
     talk.tell(Spoke("no", message="m1"), SpeechEnded(), Spoke("yes", message="m2"), SpeechEnded())
     talk.tell(Retracted(frozenset({"m1"})))
-    assert talk.items.answer_text() == "yes"
+    assert talk.items.answer()() == "yes"
 
 
 def test_a_text_goes_on_behind_a_prompt_though_it_was_taken_back(talk: Talk) -> None:
     talk.tell(Spoke("no", message="m1"))
     talk.conversation.items.prompted([Text("also")])
     talk.tell(Retracted(frozenset({"m1"})), Spoke("yes", message="m1"))
-    assert talk.items.answer_text() == "yes"
+    assert talk.items.answer()() == "yes"
 
 
 # --- speech
@@ -114,7 +114,7 @@ def test_sub_agents_speak_beside_the_main_answer_without_cutting_it(talk: Talk) 
         "i3 + main",
         "i4 + sub",
     ]
-    assert talk.items.answer_text() == "main main"
+    assert talk.items.answer()() == "main main"
 
 
 def test_the_answer_is_the_text_without_thoughts_and_sub_agents(talk: Talk) -> None:
@@ -125,7 +125,7 @@ def test_the_answer_is_the_text_without_thoughts_and_sub_agents(talk: Talk) -> N
         Spoke("sub", parent="c1"),
         Spoke("Second."),
     )
-    assert talk.items.answer_text() == "First. \n\nSecond."
+    assert talk.items.answer()() == "First. \n\nSecond."
 
 
 def test_a_prompt_that_the_turn_takes_in_stands_between_the_texts(talk: Talk) -> None:
@@ -138,9 +138,9 @@ def test_a_prompt_that_the_turn_takes_in_stands_between_the_texts(talk: Talk) ->
         "i4 text running in t1",
         "i4 + b",
     ]
-    assert talk.items.answer_text() == "ab"  # one text of one message all the same
+    assert talk.items.answer()() == "ab"  # one text of one message all the same
     talk.tell(Spoke("c", message="m2"))
-    assert talk.items.answer_text() == "ab\n\nc"
+    assert talk.items.answer()() == "ab\n\nc"
 
 
 def test_the_next_turn_has_an_answer_of_its_own(talk: Talk) -> None:
@@ -148,7 +148,7 @@ def test_the_next_turn_has_an_answer_of_its_own(talk: Talk) -> None:
     talk.conversation.end("completed")
     talk.begin([])
     talk.tell(Spoke("Second."))
-    assert talk.items.answer_text() == "Second."
+    assert talk.items.answer()() == "Second."
 
 
 def test_an_empty_piece_is_nothing(talk: Talk) -> None:

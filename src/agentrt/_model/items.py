@@ -122,14 +122,11 @@ class Items:
         self.admits = self.echoes = False
         self._answer = []
 
-    def answer_text(self) -> str:
-        """The running turn's answer, so far: its text items, without thoughts and sub-agents, and
-        a blank line between two of them. One that a prompt came into the middle of is whole
-        here; one that the agent broke off or took back is not there."""
-        return self.answer()()
-
     def answer(self) -> Callable[[], str]:
-        """The same for later, when its items are closed."""
+        """Puts the running turn's answer together, be it later, when its items are closed: its text
+        items, without thoughts and sub-agents, and a blank line between two of them. One that a
+        prompt came into the middle of is whole here; one that the agent broke off or took back is
+        not there."""
         return partial(_answer, self._answer, self._log)
 
     def close_all(self, tools: ItemStatus, speech: ItemStatus) -> None:

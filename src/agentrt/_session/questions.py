@@ -68,7 +68,7 @@ class Questions:
         late = not effect.background and turn is not None and turn.cancelling
         decision = Ask() if late else self._consult(effect)
         expires = None if limit is None else self._wall() + limit
-        decided = isinstance(decision, Allow | Deny)
+        decided = isinstance(decision, (Allow, Deny))
         if not self._conversation.ask(effect, expires, decided=decided):
             self.drop(key)  # its turn is being cancelled
             return
