@@ -38,12 +38,6 @@ async def test_a_bound_that_is_no_number_is_refused(tmp_path: Path) -> None:
             pass
 
 
-async def test_what_is_no_trace_is_refused_with_what_one_is() -> None:
-    with pytest.raises(TypeError, match="trace is a file's name or an open trace, not int"):
-        async with agentrt.open_session("demo", trace=3):  # type: ignore[arg-type]
-            pass
-
-
 @pytest.mark.parametrize("secret", ["Rome", "s3cr3t", "squeamish"])
 async def test_a_given_secret_is_left_out_also_if_it_is_short(tmp_path: Path, secret: str) -> None:
     """Those of variables are looked for from eight characters on: nobody chose them."""

@@ -223,8 +223,6 @@ async def opened(trace: Trace | str | os.PathLike[str] | None) -> AsyncIterator[
     """A trace that is open, or the one in a file of that name."""
     if trace is None or isinstance(trace, Trace):
         yield trace
-    elif not isinstance(trace, str | os.PathLike):
-        raise TypeError(f"trace is a file's name or an open trace, not {type(trace).__name__}")
     else:
         async with open_trace(trace) as made:
             yield made
