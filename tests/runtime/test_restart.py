@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 import trio
-from fakes import Script, echo, kinds, log_of, session_with
+from fakes import Script, echo, kinds, log_of, session_with, unresponsive
 
 import agentrt
 from agentrt.testing import FakeAcpAgent
@@ -55,6 +57,33 @@ async def test_a_session_closed_while_its_agent_is_started_again_is_closed_and_s
     assert kinds(log_of(session)).count("turn.started") == 1
     assert [process.returncode is not None for process in agents.processes] == [True, True]
     assert "eof" in agents.processes[1].signals  # the ladder, not only its last rung
+
+
+async def killed_on_cancel(session: agentrt.Session) -> None:
+    async with session.prompt("go", check=False):
+        await trio.sleep(1)
+        session.cancel(now=True)
+
+
+async def died(session: agentrt.Session) -> None:
+    await session.run("go", check=False)
+
+
+async def left(session: agentrt.Session) -> None:
+    await session.aclose()
+
+
+@pytest.mark.parametrize("ends", [killed_on_cancel, died, left])
+async def test_of_an_agent_that_has_ended_no_process_is_named(
+    autojump_clock: trio.abc.Clock, ends: Callable[[agentrt.Session], Awaitable[None]]
+) -> None:
+    script = dies if ends is died else unresponsive
+    async with session_with(script) as (session, agents):
+        assert (session.agent.pid, session.agent.alive) == (agents.processes[0].pid, True)
+        await ends(session)
+        await trio.sleep(60)
+        assert (session.agent.pid, session.agent.alive) == (None, False)
+        assert session.state.agent == session.agent
 
 
 @pytest.mark.parametrize(

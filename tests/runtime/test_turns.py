@@ -197,6 +197,14 @@ async def test_a_second_cancel_is_not_a_second_message(autojump_clock: trio.abc.
         assert len(agents.sent("session/cancel")) == 1
 
 
+async def test_a_cancel_of_the_session_is_its_user_s(autojump_clock: trio.abc.Clock) -> None:
+    async with session_with(obedient) as (session, _):
+        async with session.prompt("work", check=False) as turn:
+            await trio.sleep(1)
+            session.cancel()
+        assert (turn.result.outcome, turn.result.by) == ("cancelled", "user")
+
+
 async def test_no_cancel_is_sent_when_nothing_runs(autojump_clock: trio.abc.Clock) -> None:
     async with session_with(echo) as (session, agents):
         await session.run("one")
