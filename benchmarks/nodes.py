@@ -6,7 +6,8 @@ Each session's agent writes the time, `--rate` times a second, in a process with
 worker; the viewers are at a gateway, which is this process. The clock is the machine's. Then one
 turn after the other is begun and cancelled from here while the sessions stream on: from the
 command to the turn's end as the viewer sees it. With `--workers 0` this process runs the sessions
-itself, for comparison. The schema of the URL is to be a new one.
+itself, for comparison. The schema of the URL is to be a new one. The exit code is 1 when a target
+was missed.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from agentrt.testing import FakeAcpAgent, MemoryAgent, open_fake_runtime
 
 WORD = re.compile(rb'"text":"(\d+\.\d+) "')
 SECONDS = 10.0
+EVENT, CANCEL = 10.0, 50.0
+"""The targets, in milliseconds: of half of the events, and of 99 cancels in a hundred."""
 
 
 def clock_agent() -> MemoryAgent:
@@ -125,7 +128,8 @@ class Viewer:
         return str((await self.ask("prompt", session=session, content=content))["turn"])
 
 
-async def look(url: str, options: argparse.Namespace) -> None:
+async def look(url: str, options: argparse.Namespace) -> list[str]:
+    """Which targets were missed."""
     role = "gateway" if options.workers else "both"
     async with opened(url, "here", role) as (_, hub), trio.open_nursery() as nursery:
         viewer, other = Viewer(hub), Viewer(hub)
@@ -137,7 +141,7 @@ async def look(url: str, options: argparse.Namespace) -> None:
         cpu = time.process_time()
         await trio.sleep(SECONDS)
         cpu = time.process_time() - cpu
-        show(f"an event, {options.sessions} sessions of {options.rate:g}/s", viewer.lags)
+        events = show(f"an event, {options.sessions} sessions of {options.rate:g}/s", viewer.lags)
         print(f"this process: {cpu / len(viewer.lags) * 1e6:.0f} µs of CPU an event")
         session, took = await other.session(), list[float]()
         for _ in range(options.cancels):
@@ -148,19 +152,27 @@ async def look(url: str, options: argparse.Namespace) -> None:
             while turn not in other.ended:
                 await other.news.wait()
             took.append(other.ended[turn] - begun)
-        show("a cancel, from the command to the turn's end", took)
+        cancels = show("a cancel, from the command to the turn's end", took)
         nursery.cancel_scope.cancel()
+    missed = []
+    if events[0] > EVENT:
+        missed.append(f"half of the events took more than {EVENT:g} ms")
+    if cancels[1] > CANCEL:
+        missed.append(f"one cancel in a hundred took more than {CANCEL:g} ms")
+    return missed
 
 
-def show(what: str, seconds: list[float]) -> None:
+def show(what: str, seconds: list[float]) -> tuple[float, float]:
+    """The median and the 99th part of a hundred, in milliseconds."""
     cut = statistics.quantiles([each * 1000 for each in seconds], n=100)
     print(
         f"{what}: {cut[49]:.1f} ms (median), {cut[98]:.1f} ms (99 %), {len(seconds)} of them,"
         f" load {os.getloadavg()[0]:.1f}"
     )
+    return cut[49], cut[98]
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("url")
     parser.add_argument("--workers", type=int, default=2)
@@ -171,7 +183,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.work is not None:
         trio.run(work, options.url, options.work)
-        return
+        return 0
     workers = [
         subprocess.Popen(
             [sys.executable, __file__, options.url, "--work", f"w{number}"],
@@ -184,12 +196,14 @@ def main() -> None:
         for worker in workers:
             assert worker.stdout is not None
             assert worker.stdout.readline() == b"ready\n"
-        trio.run(look, options.url, options)
+        missed = trio.run(look, options.url, options)
     finally:
         for worker in workers:
             worker.kill()
             worker.wait()
+    print("\n".join(f"MISSED: {each}" for each in missed) or "every target was met")
+    return bool(missed)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

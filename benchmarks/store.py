@@ -527,6 +527,11 @@ def main() -> int:
     if asked.child is not None:
         child(asked.child)
         return 0
+    works = asked.works.split(",")
+    if unknown := [work for work in works if work not in WORKS]:
+        parser.error(f"there is no work {', '.join(unknown)}: {', '.join(WORKS)}")
+    if "schema=" in (asked.postgres or ""):
+        parser.error("each work has a schema of its own: leave `schema=` out of the URL")
     import lab
 
     agent = lab.build_agent()
@@ -537,7 +542,7 @@ def main() -> int:
     server = Build(_SERVER, sys.executable, None)
     sizes = QUICK if asked.quick else SIZES
     missed = False
-    for work in asked.works.split(","):
+    for work in works:
         targets = [target for target in TARGETS if target.work == work]
         alone = not any(target.ratio for target in targets)  # nothing to compare with
         measured = [*variants]
