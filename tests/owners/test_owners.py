@@ -76,6 +76,20 @@ def test_who_gets_no_answer_asks_again_without_haste() -> None:
     assert owner.tick(4.0) == [Renew(7, 4.0)]
 
 
+def test_that_the_database_does_not_answer_is_known_while_the_lease_is_held() -> None:
+    owner = joined()
+    assert not owner.unanswered(1.0)
+    [ask] = owner.tick(2.0)
+    assert not owner.unanswered(2.0 + LEASE / BEATS)
+    assert owner.unanswered(2.1 + LEASE / BEATS)
+    owner.failed(ask)  # type: ignore[arg-type]
+    assert owner.holds(7, 4.1)
+    [again] = owner.tick(4.1)
+    assert owner.unanswered(4.1)
+    owner.granted(again, 7, 4.2)  # type: ignore[arg-type]
+    assert not owner.unanswered(4.2)
+
+
 # --- several worlds on one store
 
 SEEDS = 45

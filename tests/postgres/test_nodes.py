@@ -180,6 +180,26 @@ async def test_a_session_ends_when_the_lease_cannot_be_renewed(postgres: Server,
     assert checked(url)["one"] > seq
 
 
+@pytest.mark.slow
+async def test_that_the_database_does_not_answer_is_known_before_the_lease_is_lost(
+    postgres: Server, url: str
+) -> None:
+    limits = Limits(store_lease=4.0)
+    with trio.fail_after(PATIENCE):
+        async with (
+            open_store(url, node="a", limits=limits) as store,
+            agentrt.open_runtime(store=store) as runtime,
+        ):
+            assert store.membership is not None
+            assert runtime.hindrance() is None
+            with rows_locked(url):
+                while runtime.hindrance() != "the database does not answer":  # noqa: ASYNC110
+                    await trio.sleep(0.01)
+                assert store.membership.held()
+            while runtime.hindrance() is not None:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+
+
 async def test_no_agent_is_started_under_a_lease_that_is_over(url: str) -> None:
     """The start of a process takes a while on a busy machine."""
     limits = Limits(store_lease=1.0)
@@ -252,6 +272,16 @@ async def test_a_session_that_had_no_turn_is_left_to_others_when_it_ends(url: st
     async with open_store(url, node="a") as store, kept(store, Incarnations(echo)):
         pass
     assert rows(url, "SELECT id, node FROM session") == [("one", None)]
+
+
+@contextmanager
+def rows_locked(url: str) -> Iterator[None]:
+    """Nobody can renew a lease meanwhile."""
+    from agentrt._journal.postgres.connection import connect
+
+    with connect(server_of(url), writes=True) as connection, connection.transaction():
+        connection.rows("SELECT FROM node FOR UPDATE")
+        yield
 
 
 def rows_of(url: str, sql: str) -> None:

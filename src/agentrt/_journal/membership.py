@@ -88,6 +88,11 @@ class Membership:
         """Seconds until what the lease allows is ended, if it is not renewed; 0: there is none."""
         return 0.0 if self.held() is None else max(0.0, self._owner.until - now())
 
+    @property
+    def unanswered(self) -> bool:
+        """Whether the database does not answer at the moment."""
+        return self._owner.unanswered(now())
+
     def drain(self) -> None:
         """Own nothing new: what runs may end."""
         self.draining = True

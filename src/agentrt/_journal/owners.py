@@ -65,6 +65,7 @@ class Owner:
         self.until = -math.inf
         """Until when it is held."""
         self._asking: Ask | None = None
+        self._failed = False  # what was asked for last
         self._next = -math.inf  # when there is something to ask for
         self._ending: set[int] = set()
 
@@ -95,9 +96,15 @@ class Owner:
         """Whether what that lease allows may be done now."""
         return num is not None and num == self.num and now < self.until
 
+    def unanswered(self, now: float) -> bool:
+        """Whether the database did not take what it was asked last, or leaves it waiting. The lease
+        may be held all the same: that is known long before it is lost."""
+        asking = self._asking
+        return self._failed or (asking is not None and now - asking.asked > self.length / BEATS)
+
     def granted(self, ask: Ask, num: int, now: float) -> list[Action]:
         """The database has written what was asked for."""
-        self._asking = None
+        self._asking, self._failed = None, False
         until = ask.asked + self.length * (1 - MARGIN)
         match ask:
             case Join():
@@ -111,14 +118,14 @@ class Owner:
 
     def refused(self, ask: Ask) -> list[Action]:
         """The database has no such lease any more."""
-        self._asking = None
+        self._asking, self._failed = None, False
         if isinstance(ask, Renew) and ask.num == self.num:
             return [self._lose()]
         return []
 
     def failed(self, ask: Ask) -> None:
         """Nobody knows what became of it. A lease that nobody holds ends by itself."""
-        self._asking = None
+        self._asking, self._failed = None, True
 
     def ended(self, num: int) -> list[Action]:
         """Nothing is left of what a lease had allowed."""

@@ -547,8 +547,8 @@ class Runtime:
         return running
 
     def hindrance(self) -> str | None:
-        """Why no new session should be opened here now: the store does not take anything, or this
-        process is being drained. None: nothing speaks against it."""
+        """Why no new session should be opened here now: the store cannot be written or does not
+        answer, or this process is being drained. None: nothing speaks against it."""
         if self._register.draining or self._register.closed:
             return "draining"
         if self.store is None:
@@ -557,6 +557,8 @@ class Runtime:
             return "the store cannot be written"
         if not self.store.owns():
             return "no lease of the store"
+        if self.store.membership is not None and self.store.membership.unanswered:
+            return "the database does not answer"
         return None
 
     async def drain(self) -> None:
