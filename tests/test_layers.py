@@ -135,6 +135,8 @@ class Tree:
                         theirs = bound[node.value.id] not in ("", room)
                     if theirs:
                         found.append(f"{module}:{node.lineno}: {ast.unparse(node)}")
+                elif named_in_a_string(node) in others[room] - defined[room]:
+                    found.append(f"{module}:{node.lineno}: {ast.unparse(node)}")
         return found
 
 
@@ -144,6 +146,17 @@ def room_of(module: str) -> str:
 
 def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
+
+
+def named_in_a_string(node: ast.AST) -> str | None:
+    """The private name that `getattr` or its like is given."""
+    match node:
+        case ast.Call(
+            func=ast.Name("getattr" | "setattr" | "delattr" | "hasattr"),
+            args=[_, ast.Constant(str(name)), *_],
+        ) if is_private(name):
+            return name
+    return None
 
 
 def definitions(file: tuple[ast.AST, ...]) -> Iterator[str]:
@@ -197,6 +210,7 @@ def test_no_file_reaches_into_another_room() -> None:
         ("from .._model.log import _anything", "agentrt._model.log._anything"),
         ("from .._model import log\nlog._json()", "log._json"),
         ("def look(log):\n    return log._lossless", "log._lossless"),
+        ("def look(log):\n    return getattr(log, '_lossless')", "getattr(log, '_lossless')"),
         ("class Late:\n    def look(self):\n        self.log._lossless = 1", "self.log._lossless"),
     ],
 )
