@@ -124,7 +124,12 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     once), and how long the end of a session waits for what is not stored."""
     store_events: float = 3600.0
     """How long the events of a turn are kept in a store, behind the turn's record."""
-
+    store_flush: int = 1024 * 1024
+    """Bytes that a store is given at a time, roughly: more would keep this process from its other
+    work while they are encoded."""
+    store_answers: float = 24 * 3600.0
+    """How long a store knows which commands of clients it has carried out: sent again meanwhile,
+    one is answered as before."""
     store_gather: float = 0.008
     """How long text waits in PostgreSQL at most for more of it, from one flush to the next: half as
     many flushes cost a server and its database less, and text is seen that much later. What

@@ -13,10 +13,13 @@ from agentrt._errors import SessionMoved
 from agentrt._journal.base import Flush, Place
 from agentrt._journal.postgres.backend import PostgresBackend
 from agentrt._journal.writer import Batch, Call, Writer
+from agentrt._limits import Limits
 from agentrt._model.events import Notice
 
 PATIENCE = 20.0
 """Seconds."""
+FLUSH = 5
+"""Bytes: a batch has one."""
 
 
 class Slowly:
@@ -30,7 +33,7 @@ class Slowly:
     def commit(self, flush: Flush) -> None:
         self.flushes.put(sum(len(part.events) for part in flush.parts))
 
-    def tidy(self, older: float) -> None: ...
+    def tidy(self, events: float, answers: float) -> None: ...
     def catch_up(self) -> None: ...
     def finish(self) -> None: ...
 
@@ -52,7 +55,8 @@ def backend() -> Slowly:
 @pytest.fixture
 def put(backend: Slowly) -> Iterator[Callable[..., None]]:
     session, count = Session(), 0
-    writer = Writer(backend, lambda *call: None, session, keep=60)  # type: ignore[arg-type]
+    limits = Limits(store_flush=FLUSH)
+    writer = Writer(backend, lambda *call: None, session, limits)  # type: ignore[arg-type]
     thread = threading.Thread(target=writer.run)
 
     def put(*, firm: bool = False, call: Any = None) -> None:
@@ -86,6 +90,15 @@ def test_a_call_behind_text_is_not_kept_waiting(backend: Slowly, put: Any) -> No
     put()
     put(call=lambda backend: called.set())
     assert called.wait(PATIENCE)
+
+
+def test_a_flush_has_no_more_than_its_size(backend: Slowly, put: Any) -> None:
+    put()
+    assert backend.flushes.get(timeout=PATIENCE) == 1
+    for _ in range(FLUSH + 1):
+        put()
+    put(firm=True)
+    assert [backend.flushes.get(timeout=PATIENCE) for _ in range(2)] == [FLUSH, 2]
 
 
 def test_what_gathers_is_written_at_the_end(backend: Slowly, put: Any) -> None:

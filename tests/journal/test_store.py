@@ -14,7 +14,7 @@ import trio
 import agentrt
 from agentrt import StoreError, StoreInUse, open_store
 from agentrt._journal import schema
-from agentrt._journal.base import decode_record, encode_record
+from agentrt._journal.base import Answer, decode_record, encode_record
 from agentrt._model.checkpoint import Record
 from agentrt._model.events import Item
 from agentrt._model.state import TurnRecord
@@ -211,6 +211,15 @@ async def test_events_that_a_record_stands_for_are_dropped_after_their_time(
         async with again(store, Incarnations(echo)) as session:
             await session.run("again")
             assert len(session.snapshot().turns) == 2
+
+
+async def test_answers_to_commands_are_dropped_after_their_time(path: Path, library: Any) -> None:
+    answer = Answer("page", "c1", b"digest", b"{}")
+    for limits, known in ((None, 1), (agentrt.Limits(store_answers=0), 0)):
+        async with open_store(path, library=library, limits=limits) as store:
+            await store.keep_answer(answer)
+        async with open_store(path, library=library) as store:
+            assert len(await store.answers()) == known
 
 
 # --- the file

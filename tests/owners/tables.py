@@ -491,7 +491,7 @@ class Backend:
     def catch_up(self) -> None:
         pass
 
-    def tidy(self, older: float) -> None:
+    def tidy(self, events: float, answers: float) -> None:
         pass
 
     def finish(self) -> None:

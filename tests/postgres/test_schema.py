@@ -165,11 +165,11 @@ def test_events_that_no_head_stands_for_outlive_their_hour(
     row = Row(title=None, prompt="", phase="idle", turns=1, about=ABOUT)
     backend.commit(Flush([Part(over, 6, events(1), row=row, head=Head(seq=6))]))
     aged(url, 3)
-    backend.tidy(HOUR)
+    backend.tidy(HOUR, HOUR)
     assert frames(url) == [(open.num, 1, 5, 1)]
     backend.commit(flush((open, 6, 5)))
     backend.commit(Flush([Part(open, 11, events(1), row=row, head=Head(seq=11))]))
-    backend.tidy(HOUR)
+    backend.tidy(HOUR, HOUR)
     assert frames(url) == [(open.num, 6, 10, 1), (open.num, 11, 11, 1)]
 
 
@@ -181,10 +181,10 @@ def test_a_reader_that_is_in_the_table_keeps_nothing_waiting(
     aged(url, 3)
     with postgres.connect() as reader, reader.transaction():
         reader.execute(f"SELECT count(*) FROM {schema}.frame")
-        backend.tidy(HOUR)
+        backend.tidy(HOUR, HOUR)
         backend.commit(flush((place, 6, 5)))
     before = len(partitions(url))
-    backend.tidy(HOUR)
+    backend.tidy(HOUR, HOUR)
     assert len(partitions(url)) == before - 1
     assert [frame[1:3] for frame in frames(url)] == [(1, 5), (6, 10)]
 
@@ -205,5 +205,5 @@ def test_sessions_that_nobody_spoke_in_are_forgotten_after_a_week(
     backend.create("old", "e", ABOUT)
     backend.create("new", "e", ABOUT)
     rows_of_writer(url, "UPDATE session SET updated=now() - interval '8 days' WHERE id='old'")
-    backend.tidy(HOUR)
+    backend.tidy(HOUR, HOUR)
     assert rows(url, "SELECT id FROM session") == [("new",)]

@@ -364,8 +364,9 @@ class Backend(Protocol):
         """Do what was put off so that commits cost less: what they had can be searched now."""
         ...
 
-    def tidy(self, older: float) -> None:
-        """Drop the frames that a head stands for and that are older than so many seconds."""
+    def tidy(self, events: float, answers: float) -> None:
+        """Drop the frames that a head stands for, and the answers to commands, that are older than
+        so many seconds."""
         ...
 
     def finish(self) -> None:

@@ -52,7 +52,6 @@ _SEARCH = "fts5"  # a module that SQLite can be built without
 _TOGETHER = 64  # records that are taken into the index at the latest
 _INDEXED = 2  # the first version whose records are in the index `said`
 
-_ANSWERS = 24 * 3600.0  # seconds for which a client may send a command again
 _PAGES = 1000  # of the write-ahead log, after which its writer puts them into the file
 _LOOK = 1.0  # seconds between two looks whether the file is still there
 _WAIT = 0.05  # seconds between two attempts at a lock
@@ -595,9 +594,9 @@ class SqliteBackend:
     def name_chat(self, chat: str, session: str) -> None:
         self.database.change("INSERT OR REPLACE INTO chat VALUES(?, ?)", (chat, session))
 
-    def tidy(self, older: float) -> None:
-        self.database.change("DELETE FROM answer WHERE at<?", (time.time() - _ANSWERS,))
-        before = time.time() - older
+    def tidy(self, events: float, answers: float) -> None:
+        self.database.change("DELETE FROM answer WHERE at<?", (time.time() - answers,))
+        before = time.time() - events
         gone = 1
         while gone:  # in pieces: other sessions wait for the commit meanwhile
             with self.transaction():

@@ -631,7 +631,7 @@ async def _sharing(
 async def _writing(backend: Backend, store: Store, limits: Limits) -> AsyncIterator[None]:
     """Run the writer's thread for the block, and wait for its end."""
     with open_wakeups() as wakeups:
-        writer = Writer(backend, wakeups.soon, store, keep=limits.store_events)
+        writer = Writer(backend, wakeups.soon, store, limits)
         store.writer, store.write = writer, writer.put
         trio.lowlevel.add_instrument(writer)
         try:

@@ -17,15 +17,13 @@ import trio
 from msgspec import Struct
 
 from .._errors import SessionMoved, StoreUnavailable
+from .._limits import Limits
 from .._logging import get_logger
 from .._model.checkpoint import Head, Record
 from .._model.events import Event
 from .base import Answer, Backend, Fenced, Flush, Job, Part, Place, Row, Unusable
 
 logger = get_logger("store")
-
-FLUSH: Final = 1024 * 1024
-"""Bytes of one flush, roughly: encoding more would keep the interpreter from other threads."""
 
 RETRY: Final = (0.1, 2.0)
 """Seconds from a failed commit to the next attempt: at first, and at most."""
@@ -96,14 +94,13 @@ class Writer(trio.abc.Instrument):
         backend: Backend,
         tell: Callable[..., None],
         observer: Observer,
-        *,
-        keep: float,
+        limits: Limits,
     ) -> None:
         """`tell` has a function called, with arguments, in Trio's thread."""
         self._backend = backend
         self._tell = tell
         self._observer = observer
-        self._keep = keep
+        self._limits = limits
         self._queue: deque[Batch | Call | None] = deque()
         self._put = self._firm = False  # in this pass: anything, and what somebody waits for
         self._more, self._hurry = threading.Lock(), threading.Lock()
@@ -196,7 +193,7 @@ class Writer(trio.abc.Instrument):
         """What is queued, up to the size of a flush."""
         batches, size = [batch], batch.size
         queue = self._queue
-        while queue and size < FLUSH and isinstance(item := queue[0], Batch):
+        while queue and size < self._limits.store_flush and isinstance(item := queue[0], Batch):
             queue.popleft()
             batches.append(item)
             size += item.size
@@ -250,7 +247,8 @@ class Writer(trio.abc.Instrument):
         now = time.monotonic()
         if self._unusable is None and now - self._tidied > TIDY:
             self._tidied = now
-            self._try(lambda backend: backend.tidy(self._keep))
+            limits = self._limits
+            self._try(lambda backend: backend.tidy(limits.store_events, limits.store_answers))
 
     def _try(self, job: Job[None]) -> None:
         """What is not needed today may fail."""

@@ -42,7 +42,6 @@ from .words import vector
 
 T = TypeVar("T")
 
-_ANSWERS = 24 * 3600.0  # seconds for which a client may send a command again
 _SILENT = 7 * 24 * 3600.0  # seconds for which a session without a turn is kept
 _HOUR = 3600
 _AHEAD = 2  # hours whose partitions are made before they begin
@@ -463,10 +462,10 @@ class PostgresBackend:
 
     # --- what need not be kept
 
-    def tidy(self, older: float) -> None:
+    def tidy(self, events: float, answers: float) -> None:
         connection = self._connected()
         change = connection.change
-        change("DELETE FROM answer WHERE at < now() - make_interval(secs => %s)", [_ANSWERS])
+        change("DELETE FROM answer WHERE at < now() - make_interval(secs => %s)", [answers])
         change(
             "DELETE FROM session WHERE turns=0 AND updated < now() - make_interval(secs => %s)",
             [_SILENT],
@@ -476,7 +475,7 @@ class PostgresBackend:
         change("DELETE FROM watch w WHERE NOT EXISTS (SELECT FROM node WHERE num=w.node)")
         self._make_partitions(connection)
         for hour in self._hours(connection):
-            if (hour + 1) * _HOUR < self._now(connection) - max(older, 60.0):
+            if (hour + 1) * _HOUR < self._now(connection) - max(events, 60.0):
                 self._drop(connection, hour)
         change(
             f"DELETE FROM {schema.KEPT} f WHERE NOT EXISTS"
