@@ -161,7 +161,7 @@ def lint(session: nox.Session) -> None:
     # a `timeout` is this library's own subject (109).
     rules = ("--disable=ASYNC9,ASYNC109,ASYNC124", "--startable-in-context-manager=run")
     # It takes half a second a file, and has nothing to say of one that neither waits nor uses Trio.
-    files = [str(file) for file in found if re.search("async|await|trio", file.read_text())]
+    files = [str(file) for file in found if re.search("async|await|trio", file.read_text("utf-8"))]
     cores = os.cpu_count() or 1
     with ThreadPoolExecutor(cores) as pool:
         shares = [files[first::cores] for first in range(cores)]

@@ -35,7 +35,7 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     # Hundreds of programs are started: each would compile all of the package for itself.
     cache = Path(__file__).parents[1] / ".pytest_cache/bytecode"
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(cache)
-    sys.dont_write_bytecode = False  # each worker would rewrite the asserts of all tests, too
+    sys.dont_write_bytecode = False  # nor is each run to rewrite the asserts
     # What pip has compiled, in spite of that variable, is looked for there as well.
     for compiled in Path(sysconfig.get_path("purelib")).rglob("__pycache__/*.pyc"):
         folder = cache / compiled.parents[1].relative_to("/")
