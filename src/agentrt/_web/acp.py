@@ -45,6 +45,7 @@ from .acpmessages import (
     Steer,
     answered,
     call,
+    check_folders,
     failed,
 )
 from .acpquestions import Questions
@@ -164,6 +165,7 @@ class AcpViewer(ForeignViewer):
                 raise Refused("bad_request", f"{request.method}: wrong: {error}") from error
             if left_out and wanted is not Initialize:  # half of what was said is not what was meant
                 raise Refused("bad_request", f"{request.method}: wrong: {', '.join(left_out)}")
+            check_folders(request.method, given)
             act(self, id, given)
         except Exception as error:
             self._fail(id, as_refusal(error))

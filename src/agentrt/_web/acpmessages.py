@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
@@ -10,7 +11,7 @@ from msgspec import Struct
 
 from .._model.content import Block, JsonObject
 from .._wire import jsonrpc as rpc
-from .answers import pack
+from .answers import Refused, pack
 from .commands import Name
 
 VERSION: Final = 1
@@ -89,6 +90,15 @@ class New(Struct, rename="camel"):
     cwd: str
     mcp_servers: list[JsonObject] = []
     meta: _Metas | None = msgspec.field(default=None, name="_meta")
+
+
+def check_folders(method: str, given: Struct) -> None:
+    """Raises `Refused` for a folder that is not said in full: it would be one of this process's,
+    and not of the client's, which may have another working folder."""
+    if isinstance(given, New | Opened) and given.cwd is not None:
+        if not os.path.isabs(given.cwd):
+            why = f"{method}: cwd is to be an absolute path, which {given.cwd!r:.200} is not"
+            raise Refused("bad_request", why)
 
 
 class List(Struct):
