@@ -240,7 +240,8 @@ async def test_sessions_are_listed_and_closed() -> None:
 
 async def test_modes_models_and_options_are_reported_and_changed() -> None:
     async with clients() as (site, runtime):
-        one, two = await site.open("one"), await site.open("two")
+        shows = {"configOptions": {"boolean": {}}}
+        one, two = await site.open("one", session=shows), await site.open("two")
         opened = await one.request("session/new", cwd="/", mcpServers=[])
         session = opened["sessionId"]
         modes = [mode["id"] for mode in opened["modes"]["availableModes"]]
@@ -251,6 +252,7 @@ async def test_modes_models_and_options_are_reported_and_changed() -> None:
         assert two.updates("current_mode_update")[0]["currentModeId"] == other
         options = {option["id"]: option for option in opened["configOptions"]}
         assert options["mode"]["category"] == "mode"
+        assert "boolean" in [option["type"] for option in options.values()]
         for option in options.values():
             values = [each["value"] for each in option.get("options", [])]
             value = values[-1] if values else not option["currentValue"]

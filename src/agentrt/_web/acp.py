@@ -17,6 +17,7 @@ from msgspec.structs import asdict
 
 from .._errors import RemoteProtocolError
 from .._model.content import JsonObject
+from .._model.events import Modes
 from .._runtime.register import SessionInfo
 from .._session.core import TakenBack
 from .._session.session import host_of
@@ -213,7 +214,7 @@ class AcpViewer(ForeignViewer):
 
         def opened(feed: Feed) -> None:
             self._attach(feed, cwd=params.cwd)
-            self._answer(id, sessionId=feed.log.session, **_settings(feed), _meta=_phase(feed))
+            self._answer(id, sessionId=feed.log.session, **self._settings(feed), _meta=_phase(feed))
 
         if about.session is not None:
             self._know(id, about.session, params.mcp_servers, opened)
@@ -249,7 +250,7 @@ class AcpViewer(ForeignViewer):
     def _resume(self, id: rpc.Id, params: Opened) -> None:
         def resume(feed: Feed) -> None:
             self._attach(feed, cwd=params.cwd, knows=True)
-            self._answer(id, **_settings(feed), _meta=_phase(feed))
+            self._answer(id, **self._settings(feed), _meta=_phase(feed))
 
         self._know(id, params.session_id, params.mcp_servers, resume)
 
@@ -259,7 +260,7 @@ class AcpViewer(ForeignViewer):
         def opened(fields: Fields) -> None:
             feed = self._hub.feed(fields["session"])
             self._attach(feed, cwd=params.cwd)
-            self._answer(id, sessionId=feed.log.session, **_settings(feed), _meta=_phase(feed))
+            self._answer(id, sessionId=feed.log.session, **self._settings(feed), _meta=_phase(feed))
 
         def fork() -> None:
             command = c.ForkSession(id=new_id(), session=params.session_id, at=params.at)
@@ -304,14 +305,18 @@ class AcpViewer(ForeignViewer):
         """See a session, from its beginning or, if the client `knows` what there is, from now on.
         Prompts and questions that are open stay so. `cwd`: the session's folder, as the client
         says."""
-        offers = self._questions.offers.session
-        notices = offers is not None and offers.notices is not None
+        offers = self._questions.offers
         known = self._sessions.get(feed)
         prompts = known.prompts if known is not None else {}
         loads = known.loads if known is not None else []
         terminals = self._editor.terminals
         updates = Updates(
-            *(feed.transcript, prompts), notices=notices, knows=knows, terminals=terminals
+            feed.transcript,
+            prompts,
+            notices=offers.notices,
+            switches=offers.switches,
+            knows=knows,
+            terminals=terminals,
         )
         lends = self._has_editor and (
             (cwd is not None and self._hub.is_in(feed.log.session, cwd))
@@ -398,9 +403,7 @@ class AcpViewer(ForeignViewer):
             command = c.SetModel(id=new_id(), session=name, model=str(value))
         else:
             command = c.SetOption(id=new_id(), session=name, option=option, value=value)
-        self._change(
-            id, command, lambda: {"configOptions": option_list(self._talks.get(name).modes)}
-        )
+        self._change(id, command, lambda: self._options(self._talks.get(name).modes))
 
     def _close_session(self, id: rpc.Id, params: ForSession) -> None:
         self._change(id, c.CloseSession(id=new_id(), session=params.session_id))
@@ -514,7 +517,7 @@ class AcpViewer(ForeignViewer):
     def _answers(self, attached: _Attached) -> list[bytes]:
         """What is to be said when the client knows all that there is."""
         feed = attached.feed
-        out = [answered(id, **_settings(feed), _meta=_phase(feed)) for id in attached.loads]
+        out = [answered(id, **self._settings(feed), _meta=_phase(feed)) for id in attached.loads]
         attached.loads.clear()
         if self.role == "controller":
             out += self._questions.look(feed, attached.updates)
@@ -546,6 +549,17 @@ class AcpViewer(ForeignViewer):
         error = record.error
         message = error.message if error is not None else record.outcome
         return failed(id, rpc.INTERNAL_ERROR, message, {**about["agentrt"], "error": error})
+
+    def _settings(self, feed: Feed) -> JsonObject:
+        modes = feed.log.state.modes
+        return {
+            "modes": mode_state(modes),
+            "models": model_state(modes),
+            **self._options(modes),
+        }
+
+    def _options(self, modes: Modes | None) -> JsonObject:
+        return {"configOptions": option_list(modes, switches=self._questions.offers.switches)}
 
     def _answer(self, id: rpc.Id, **result: Any) -> None:
         self.reply(answered(id, **result))
@@ -584,15 +598,6 @@ def _listed(info: SessionInfo) -> JsonObject:
     if info.updated is not None:
         about["updatedAt"] = datetime.fromtimestamp(info.updated, UTC).isoformat()
     return about
-
-
-def _settings(feed: Feed) -> JsonObject:
-    modes = feed.log.state.modes
-    return {
-        "modes": mode_state(modes),
-        "models": model_state(modes),
-        "configOptions": option_list(modes),
-    }
 
 
 def _phase(feed: Feed) -> JsonObject:

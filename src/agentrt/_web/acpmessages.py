@@ -37,8 +37,13 @@ class Form(Struct):
     url: JsonObject | None = None
 
 
-class SessionCapabilities(Struct):
+class ConfigOptions(Struct):
+    boolean: JsonObject | None = None
+
+
+class SessionCapabilities(Struct, rename="camel"):
     notices: JsonObject | None = None
+    config_options: ConfigOptions | None = None
 
 
 class FileSystem(Struct, rename="camel"):
@@ -51,6 +56,16 @@ class Capabilities(Struct):
     session: SessionCapabilities | None = None
     fs: FileSystem | None = None
     terminal: bool = False
+
+    @property
+    def notices(self) -> bool:
+        return self.session is not None and self.session.notices is not None
+
+    @property
+    def switches(self) -> bool:
+        """Whether the client shows options that are on or off."""
+        options = self.session.config_options if self.session is not None else None
+        return options is not None and options.boolean is not None
 
 
 class Initialize(Struct, rename="camel"):

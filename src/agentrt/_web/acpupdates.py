@@ -64,8 +64,8 @@ class Prompted(Protocol):
 
 class Updates:
     """What one client knows of one session. `prompts`: those that it has sent and waits for; it
-    shows them by itself. `knows`: it shows already what there is. `terminals`: those of its own,
-    as it calls them, by the agent's names."""
+    shows them by itself. `notices`, `switches`: whether it shows these. `knows`: it shows already
+    what there is. `terminals`: those of its own, as it calls them, by the agent's names."""
 
     def __init__(
         self,
@@ -73,6 +73,7 @@ class Updates:
         prompts: Mapping[Any, Prompted],
         *,
         notices: bool = False,
+        switches: bool = False,
         knows: bool = False,
         terminals: Mapping[str, str] = NONE,
     ) -> None:
@@ -81,6 +82,7 @@ class Updates:
         state = self._state
         self._prompts = prompts
         self._notices = notices
+        self._switches = switches
         ids = transcript.ids()
         self._reading: Reading[JsonObject] = Reading(transcript, len(ids) if knows else 0)
         self._met: set[str] = set()
@@ -193,7 +195,7 @@ class Updates:
                     usage["cost"] = {"amount": now.cost, "currency": now.currency or "USD"}
                 return [usage]
             case "modes":
-                return list(_modes(known, now))
+                return list(_modes(known, now, switches=self._switches))
         return []
 
 
@@ -205,11 +207,11 @@ def _plan_entry(entry: PlanEntry) -> JsonObject:
     }
 
 
-def _modes(known: Any, now: Modes) -> Iterator[JsonObject]:
+def _modes(known: Any, now: Modes, *, switches: bool) -> Iterator[JsonObject]:
     if now.mode is not None and (known is None or now.mode != known.mode):
         yield {"sessionUpdate": "current_mode_update", "currentModeId": now.mode}
-    options = option_list(now)
-    if options != option_list(known):
+    options = option_list(now, switches=switches)
+    if options != option_list(known, switches=switches):
         yield {"sessionUpdate": "config_option_update", "configOptions": options}
 
 
@@ -227,8 +229,9 @@ def model_state(modes: Modes | None) -> JsonObject | None:
     return {"currentModelId": modes.model, "availableModels": models}
 
 
-def option_list(modes: Modes | None) -> list[JsonObject]:
-    """Mode, model and all options, as clients want it that look at nothing else."""
+def option_list(modes: Modes | None, *, switches: bool) -> list[JsonObject]:
+    """Mode, model and all options, as clients want it that look at nothing else; those that are on
+    or off for clients that can show such `switches`."""
     if modes is None:
         return []
     known = {option.id for option in modes.options}
@@ -242,7 +245,7 @@ def option_list(modes: Modes | None) -> list[JsonObject]:
             options.insert(
                 0, Option(id=name, name=title, category=name, value=value, choices=choices)
             )
-    return [_option(option) for option in options]
+    return [_option(each) for each in options if switches or not isinstance(each.value, bool)]
 
 
 def _option(option: Option) -> JsonObject:
