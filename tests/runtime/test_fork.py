@@ -11,8 +11,9 @@ from trio.testing import MockClock
 
 from agentrt import Busy, Limits, Runtime, Session, SessionNotFound, open_store
 from agentrt._errors import LocalProtocolError
+from agentrt._session.session import host_of
 from agentrt.testing import FakeAcpAgent, open_fake_runtime
-from runtime.fakes import Incarnations
+from runtime.fakes import SETTABLE, Incarnations, settable
 
 AT_A_TURN = {"agentrt": {"forkAt": True}}
 FORKS = {"sessionCapabilities": {"fork": {}, "resume": {}}}
@@ -136,3 +137,34 @@ async def test_a_stored_session_is_forked_at_a_turn_without_being_opened(tmp_pat
             assert words(fork) == ["one", "one"]
             assert (await fork.run("more")).text == "more"
             assert [info.session for info in runtime.list_open()] == [fork.id]
+
+
+SETTABLE_FORKS = {**SETTABLE, "capabilities": {"loadSession": True, **FORKS}}
+
+
+def settings(session: Session) -> tuple[object, ...]:
+    """What its agent's next process would be opened with."""
+    opening = host_of(session).core.opening
+    return opening.model, opening.mode, opening.roots, opening.options
+
+
+@pytest.mark.parametrize("rests", [False, True], ids=["open", "stored"])
+async def test_a_fork_has_the_model_the_mode_the_roots_and_the_options(
+    rests: bool, tmp_path: Path
+) -> None:
+    agents = Incarnations(settable, **SETTABLE_FORKS)
+    async with open_store(tmp_path / "sessions.db") as store:
+        async with open_fake_runtime({"fake": agents.start}, store=store) as runtime:
+            first = await runtime.create("fake", roots=("/tmp",), model="large", mode="plan")
+            await first.set_option("effort", "high")
+            await first.run("hello")
+            if rests:
+                await first.aclose()
+                await runtime.close(first.id)
+            fork = await runtime.fork(first.id)
+            chosen = ("large", "plan", ("/tmp",), {"config": {"effort": "high"}})
+            assert settings(fork) == chosen
+            modes = fork.modes
+            assert modes is not None
+            assert (modes.model, modes.mode) == ("large", "plan")
+            assert (runtime.stored(first.id) is not None) is rests

@@ -16,9 +16,10 @@ import trio
 from msgspec import Struct
 
 from .._errors import Busy, LocalProtocolError, SessionClosed, SessionNotFound
-from .._journal.base import Answer, StoreEntry
+from .._journal.base import About, Answer, StoreEntry
 from .._limits import Limits, Tenant
 from .._model.content import JsonObject
+from .._model.driver import Opening
 from .._model.fork_point import check_forks, fork_point, shown_until
 from .._model.log import Log
 from .._nesting import bare_errors, check_trio
@@ -311,41 +312,51 @@ class Runtime:
         tools: Tools = (),
         mcp_servers: Sequence[JsonObject] = (),
     ) -> Session:
-        """Another session with the same agent, in the same folder and by the same model and mode,
-        that begins with all that was said in this one, which stays as it is. `at`: the id of a turn
-        or of an item; with what was said up to the end of that turn.
+        """Another session with the same agent, in the same folders and with the same model, mode
+        and options, that begins with all that was said in this one, which stays as it is. `at`: the
+        id of a turn or of an item; with what was said up to the end of that turn.
 
         It gets the agent, the functions, the environment and the policy that this one was opened
         with, also by this program's own `open_session`. `tools` are added, in the place of those
         that viewers lent to this one; `mcp_servers`, where there are any, are in the place of its
-        own. What of it is shown is what the agent repeats or, if it
-        repeats nothing, the last `limits.snapshot_items` items of that.
+        own. What of it is shown is what the agent repeats or, if it repeats nothing, the last
+        `limits.snapshot_items` items of that.
 
         Raises `SessionNotFound`; `Busy` while a turn runs, without `at`; `LocalProtocolError` if
         nothing was said yet, there is no such turn or it is not over, or the agent cannot
         (`session.capabilities` has `fork`, and `fork_at` for the latter); and as `create`.
         """
         host = self._hosts.get(id)
+        opening: About | Opening
         if host is None:
             entry = self._stored.get(id)
-            if entry is None:
+            if entry is None or self.store is None:
                 raise SessionNotFound(f"no session {id!r} is open or stored")
+            opening = (await self.store.load(id, last=1)).about
             agent, cwd, known = entry.agent, entry.cwd, entry.agent_session
-            options: SessionOptions = {"tenant": entry.tenant}
         else:
             session = host.session
             if at is None and session.state.turn is not None:
                 raise Busy("a turn runs: fork the session when it is over, or at an earlier turn")
             for capability in ("fork",) if at is None else ("fork", "fork_at"):
                 check_forks(host.agent, session.capabilities, capability)
-            agent, cwd, known = host.agent, host.info().cwd, session.agent_session
             opening = host_of(session).core.opening
-            options = {"model": opening.model, "mode": opening.mode, "tenant": opening.tenant}
+            agent, cwd, known = host.agent, host.info().cwd, session.agent_session
             if not session.snapshot().items:
                 known = None
         if known is None:
             raise LocalProtocolError("nothing was said in the session that could be forked")
-        options |= {"cwd": cwd, "tools": tools, "resume": known, "fork": True}
+        options: SessionOptions = {
+            "cwd": cwd,
+            "roots": opening.roots,
+            "tools": tools,
+            "resume": known,
+            "fork": True,
+            "model": opening.model,
+            "mode": opening.mode,
+            "options": opening.options,
+            "tenant": opening.tenant,
+        }
         if mcp_servers:
             options["mcp_servers"] = mcp_servers
         log = await self.read(id)

@@ -55,6 +55,9 @@ async def open_fake_session(
     fork: bool = False,
     fork_at: ForkPoint | None = None,
     cwd: str = "/",
+    roots: Sequence[str] = (),
+    model: str | None = None,
+    mode: str | None = None,
     name: str = "fake",
     protocol: ProtocolName = "acp",
     id: str = "id",
@@ -88,10 +91,13 @@ async def open_fake_session(
     )
     opening = Opening(
         cwd=cwd,
+        roots=tuple(roots),
         resume=resume,
         fork=fork,
         fork_at=fork_at,
         mcp_servers=tuple(mcp_servers),
+        model=model,
+        mode=mode,
         options=options or {},
         tenant=tenant,
     )
@@ -196,6 +202,9 @@ async def open_fake_runtime(
             fork=options.get("fork", False),
             fork_at=options.get("fork_at"),
             cwd=os.fspath(options.get("cwd", "/")),
+            roots=[os.fspath(root) for root in options.get("roots", ())],
+            model=options.get("model"),
+            mode=options.get("mode"),
             name=name,
             id=f"{prefix}s{next(numbers)}-",
             store=store,
