@@ -153,18 +153,20 @@ async def test_a_fork_has_the_model_the_mode_the_roots_and_the_options(
     rests: bool, tmp_path: Path
 ) -> None:
     agents = Incarnations(settable, **SETTABLE_FORKS)
-    async with open_store(tmp_path / "sessions.db") as store:
-        async with open_fake_runtime({"fake": agents.start}, store=store) as runtime:
-            first = await runtime.create("fake", roots=("/tmp",), model="large", mode="plan")
-            await first.set_option("effort", "high")
-            await first.run("hello")
-            if rests:
-                await first.aclose()
-                await runtime.close(first.id)
-            fork = await runtime.fork(first.id)
-            chosen = ("large", "plan", ("/tmp",), {"config": {"effort": "high"}})
-            assert settings(fork) == chosen
-            modes = fork.modes
-            assert modes is not None
-            assert (modes.model, modes.mode) == ("large", "plan")
-            assert (runtime.stored(first.id) is not None) is rests
+    async with (
+        open_store(tmp_path / "sessions.db") as store,
+        open_fake_runtime({"fake": agents.start}, store=store) as runtime,
+    ):
+        first = await runtime.create("fake", roots=("/tmp",), model="large", mode="plan")
+        await first.set_option("effort", "high")
+        await first.run("hello")
+        if rests:
+            await first.aclose()
+            await runtime.close(first.id)
+        fork = await runtime.fork(first.id)
+        chosen = ("large", "plan", ("/tmp",), {"config": {"effort": "high"}})
+        assert settings(fork) == chosen
+        modes = fork.modes
+        assert modes is not None
+        assert (modes.model, modes.mode) == ("large", "plan")
+        assert (runtime.stored(first.id) is not None) is rests

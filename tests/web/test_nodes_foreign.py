@@ -111,6 +111,29 @@ async def test_mcp_servers_are_not_carried_to_a_worker(url: str) -> None:
         assert refused["error"]["data"]["code"] == "unsupported"
 
 
+async def test_further_folders_are_carried_to_a_worker(url: str) -> None:
+    can = {"sessionCapabilities": {"additionalDirectories": {}, "fork": {}}}
+    fake = {"capabilities": can}
+    async with (
+        node(url, "w", echo, role="worker", fake=fake) as w,
+        node(url, "g", role="gateway") as g,
+    ):
+        talk = Talk(g, ACP)
+        talk.say(**call(1, "initialize", protocolVersion=1))
+        about = {"cwd": "/", "mcpServers": [], "_meta": {"agentrt": {"agent": "fake"}}}
+        talk.say(**call(2, "session/new", **about, additionalDirectories=["/lib"]))
+        session = str((await talk.until(answer_to(2)))["result"]["sessionId"])
+        [asked] = w.agents.sent("session/new")
+        assert asked["params"]["additionalDirectories"] == ["/lib"]
+        talk.say(**prompt(3, session, "hello"))
+        await talk.until(answer_to(3))
+        about = {"sessionId": session, "cwd": "/", "mcpServers": []}
+        talk.say(**call(4, "session/fork", **about, additionalDirectories=["/docs"]))
+        assert "result" in await talk.until(answer_to(4))
+        [asked] = w.agents.sent("session/fork")
+        assert asked["params"]["additionalDirectories"] == ["/docs"]
+
+
 def message(text: str) -> dict[str, Any]:
     return {"id": "m1", "role": "user", "parts": [{"type": "text", "text": text}]}
 

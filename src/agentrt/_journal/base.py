@@ -58,7 +58,7 @@ class StoreEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Unix epoch. `updated`: when something but text came last: a turn began or ended, or somebody was
     asked. `agent_session`: the agent's own id of the conversation. `phase`: what it does now, in
     another process that shares the store; None: it rests, or nobody has asked. `tenant`: whose it
-    is, where several share a server."""
+    is, where several share a server. `roots`: its folders beside `cwd`."""
 
     session: str
     agent: str
@@ -71,6 +71,7 @@ class StoreEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent_session: str | None = None
     phase: Phase | None = None
     tenant: str = ""
+    roots: tuple[str, ...] = ()
 
 
 class StoreHit(Struct, frozen=True, kw_only=True):
@@ -505,4 +506,5 @@ def entry_of(row: Sequence[Any]) -> StoreEntry:
         updated=updated,
         agent_session=about.agent_session,
         tenant=about.tenant,
+        roots=about.roots,
     )

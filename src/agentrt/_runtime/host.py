@@ -95,6 +95,7 @@ class Host:
             forks=_forks(session.capabilities),
             steers=bool(session.capabilities.get("steer")),
             tenant=self.tenant,
+            roots=host_of(session).core.opening.roots,
         )
 
     def entry(self) -> StoreEntry:
@@ -114,6 +115,7 @@ class Host:
             updated=host.wall_time() - rested,
             agent_session=session.agent_session,
             tenant=self.tenant,
+            roots=host.core.opening.roots,
         )
 
     @property

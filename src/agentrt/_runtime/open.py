@@ -183,6 +183,7 @@ async def reopen_session(
     hooks: Iterable[Hook] = (),
     extensions: Iterable[Extension] = (),
     mcp_servers: Sequence[JsonObject] = (),
+    roots: Sequence[str | os.PathLike[str]] | None = None,
     env: Mapping[str, str] | None = None,
     files: bool | Files = True,
     terminals: bool | Terminals = True,
@@ -200,7 +201,8 @@ async def reopen_session(
 
     `agent`: as in `open_session`, for one that is not in the catalogue; default: by the stored
     name. What a store does not keep (functions, servers, the environment) is to be given again,
-    with the meaning it has there.
+    with the meaning it has there. `roots`, where they are said, are in the place of the stored
+    ones.
 
     Raises `SessionNotFound`, `StoreError`, `AgentNotFound`, or `LocalProtocolError` if the session
     is open or its folder is gone.
@@ -231,9 +233,13 @@ async def reopen_session(
         on_stderr=on_stderr,
         telemetry=telemetry,
     )
-    folder(stored.about.cwd, elsewhere=found.connect is not None)
+    elsewhere = found.connect is not None
+    folder(stored.about.cwd, elsewhere=elsewhere)
+    beside = None if roots is None else folders(roots, elsewhere=elsewhere)
     again = Again(id, *await journal.claim(id))
     opening = structs.replace(again.opening, mcp_servers=given.mcp_servers)
+    if beside is not None:
+        opening = structs.replace(opening, roots=beside)
     async with _opened(found, opening, given, trace, journal, again) as session:
         yield session
 

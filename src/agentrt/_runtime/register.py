@@ -25,7 +25,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     that is not open here, is when something happened there last. `forks`: where
     `Runtime.fork` can end a copy of it; None: the agent of one that is not open is to be asked.
     `steers`: whether words can be said into its running turn. `tenant`: whose it is, where several
-    share a server."""
+    share a server. `roots`: its folders beside `cwd`."""
 
     session: str
     agent: str
@@ -38,6 +38,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     forks: Literal["turn", "end", "no"] | None = None
     steers: bool = False
     tenant: str = ""
+    roots: tuple[str, ...] = ()
 
 
 class Hosted(Protocol):
@@ -250,4 +251,5 @@ def stored_info(entry: StoreEntry) -> SessionInfo:
         prompt=entry.prompt,
         updated=entry.updated,
         tenant=entry.tenant,
+        roots=entry.roots,
     )

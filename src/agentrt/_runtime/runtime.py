@@ -58,11 +58,14 @@ class OpenSession(Protocol):
     ) -> AbstractAsyncContextManager[Session]: ...
 
 
+Folder: TypeAlias = str | os.PathLike[str]
+
 ReopenSession: TypeAlias = Callable[
-    [StoreEntry, tuple[Lent, ...], tuple[JsonObject, ...]], AbstractAsyncContextManager[Session]
+    [StoreEntry, tuple[Lent, ...], tuple[JsonObject, ...], Sequence[Folder] | None],
+    AbstractAsyncContextManager[Session],
 ]
 """What `reopen_session` is, with the runtime's own settings filled in: takes what is stored, tools
-beside the runtime's, and MCP servers."""
+beside the runtime's, MCP servers, and roots in the place of the stored ones."""
 
 
 class AgentInfo(Struct, frozen=True, kw_only=True):
@@ -311,6 +314,7 @@ class Runtime:
         at: str | None = None,
         tools: Tools = (),
         mcp_servers: Sequence[JsonObject] = (),
+        roots: Sequence[Folder] | None = None,
     ) -> Session:
         """Another session with the same agent, in the same folders and with the same model, mode
         and options, that begins with all that was said in this one, which stays as it is. `at`: the
@@ -318,9 +322,9 @@ class Runtime:
 
         It gets the agent, the functions, the environment and the policy that this one was opened
         with, also by this program's own `open_session`. `tools` are added, in the place of those
-        that viewers lent to this one; `mcp_servers`, where there are any, are in the place of its
-        own. What of it is shown is what the agent repeats or, if it repeats nothing, the last
-        `limits.snapshot_items` items of that.
+        that viewers lent to this one; `mcp_servers`, where there are any, and `roots`, where they
+        are said, are in the place of its own. What of it is shown is what the agent repeats or, if
+        it repeats nothing, the last `limits.snapshot_items` items of that.
 
         Raises `SessionNotFound`; `Busy` while a turn runs, without `at`; `LocalProtocolError` if
         nothing was said yet, there is no such turn or it is not over, or the agent cannot
@@ -348,7 +352,7 @@ class Runtime:
             raise LocalProtocolError("nothing was said in the session that could be forked")
         options: SessionOptions = {
             "cwd": cwd,
-            "roots": opening.roots,
+            "roots": opening.roots if roots is None else roots,
             "tools": tools,
             "resume": known,
             "fork": True,
@@ -379,11 +383,17 @@ class Runtime:
         return fork
 
     async def reopen(
-        self, id: str, *, tools: Tools = (), mcp_servers: Sequence[JsonObject] = ()
+        self,
+        id: str,
+        *,
+        tools: Tools = (),
+        mcp_servers: Sequence[JsonObject] = (),
+        roots: Sequence[Folder] | None = None,
     ) -> Session:
         """The session of that id; one that is only stored is opened, once for all who ask. No agent
         is started: the next prompt does that, with these `mcp_servers`, which a store does not
-        keep. `tools` are added to the runtime's.
+        keep. `roots`, where they are said, are in the place of the stored ones. `tools` are added
+        to the runtime's.
 
         Raises `SessionNotFound`, `LimitExceeded`, and as `reopen_session` `AgentNotFound`,
         `StoreError`, or `LocalProtocolError` if its folder is gone.
@@ -401,7 +411,7 @@ class Runtime:
             whole = _are_clients(lent) and not mcp_servers
             about = (self._register, entry.agent, entry.cwd)
             host = Host(*about, whole=whole, created=entry.created, tenant=entry.tenant)
-            return await self._start(host, self._source.reopen(entry, lent, servers))
+            return await self._start(host, self._source.reopen(entry, lent, servers, roots))
 
     async def read(self, id: str, *, whole: bool = True) -> Log:
         """What there is to see of a session, also of one that is only stored, which is not opened
@@ -659,7 +669,10 @@ async def open_runtime(
         return open_session(found, journal=kept, **given)
 
     def reopen(
-        entry: StoreEntry, tools: tuple[Lent, ...], mcp_servers: tuple[JsonObject, ...]
+        entry: StoreEntry,
+        tools: tuple[Lent, ...],
+        mcp_servers: tuple[JsonObject, ...],
+        roots: Sequence[Folder] | None,
     ) -> AbstractAsyncContextManager[Session]:
         assert kept is not None
         found = resolve_agent(entry.agent, config)
@@ -669,6 +682,7 @@ async def open_runtime(
             agent=found,
             tools=(*common, *tools),
             mcp_servers=mcp_servers,
+            roots=roots,
             permissions=permissions,
             limits=limits_of(found),
             env=env,

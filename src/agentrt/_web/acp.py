@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 from msgspec.structs import asdict
 
 from .._errors import RemoteProtocolError
@@ -194,6 +194,7 @@ class AcpViewer(ForeignViewer):
                     "close": {},
                     "delete": {},
                     "fork": {},
+                    "additionalDirectories": {},
                 },
             },
             _meta={"steering": {"supported": True}, "agentrt": {"forkAt": True}},
@@ -217,7 +218,8 @@ class AcpViewer(ForeignViewer):
             self._answer(id, sessionId=feed.log.session, **self._settings(feed), _meta=_phase(feed))
 
         if about.session is not None:
-            self._know(id, about.session, params.mcp_servers, opened)
+            roots = params.additional_directories or None
+            self._know(id, about.session, params.mcp_servers, roots, opened)
             return
         command = c.NewSession(
             id=new_id(),
@@ -226,6 +228,7 @@ class AcpViewer(ForeignViewer):
             title=about.title,
             model=about.model,
             mode=about.mode,
+            roots=params.additional_directories or UNSET,
         )
 
         def done(fields: Fields) -> None:
@@ -245,14 +248,14 @@ class AcpViewer(ForeignViewer):
         def load(feed: Feed) -> None:
             self._attach(feed, cwd=params.cwd).loads.append(id)
 
-        self._know(id, params.session_id, params.mcp_servers, load)
+        self._know_as(id, params, load)
 
     def _resume(self, id: rpc.Id, params: Opened) -> None:
         def resume(feed: Feed) -> None:
             self._attach(feed, cwd=params.cwd, knows=True)
             self._answer(id, **self._settings(feed), _meta=_phase(feed))
 
-        self._know(id, params.session_id, params.mcp_servers, resume)
+        self._know_as(id, params, resume)
 
     def _fork(self, id: rpc.Id, params: Fork) -> None:
         """A session like another one: what its agent repeats follows as updates."""
@@ -263,32 +266,46 @@ class AcpViewer(ForeignViewer):
             self._answer(id, sessionId=feed.log.session, **self._settings(feed), _meta=_phase(feed))
 
         def fork() -> None:
-            command = c.ForkSession(id=new_id(), session=params.session_id, at=params.at)
+            command = c.ForkSession(
+                id=new_id(),
+                session=params.session_id,
+                at=params.at,
+                roots=params.additional_directories or [],
+            )
             if is_elsewhere(self._hub, command):
                 carry_out(self._hub, self._client, command, opened, partial(self._fail, id))
             else:
-                client, servers = self._client, params.mcp_servers
-                job = fork_session(self._hub, client, params.session_id, params.at, servers)
+                job = fork_session(self._hub, self._client, command, params.mcp_servers)
                 self._client.start(job, opened, partial(self._fail, id))
 
         self._find(id, params.session_id, fork)
+
+    def _know_as(self, id: rpc.Id, params: Opened, then: Callable[[Feed], None]) -> None:
+        """As `_know`, for a client that says all of the folders."""
+        roots = params.additional_directories or []
+        self._know(id, params.session_id, params.mcp_servers, roots, then)
 
     def _know(
         self,
         id: rpc.Id,
         session: str,
         mcp_servers: list[JsonObject],
+        roots: list[str] | None,
         then: Callable[[Feed], None],
     ) -> None:
         """Have `then` called with a session of which all is known, whose agent gets these servers
-        if this client has it opened again."""
+        and folders (None: those that it had) if this client has it opened again."""
+        client = self._client
+        resolved = None if roots is None else [self._hub.folders.resolve(root) for root in roots]
 
         def known(feed: Feed) -> None:
-            self._client.mcp_servers[session] = mcp_servers
+            client.mcp_servers[session] = mcp_servers
+            if resolved is not None:
+                client.roots[session] = resolved
             then(feed)
 
         fail = partial(self._fail, id)
-        look = partial(self._hub.when_known, self._client, session, None, known, fail)
+        look = partial(self._hub.when_known, client, session, None, known, fail)
         self._find(id, session, look)
 
     def _find(self, id: rpc.Id, session: str, then: Callable[[], None]) -> None:
@@ -489,7 +506,8 @@ class AcpViewer(ForeignViewer):
 
     def unfollow(self, feed: Feed) -> None:
         super().unfollow(feed)
-        self._client.mcp_servers.pop(feed.log.session, None)
+        for given in (self._client.mcp_servers, self._client.roots):
+            given.pop(feed.log.session, None)
         attached = self._sessions.pop(feed, None)
         self._questions.forget(feed)
         if attached is not None and attached.lends:
@@ -595,6 +613,8 @@ _METHODS: Final[dict[str, tuple[type[Struct], bool, _Act]]] = {
 
 def _listed(info: SessionInfo) -> JsonObject:
     about: JsonObject = {"sessionId": info.session, "cwd": info.cwd, "title": info.title}
+    if info.roots:
+        about["additionalDirectories"] = info.roots
     if info.updated is not None:
         about["updatedAt"] = datetime.fromtimestamp(info.updated, UTC).isoformat()
     return about

@@ -81,11 +81,12 @@ class ForSession(Struct, rename="camel"):
 
 
 class Opened(ForSession):
-    """A session that there is already. `cwd`: where the client takes it to be. `mcp_servers`: what
-    its agent gets, if none is running."""
+    """A session that there is already. `cwd`: where the client takes it to be. `mcp_servers` and
+    `additional_directories`: what its agent gets, if none is running."""
 
     cwd: str | None = None
     mcp_servers: list[JsonObject] = []
+    additional_directories: list[str] | None = None
 
 
 class Fork(Opened):
@@ -104,15 +105,20 @@ class Fork(Opened):
 class New(Struct, rename="camel"):
     cwd: str
     mcp_servers: list[JsonObject] = []
+    additional_directories: list[str] | None = None
     meta: _Metas | None = msgspec.field(default=None, name="_meta")
 
 
 def check_folders(method: str, given: Struct) -> None:
     """Raises `Refused` for a folder that is not said in full: it would be one of this process's,
     and not of the client's, which may have another working folder."""
-    if isinstance(given, New | Opened) and given.cwd is not None:
-        if not os.path.isabs(given.cwd):
-            why = f"{method}: cwd is to be an absolute path, which {given.cwd!r:.200} is not"
+    if not isinstance(given, New | Opened):
+        return
+    named = [] if given.cwd is None else [("cwd", given.cwd)]
+    named += [("additionalDirectories", folder) for folder in given.additional_directories or ()]
+    for name, folder in named:
+        if not os.path.isabs(folder):
+            why = f"{method}: {name}: an absolute path is wanted, which {folder!r:.200} is not"
             raise Refused("bad_request", why)
 
 

@@ -76,6 +76,8 @@ class Client:
         self.calls = ClientTools()
         self.mcp_servers: dict[str, Sequence[JsonObject]] = {}
         """By session: what its agent gets when this client has it opened again."""
+        self.roots: dict[str, Sequence[str]] = {}
+        """By session: as above, in the place of those that are stored."""
         self._runtime = runtime
         self._grace = runtime.limits.client_return if name is not None else 0.0
         self._name = name

@@ -155,6 +155,7 @@ class NewSession(Command, tag="session"):
     title: str | None = None
     model: str | None = None
     mode: str | None = None
+    roots: list[str] | UnsetType = UNSET
     op: Literal["new"] = "new"
 
 
@@ -195,9 +196,11 @@ class DeleteSession(ForSession, tag="session"):
 
 class ForkSession(ForSession, tag="session"):
     """Another session that begins with what was said in this one: with all of it, or up to the end
-    of the turn that is `at`, or that an item `at` was shown in."""
+    of the turn that is `at`, or that an item `at` was shown in. `roots`: those of this one, if
+    that is not said."""
 
     at: Name | None = None
+    roots: list[str] | UnsetType = UNSET
     op: Literal["fork"] = "fork"
 
 

@@ -329,8 +329,8 @@ class Hub:
 
     async def reopen(self, client: Client, id: str) -> Fields:
         """Open a session that is only stored. Raises what `Runtime.reopen` does."""
-        servers = client.mcp_servers.get(id, ())
-        await self.runtime.reopen(id, tools=client.tools, mcp_servers=servers)
+        servers, roots = client.mcp_servers.get(id, ()), client.roots.get(id)
+        await self.runtime.reopen(id, tools=client.tools, mcp_servers=servers, roots=roots)
         return {"session": id}
 
     # --- what is sent to all

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 import trio
+from msgspec import UNSET, UnsetType
 
 from .._errors import (
     LimitExceeded,
@@ -301,8 +302,8 @@ def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> Fields | Job:
             return {}
         case c.DeleteSession(session=id):
             return partial(_delete, hub, id)
-        case c.ForkSession(session=id, at=at):
-            return fork_session(hub, client, id, at)
+        case c.ForkSession():
+            return fork_session(hub, client, command)
 
     async def job() -> Fields:
         await hub.reopen(client, command.session)
@@ -345,8 +346,8 @@ def _in_session(hub: Hub, client: Client, session: Session, command: c.ForSessio
             return partial(_close, hub, session)
         case c.DeleteSession():
             return partial(_delete, hub, session.id)
-        case c.ForkSession(at=at):
-            return fork_session(hub, client, session.id, at)
+        case c.ForkSession():
+            return fork_session(hub, client, command)
         case c.FindFiles(query=query):
             [folder] = [i.cwd for i in hub.runtime.list_open() if i.session == session.id]
             return partial(_find_files, hub, folder, query)
@@ -442,11 +443,13 @@ def new_session(
     hub: Hub, client: Client, command: c.NewSession, mcp_servers: Sequence[JsonObject] = ()
 ) -> Job:
     cwd = hub.folders.resolve(command.cwd)
+    roots = _resolved(hub, command.roots)
 
     async def job() -> Fields:
         session = await hub.runtime.create(
             command.agent,
             cwd=cwd,
+            roots=roots or (),
             title=command.title,
             tools=client.tools,
             mcp_servers=mcp_servers,
@@ -459,13 +462,25 @@ def new_session(
 
 
 def fork_session(
-    hub: Hub, client: Client, id: str, at: str | None, mcp_servers: Sequence[JsonObject] = ()
+    hub: Hub, client: Client, command: c.ForkSession, mcp_servers: Sequence[JsonObject] = ()
 ) -> Job:
+    roots = _resolved(hub, command.roots)
+
     async def job() -> Fields:
-        session = await hub.runtime.fork(id, at=at, tools=client.tools, mcp_servers=mcp_servers)
+        session = await hub.runtime.fork(
+            command.session,
+            at=command.at,
+            tools=client.tools,
+            mcp_servers=mcp_servers,
+            roots=roots,
+        )
         return {"session": session.id}
 
     return job
+
+
+def _resolved(hub: Hub, roots: list[str] | UnsetType) -> list[str] | None:
+    return None if roots is UNSET else [hub.folders.resolve(root) for root in roots]
 
 
 def _load(hub: Hub, client: Client, command: c.LoadSession) -> Fields | Job:

@@ -23,7 +23,7 @@ from .._runtime.assembly import assemble
 from .._runtime.offer import Attach, Offer
 from .._runtime.open import serve_session
 from .._runtime.options import SessionOptions
-from .._runtime.runtime import AgentInfo, Runtime, Source, serve_runtime
+from .._runtime.runtime import AgentInfo, Folder, Runtime, Source, serve_runtime
 from .._runtime.stored import Again
 from .._session.host import Service, SessionHost
 from .._session.session import Session
@@ -139,6 +139,7 @@ async def _reopen_fake_session(
     limits: Limits | None,
     tools: tuple[Lent, ...],
     mcp_servers: tuple[JsonObject, ...],
+    roots: Sequence[Folder] | None,
 ) -> AsyncIterator[Session]:
     """As `reopen_session` does it."""
     limits = limits or Limits()
@@ -153,6 +154,8 @@ async def _reopen_fake_session(
         first_key=f"r{again.place.owner}.",
     )
     opening = structs.replace(again.opening, mcp_servers=mcp_servers)
+    if roots is not None:
+        opening = structs.replace(opening, roots=tuple(map(os.fspath, roots)))
     assembly = assemble(agent, opening, offer)
     async with serve_session(
         agent, assembly, permissions, limits, store=store, again=again
@@ -212,7 +215,10 @@ async def open_fake_runtime(
         )
 
     def reopen(
-        entry: StoreEntry, tools: tuple[Lent, ...], mcp_servers: tuple[JsonObject, ...]
+        entry: StoreEntry,
+        tools: tuple[Lent, ...],
+        mcp_servers: tuple[JsonObject, ...],
+        roots: Sequence[Folder] | None,
     ) -> AbstractAsyncContextManager[Session]:
         assert store is not None
         return _reopen_fake_session(
@@ -223,6 +229,7 @@ async def open_fake_runtime(
             limits=limits,
             tools=(*common, *tools),
             mcp_servers=mcp_servers,
+            roots=roots,
         )
 
     known = [AgentInfo(name=name) for name in agents]

@@ -128,6 +128,7 @@ export interface History {
 export interface Summary {
   session: string; agent: string; cwd: string; title?: string | null; phase: Phase | "stored";
   created: number; prompt?: string; updated?: number | null; forks?: "turn" | "end" | "no" | null; steers?: boolean;
+  roots?: string[];
 }
 export interface Found { session: Summary; snippet: string }
 export interface AgentInfo { name: string; title?: string; available: boolean }
