@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from ._agents import Agent
@@ -374,7 +374,7 @@ def _acp(options: argparse.Namespace, config: Config) -> Work:
 
     if options.resume is not None:
         raise UsageError("--resume has no meaning for `agentrt acp`: editors load sessions")
-    attach: str | None = getattr(options, "attach", None)
+    attach: str | Literal[True] | None = getattr(options, "attach", None)
     if attach is None:
         if getattr(options, "session", None) is not None:
             raise UsageError("--session is one of a server's (--attach): editors load their own")
@@ -388,7 +388,7 @@ def _acp(options: argparse.Namespace, config: Config) -> Work:
     from ._web.acpmessages import Meta
 
     defaults = Meta(agent=options.agent, model=options.model, mode=options.mode, session=session)
-    return partial(attach_editor, *find_server(attach), defaults)
+    return partial(attach_editor, *find_server(None if attach is True else attach), defaults)
 
 
 def _attach(options: argparse.Namespace, config: Config) -> Work:

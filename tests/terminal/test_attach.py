@@ -229,6 +229,7 @@ def test_the_settings_the_queue_and_the_export_work_as_ever(program: Program) ->
         (["here:a"], "'here:a' is no URL of a server"),
         (["--session", "x", "--agent", "demo"], "are for a new session"),
         (["--session", ""], "--session takes an id"),
+        ([""], "the server's URL is empty"),
     ],
 )
 def test_what_makes_no_sense_is_refused(program: Program, arguments: list[str], words: str) -> None:

@@ -281,7 +281,7 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
 
 
 def _fill_attach(attach: argparse.ArgumentParser) -> None:
-    attach.add_argument("url", metavar="URL", nargs="?", default="", help="the server (yours)")
+    attach.add_argument("url", metavar="URL", nargs="?", default=None, help="the server (yours)")
     attach.add_argument("--session", metavar="ID", help="the session: the beginning of its id")
     add = attach.add_argument_group("one prompt").add_argument
     _add_one_prompt(add)
@@ -305,7 +305,7 @@ def _fill_acp(acp: argparse.ArgumentParser) -> None:
     add(
         "--attach",
         nargs="?",
-        const="",
+        const=True,
         metavar="URL",
         help="be a client of a server that runs: of this URL, or of the one that is yours",
     )

@@ -75,12 +75,14 @@ def running() -> list[Server]:
     return found
 
 
-def find_server(url: str) -> tuple[Address, str]:
-    """The server that is meant, and its token: of a URL, or, if that is empty, the one that runs.
+def find_server(url: str | None) -> tuple[Address, str]:
+    """The server that is meant, and its token: of a URL, or, if there is none, the one that runs.
     Raises `UsageError`."""
+    if url == "":  # a variable that is not set, say, and not a wish for any server
+        raise UsageError("the server's URL is empty: leave it out for the one of yours that runs")
     given = os.environ.get(TOKEN)
     known = {address(server.url): server for server in running()}
-    if url:
+    if url is not None:
         try:
             wanted = address(url)
         except ValueError as error:
