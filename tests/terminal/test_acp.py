@@ -124,6 +124,23 @@ def test_a_running_server_is_found_with_its_token(program: Program) -> None:
 
 
 @pytest.mark.slow
+def test_a_session_of_the_server_is_named_by_the_beginning_of_its_id(program: Program) -> None:
+    with serving(program, "--agent", "demo") as served:
+        served.link()
+        with editing(program, "--attach") as editor:
+            session = editor.new(program)
+            editor.prompt(session, "/markdown")
+            editor.answer(3)
+        with editing(program, "--attach", "--session", session[:8]) as editor:
+            assert editor.new(program) == session
+        with editing(program, "--attach", "--session", "nothing") as editor:
+            params = {"cwd": str(program.folder), "mcpServers": []}
+            request = {"jsonrpc": "2.0", "id": 2, "method": "session/new", "params": params}
+            editor.send(INITIALIZE, request)
+            assert "no session 'nothing'" in editor.answer(2)["error"]["message"]
+
+
+@pytest.mark.slow
 def test_a_server_that_was_killed_is_not_found(program: Program) -> None:
     with serving(program) as served:
         link = served.link()

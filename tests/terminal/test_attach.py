@@ -188,7 +188,7 @@ def test_the_conversation_of_agentrt_serve_option_is_found(program: Program) -> 
         ("/permissions allow-all", "the server decides"),
         ("/agent nobody", "the server has no agent 'nobody'"),
         ("/fork", "nothing was said in the session that could be forked"),
-        ("/resume nothing", "the server has no sessions 'nothing'"),
+        ("/resume nothing", "the server has no session 'nothing'"),
         ("/debug", "http://127.0.0.1:"),
         ("/debug wire", "The server listens from now on"),
         ("/debug wires", "/debug wire [N] what goes over the wire"),

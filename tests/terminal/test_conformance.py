@@ -43,6 +43,30 @@ def test_a_command_may_be_one_word(program: Program) -> None:
     assert "✗ initialize" in told.stdout
 
 
+def test_a_program_is_found_by_its_path_from_here(program: Program) -> None:
+    demo = "import runpy\nrunpy.run_module('agentrt.demo', run_name='__main__')\n"
+    (program.folder / "agent.py").write_text(demo)
+    (program.folder / "agent").write_text(f"#!{sys.executable}\n{demo}")
+    (program.folder / "agent").chmod(0o755)
+    for command in ((sys.executable, "agent.py"), ("./agent",)):
+        told = program.run("conformance", "--only", "initialize", "--", *command).stdout
+        assert "✓ initialize " in told
+
+
+def test_an_agent_that_never_answers_is_not_waited_for_in_every_check(program: Program) -> None:
+    silent = ("--timeout", "1", "--", "sleep", "100")
+    told = program.run("conformance", *silent, status=1)
+    assert "has not answered within 1 s: no check was made" in told.stderr
+    assert told.stdout == ""
+
+
+def test_a_file_that_is_no_program_is_said_to_be_none(program: Program) -> None:
+    (program.folder / "agent").write_bytes(b"\0\0\0")
+    (program.folder / "agent").chmod(0o755)
+    told = program.run("conformance", "--only", "initialize", "--", "./agent", status=1)
+    assert "is no program" in told.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [

@@ -15,6 +15,7 @@ import trio
 from msgspec import Struct
 
 from .._agents import Agent, ProtocolName
+from .._errors import AgentStartError
 from .._limits import Limits
 from .._nesting import bare_errors
 from .._process.pipes import Transport
@@ -179,7 +180,8 @@ class Run:
         return fails(words) if peer.prepared else not_provoked(words)
 
     async def _measure(self) -> float | None:
-        """How long the long turn takes."""
+        """How long the long turn takes. Raises `AgentStartError` if the agent says nothing at all:
+        every check would wait for its whole time."""
         trace = None if self._traces is None else self._traces / "long-turn.ndjson"
         async with self._peer("long-turn", trace) as peer:
             with trio.move_on_after(self._timeout):
@@ -187,6 +189,11 @@ class Run:
                     return await peer.measure()
                 except Ended:
                     return None
+            if not peer.heard:
+                raise AgentStartError(
+                    f"the agent {self._subject.name} has not answered within {self._timeout:g} s:"
+                    " no check was made"
+                )
         return None
 
     @asynccontextmanager

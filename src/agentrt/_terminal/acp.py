@@ -8,11 +8,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import trio
+from msgspec import structs
 
 from .._errors import AgentrtError, SessionNotFound
 from .._journal.address import Server
 from .._limits import Limits
 from .._nesting import bare_errors
+from .._remote.line import Line
 from .._runtime.register import SessionInfo
 from .._runtime.runtime import Runtime, open_runtime
 from .._web.acpmessages import Meta
@@ -25,14 +27,12 @@ from .._web.stdio import OwnSessions, Peer, talk
 from .kept import Kept
 from .own import OwnStore, open_own
 from .serve import pages_config
+from .server_sessions import find_session
 from .sessions import failed
 from .setup import Setup, agents_environment
 from .signals import BROKEN_PIPE
 from .stores import find, listed, store_files
 from .tracing import command_trace
-
-MOST = 200
-"""Stored sessions that a list has."""
 
 
 async def serve_editor(setup: Setup) -> int:
@@ -69,6 +69,9 @@ async def attach_editor(server: Address, token: str, defaults: Meta) -> int:
     """The same with a server's sessions, which go on without the editor."""
     limits = Limits()
     try:
+        if defaults.session is not None:
+            session = await _session_named(server, token, defaults.session, limits)
+            defaults = structs.replace(defaults, session=session)
         async with (
             bare_errors(),
             _streams() as (source, sink),
@@ -77,6 +80,20 @@ async def attach_editor(server: Address, token: str, defaults: Meta) -> int:
             return await _talk(Relay(socket, defaults, limits), source, sink, limits)
     except AgentrtError as error:
         return failed(error)
+
+
+async def _session_named(server: Address, token: str, prefix: str, limits: Limits) -> str:
+    """The id that begins so. What the server does not list may be there all the same: another
+    server's, of the same database."""
+    async with trio.open_nursery() as nursery:
+        line = Line(lambda: (server, token), limits)
+        await nursery.start(line.run)
+        try:
+            return (await find_session(line, prefix)).session
+        except SessionNotFound:
+            return prefix
+        finally:
+            nursery.cancel_scope.cancel(reason="the session is found")
 
 
 async def _talk(
@@ -113,7 +130,7 @@ class _OtherStores:
 
     async def sessions(self, cwd: str | None) -> Fields:
         def look() -> list[Kept]:
-            return listed(self._files(), cwd=cwd, limit=MOST)[0]
+            return listed(self._files(), cwd=cwd, limit=None)[0]
 
         kept = await trio.to_thread.run_sync(look)
         return {

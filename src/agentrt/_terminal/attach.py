@@ -17,7 +17,7 @@ from msgspec import Struct, convert, structs
 
 from .._agents import Agent
 from .._config import Config, Permissions
-from .._errors import AgentNotFound, AgentrtError, SessionNotFound
+from .._errors import AgentNotFound, AgentrtError
 from .._limits import Limits
 from .._model.state import Snapshot
 from .._nesting import bare_errors
@@ -35,6 +35,7 @@ from .inspecting import DEBUG, ROWS
 from .output import encoding_of, open_output
 from .place import Opened, Place
 from .repl import show
+from .server_sessions import find_session, newest_sessions
 from .sessions import failed
 from .setup import DEMO, Setup, UsageError
 from .stores import SHORT
@@ -131,17 +132,10 @@ class ServerPlace(Place):
     async def first(self) -> tuple[Setup, bool]:
         """What is to be opened, and whether there are others to choose from. Raises
         `AgentrtError`."""
-        wanted, sessions = self._wanted, await self._all()
+        wanted = self._wanted
         if wanted.session is not None:
-            found = [each for each in sessions if each.session.startswith(wanted.session)]
-            if len(found) > 1:
-                several = ", ".join(each.session for each in found[:5])
-                raise UsageError(
-                    f"several sessions begin with {one_line(wanted.session)!r}: {several}"
-                )
-            if not found:
-                raise SessionNotFound(f"the server has no session {one_line(wanted.session)!r}")
-            return self._setup(found[0]), False
+            return self._setup(await find_session(self.line, wanted.session)), False
+        sessions = await newest_sessions(self.line)
         live = [each for each in sessions if each.phase not in ("stored", "closed")]
         if live and not wanted.new:
             return self._setup(live[0]), len(live) > 1
@@ -152,11 +146,6 @@ class ServerPlace(Place):
         usual = next((name for name in names if name != DEMO), DEMO)
         new = self._new_setup(wanted.agent or usual)
         return structs.replace(new, model=wanted.model, mode=wanted.mode), False
-
-    async def _all(self) -> list[SessionInfo]:
-        """The server's sessions: the open ones first, of each kind the newest first."""
-        answer = await self.line.ask(c.ListSessions(id=""))
-        return convert(answer.get("sessions"), list[SessionInfo])[::-1]
 
     def _setup(self, info: SessionInfo) -> Setup:
         cwd = info.cwd if os.path.isdir(info.cwd) else "."  # of this machine, if it is the same
@@ -236,7 +225,7 @@ class ServerPlace(Place):
 
     async def _begin(self, repl: Repl, agent: str) -> None:
         here = repl.session.id if repl.session is not None else None
-        for info in await self._all():
+        for info in await newest_sessions(self.line):
             if info.session == here:
                 self._folder = info.cwd
         repl.leave(next=self._new_setup(agent))
@@ -256,16 +245,15 @@ class ServerPlace(Place):
             return
         number = argument.partition(" ")[0]
         if number.isdecimal() and 0 < int(number) <= len(self._offered):
-            found = [self._offered[int(number) - 1]]
+            found = self._offered[int(number) - 1]
         else:
-            found = [each for each in await self._all() if each.session.startswith(argument)]
-        if len(found) != 1:
-            raise UsageError(f"the server has {len(found) or 'no'} sessions {argument!r}")
-        repl.leave(next=self._setup(found[0]))
+            found = await find_session(self.line, argument)
+        repl.leave(next=self._setup(found))
 
     async def _offer(self, repl: Repl) -> list[tuple[str, str]]:
         here = repl.session.id if repl.session is not None else None
-        self._offered = [each for each in await self._all() if each.session != here][:SHOWN]
+        others = [each for each in await newest_sessions(self.line) if each.session != here]
+        self._offered = others[:SHOWN]
         return [(str(number), _described(each)) for number, each in enumerate(self._offered, 1)]
 
     async def _session(self, repl: Repl, argument: str) -> None:

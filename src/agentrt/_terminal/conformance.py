@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections import Counter
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -18,11 +19,13 @@ from .._config import Config
 from .._conformance.check import ConformanceFinding, ConformancePrompts, Verdict
 from .._conformance.checks import CHECKS
 from .._conformance.run import LIMITS, Conformance, Run, subject_of
+from .._errors import AgentrtError
 from .._model.driver import Opening
 from .._process.pipes import Transport
 from .._process.process import open_process
 from .._runtime.offer import environment
 from .._trace.tap import ProcessTap
+from .sessions import failed
 from .setup import DEMO, UsageError, agents_environment
 from .text import one_line
 from .tracing import command_trace
@@ -81,7 +84,10 @@ def make_request(options: argparse.Namespace, agent: Agent, config: Config) -> R
 
 
 async def check_agent(agent: Agent, request: Request) -> int:
-    """Run the checks, and print what came of them. 1 if a must is broken."""
+    """Run the checks, and print what came of them; returns the exit status, which is 1 if a must is
+    broken."""
+
+    agent = structs.replace(agent, command=_found_from_anywhere(agent.command))
 
     def connect(cwd: Path, tap: ProcessTap) -> AbstractAsyncContextManager[Transport]:
         return _start(agent, request.config, cwd, tap)
@@ -89,22 +95,34 @@ async def check_agent(agent: Agent, request: Request) -> int:
     def show(finding: ConformanceFinding) -> None:
         print("\n".join(_row(finding)), flush=True)
 
-    async with command_trace(request.config) as trace:
-        run = Run(
-            subject_of(agent, connect),
-            prompts=request.prompts,
-            timeout=request.timeout,
-            only=request.only,
-            trace=trace,
-            traces=request.traces,
-            report=(lambda finding: None) if request.as_json else show,
-        )
-        report = await run.run()
+    try:
+        async with command_trace(request.config) as trace:
+            run = Run(
+                subject_of(agent, connect),
+                prompts=request.prompts,
+                timeout=request.timeout,
+                only=request.only,
+                trace=trace,
+                traces=request.traces,
+                report=(lambda finding: None) if request.as_json else show,
+            )
+            report = await run.run()
+    except AgentrtError as error:
+        return failed(error)
     if request.as_json:
         print(msgspec.json.format(msgspec.json.encode(_object(report))).decode())
     else:
         print(f"\n{_summary(report)}")
     return 1 if report.broken else 0
+
+
+def _found_from_anywhere(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The command with the files that it names from here by their whole paths: each check runs it
+    in another folder. A program without a slash is one of PATH's."""
+    return tuple(
+        os.path.abspath(word) if (place or os.sep in word) and os.path.isfile(word) else word
+        for place, word in enumerate(command)
+    )
 
 
 def _start(

@@ -103,9 +103,9 @@ def read_all(
 
 
 def listed(
-    files: Iterable[Address], *, cwd: str | None, limit: int
+    files: Iterable[Address], *, cwd: str | None, limit: int | None
 ) -> tuple[list[Kept], list[StoreError]]:
-    """The latest sessions of a folder (None: of all)."""
+    """The latest sessions of a folder (None: of all), as many as `limit` (None: all)."""
     query = Query(limit=limit, cwd=cwd)
     found, errors = read_all(files, lambda reader: reader.sessions(query))
     return _latest((Kept(file=file, entry=entry) for file, entry in found), limit), errors
@@ -160,7 +160,7 @@ def load(kept: Kept) -> Loaded:
     return stored
 
 
-def _latest(found: Iterable[Kept], limit: int) -> list[Kept]:
+def _latest(found: Iterable[Kept], limit: int | None) -> list[Kept]:
     """The newest first; of one that is in several files, the newest."""
     newest: dict[str, Kept] = {}
     for each in found:

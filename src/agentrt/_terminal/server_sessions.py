@@ -1,0 +1,50 @@
+"""The sessions of a server, and the one that somebody means."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import convert
+
+from .._errors import SessionNotFound
+from .._remote.line import Line
+from .._runtime.register import SessionInfo
+from .._web import commands as c
+from .setup import UsageError
+from .text import one_line
+
+PAGE: Final = 1000
+"""Stored sessions that are asked for at a time, when one is looked for among all."""
+
+
+async def newest_sessions(line: Line) -> list[SessionInfo]:
+    """Those that the server lists by itself: the open ones first, of each kind the newest first.
+    Raises `AgentrtError`."""
+    return (await _page(line, c.ListSessions(id="")))[0]
+
+
+async def find_session(line: Line, prefix: str) -> SessionInfo:
+    """The one session whose id that is, or begins so. Raises `SessionNotFound`, `UsageError` if
+    there are several, or what keeps the server from answering."""
+    sessions, more = await _page(line, c.ListSessions(id=""))
+    matching = {each.session: each for each in sessions if each.session.startswith(prefix)}
+    # The first list may leave some out between the old ones that it has: begin behind the newest.
+    before = next((each.session for each in sessions if each.phase == "stored"), None)
+    while more and before is not None and prefix not in matching:
+        sessions, more = await _page(line, c.ListSessions(id="", before=before, limit=PAGE))
+        matching |= {each.session: each for each in sessions if each.session.startswith(prefix)}
+        before = sessions[-1].session if sessions else None
+    match [matching[prefix]] if prefix in matching else [*matching.values()]:
+        case [one]:
+            return one
+        case []:
+            raise SessionNotFound(f"the server has no session {one_line(prefix)!r}")
+        case several:
+            names = ", ".join(each.session for each in several[:5])
+            raise UsageError(f"several sessions begin with {one_line(prefix)!r}: {names}")
+
+
+async def _page(line: Line, command: c.ListSessions) -> tuple[list[SessionInfo], bool]:
+    """The newest first; whether there are older ones."""
+    answer = await line.ask(command)
+    return convert(answer.get("sessions"), list[SessionInfo])[::-1], answer.get("more") is True
