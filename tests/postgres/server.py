@@ -34,7 +34,7 @@ PASSWORD = "p@ss/wörd secret"
 SETTINGS = {
     "fsync": "off",  # the machine does not go down under a test
     "shared_buffers": "32MB",
-    "max_connections": "60",
+    "max_connections": "200",
     "autovacuum": "off",
     "password_encryption": "scram-sha-256",
     "ssl": "on",

@@ -39,14 +39,18 @@ class Transcript:
 
     def ids(self) -> list[str]:
         """All items there are now, in their order."""
-        items = self.log.state.items
-        if new := len(items) - len(self._ids):  # none ever goes
-            for id in reversed(list(islice(reversed(items), new))):
-                turn = items[id].turn
+        items, known = self.log.state.items, len(self._ids)
+        if new := len(items) - known:  # none ever goes
+            newest = list(islice(reversed(items.values()), new))[::-1]
+            ids = [item.id for item in newest]
+            places = range(known, known + new)
+            self._ids += ids
+            self._index.update(zip(ids, places, strict=True))
+            turns = [item.turn for item in newest]
+            first = dict(zip(reversed(turns), reversed(places), strict=True))
+            for turn, place in first.items():
                 if turn is not None:
-                    self._starts.setdefault(turn, len(self._ids))
-                self._index[id] = len(self._ids)
-                self._ids.append(id)
+                    self._starts.setdefault(turn, place)
         return self._ids
 
     def index(self, id: str) -> int:
