@@ -111,11 +111,11 @@ class Talk:
         self.conversation.sync()
         self.log.publish()
 
-    def restarted(self) -> Talk:
+    def restarted(self, *, resumes: bool = False) -> Talk:
         """The conversation of another process of ours, from the log of this one."""
         talk = Talk(ready=False)
         talk.conversation.restore(through_json(self.log.since(0)))
-        talk.conversation.orphan()
+        talk.conversation.orphan(resumes=resumes)
         talk.log.publish()
         return talk
 

@@ -8,6 +8,7 @@ import pytest
 from agentrt._errors import LocalProtocolError
 from agentrt._model.content import TerminalRef, Text
 from agentrt._model.driver import (
+    Asked,
     CommandsSet,
     ModesSet,
     PlanSet,
@@ -27,6 +28,7 @@ from agentrt._model.events import (
     ModesChanged,
     Notice,
     Outcome,
+    PermissionClosed,
     PlanChanged,
     PlanEntry,
     QueueEntry,
@@ -367,6 +369,42 @@ def test_after_a_restart_nothing_is_open() -> None:
     for event in new.log.since(0):
         rules.check(event)
     assert rules.turn is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "again"),
+    [
+        (ask("r1"), [("May I?", ["allow_once", "reject_once"], None)]),
+        (ask("r1", options=[], form={"type": "object"}), [("May I?", [], {"type": "object"})]),
+        (ask("r1", options=[], url="https://example.com"), []),
+    ],
+    ids=["options", "a form", "a page to visit"],
+)
+def test_what_can_still_be_answered_is_asked_again_where_the_agent_goes_on(
+    asked: Asked, again: list[object]
+) -> None:
+    old = Talk()
+    old.begin([Text("hi")])
+    old.tell(asked)
+    old.step()
+    new = old.restarted(resumes=True)
+    [closed] = [e for e in new.log.since(old.log.seq) if isinstance(e, PermissionClosed)]
+    assert (closed.by, closed.reason) == ("turn", "what ran the agent ended before an answer")
+    open_now = list(new.state.permissions.values())
+    assert [(e.title, [o.kind for o in e.options], e.form) for e in open_now] == again
+    assert all(e.orphaned and e.background and e.request != closed.request for e in open_now)
+    assert not old.restarted().state.permissions
+
+
+def test_a_question_that_is_asked_again_stays_the_same_one_in_the_next_restart() -> None:
+    old = Talk()
+    old.begin([Text("hi")])
+    old.tell(ask("r1"))
+    old.step()
+    once = old.restarted(resumes=True)
+    twice = once.restarted(resumes=True)
+    assert list(twice.state.permissions) == list(once.state.permissions)
+    assert not any(isinstance(e, PermissionClosed) for e in twice.log.since(once.log.seq))
 
 
 def test_after_a_restart_what_was_logged_is_still_the_same() -> None:

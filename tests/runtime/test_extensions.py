@@ -12,7 +12,14 @@ import trio.testing
 from fakes import Script, echo, log_of, session_with
 
 import agentrt
-from agentrt import ExtensionContext, LocalProtocolError, Notice, RequestError, extension
+from agentrt import (
+    ExtensionContext,
+    LocalProtocolError,
+    Notice,
+    RequestError,
+    TurnEnded,
+    extension,
+)
 from agentrt._model.content import JsonObject
 from agentrt.testing import FakeAcpAgent, FakeClaudeAgent, MemoryAgent, open_fake_session
 
@@ -105,6 +112,26 @@ async def test_an_extension_that_raises_is_an_error_of_its_choice_or_a_failure_i
     assert unsent["code"] == -32603
     assert len(failures) == 2
     assert failures[0] == "the extension _a/failure failed: OSError: no disk"
+
+
+async def test_one_that_fails_while_no_turn_runs_is_in_the_log_like_any_other() -> None:
+    @extension("_a/failure")
+    async def failure(params: JsonObject) -> None:
+        raise OSError("no disk")
+
+    async def script(agent: FakeAcpAgent) -> None:
+        async for prompt in agent.prompts:
+            prompt.end()
+            await agent.request("_a/failure", {})
+
+    async with session_with(script, extensions=[failure]) as (session, _):
+        await session.run("go")
+        await session.run("again")  # when the first failure has been answered
+        told = [e for e in log_of(session) if isinstance(e, TurnEnded | Notice)][:2]
+    ended, failed = told
+    assert isinstance(ended, TurnEnded)
+    assert isinstance(failed, Notice)
+    assert failed.message == "the extension _a/failure failed: OSError: no disk"
 
 
 async def test_what_no_extension_exists_for_is_refused_as_ever() -> None:
