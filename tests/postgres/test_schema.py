@@ -10,7 +10,7 @@ import pytest
 from agentrt import StoreError, open_store
 from agentrt._journal.address import Server as Address
 from agentrt._journal.address import server_of
-from agentrt._journal.base import Flush, Head, Outdated, Part, Row
+from agentrt._journal.base import Answer, Flush, Head, Outdated, Part, Row
 from agentrt._journal.postgres import schema as schemas
 from agentrt._journal.postgres.backend import PostgresBackend, writing
 from agentrt._journal.postgres.connection import connect
@@ -197,6 +197,18 @@ def test_an_hour_that_nobody_has_made_is_made_when_it_is_needed(
         rows_of_writer(url, f"DROP TABLE {schemas.partition(hour)}")
     backend.commit(flush((place, 1, 5)))
     assert [frame[1:3] for frame in frames(url)] == [(1, 5)]
+
+
+def test_answers_to_commands_are_known_for_as_long_as_they_are_to_be(
+    backend: PostgresBackend, url: str
+) -> None:
+    answers = [Answer("page", id, b"digest", b"{}") for id in ("old", "new")]
+    backend.commit(Flush([], answers=answers))
+    rows_of_writer(url, "UPDATE answer SET at=now() - interval '59 minutes' WHERE id='old'")
+    backend.tidy(HOUR, HOUR)
+    assert rows(url, "SELECT count(*) FROM answer") == [(2,)]
+    backend.tidy(HOUR, HOUR - 120)
+    assert rows(url, "SELECT id FROM answer") == [("new",)]
 
 
 def test_sessions_that_nobody_spoke_in_are_forgotten_after_a_week(
