@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 from msgspec.structs import replace
 
 import agentrt
@@ -314,16 +315,19 @@ async def test_ignores_cancel() -> None:
         await works(session)  # on another process
 
 
-async def test_never_answers_initialize() -> None:
+async def test_never_answers_initialize(mock_clock: MockClock) -> None:
     def initialize(agent: Agent, request: Message) -> None:
         agent.mark("please log in")
+
+    def heard(data: bytes) -> None:
+        mock_clock.rate = 1.0  # until now no time has passed, however slow the machine is
 
     limits = replace(SHORT, handshake=0.5)
     with (
         trio.fail_after(limits.handshake + LADDER + 1),
         pytest.raises(agentrt.AgentStartError, match=r"(?s)within 0.5 s.*please log in"),
     ):
-        async with bad_session(initialize=initialize, limits=limits):
+        async with bad_session(initialize=initialize, limits=limits, on_stderr=heard):
             pass
 
 
