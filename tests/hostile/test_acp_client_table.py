@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
 from msgspec.structs import replace
+from trio.testing import MockClock
 
 import agentrt
 from faults.quick import mostly_slow
