@@ -90,11 +90,13 @@ def simulate(session: nox.Session) -> None:
 
 @nox.session
 def faults(session: nox.Session) -> None:
-    """A session's life cancelled at every step and with every call of the system failing, and
-    recorded agents cut at every byte."""
+    """A session's life cancelled at every step and with every call of the system failing, recorded
+    agents cut at every byte, and servers that share a store in thousands of worlds."""
     install(session, "-e", ".[test]")
     mutations = "tests/trace/test_mutations.py"
-    one_by_one(session, "tests/faults", mutations, "-v", *session.posargs, full=True)
+    one_by_one(
+        session, "tests/faults", mutations, "tests/owners", "-v", *session.posargs, full=True
+    )
 
 
 @nox.session

@@ -46,7 +46,7 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 @pytest.mark.slow
 def test_commands_reach_their_sessions_in_many_worlds() -> None:
-    for seed in range(1000, 1400 if FULL else 1040):
+    for seed in range(1000, 1400 if FULL else 1020):
         run(lambda seed=seed: World(seed), seed, 20.0)  # type: ignore[misc]
 
 

@@ -3,7 +3,7 @@
     python -m simulation --seeds 2000 --driver all
     python -m simulation --driver acp --seed 17
     python -m simulation --store --seeds 1000
-    python -m simulation --servers --seeds 1000 --seconds 60
+    python -m simulation --servers --seeds 1000 --seconds 20
 
 Exit code: 0 if every invariant held, 1 if one broke, 2 for a wrong argument.
 """

@@ -179,9 +179,10 @@ def test_what_makes_no_sense_is_refused(program: Program, arguments: list[str], 
     assert done.stdout == ""
 
 
-def test_what_is_no_server_is_said_to_be_none(program: Program) -> None:
+@pytest.mark.parametrize("more", [(), ("--session", "x")])
+def test_what_is_no_server_is_said_to_be_none(program: Program, more: tuple[str, ...]) -> None:
     program.env["AGENTRT_SERVE_TOKEN"] = "a-token-that-somebody-has-said"
-    done = program.run("acp", "--attach", "http://127.0.0.1:1", status=1)
+    done = program.run("acp", "--attach", "http://127.0.0.1:1", *more, status=1)
     assert "no server can be reached at http://127.0.0.1:1" in done.stderr
 
 

@@ -58,10 +58,8 @@ class OpenSession(Protocol):
     ) -> AbstractAsyncContextManager[Session]: ...
 
 
-Folder: TypeAlias = str | os.PathLike[str]
-
 ReopenSession: TypeAlias = Callable[
-    [StoreEntry, tuple[Lent, ...], tuple[JsonObject, ...], Sequence[Folder] | None],
+    [StoreEntry, tuple[Lent, ...], tuple[JsonObject, ...], Sequence[str | os.PathLike[str]] | None],
     AbstractAsyncContextManager[Session],
 ]
 """What `reopen_session` is, with the runtime's own settings filled in: takes what is stored, tools
@@ -314,7 +312,7 @@ class Runtime:
         at: str | None = None,
         tools: Tools = (),
         mcp_servers: Sequence[JsonObject] = (),
-        roots: Sequence[Folder] | None = None,
+        roots: Sequence[str | os.PathLike[str]] | None = None,
     ) -> Session:
         """Another session with the same agent, in the same folders and with the same model, mode
         and options, that begins with all that was said in this one, which stays as it is. `at`: the
@@ -388,7 +386,7 @@ class Runtime:
         *,
         tools: Tools = (),
         mcp_servers: Sequence[JsonObject] = (),
-        roots: Sequence[Folder] | None = None,
+        roots: Sequence[str | os.PathLike[str]] | None = None,
     ) -> Session:
         """The session of that id; one that is only stored is opened, once for all who ask. No agent
         is started: the next prompt does that, with these `mcp_servers`, which a store does not
@@ -672,7 +670,7 @@ async def open_runtime(
         entry: StoreEntry,
         tools: tuple[Lent, ...],
         mcp_servers: tuple[JsonObject, ...],
-        roots: Sequence[Folder] | None,
+        roots: Sequence[str | os.PathLike[str]] | None,
     ) -> AbstractAsyncContextManager[Session]:
         assert kept is not None
         found = resolve_agent(entry.agent, config)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import trio
@@ -85,15 +85,14 @@ async def attach_editor(server: Address, token: str, defaults: Meta) -> int:
 async def _session_named(server: Address, token: str, prefix: str, limits: Limits) -> str:
     """The id that begins so. What the server does not list may be there all the same: another
     server's, of the same database."""
-    async with trio.open_nursery() as nursery:
+    session = prefix
+    async with bare_errors(), trio.open_nursery() as nursery:
         line = Line(lambda: (server, token), limits)
         await nursery.start(line.run)
-        try:
-            return (await find_session(line, prefix)).session
-        except SessionNotFound:
-            return prefix
-        finally:
-            nursery.cancel_scope.cancel(reason="the session is found")
+        with suppress(SessionNotFound):
+            session = (await find_session(line, prefix)).session
+        nursery.cancel_scope.cancel(reason="the session is found")
+    return session
 
 
 async def _talk(

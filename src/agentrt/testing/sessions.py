@@ -23,7 +23,7 @@ from .._runtime.assembly import assemble
 from .._runtime.offer import Attach, Offer
 from .._runtime.open import serve_session
 from .._runtime.options import SessionOptions
-from .._runtime.runtime import AgentInfo, Folder, Runtime, Source, serve_runtime
+from .._runtime.runtime import AgentInfo, Runtime, Source, serve_runtime
 from .._runtime.stored import Again
 from .._session.host import Service, SessionHost
 from .._session.session import Session
@@ -139,7 +139,7 @@ async def _reopen_fake_session(
     limits: Limits | None,
     tools: tuple[Lent, ...],
     mcp_servers: tuple[JsonObject, ...],
-    roots: Sequence[Folder] | None,
+    roots: Sequence[str | os.PathLike[str]] | None,
 ) -> AsyncIterator[Session]:
     """As `reopen_session` does it."""
     limits = limits or Limits()
@@ -155,7 +155,7 @@ async def _reopen_fake_session(
     )
     opening = structs.replace(again.opening, mcp_servers=mcp_servers)
     if roots is not None:
-        opening = structs.replace(opening, roots=tuple(map(os.fspath, roots)))
+        opening = structs.replace(opening, roots=tuple([os.fspath(root) for root in roots]))
     assembly = assemble(agent, opening, offer)
     async with serve_session(
         agent, assembly, permissions, limits, store=store, again=again
@@ -218,7 +218,7 @@ async def open_fake_runtime(
         entry: StoreEntry,
         tools: tuple[Lent, ...],
         mcp_servers: tuple[JsonObject, ...],
-        roots: Sequence[Folder] | None,
+        roots: Sequence[str | os.PathLike[str]] | None,
     ) -> AbstractAsyncContextManager[Session]:
         assert store is not None
         return _reopen_fake_session(
