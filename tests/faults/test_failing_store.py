@@ -21,7 +21,9 @@ from .inject import Faults
 from .quick import chosen
 
 BOUND = 60.0
-APSW = pytest.mark.skipif(importlib.util.find_spec("apsw") is None, reason="apsw is not installed")
+APSW = pytest.mark.skipif(
+    importlib.util.find_spec("apsw") is None, reason="needs apsw (pip install apsw)"
+)
 PLACES = [
     ("sqlite3", "before"),
     pytest.param("sqlite3", "behind", marks=pytest.mark.slow),

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-APSW = pytest.mark.skipif(importlib.util.find_spec("apsw") is None, reason="apsw is not installed")
+APSW = pytest.mark.skipif(
+    importlib.util.find_spec("apsw") is None, reason="needs apsw (pip install apsw)"
+)
 
 FILES = ["sqlite3", pytest.param("apsw", marks=APSW)]
 

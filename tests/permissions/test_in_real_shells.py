@@ -152,8 +152,9 @@ def run(command: list[str], lines: list[str], programs: Path, folder: Path) -> d
 def test_no_shell_runs_what_the_rules_have_not_seen(
     name: str, programs: Path, tmp_path: Path
 ) -> None:
-    if shutil.which(SHELLS[name][0]) is None:
-        pytest.skip(f"{SHELLS[name][0]} is not installed")
+    program = SHELLS[name][0]
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed: apt install {program}")
     denied, allowed = Rule("Bash(rm:*)", denies=True), Rule("Bash(git status:*)")
     chance = random.Random(20)
     missed: list[str] = []
