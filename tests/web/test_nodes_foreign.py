@@ -89,15 +89,14 @@ async def test_a_prompt_that_waits_at_a_worker_is_answered_when_its_own_turn_end
         talk = Talk(g, ACP)
         session = await opened(talk)
         talk.say(**prompt(3, session, "one"))
-        await until(lambda: w.runtime.get(session).state.turn)
+        await talk.until(lambda _: texts(talk) == "working on one")
         talk.say(**prompt(4, session, "two"))
         await until(lambda: w.runtime.get(session).queue)
         talk.say(jsonrpc="2.0", method="$/cancel_request", params={"requestId": 3})
         assert (await talk.until(answer_to(3)))["result"]["stopReason"] == "cancelled"
-        await until(lambda: w.runtime.get(session).state.turn)
+        await talk.until(lambda _: texts(talk) == "working on oneworking on two")
         talk.say(jsonrpc="2.0", method="session/cancel", params={"sessionId": session})
         assert (await talk.until(answer_to(4)))["result"]["stopReason"] == "cancelled"
-        assert texts(talk) == "working on oneworking on two"
 
 
 async def test_mcp_servers_are_not_carried_to_a_worker(url: str) -> None:
