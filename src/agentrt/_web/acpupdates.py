@@ -83,8 +83,7 @@ class Updates:
         self._prompts = prompts
         self._notices = notices
         self._switches = switches
-        ids = transcript.ids()
-        self._reading: Reading[JsonObject] = Reading(transcript, len(ids) if knows else 0)
+        self._reading: Reading[JsonObject] = Reading(transcript, len(state.items) if knows else 0)
         self._met: set[str] = set()
         # What is sent as a whole, as it was sent; how the modes are at first is said in an answer.
         self._whole: dict[str, object] = {"modes": state.modes}

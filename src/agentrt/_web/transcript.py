@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 PIECE: Final = 256
 """Items that are shown between two looks at what has changed meanwhile."""
+STEP: Final = 4096
+"""Items that are numbered together."""
 
 
 class Transcript:
@@ -37,29 +39,39 @@ class Transcript:
         self._index: dict[str, int] = {}
         self._starts: dict[str, int] = {}
 
-    def ids(self) -> list[str]:
-        """All items there are now, in their order."""
-        items, known = self.log.state.items, len(self._ids)
-        if new := len(items) - known:  # none ever goes
-            newest = list(islice(reversed(items.values()), new))[::-1]
-            ids = [item.id for item in newest]
-            places = range(known, known + new)
-            self._ids += ids
-            self._index.update(zip(ids, places, strict=True))
-            turns = [item.turn for item in newest]
-            first = dict(zip(reversed(turns), reversed(places), strict=True))
-            for turn, place in first.items():
-                if turn is not None:
-                    self._starts.setdefault(turn, place)
-        return self._ids
+    def piece(self, start: int, count: int) -> list[str]:
+        """So many items, from the one of that number on, if there are so many."""
+        self._number(start + count)
+        return self._ids[start : start + count]
 
-    def index(self, id: str) -> int:
-        return self._index[id]
+    def is_before(self, id: str, end: int) -> bool:
+        """Whether an item is one of the first, up to that number."""
+        self._number(end)
+        return self._index.get(id, end) < end
 
     def start(self, turn: str) -> int:
         """Where the items of a turn begin."""
-        ids = self.ids()
-        return self._starts.get(turn, len(ids))
+        self._number(len(self.log.state.items))
+        return self._starts.get(turn, len(self._ids))
+
+    def _number(self, end: int) -> None:
+        """See to it that the items up to that number have theirs; none ever goes. In a long session
+        that is done piece by piece: all of it at once would hold up everybody."""
+        items, known = self.log.state.items, len(self._ids)
+        if known >= min(end, len(items)):
+            return
+        end = min(max(end, known + STEP), len(items))
+        if known < len(items) // 2:
+            new = list(islice(items.values(), known, end))
+        else:
+            new = list(islice(reversed(items.values()), len(items) - end, len(items) - known))[::-1]
+        ids, turns = [item.id for item in new], [item.turn for item in new]
+        places = range(known, end)
+        self._ids += ids
+        self._index.update(zip(ids, places, strict=True))
+        for turn, place in dict(zip(reversed(turns), reversed(places), strict=True)).items():
+            if turn is not None:
+                self._starts.setdefault(turn, place)
 
 
 class Reading(Generic[T]):
@@ -95,8 +107,7 @@ class Reading(Generic[T]):
 
     def _piece(self) -> tuple[list[Event], list[tuple[str, bool]]]:
         """What has happened, and the next items to be shown."""
-        transcript, ids = self._transcript, self._transcript.ids()
-        log = transcript.log
+        transcript, log = self._transcript, self._transcript.log
         events: list[Event] = []
         changed: Iterable[str] = ()
         if self._seq != log.seq:
@@ -107,10 +118,10 @@ class Reading(Generic[T]):
                 changed = [*self.texts, *self.tools]
             self._seq = log.seq
         items = log.state.items
-        piece = [(id, False) for id in changed if id in items and transcript.index(id) < self._next]
-        new = ids[self._next : self._next + PIECE]
+        known = [id for id in changed if id in items and transcript.is_before(id, self._next)]
+        new = transcript.piece(self._next, PIECE)
         self._next += len(new)
-        return events, piece + [(id, True) for id in new]
+        return events, [(id, False) for id in known] + [(id, True) for id in new]
 
 
 def _item(event: Event) -> str | None:
