@@ -50,7 +50,7 @@ class Plan(Struct, kw_only=True):
     every: float = 2.0
     """Seconds between two faults, on the average."""
     rolling: bool = False
-    settle: float = 120.0
+    settle: float = 300.0
     """Seconds that all may take to come to rest behind the last fault."""
 
 
