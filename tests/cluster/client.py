@@ -46,8 +46,8 @@ class LoggedView(SeenView):
 
 class ClusterWire(Wire):
     def take(self, data: bytes) -> list[Json]:
-        # Two hundred clients that are told of two hundred sessions are one process here, which would
-        # do nothing but read lists.
+        # Two hundred clients that are told of two hundred sessions are one process here: it would
+        # do little else than to read lists.
         if data.startswith(LIST):
             return []
         frame = msgspec.json.decode(data)
