@@ -141,6 +141,18 @@ def test_a_session_of_the_server_is_named_by_the_beginning_of_its_id(program: Pr
 
 
 @pytest.mark.slow
+def test_a_server_that_stands_still_does_not_keep_the_editor_waiting(program: Program) -> None:
+    with serving(program, "--agent", "demo") as served:
+        served.link()
+        served.process.send_signal(signal.SIGSTOP)
+        try:
+            done = program.run("acp", "--attach", "--session", "x", status=1)
+        finally:
+            served.process.send_signal(signal.SIGCONT)
+        assert "does not answer" in done.stderr
+
+
+@pytest.mark.slow
 def test_a_server_that_was_killed_is_not_found(program: Program) -> None:
     with serving(program) as served:
         link = served.link()

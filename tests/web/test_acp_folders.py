@@ -109,6 +109,14 @@ def given(agents: Incarnations, method: str) -> list[str] | None:
     return folders
 
 
+async def left_with_a_folder(agents: Incarnations, store: Store) -> str:
+    """A stored session with a further folder, which is not open any more."""
+    async with talking(agents, store=store) as (client, _):
+        session = await client.new(additionalDirectories=["/lib"])
+        await client.say(session, "hello")
+    return str(session)
+
+
 async def test_an_agent_gets_the_further_folders_of_its_client(autojump_clock: MockClock) -> None:
     agents = agents_that_take_folders()
     async with talking(agents) as (client, _):
@@ -140,9 +148,7 @@ async def test_a_stored_session_is_opened_with_the_folders_that_its_client_says_
 ) -> None:
     agents = agents_that_take_folders()
     async with open_store(tmp_path / "sessions.db") as store:
-        async with talking(agents, store=store) as (client, _):
-            session = await client.new(additionalDirectories=["/lib"])
-            await client.say(session, "hello")
+        session = await left_with_a_folder(agents, store)
         async with talking(agents, store=store) as (client, _):
             [listed] = (await client.ask("session/list"))["result"]["sessions"]
             assert listed["additionalDirectories"] == ["/lib"]
@@ -158,9 +164,7 @@ async def test_a_session_that_is_taken_in_the_place_of_a_new_one_keeps_its_folde
 ) -> None:
     agents = agents_that_take_folders()
     async with open_store(tmp_path / "sessions.db") as store:
-        async with talking(agents, store=store) as (client, _):
-            session = await client.new(additionalDirectories=["/lib"])
-            await client.say(session, "hello")
+        session = await left_with_a_folder(agents, store)
         async with talking(agents, store=store) as (client, _):
             assert await client.new(_meta={"agentrt": {"session": session}}) == session
             await client.say(session, "again")

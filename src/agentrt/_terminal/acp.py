@@ -20,7 +20,7 @@ from .._runtime.runtime import Runtime, open_runtime
 from .._web.acpmessages import Meta
 from .._web.address import Address
 from .._web.answers import Fields
-from .._web.dial import dial
+from .._web.dial import Unreachable, dial
 from .._web.hub import Hub
 from .._web.relay import Relay
 from .._web.stdio import OwnSessions, Peer, talk
@@ -84,14 +84,18 @@ async def attach_editor(server: Address, token: str, defaults: Meta) -> int:
 
 async def _session_named(server: Address, token: str, prefix: str, limits: Limits) -> str:
     """The id that begins so. What the server does not list may be there all the same: another
-    server's, of the same database."""
+    server's, of the same database. Raises `Unreachable` where no answer comes in time: the line
+    alone would wait for the server's next start."""
     session = prefix
-    async with bare_errors(), trio.open_nursery() as nursery:
-        line = Line(lambda: (server, token), limits)
-        await nursery.start(line.run)
-        with suppress(SessionNotFound):
-            session = (await find_session(line, prefix)).session
-        nursery.cancel_scope.cancel(reason="the session is found")
+    with trio.move_on_after(limits.ws_handshake + limits.ws_write) as waiting:
+        async with bare_errors(), trio.open_nursery() as nursery:
+            line = Line(lambda: (server, token), limits)
+            await nursery.start(line.run)
+            with suppress(SessionNotFound):
+                session = (await find_session(line, prefix)).session
+            nursery.cancel_scope.cancel(reason="the session is found")
+    if waiting.cancelled_caught:
+        raise Unreachable(f"{server} does not answer")
     return session
 
 

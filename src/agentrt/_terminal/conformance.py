@@ -86,7 +86,6 @@ def make_request(options: argparse.Namespace, agent: Agent, config: Config) -> R
 async def check_agent(agent: Agent, request: Request) -> int:
     """Run the checks, and print what came of them; returns the exit status, which is 1 if a must is
     broken."""
-
     agent = structs.replace(agent, command=_found_from_anywhere(agent.command))
 
     def connect(cwd: Path, tap: ProcessTap) -> AbstractAsyncContextManager[Transport]:
