@@ -11,11 +11,13 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ._model.log import Log
 from ._process.inherited import has_secret_name
-from ._trace.redact import Redaction
+
+if TYPE_CHECKING:
+    from ._trace.redact import Redaction
 
 FIELDS: Final = ("session", "agent", "turn", "seq")
 """What a record is about, as far as that is known."""
@@ -151,6 +153,8 @@ def get_logger(name: str) -> logging.Logger:
 
 
 def _redaction(env: Mapping[str, str]) -> Redaction:
+    from ._trace.redact import Redaction  # its patterns cost a start 9 ms
+
     return Redaction(value for name, value in env.items() if has_secret_name(name))
 
 

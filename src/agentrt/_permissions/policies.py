@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct, structs
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from .rules import Rule
 
 
-@dataclass(frozen=True)
-class Allow:
+class Allow(Struct, frozen=True):
     """Let it happen: by `option`, the id of one of the request's, or else by the weakest option
     that allows it. `remember` prefers the one that keeps the agent from asking again.
     `updated_input` is run in place of what the agent asked for, where its protocol can say so."""
@@ -34,8 +32,7 @@ class Allow:
     remember: bool = False
 
 
-@dataclass(frozen=True)
-class Deny:
+class Deny(Struct, frozen=True):
     """Do not. `message` is for the model, where the protocol can; `interrupt` also ends the
     turn."""
 
@@ -43,8 +40,7 @@ class Deny:
     interrupt: bool = False
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """Leave it open, for a person to answer."""
 
 

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._limits import Limits
 from .._model.content import JsonObject
 from .._model.fork_point import ForkPoint
-from .._trace.trace import Trace
+
+if TYPE_CHECKING:
+    from .._trace.trace import Trace
 
 
 def check(name: str, value: object, kind: Any, right: str) -> None:
@@ -26,8 +28,10 @@ def check_limits(limits: Limits | None) -> None:
 
 
 def check_trace(trace: Trace | str | os.PathLike[str] | None) -> None:
-    right = "the name of a file, or what agentrt.open_trace gives"
-    check("trace", trace, Trace | str | os.PathLike | None, right)
+    if not isinstance(trace, str | os.PathLike | None):
+        from .._trace.trace import Trace
+
+        check("trace", trace, Trace, "the name of a file, or what agentrt.open_trace gives")
 
 
 def check_store(name: str, store: object, right: str = "what agentrt.open_store gives") -> None:

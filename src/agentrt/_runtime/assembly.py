@@ -5,7 +5,6 @@ process is started, which driver speaks to it, and which services the host offer
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeAlias
 
 from msgspec import structs
@@ -29,8 +28,8 @@ def assemble(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     if stand_in is None or offer.connect is not None:
         return _assembled(agent, opening, offer)
     connect, around = stand_in(agent, opening)
-    assembly = _assembled(agent, opening, replace(offer, connect=connect))
-    return replace(assembly, attach=around(assembly.attach))
+    assembly = _assembled(agent, opening, structs.replace(offer, connect=connect))
+    return structs.replace(assembly, attach=around(assembly.attach))
 
 
 def _assembled(agent: Agent, opening: Opening, offer: Offer) -> Assembly:

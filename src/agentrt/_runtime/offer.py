@@ -7,11 +7,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from .._agents import Agent
 from .._errors import LocalProtocolError
@@ -68,8 +69,7 @@ def _uuids() -> Callable[[], str]:
     return lambda: f"{head}{next(numbers):012x}"
 
 
-@dataclass(frozen=True)
-class Offer:
+class Offer(Struct, frozen=True, kw_only=True):
     """What a session offers to its agent, and where the agent's process is to live."""
 
     tools: tuple[Tool, ...] = ()
@@ -93,8 +93,7 @@ class Offer:
     """What a trace of the session is made from."""
 
 
-@dataclass(frozen=True)
-class Assembly:
+class Assembly(Struct, frozen=True):
     """The protocol's part of a session."""
 
     opening: Opening

@@ -30,7 +30,6 @@ from .._session.host import SessionHost
 from .._session.session import Session, host_of
 from .._tools.checked import checked_extensions, checked_hooks, checked_lent
 from .._tools.lent import Lent, Tools, split
-from .._trace.trace import Trace, tapped
 from .arguments import (
     check,
     check_env,
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from .._telemetry.observation import Telemetries, Telemetry
     from .._tools.extensions import Extension
     from .._tools.hooks import Hook
+    from .._trace.trace import Trace
     from .offer import Assembly
     from .own_services import Files, Terminals
     from .stored import Again, Described
@@ -328,8 +328,13 @@ async def _opened(
         first_key="r" if again is None else f"r{again.place.owner}.",
     )
     assembly = assemble(agent, opening, offer)
+    tracing: AbstractAsyncContextManager[None] = nullcontext()
+    if trace is not None:
+        from .._trace.trace import tapped
+
+        tracing = tapped(trace, assembly.tap)
     async with (
-        tapped(trace, assembly.tap),
+        tracing,
         serve_session(
             agent,
             assembly,

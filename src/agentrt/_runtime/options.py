@@ -13,12 +13,12 @@ from .._model.content import JsonObject
 from .._model.fork_point import ForkPoint
 from .._permissions.policies import Policy
 from .._tools.lent import Tools
-from .._trace.trace import Trace
 
 if TYPE_CHECKING:
     from .._telemetry.observation import Telemetries
     from .._tools.extensions import Extension
     from .._tools.hooks import Hook
+    from .._trace.trace import Trace
     from .own_services import Files, Terminals
 
 

@@ -8,7 +8,6 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from copy import copy
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, Unpack
 
@@ -28,7 +27,6 @@ from .._session.session import Session, host_of
 from .._tools.checked import checked_lent
 from .._tools.client_tools import ClientTool
 from .._tools.lent import Lent, Tools
-from .._trace.trace import Trace, opened
 from .arguments import check, check_env, check_limits, check_store, check_trace
 from .drain import wait_for_rest
 from .host import Host
@@ -43,6 +41,7 @@ if TYPE_CHECKING:
     from .._config import Config
     from .._journal.store import Store
     from .._telemetry.observation import Telemetries
+    from .._trace.trace import Trace
 
 STORED: Final = frozenset(
     {"cwd", "roots", "tools", "resume", "fork", "fork_at", "model", "mode", "options", "tenant"}
@@ -74,8 +73,7 @@ class AgentInfo(Struct, frozen=True, kw_only=True):
     available: bool = True
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Struct, frozen=True):
     """Where a runtime's sessions come from."""
 
     open: OpenSession
@@ -645,7 +643,7 @@ async def open_runtime(
     if not isinstance(store, str | os.PathLike):
         check_store("store", store, "a file, a URL, or what agentrt.open_store gives")
 
-    traced: Trace | None
+    traced: Trace | None = None
 
     def limits_of(agent: Agent) -> Limits:
         bounds = limits_for(agent, limits)
@@ -713,7 +711,10 @@ async def open_runtime(
             observed = as_one(telemetry)
             if kept is not None:
                 observed.keeps(kept)
-        traced = await stack.enter_async_context(opened(trace))
+        if trace is not None:
+            from .._trace.trace import opened
+
+            traced = await stack.enter_async_context(opened(trace))
         await stack.enter_async_context(guard())
         yield await stack.enter_async_context(serve_runtime(source, bounds, kept))
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from .._agents import Agent
 from .._journal.base import About, Place, Stored, plain
@@ -25,8 +24,7 @@ SECRET = ("env",)
 """Options that are never stored: they may hold secrets."""
 
 
-@dataclass(frozen=True)
-class Again:
+class Again(Struct, frozen=True):
     """A stored session that is gone on with."""
 
     session: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Final, Protocol, get_args
 
 import trio
 
@@ -26,7 +26,6 @@ from .._model.result import TurnResult
 from .._model.retelling import retold
 from .._model.state import SessionState, Snapshot
 from .._model.turn import TurnMachine
-from .._trace.subscription import TraceSubscription
 from .._wire.mcp import ToolInfo
 from .agent_sessions import (
     AgentSession,
@@ -42,6 +41,9 @@ from .host import SessionHost
 from .settings import SessionSettings
 from .subscription import Subscription
 from .turn import Turn
+
+if TYPE_CHECKING:
+    from .._trace.subscription import TraceSubscription
 
 _WHENS: Final = get_args(When)
 
@@ -399,6 +401,8 @@ class Session:
         """What goes over the wire from now on, as an async iterator of `TraceRecord`: each line of
         either direction, and what becomes of the process. Secrets are taken out of it; `secrets`
         and `redact` are those of `open_trace`."""
+        from .._trace.subscription import TraceSubscription
+
         return TraceSubscription(self._host.tap, secrets, redact)
 
     # --- the end

@@ -22,7 +22,7 @@ from .._wire.mcp import ToolOutcome
 from .tools import Tool, ToolContext, ToolError
 
 
-class ClientTool(Tool):
+class ClientTool(Tool, frozen=True):
     """A tool that a client runs. Who opens the session again offers its own."""
 
 

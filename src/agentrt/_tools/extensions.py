@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from .._errors import RequestError
 from .._model.driver import Requested
@@ -19,8 +19,7 @@ from .._wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 Serve: TypeAlias = "Callable[[Any, ExtensionContext], Awaitable[object]]"
 
 
-@dataclass(frozen=True)
-class ExtensionContext:
+class ExtensionContext(Struct, frozen=True):
     """What an extension may know beside its parameters: a second parameter gets it."""
 
     method: str
@@ -29,16 +28,15 @@ class ExtensionContext:
     """The turn that ran when the agent asked; None if none did."""
 
 
-@dataclass(frozen=True)
-class Extension:
+class Extension(Struct, frozen=True):
     """A function that serves a method of the agent's own. Made by `extension`.
 
     `serve` is called with the parameters as the agent sent them, and the context.
     """
 
     method: str
-    serve: Serve = field(repr=False)
-    function: Callable[..., object] | None = field(default=None, repr=False)
+    serve: Serve
+    function: Callable[..., object] | None = None
     """The function that `extension` decorated, to be called directly in tests."""
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from .._claude.options import HOOK_EVENTS, HookMatcher
 from .._model.content import JsonObject
@@ -18,8 +19,7 @@ _GOES_ON = frozenset({"Stop", "SubagentStop"})
 HookFunction = Callable[..., Awaitable[JsonObject | None]]
 
 
-@dataclass(frozen=True)
-class HookContext:
+class HookContext(Struct, frozen=True):
     """What a hook may know beside its input: a second parameter gets it."""
 
     event: str
@@ -28,8 +28,7 @@ class HookContext:
     """None if the agent asks outside turns."""
 
 
-@dataclass(frozen=True)
-class Hook:
+class Hook(Struct, frozen=True):
     """A function that is asked at `event`. Made by `hook`."""
 
     event: str

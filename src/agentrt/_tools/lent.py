@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from .tools import Tool
 
@@ -31,8 +32,7 @@ class McpServer(Protocol):
     def instructions(self) -> str | None: ...
 
 
-@dataclass(frozen=True)
-class LentServer:
+class LentServer(Struct, frozen=True):
     """A server, and the name that agents know it by."""
 
     name: str

@@ -10,13 +10,12 @@ import functools
 import inspect
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias, overload
 
 import msgspec
 import trio
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from .._errors import AgentrtError
 from .._model.content import Audio, Block, Image, JsonObject, Resource, ResourceLink, Text
@@ -75,8 +74,7 @@ class ToolContext:
             trio.from_thread.run_sync(self._report, progress, total, message)
 
 
-@dataclass(frozen=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """Something that the model can call.
 
     `fn` is called with the arguments, a dict as the model wrote it, and the context; nothing is
@@ -86,13 +84,12 @@ class Tool:
     name: str
     description: str
     input_schema: JsonObject
-    fn: ToolFunction = field(repr=False)
-    _: KW_ONLY
+    fn: ToolFunction
     timeout: float | None = None
     """Seconds; None means the session's `limits.tool`."""
     annotations: JsonObject | None = None
     """MCP's hints for clients, such as `{"readOnlyHint": True}`."""
-    function: Callable[..., object] | None = field(default=None, repr=False)
+    function: Callable[..., object] | None = None
     """The function that `tool` decorated, to be called directly in tests."""
 
     def __post_init__(self) -> None:

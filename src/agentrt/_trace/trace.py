@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
@@ -219,25 +219,18 @@ def _header() -> bytes:
 
 
 @asynccontextmanager
-async def opened(trace: Trace | str | os.PathLike[str] | None) -> AsyncIterator[Trace | None]:
+async def opened(trace: Trace | str | os.PathLike[str]) -> AsyncIterator[Trace]:
     """A trace that is open, or the one in a file of that name."""
-    if trace is None or isinstance(trace, Trace):
+    if isinstance(trace, Trace):
         yield trace
     else:
         async with open_trace(trace) as made:
             yield made
 
 
-def tapped(
-    trace: Trace | str | os.PathLike[str] | None, tap: Tap
-) -> AbstractAsyncContextManager[None]:
-    """With a session written into a trace, if there is one."""
-    return nullcontext() if trace is None else _tapped(trace, tap)
-
-
 @asynccontextmanager
-async def _tapped(trace: Trace | str | os.PathLike[str], tap: Tap) -> AsyncIterator[None]:
+async def tapped(trace: Trace | str | os.PathLike[str], tap: Tap) -> AsyncIterator[None]:
+    """With a session written into a trace."""
     async with opened(trace) as sink:
-        assert sink is not None
         tap.add(sink)
         yield

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import inspect
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
+
+from msgspec import structs
 
 from .._model.content import JsonObject
 from .._permissions.policies import Decision, PermissionRequest, Policy
@@ -80,7 +81,7 @@ def _policy(guest: Guest, policy: Policy) -> Policy:
 
 def _lent(guest: Guest, lent: Lent, view: View) -> Lent:
     if isinstance(lent, LentServer):
-        return dataclasses.replace(lent, run=guest.call_back)
+        return structs.replace(lent, run=guest.call_back)
     return _tool(guest, lent, view)
 
 
@@ -93,7 +94,7 @@ def _tool(guest: Guest, tool: Tool, view: View) -> Tool:
         shown.session, shown.turn = view(context.session), view(context.turn)
         return await guest.call_back(tool.fn, arguments, shown)
 
-    return dataclasses.replace(tool, fn=call)
+    return structs.replace(tool, fn=call)
 
 
 def _hook(guest: Guest, hook: Hook, view: View) -> Hook:
@@ -101,18 +102,18 @@ def _hook(guest: Guest, hook: Hook, view: View) -> Hook:
         return await guest.call_back(hook.function, given)
 
     async def ask_with(given: JsonObject, context: HookContext) -> JsonObject | None:
-        shown = dataclasses.replace(context, turn=view(context.turn))
+        shown = structs.replace(context, turn=view(context.turn))
         return await guest.call_back(hook.function, given, shown)
 
-    return dataclasses.replace(hook, function=ask_with if hook.takes_context else ask)
+    return structs.replace(hook, function=ask_with if hook.takes_context else ask)
 
 
 def _extension(guest: Guest, extension: Extension, view: View) -> Extension:
     async def serve(params: Any, context: ExtensionContext) -> object:
-        shown = dataclasses.replace(context, session=view(context.session), turn=view(context.turn))
+        shown = structs.replace(context, session=view(context.session), turn=view(context.turn))
         return await guest.call_back(extension.serve, params, shown)
 
-    return dataclasses.replace(extension, serve=serve)
+    return structs.replace(extension, serve=serve)
 
 
 class _Files:

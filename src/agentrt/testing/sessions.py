@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Unpack
 
@@ -103,7 +102,7 @@ async def open_fake_session(
     )
     assembly = assemble(agent, opening, offer)
     if services is not None:
-        assembly = replace(assembly, attach=attached_to(services, assembly.attach))
+        assembly = structs.replace(assembly, attach=attached_to(services, assembly.attach))
     async with serve_session(
         agent,
         assembly,
