@@ -68,7 +68,7 @@ def test_a_session_imports_what_it_needs(tmp_path: Path) -> None:
         "_permissions.rules",
         "_tools.http",
         "_tools.server",
-        "_trace.redact",
+        "_trace.trace",
         "_web",
     ]
     assert not modules & {"h11", "difflib", *(f"agentrt.{name}" for name in unused)}
