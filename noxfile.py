@@ -76,7 +76,8 @@ def browser(session: nox.Session) -> None:
     install(session, "-e", ".[test]", *group("browser"))
     shots = Path(session.create_tmp()).resolve() / "shots"
     session.env["AGENTRT_SHOTS"] = str(shots)
-    one_by_one(session, "tests/browser", *session.posargs)
+    # Each waits for its browser most of the time.
+    session.run("python", "-m", "pytest", "-n", "2", "--slow", "tests/browser", *session.posargs)
     session.log(f"screenshots are in {shots}")
 
 

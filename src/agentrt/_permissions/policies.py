@@ -162,14 +162,15 @@ def rules(
     The names mean the same for every agent. An agent's own words (kind, title) may have a request
     denied, never allowed. Raises ValueError for what is no rule.
     """
-    from .programs import Verdict
-    from .rules import covered, worst
-    from .seen import Seen
-
     allowing = _read_rules("allow", allow)
     denying = _read_rules("deny", deny, denies=True)
     asking = _read_rules("ask", ask, denies=True)
     check_policy(otherwise, "otherwise")
+    if not (allowing or denying or asking):
+        return otherwise
+    from .programs import Verdict
+    from .rules import covered, worst
+    from .seen import Seen
 
     def decide(request: PermissionRequest) -> Decision | Awaitable[Decision]:
         seen = Seen(request)
@@ -190,10 +191,13 @@ def rules(
 
 
 def _read_rules(name: str, texts: Iterable[str], *, denies: bool = False) -> list[Rule]:
-    from .rules import Rule
-
     if isinstance(texts, str):
         raise ValueError(f"{name} wants a list of rules: {name}=[{texts!r}]")
+    texts = list(texts)
+    if not texts:
+        return []  # what reads rules costs as much to import as a driver
+    from .rules import Rule
+
     return [Rule(text, denies=denies) for text in texts]
 
 

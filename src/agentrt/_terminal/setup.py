@@ -112,9 +112,11 @@ class Setup(Struct, frozen=True, kw_only=True):
     def doubts(self) -> list[str]:
         """What is to be said about rules that cannot hold for this agent, or never apply to it.
         Raises `UsageError` where rules that deny would be worth nothing."""
+        said = self.config.permissions
+        if not (said.allow or said.deny):
+            return []  # to read rules takes a while, also where there are none
         from .._permissions.reach import unreachable_rules
 
-        said = self.config.permissions
         unasked = self.agent.quirks.unasked_modes
         if said.deny and (self.mode in unasked or "*" in unasked):
             how = f"in its mode {self.mode} " if self.mode in unasked else ""
