@@ -5,9 +5,9 @@ MCP server.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -23,9 +23,6 @@ from .._model.driver import Driver, Opening, Requested
 from .._model.events import Notice
 from .._process.descendants import MARKER
 from .._process.guard import guard
-from .._process.pipes import Transport
-from .._process.process import open_process
-from .._process.streams import OpenStreams, open_streams
 from .._session.host import SessionHost
 from .._tools.extensions import ExtensionTable
 from .._version import __version__
@@ -35,6 +32,7 @@ from .offer import (
     Offer,
     check_dicts,
     check_fork,
+    connection,
     environment,
     keys,
     relays,
@@ -63,6 +61,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     if opening.mode is None and agent.quirks.mode is not None:
         opening = structs.replace(opening, mode=agent.quirks.mode)
     variables = environment(agent, offer.env, frozenset())
+    offer.tap.env = variables  # programs of its terminals have it, wherever the agent runs
     new_key = keys(offer.first_key)
     extensions = ExtensionTable(offer.extensions)
 
@@ -86,19 +85,6 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
 
     if offer.extensions:
         make_driver()  # raises what is wrong with them before anything is started
-
-    def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
-        offer.tap.env = variables
-        if agent.connect is not None:
-            return open_streams(cast("OpenStreams", agent.connect))
-        return open_process(
-            agent.command,
-            cwd=opening.cwd,
-            env=variables,
-            limits=offer.limits,
-            on_stderr=offer.on_stderr,
-            watcher=offer.tap.process,
-        )
 
     @asynccontextmanager
     async def attach(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
@@ -166,7 +152,8 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
                 servers += (await endpoint.http_server(), endpoint.stdio_server())
             yield structs.replace(opening, mcp_servers=tuple(servers))
 
-    return Assembly(opening, make_driver, offer.connect or connect, attach, offer.tap)
+    connect = connection(agent, offer, lambda opening: (agent.command, variables))
+    return Assembly(opening, make_driver, connect, attach, offer.tap)
 
 
 async def _serve_file(files: Files, asked: Requested) -> JsonObject:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import trio
 from msgspec import structs
@@ -16,9 +16,6 @@ from .._claude.legacy import driver_for
 from .._claude.options import ClaudeOptions, check_values, effective, with_session_id
 from .._errors import RequestError
 from .._model.driver import Driver, Opening, Requested
-from .._process.pipes import Transport
-from .._process.process import open_process
-from .._process.streams import OpenStreams, open_streams
 from .._session.host import SessionHost
 from .._session.turn import Turn
 from .._tools.extensions import ExtensionTable
@@ -31,6 +28,7 @@ from .offer import (
     Offer,
     check_fork,
     check_no_services,
+    connection,
     environment,
     keys,
     relays,
@@ -76,29 +74,15 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
 
     taken: set[str | None] = {None}
 
-    def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
-        if agent.connect is not None:  # it was started, with its options, by somebody else
-            return open_streams(cast("OpenStreams", agent.connect))
+    def program(opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
         given = effective(options, opening)
         if given.legacy:  # such a program does not take the id of an earlier process
             if given.session_id in taken:
                 given = structs.replace(given, session_id=offer.new_uuid())
             taken.add(given.session_id)
         command = build_command(agent.command, opening, given)
-        env = {
-            **environment(agent, offer.env, command.env_unset),
-            **offer.variables(),
-            **command.env_set,
-        }
-        offer.tap.env = env
-        return open_process(
-            command.argv,
-            cwd=opening.cwd,
-            env=env,
-            limits=offer.limits,
-            on_stderr=offer.on_stderr,
-            watcher=offer.tap.process,
-        )
+        inherited = environment(agent, offer.env, command.env_unset)
+        return command.argv, {**inherited, **offer.variables(), **command.env_set}
 
     @asynccontextmanager
     async def attach(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
@@ -126,7 +110,7 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
                 host.core.conversation.handled[type(effect)](effect)
             yield with_session_id(meant, options, offer.new_uuid)
 
-    return Assembly(opening, make_driver, offer.connect or connect, attach, offer.tap)
+    return Assembly(opening, make_driver, connection(agent, offer, program), attach, offer.tap)
 
 
 async def _serve_mcp(

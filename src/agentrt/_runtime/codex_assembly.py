@@ -4,10 +4,10 @@ are its own business.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -19,9 +19,6 @@ from .._errors import LocalProtocolError
 from .._model.driver import Driver, Opening, Requested
 from .._model.events import Notice
 from .._process.guard import guard
-from .._process.pipes import Transport
-from .._process.process import open_process
-from .._process.streams import OpenStreams, open_streams
 from .._session.host import SessionHost
 from .._tools.extensions import ExtensionTable
 from .._version import __version__
@@ -31,6 +28,7 @@ from .offer import (
     check_dicts,
     check_fork,
     check_no_services,
+    connection,
     environment,
     keys,
     relays,
@@ -78,19 +76,8 @@ def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     if offer.extensions:
         make_driver()  # raises what is wrong with them before anything is started
 
-    def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
-        if agent.connect is not None:
-            return open_streams(cast("OpenStreams", agent.connect))
-        env = {**variables, **offer.variables()}
-        offer.tap.env = env
-        return open_process(
-            agent.command,
-            cwd=opening.cwd,
-            env=env,
-            limits=offer.limits,
-            on_stderr=offer.on_stderr,
-            watcher=offer.tap.process,
-        )
+    def program(opening: Opening) -> tuple[Sequence[str], Mapping[str, str]]:
+        return agent.command, {**variables, **offer.variables()}
 
     @asynccontextmanager
     async def attach(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
@@ -116,7 +103,7 @@ def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
                 servers.append(endpoint.stdio_server())
             yield structs.replace(opening, mcp_servers=tuple(servers))
 
-    return Assembly(opening, make_driver, offer.connect or connect, attach, offer.tap)
+    return Assembly(opening, make_driver, connection(agent, offer, program), attach, offer.tap)
 
 
 async def _serve_tool(host: SessionHost, server: ToolServer, request: Requested) -> Any:

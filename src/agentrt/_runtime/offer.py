@@ -5,11 +5,11 @@ assemblies of both protocols share.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 from uuid import UUID
 
 from msgspec import Struct, field
@@ -19,6 +19,9 @@ from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.driver import Driver, Opening, ToolCalled
 from .._model.events import Notice
+from .._process.pipes import Transport
+from .._process.process import open_process
+from .._process.streams import OpenStreams, open_streams
 from .._session.host import SessionHost
 from .._session.link import Connect
 from .._session.turn import Turn
@@ -107,6 +110,33 @@ class Assembly(Struct, frozen=True):
 def environment(agent: Agent, base: Mapping[str, str], unset: frozenset[str]) -> dict[str, str]:
     dropped = unset.union(agent.unset_env)
     return {k: v for k, v in base.items() if k not in dropped} | agent.env
+
+
+def connection(
+    agent: Agent,
+    offer: Offer,
+    program: Callable[[Opening], tuple[Sequence[str], Mapping[str, str]]],
+) -> Connect:
+    """How the agent is reached: as the offer says, over streams that are there already, or by
+    starting a program. `program` gives its command and environment, each time it is started."""
+    if offer.connect is not None:
+        return offer.connect
+    if agent.connect is not None:
+        return lambda opening: open_streams(cast("OpenStreams", agent.connect))
+
+    def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
+        command, env = program(opening)
+        offer.tap.env = env
+        return open_process(
+            command,
+            cwd=opening.cwd,
+            env=env,
+            limits=offer.limits,
+            on_stderr=offer.on_stderr,
+            watcher=offer.tap.process,
+        )
+
+    return connect
 
 
 def keys(first: str) -> Callable[[], str]:
