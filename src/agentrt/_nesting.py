@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -69,85 +70,78 @@ def only_cancelled(error: BaseException) -> bool:
 
 
 class ServiceNursery:
-    """A nursery for services. An error of one cancels the block that uses them at once, before
-    the others are cancelled: the block must not take their end for something else."""
+    """A nursery for services, each in a shielded scope of its own. An error of one cancels the
+    block that uses them, and the others only when the block ends them: it must not take their end
+    for something else."""
 
-    def __init__(self, nursery: trio.Nursery, block: trio.CancelScope) -> None:
+    def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
-        self._block = block
+        self._scopes: set[trio.CancelScope] = set()
+        self._ended = False
 
-    @property
-    def cancel_scope(self) -> trio.CancelScope:
-        return self._nursery.cancel_scope
+    def cancel(self) -> None:
+        """End the services, and those that are started from now on."""
+        self._ended = True
+        for scope in self._scopes:
+            scope.cancel()
 
     def start_soon(self, service: Callable[..., Awaitable[object]], *args: object) -> None:
-        self._nursery.start_soon(self._serve, service, args)
+        self._nursery.start_soon(self._serve, service, args, name=service)
 
     async def start(self, service: Callable[..., Awaitable[object]], *args: object) -> Any:
-        """As `trio.Nursery.start`: an error before the start is the caller's."""
-
-        async def serve(task_status: trio.TaskStatus[Any]) -> None:  # noqa: ASYNC128 - the service does
-            status = _Status(task_status)
-            try:
-                await service(*args, task_status=status)
-            except trio.Cancelled:
-                raise
-            except BaseException:
-                if status.reported:
-                    self._block.cancel()
-                raise
-
-        return await self._nursery.start(serve)
+        """As `trio.Nursery.start`: up to its start, a cancellation of the caller is the service's,
+        and an error of the service the caller's."""
+        return await self._nursery.start(self._serve, service, args, name=service)
 
     async def _serve(
-        self, service: Callable[..., Awaitable[object]], args: tuple[object, ...]
+        self,
+        service: Callable[..., Awaitable[object]],
+        args: tuple[object, ...],
+        *,
+        task_status: trio.TaskStatus[Any] | None = None,
     ) -> None:
+        scope = trio.CancelScope(shield=task_status is None)
+        if task_status is not None:
+            service = partial(service, task_status=_Status(task_status, self._nursery, scope))
+        self._scopes.add(scope)
+        if self._ended:
+            scope.cancel()
         try:
-            await service(*args)
-        except trio.Cancelled:
-            raise
-        except BaseException:
-            self._block.cancel()
-            raise
+            with scope:
+                await service(*args)
+        finally:
+            self._scopes.discard(scope)
 
 
 class _Status(trio.TaskStatus[Any]):
-    """Knows whether the start has been reported."""
+    """Shields the service from its start on. Made by its task."""
 
-    def __init__(self, status: trio.TaskStatus[Any]) -> None:
-        self.reported = False
+    def __init__(
+        self, status: trio.TaskStatus[Any], nursery: trio.Nursery, scope: trio.CancelScope
+    ) -> None:
         self._status = status
+        self._nursery = nursery
+        self._scope = scope
+        self._task = trio.lowlevel.current_task()
 
     def started(self, value: Any = None) -> None:
-        self.reported = True
+        # Shielded first: it goes into a nursery that may be cancelled, and comes back unmoved if
+        # its caller is.
+        self._scope.shield = True
         self._status.started(value)
+        self._scope.shield = self._task.parent_nursery is self._nursery
 
 
 @asynccontextmanager
 async def open_service_nursery() -> AsyncIterator[ServiceNursery]:
     """A nursery whose tasks do not feel a cancellation from outside: the block must end them (by
-    `nursery.cancel_scope.cancel()`) or let them end, in bounded time, before it is left.
+    `cancel`) or let them end, in bounded time, before it is left.
 
     An error of a service task cancels the block and is raised from here, bare if it is alone.
     """
-
-    opened: list[trio.Nursery] = []
-    ready = trio.Event()
-
-    async def serve() -> None:
-        async with bare_errors(), trio.open_nursery() as services:
-            # If the caller was cancelled by now, nobody would ever end what is shielded.
-            await trio.lowlevel.checkpoint_if_cancelled()
-            services.cancel_scope.shield = True
-            opened.append(services)
-            ready.set()
-            await trio.sleep_forever()
-
-    async with bare_errors(), trio.open_nursery() as outer:
-        outer.start_soon(serve)  # `start` would open one more nursery, for each session twice
+    async with bare_errors(), trio.open_nursery() as nursery:
+        services = ServiceNursery(nursery)
         try:
-            await ready.wait()
-            yield ServiceNursery(opened[0], outer.cancel_scope)
+            yield services
         finally:
-            for services in opened:
-                services.cancel_scope.cancel()
+            services.cancel()

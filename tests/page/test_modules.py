@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agentrt._terminal.text import plain
+
 from .kit import PAGE, needs_node, running
 
 pytestmark = needs_node
@@ -331,6 +333,13 @@ def test_nothing_in_running_text_turns_or_moves_what_stands_beside_it(
 @pytest.mark.parametrize("mark", ["\u200b", "\u00ad", "\u2028", "\ufeff", "\U000e0041", "\u3164"])
 def test_every_character_of_a_title_is_seen(call: Call, mark: str) -> None:
     assert call("safe", "plain", f"a{mark}b") == "a\ufffdb"
+
+
+def test_what_a_terminal_does_not_show_a_page_does_not_either(call: Call) -> None:
+    everything = [chr(code) for code in range(0x20, 0x110000) if not 0xD800 <= code <= 0xDFFF]
+    for start in range(0, len(everything), 0x8000):
+        part = "".join(everything[start : start + 0x8000])
+        assert call("safe", "plain", part) == plain(part)
 
 
 def test_a_long_title_is_cut_in_the_middle(call: Call) -> None:

@@ -13,6 +13,9 @@ from agentrt._model.content import Diff
 from agentrt._terminal.diffs import LARGE, changes, show_diff
 from agentrt._terminal.text import escaped, one_line, plain, safe, without_controls
 
+FORMATS = ("Cf", "Zl", "Zp")
+"""Unicode's categories of characters that format, and that separate lines and paragraphs."""
+
 POWER = {"Cc", "Cs"}
 """Unicode's categories of control characters and lone surrogates."""
 
@@ -59,6 +62,12 @@ def test_escapes_are_seen_and_do_nothing(text: str, shown: str) -> None:
 def test_where_somebody_decides_hidden_characters_are_seen() -> None:
     assert plain("rm\u200b -rf\u2028/") == "rm� -rf�/"
     assert one_line("a\nb\t c") == "a b c"
+
+
+def test_of_the_characters_that_format_text_those_with_ink_are_shown() -> None:
+    formats = (c for c in map(chr, range(0x110000)) if unicodedata.category(c) in FORMATS)
+    shown = [unicodedata.name(c) for c in formats if plain(c) == c]
+    assert all(name.startswith(("ARABIC", "SYRIAC", "KAITHI")) for name in shown)
 
 
 def test_a_long_line_keeps_its_beginning_and_its_end() -> None:

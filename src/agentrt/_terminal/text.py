@@ -20,11 +20,13 @@ _TURNING: Final = re.compile(r"[\u061c\u202a-\u202e\u2066-\u2069]")
 _OTHERS: Final = re.compile(r"[\x7f-\x9f\u061c\u202a-\u202e\u2066-\u2069]")
 
 _HIDDEN: Final = re.compile(
-    r"[\u00ad\u115f\u1160\u180e\u200b-\u200f\u2028\u2029\u2060-\u2064\u206a-\u206f\u3164\ufeff"
-    r"\ufff9-\ufffb\U000e0000-\U000e0fff]"
+    r"[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028\u2029\u2060-\u2065"
+    r"\u206a-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\ufffb\U00013430-\U0001343f"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""What takes no room on the screen, or breaks a line; some of it is needed in running text (the
-joiners in emoji), none where somebody decides."""
+"""What is not seen, or breaks a line: what Unicode ignores by default (but for the selectors that
+emoji end with), what formats hieroglyphs, the blank of Braille. Some of it is needed in running
+text (the joiners in emoji), none where somebody decides."""
 
 
 def without_controls(text: str) -> str:

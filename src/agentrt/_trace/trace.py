@@ -208,7 +208,7 @@ async def open_trace(
         try:
             yield trace
         finally:
-            services.cancel_scope.cancel()
+            services.cancel()
             with trio.CancelScope(shield=True):
                 await trace._close()
 

@@ -7,9 +7,9 @@ const CONTROL = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
 /** What overrides or isolates the direction of writing. */
 const TURNING = /[\u061c\u202a-\u202e\u2066-\u2069]/g;
 
-/** What takes no room, or breaks a line; some of it is needed in running text, none in a title. */
+/** What is not seen, or breaks a line; some of it is needed in running text, none in a title. */
 const HIDDEN =
-  /[\u00ad\u115f\u1160\u180e\u200b-\u200f\u2028\u2029\u2060-\u2064\u206a-\u206f\u3164\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]/gu;
+  /[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028\u2029\u2060-\u2065\u206a-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\ufffb]|[\u{13430}-\u{1343f}\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/gu;
 
 /** @type {(mark: string) => string} */
 function picture(mark) {
