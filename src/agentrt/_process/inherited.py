@@ -70,27 +70,25 @@ def has_secret_name(name: str) -> bool:
 
 def is_secret(name: str, value: str) -> bool:
     """Whether a variable looks like a secret that agents have no use for."""
-    if name in _WITHOUT or _PROXY.fullmatch(name):
-        return False
-    if not _has_secret_name(name):
-        return _has_password(value) and not _is_model_s_address(name, value)
-    return True
-
-
-def _has_password(value: str) -> bool:
+    by_name = _is_secret_by_name(name)
+    if by_name is not None:
+        return by_name
     # Few values have any of these, and each session looks at all variables.
     if "@" in value or "=" in value or "-----" in value:
-        return _WITH_PASSWORD.search(value) is not None
+        return _WITH_PASSWORD.search(value) is not None and not _is_model_s_address(name, value)
     return False
 
 
 @lru_cache(maxsize=4096)  # the same names for each session
-def _has_secret_name(name: str) -> bool:
-    if not _SECRET.fullmatch(name):
+def _is_secret_by_name(name: str) -> bool | None:
+    """None: its value says so."""
+    if name in _WITHOUT or _PROXY.fullmatch(name):
         return False
+    if not _SECRET.fullmatch(name):
+        return None
     if not _is_model_s(name) or _NEVER_A_MODEL_S.fullmatch(name):
         return True
-    return not _KEY.fullmatch(name) or _OTHER_SECRET.search(name) is not None
+    return not _KEY.fullmatch(name) or _OTHER_SECRET.search(name) is not None or None
 
 
 def _is_model_s(name: str) -> bool:
