@@ -192,6 +192,7 @@ def test_no_file_imports_in_a_circle() -> None:
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import hub as h",
     ],
 )
+@pytest.mark.slow
 def test_a_circle_is_found(line: str, tmp_path: Path) -> None:
     circle = planted(tmp_path, "_web/feed.py", line).circle()
     assert {"agentrt._web.feed", "agentrt._web.hub"} <= set(circle)
@@ -211,6 +212,7 @@ def test_no_file_reaches_into_another_room() -> None:
         ("class Late:\n    def look(self):\n        self.log._lossless = 1", "self.log._lossless"),
     ],
 )
+@pytest.mark.slow
 def test_a_reach_into_another_room_is_found(line: str, found: str, tmp_path: Path) -> None:
     [intrusion] = planted(tmp_path, "_web/feed.py", line).intrusions()
     assert intrusion.startswith("agentrt._web.feed:")

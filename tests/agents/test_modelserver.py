@@ -13,6 +13,8 @@ import pytest
 
 from .lab import Model
 from .modelserver.asks import Json
+
+pytestmark = pytest.mark.slow  # only tests that are left out, too, need the server
 from .modelserver.scripts import (
     SCRIPTS,
     Call,

@@ -12,6 +12,8 @@ from agentrt.demo.media import SUNSET
 from .conftest import Demo
 from .peer import EVERYTHING, Peer, choose
 
+pytestmark = pytest.mark.slow  # each starts the demo, and that a program
+
 
 async def ready(peer: Peer, option: str = "allow_once") -> None:
     await peer.initialize(EVERYTHING)

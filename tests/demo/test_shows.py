@@ -17,6 +17,8 @@ from agentrt.demo.commands import COMMANDS
 from .conftest import Demo
 from .peer import EVERYTHING, Json, Peer, Refusal, always, choose, give
 
+pytestmark = pytest.mark.slow  # each starts the demo, and some wait for its steps
+
 
 def mcp_server(folder: Path) -> Json:
     script = Path(__file__).parent / "mcp_server.py"

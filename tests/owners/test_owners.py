@@ -222,10 +222,11 @@ class NeverLost(Owner):
         FromTheAnswer,
         BeforeItIsStored,
         AnsweredByMemory,
-        pytest.param(Impatient, marks=pytest.mark.slow),
+        Impatient,
         NeverLost,
     ],
 )
+@pytest.mark.slow
 def test_a_planted_defect_is_found(planted: Any) -> None:
     kinds = {Database: "database_class", Node: "node_class", Owner: "owner_class"}
     [where] = [name for kind, name in kinds.items() if issubclass(planted, kind)]

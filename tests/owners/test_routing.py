@@ -175,14 +175,6 @@ PLANTED: dict[str, tuple[int, list[Change]]] = {
 }
 """With a seed that finds it soon."""
 
-LONG = {
-    "whoever owned a session writes on",
-    "a command is gone when it is taken",
-    "a process waits for a command that it has to carry out",
-    "a session that is another's by now stays open",
-    "a session is owned that nobody has opened",
-}
-
 
 @contextmanager
 def planted(changes: list[Change]) -> Iterator[None]:
@@ -192,9 +184,8 @@ def planted(changes: list[Change]) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in PLANTED]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_defect_is_found(name: str) -> None:
     first, changes = PLANTED[name]
     found = (AssertionError, trio.TooSlowError)  # the latter of who opens the first sessions

@@ -29,6 +29,7 @@ async def test_a_turn_and_an_update_cost_no_more_than_what_is_stored(
     assert not more, "\n".join([*more, how])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", costs.AGENTS)
 async def test_a_wire_that_nobody_listens_to_costs_one_instruction_of_a_hundred_at_the_most(
     protocol: str, mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
