@@ -13,8 +13,6 @@ import pytest
 
 from .lab import Model
 from .modelserver.asks import Json
-
-pytestmark = pytest.mark.slow  # only tests that are left out, too, need the server
 from .modelserver.scripts import (
     SCRIPTS,
     Call,
@@ -25,6 +23,8 @@ from .modelserver.scripts import (
     prompt_for,
     turn_of,
 )
+
+pytestmark = pytest.mark.slow  # only tests that are left out, too, need the server
 
 _SCHEMA: Json = {"type": "object", "properties": {"command": {"type": "string"}}}
 
