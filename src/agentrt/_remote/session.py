@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 import trio
@@ -84,6 +84,9 @@ class RemoteSession:
         self._waiting: list[Sent] = []  # their turns have not begun, as far as that is known here
         self._unqueued: set[str] = set()
         self._sends = 0
+        self.answered: Callable[[], None] = lambda: None
+        """Called when a prompt was answered: another one waits then, or none, and no event says
+        so where the turn has begun, or even ended, before."""
         self.seq = 0
         """Up to which number of the server's log the iterator has given it. The notice of a gap has
         the number behind it."""
@@ -179,6 +182,7 @@ class RemoteSession:
             elif sent.unwanted:
                 self._tell("warning", "not_taken_back", "the prompt was not taken back: it runs")
             self._settle()
+            self.answered()
 
         def fail(error: AgentrtError) -> None:
             self._sent.remove(sent)

@@ -166,8 +166,10 @@ class ServerPlace(Place):
         *,
         on_stderr: Callable[[bytes], None],
         report: Callable[[str], None],
+        refresh: Callable[[], None],
     ) -> AsyncIterator[Opened]:
         async with self.open_session(setup) as session:
+            session.answered = refresh
             yield session, session, session.snapshot()
 
     @asynccontextmanager

@@ -212,7 +212,11 @@ class Repl(ABC):
         try:
             with trio.CancelScope() as self._opening:
                 opening = self.place.open(
-                    setup, self._policy, on_stderr=self._keep_stderr, report=self.report
+                    setup,
+                    self._policy,
+                    on_stderr=self._keep_stderr,
+                    report=self.report,
+                    refresh=self.refresh,
                 )
                 async with opening as (session, events, now):
                     self.session = session

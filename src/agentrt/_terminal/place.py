@@ -42,9 +42,11 @@ class Place(ABC):
         *,
         on_stderr: Callable[[bytes], None],
         report: Callable[[str], None],
+        refresh: Callable[[], None],
     ) -> AbstractAsyncContextManager[Opened]:
         """Open the session that is meant, to be left with the block. `report` says to the person
-        what becomes of this place. Raises `AgentrtError`."""
+        what becomes of this place, `refresh` shows what has changed without an event. Raises
+        `AgentrtError`."""
 
     @abstractmethod
     def going_on(self, session: HeldSession, setup: Setup) -> Setup:
@@ -85,6 +87,7 @@ class Here(Place):
         *,
         on_stderr: Callable[[bytes], None],
         report: Callable[[str], None],
+        refresh: Callable[[], None],
     ) -> AsyncIterator[Opened]:
         if self.own is not None:
             self.own.report = report
