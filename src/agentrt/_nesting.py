@@ -93,7 +93,7 @@ class ServiceNursery:
         and an error of the service the caller's."""
         return await self._nursery.start(self._serve, service, args, name=service)
 
-    async def _serve(
+    async def _serve(  # noqa: ASYNC114, ASYNC128 - the service does
         self,
         service: Callable[..., Awaitable[object]],
         args: tuple[object, ...],

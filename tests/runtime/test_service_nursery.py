@@ -74,7 +74,7 @@ async def test_an_error_of_one_ends_the_block_first_and_then_the_others() -> Non
 async def test_before_its_start_a_service_is_cancelled_with_who_waits_for_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async def never(*, task_status: trio.TaskStatus[None]) -> None:
+    async def never(*, task_status: trio.TaskStatus[None]) -> None:  # noqa: ASYNC114, ASYNC128
         await trio.sleep_forever()
 
     async with open_service_nursery() as services:
@@ -86,7 +86,7 @@ async def test_before_its_start_a_service_is_cancelled_with_who_waits_for_it(
 async def test_a_service_that_starts_although_nobody_waits_any_more_is_cancelled() -> None:
     service = Service()
 
-    async def stubborn(*, task_status: trio.TaskStatus[None]) -> None:
+    async def stubborn(*, task_status: trio.TaskStatus[None]) -> None:  # noqa: ASYNC114, ASYNC128
         with trio.CancelScope(shield=True):
             await trio.lowlevel.checkpoint()
         await service.run(task_status=task_status)
@@ -100,7 +100,7 @@ async def test_a_service_that_starts_although_nobody_waits_any_more_is_cancelled
 
 
 async def test_an_error_before_its_start_is_the_callers() -> None:
-    async def early(*, task_status: trio.TaskStatus[None]) -> None:
+    async def early(*, task_status: trio.TaskStatus[None]) -> None:  # noqa: ASYNC114, ASYNC128
         raise ValueError("too early")
 
     async with open_service_nursery() as services:

@@ -153,7 +153,12 @@ def dead(records: Records, number: int, byte: int) -> Records:
     death = TraceRecord(
         t=record.t, kind="exited", session=record.session, process=record.process, code=-9
     )
-    later = [each for each in records[number:] if each.process > record.process]
+    # What the host has said behind that, it may say to what came ahead of it.
+    later = [
+        each
+        for each in records[number:]
+        if each.process > record.process or (each.process == record.process and each.kind == "sent")
+    ]
     return [*records[:number], *said, death, *later]
 
 
