@@ -139,6 +139,14 @@ def test_a_line_that_comes_in_two_pieces_is_the_same_line(name: str) -> None:
             assert (played.ends, played.words) == (then.ends, then.words), (number, byte)
 
 
+def test_an_agent_may_die_at_what_it_says_before_it_has_read_the_host_s_last_word() -> None:
+    records, _ = known("codex")
+    word = next(n for n, each in enumerate(records) if '"initialized"' in each.text)
+    speaks = next(each for each in records[word:] if each.kind == "received")
+    early = [*records[:word], replace(speaks, t=records[word].t), *records[word:]]
+    assert run(dead(early, word, byte=5)).departed is None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EACH)
 def test_an_agent_may_die_at_any_byte(name: str) -> None:
