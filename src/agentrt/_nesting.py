@@ -100,36 +100,45 @@ class ServiceNursery:
         *,
         task_status: trio.TaskStatus[Any] | None = None,
     ) -> None:
-        scope = trio.CancelScope(shield=task_status is None)
-        if task_status is not None:
-            service = partial(service, task_status=_Status(task_status, self._nursery, scope))
-        self._scopes.add(scope)
-        if self._ended:
-            scope.cancel()
+        scope = trio.CancelScope()
+        if task_status is None:
+            self.shield(scope)
+        else:
+            service = partial(service, task_status=_Status(task_status, self, scope))
         try:
             with scope:
                 await service(*args)
         finally:
             self._scopes.discard(scope)
 
+    def shield(self, scope: trio.CancelScope) -> None:
+        """From now on only `cancel` ends what runs in it."""
+        scope.shield = True
+        self._scopes.add(scope)
+        if self._ended:
+            scope.cancel()
+
+    def has(self, task: trio.lowlevel.Task) -> bool:
+        return task.parent_nursery is self._nursery
+
 
 class _Status(trio.TaskStatus[Any]):
     """Shields the service from its start on. Made by its task."""
 
     def __init__(
-        self, status: trio.TaskStatus[Any], nursery: trio.Nursery, scope: trio.CancelScope
+        self, status: trio.TaskStatus[Any], services: ServiceNursery, scope: trio.CancelScope
     ) -> None:
         self._status = status
-        self._nursery = nursery
+        self._services = services
         self._scope = scope
         self._task = trio.lowlevel.current_task()
 
     def started(self, value: Any = None) -> None:
         # Shielded first: it goes into a nursery that may be cancelled, and comes back unmoved if
         # its caller is.
-        self._scope.shield = True
+        self._services.shield(self._scope)
         self._status.started(value)
-        self._scope.shield = self._task.parent_nursery is self._nursery
+        self._scope.shield = self._services.has(self._task)
 
 
 @asynccontextmanager

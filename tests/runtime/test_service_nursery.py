@@ -138,3 +138,16 @@ async def test_what_is_started_behind_the_end_is_cancelled_at_once() -> None:
         services.cancel()
         services.start_soon(service.run)
     assert service.over
+
+
+async def test_a_service_that_starts_while_the_others_are_ended_starts_and_ends_with_them() -> None:
+    service = Service()
+
+    async def slow(*, task_status: trio.TaskStatus[None]) -> None:  # noqa: ASYNC114, ASYNC128
+        await trio.lowlevel.checkpoint()
+        await service.run(task_status=task_status)
+
+    async with open_service_nursery() as services:
+        services.cancel()
+        await services.start(slow)
+    assert service.over
