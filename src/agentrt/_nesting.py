@@ -119,6 +119,7 @@ class ServiceNursery:
             scope.cancel()
 
     def has(self, task: trio.lowlevel.Task) -> bool:
+        """Whether it is one of its services, and has started."""
         return task.parent_nursery is self._nursery
 
 
