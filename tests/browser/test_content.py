@@ -70,6 +70,14 @@ def test_the_colours_are_loaded_with_the_first_code(shown: Shown) -> None:
     assert [url.rpartition("/")[2] for url in loaded] == ["highlight.js"]
 
 
+def test_a_numbered_list_has_the_numbers_that_the_agent_wrote(shown: Shown) -> None:
+    page = shown({"lists": "1. a\n2. b\n\ntext\n\n3) c\n\n   1. d\n   2. e\n\ntext\n\n0. f\n"})
+    turn(page, "bits lists")
+    lists = page.locator(".transcript .markdown ol")
+    expect(lists).to_have_count(4)
+    assert lists.evaluate_all("all => all.map((each) => each.start)") == [1, 3, 1, 0]
+
+
 def test_a_path_goes_into_the_message(shown: Shown) -> None:
     page = shown({"paths": "Look into `src/a.py:12` and `os.path`."})
     ask(page, "say paths")

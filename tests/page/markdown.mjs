@@ -25,7 +25,8 @@ export function toHtml(node) {
   if (kind.includes("no-link")) return `<a href="${escape(props.title)}">${inner}</a>`;
   if (kind === "mention" || (type === "span" && !props.role) || kind === "table") return inner; // a tight paragraph; a box around
   if (type === "br") return "<br />\n";
-  const attributes = KEPT.filter((name) => props[name] != null).map((name) => ` ${name}="${escape(String(props[name]))}"`);
+  const kept = KEPT.filter((name) => props[name] != null && !(name === "start" && props[name] === 1));
+  const attributes = kept.map((name) => ` ${name}="${escape(String(props[name]))}"`);
   const tag = type === "s" ? "del" : type;
   return `<${tag}${attributes.join("")}${tag === "hr" ? " />" : `>${inner}</${tag}>`}`;
 }

@@ -153,7 +153,8 @@ class Drawing {
       case "bullet_list_open":
         return html`<ul key=${key}>${this.blocks()}</ul>`;
       case "ordered_list_open":
-        return html`<ol key=${key} start=${token.attrGet("start")}>${this.blocks()}</ol>`;
+        // Always a number: Preact sets a DOM property that is null to "", which is 0 for a number.
+        return html`<ol key=${key} start=${Number(token.attrGet("start") ?? 1)}>${this.blocks()}</ol>`;
       case "list_item_open":
         return this.item(key);
       case "table_open":
