@@ -238,6 +238,14 @@ def test_a_file_that_cannot_be_read_is_reported(place: Place) -> None:
         place.load()
 
 
+def test_a_byte_order_mark_is_ignored_and_utf16_is_refused_by_name(place: Place) -> None:
+    place.user_file.write_bytes(b'\xef\xbb\xbfagent = "demo"\r\n')
+    assert place.load().agent == "demo"
+    place.user_file.write_bytes('agent = "demo"'.encode("utf-16"))
+    with pytest.raises(ConfigError, match="the file is UTF-16; save it as UTF-8"):
+        place.load()
+
+
 # --- a project's file
 
 

@@ -30,6 +30,7 @@ _OF_A_CONVERSATION = {
     "last_message": "--last-message",
     "json_schema": "--json-schema",
     "max_turns": "--max-turns",
+    "fail_on_denied": "--fail-on-denied",
     "continue_": "--continue",
     "serve": "--serve",
     "system": "--system",
@@ -39,7 +40,7 @@ _OF_A_CONVERSATION = {
 _WITHOUT_AN_AGENT = frozenset(
     {"agents", "nodes", "rules", "trace", "replay", "config", "completion"}
 )
-_OF_A_PROMPT = ("prompt", "output_format", "last_message")
+_OF_A_PROMPT = ("prompt", "output_format", "last_message", "fail_on_denied")
 """What `attach` does not."""
 
 
@@ -48,8 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _fill_standard_streams()
     try:
         try:
-            status = _run(_parsed(arguments))
-        except SystemExit as done:  # argparse: `--help`, or wrong usage
+            options = _parsed(sys.argv[1:] if arguments is None else arguments)
+            status = 2 if options is None else _run(options)
+        except SystemExit as done:  # argparse, after `--help` or `--version`
             status = done.code if isinstance(done.code, int) else 1
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -62,15 +64,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    from ._terminal.arguments import make_parser
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace | None:
+    """Parse the arguments; None after an error was printed."""
+    from ._terminal.arguments import WrongArguments, make_parser, parse
 
     parser = make_parser()
     if "_ARGCOMPLETE" in os.environ:
         from ._terminal.completion import complete
 
         complete(parser)
-    return parser.parse_args(arguments)
+    try:
+        return parse(parser, arguments)
+    except WrongArguments as error:
+        _print_wrong_arguments(arguments, error, error.program)
+        return None
+
+
+def _print_wrong_arguments(arguments: Sequence[str], error: Exception, program: str) -> None:
+    """Print an error of the parser, also on standard output if that was to be JSON."""
+    from ._terminal.arguments import one_shot_format
+    from ._terminal.formats import failure
+    from ._terminal.text import escaped, plain
+
+    message = plain(str(error))
+    print(f"agentrt: {message}\nagentrt: see `{program} --help`", file=sys.stderr)
+    if (format := one_shot_format(arguments)) is not None:
+        from ._model.events import Error
+
+        line = failure(format, Error("usage", message), agent=None)
+        sys.stdout.write(escaped(line.decode()))
 
 
 def _fill_standard_streams() -> None:
@@ -141,8 +163,7 @@ def _work(options: argparse.Namespace) -> Work:
         raise UsageError(
             f"--trace has no meaning for `agentrt {options.subcommand}`, which runs no agent"
         )
-    if not os.path.isdir(options.cwd):
-        raise UsageError(f"--cwd: there is no folder {options.cwd!r}")
+    _check_folder(options)
     config = load_config(options.cwd, flags=_flags(options))
     _check_store(getattr(options, "store", None))
     if options.subcommand != "config":  # which shows them itself
@@ -229,6 +250,24 @@ def _work(options: argparse.Namespace) -> Work:
     return partial(until_signalled, work)
 
 
+def _check_folder(options: argparse.Namespace) -> None:
+    """Check `--cwd`. Raises `UsageError`."""
+    from ._runtime.folders import NO_CURRENT_FOLDER, not_utf8
+    from ._terminal.setup import UsageError
+
+    if not os.path.isdir(options.cwd):
+        raise UsageError(f"--cwd: there is no folder {options.cwd!r}")
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        if not os.path.isabs(options.cwd):
+            raise UsageError(f"{NO_CURRENT_FOLDER} with --cwd DIR") from None
+        os.chdir(options.cwd)  # other paths are relative to a folder that exists, too
+    works_there = options.subcommand in (None, "serve", "attach", "acp", "sessions")
+    if works_there and (why := not_utf8(os.path.abspath(options.cwd))):
+        raise UsageError(why)
+
+
 def _recorded(options: argparse.Namespace) -> None:
     """`record FILE -- COMMAND` is a conversation with that agent, and `--trace FILE`."""
     import shlex
@@ -287,16 +326,17 @@ def _conversation(options: argparse.Namespace, config: Config) -> Work:
     pick = options.resume == "" and options.prompt is None and os.isatty(0)
     if pick and not options.continue_:
         options.resume = None
-    setup = _found(options, config) or _setup(options, config)
-    if options.prompt is not None or not os.isatty(0):
+    interactive = options.prompt is None and os.isatty(0)
+    setup = _found(options, config) or _setup(options, config, demo=interactive)
+    if not interactive:
         if options.serve:
             raise UsageError("--serve is for a conversation: it needs a terminal, and no -p")
         from ._terminal.oneshot import one_shot
 
         return partial(one_shot, setup, _asked(options, config))
-    for name in ("output_format", "last_message", "json_schema"):
+    for name in ("output_format", "last_message", "json_schema", "fail_on_denied"):
         if getattr(options, name) is not None:
-            raise UsageError(f"{_OF_A_CONVERSATION[name]} is for one prompt: say -p TEXT")
+            raise UsageError(f"{_OF_A_CONVERSATION[name]} is for a single prompt; use -p TEXT")
     from ._terminal.repl import converse
 
     return partial(converse, setup, pick=pick, serve=bool(options.serve))
@@ -311,6 +351,7 @@ def _asked(options: argparse.Namespace, config: Config) -> Asked:
         options.last_message,
         _bound(options),
         config.terminal.color,
+        bool(options.fail_on_denied),
     )
 
 
@@ -327,7 +368,7 @@ def _serve(options: argparse.Namespace, config: Config) -> Work:
     store_path(config.serve.store)  # wrong usage is said before anything begins
     start = options.agent is not None or options.command is not None
     _check_node(config, opens=start or options.resume is not None)
-    setup = _setup(options, config)
+    setup = _setup(options, config, demo=True)
     return partial(serve_pages, setup, make_security(setup), start=start)
 
 
@@ -401,9 +442,9 @@ def _attach(options: argparse.Namespace, config: Config) -> Work:
     once = options.prompt is not None or not os.isatty(0)
     _refuse_settings_of_a_server(options, ours=("timeout", "cancel_grace") if once else ())
     session = _session_of_a_server(options)
-    for name in ("output_format", "last_message"):
+    for name in ("output_format", "last_message", "fail_on_denied"):
         if not once and getattr(options, name) is not None:
-            raise UsageError(f"{_OF_A_CONVERSATION[name]} is for one prompt: say -p TEXT")
+            raise UsageError(f"{_OF_A_CONVERSATION[name]} is for a single prompt; use -p TEXT")
     from ._terminal.attach import Wanted, attach
     from ._terminal.servers import find_server
 
@@ -477,12 +518,12 @@ def _found(options: argparse.Namespace, config: Config) -> Setup | None:
     return _checked(structs.replace(setup, model=options.model, mode=options.mode))
 
 
-def _setup(options: argparse.Namespace, config: Config) -> Setup:
+def _setup(options: argparse.Namespace, config: Config, *, demo: bool = False) -> Setup:
     from ._terminal.setup import Setup, UsageError, choose_agent
 
     if options.resume == "":
         raise UsageError("--resume takes an id here (`agentrt sessions` lists them)")
-    agent, note = choose_agent(config, options.agent, options.command, options.protocol)
+    agent, note = choose_agent(config, options.agent, options.command, options.protocol, demo=demo)
     return _checked(
         Setup(
             agent=agent,

@@ -40,6 +40,7 @@ file: the nearest `.agentrt.toml` in the working folder or above. Environment: `
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import shlex
@@ -54,6 +55,7 @@ from msgspec import Meta, Struct, structs
 from ._agents import BUILT_IN, Agent, ProtocolName, Quirks
 from ._claude.options import ClaudeOptions
 from ._errors import AgentrtError
+from ._home import home_folder
 from ._limits import Limits, Tenant
 from ._model.content import JsonObject
 
@@ -264,7 +266,7 @@ def load_config(
         terminal=msgspec.convert(merged.terminal, Terminal),
         trace=msgspec.convert(merged.trace, Tracing),
         log=msgspec.convert(merged.log, Logging),
-        files=tuple(str(path) for path in (user_path, project_path) if path and path.is_file()),
+        files=tuple(str(path) for path in (user_path, project_path) if path and _is_file(path)),
         origins=_origins([*places, _VARIABLES, _FLAGS], layers),
         warnings=tuple(warnings),
     )
@@ -276,13 +278,20 @@ def load_config(
 def _user_path(env: Mapping[str, str]) -> Path:
     if named := env.get(PREFIX + "CONFIG"):
         return Path(named)
-    home = env.get("HOME", "~")
-    return Path(env.get("XDG_CONFIG_HOME") or f"{home}/.config").expanduser() / USER_FILE
+    given = env.get("XDG_CONFIG_HOME")
+    return (Path(given) if given else home_folder(env) / ".config") / USER_FILE
 
 
 def _project_path(cwd: Path) -> Path | None:
     folders = [cwd.resolve(), *cwd.resolve().parents]
-    return next((f / PROJECT_FILE for f in folders if (f / PROJECT_FILE).is_file()), None)
+    return next((f / PROJECT_FILE for f in folders if _is_file(f / PROJECT_FILE)), None)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a folder above that this user may not search
+        return False
 
 
 def _read(path: Path, *, missing_ok: bool = True) -> _File:
@@ -297,10 +306,12 @@ def _read(path: Path, *, missing_ok: bool = True) -> _File:
         raise ConfigError(f"{path}: {error.strerror}") from error
     if len(data) > LARGEST:
         raise ConfigError(f"{path}: it has more than {LARGEST} bytes")
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise ConfigError(f"{path}: the file is UTF-16; save it as UTF-8")
     try:
         if any(line.count(b".") > DOTS for line in data.splitlines()):
             raise RecursionError
-        return _checked(str(path), msgspec.toml.decode(data))
+        return _checked(str(path), msgspec.toml.decode(data.removeprefix(codecs.BOM_UTF8)))
     except RecursionError:
         raise ConfigError(f"{path}: it is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -42,7 +42,7 @@ def test_a_prompt_is_answered_and_its_prompt_stands_there_once(program: Program)
         it.expect(PROMPT)
         assert it.shown.count("read notes.txt") == 1
         it.ctrl("d")
-        it.expect("To come back: agentrt attach http://127.0.0.1:")
+        it.expect("To return: agentrt attach http://127.0.0.1:")
         assert it.ended() == 0
 
 
@@ -224,7 +224,6 @@ def test_the_settings_the_queue_and_the_export_work_as_ever(program: Program) ->
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "no server of yours runs"),
         (["ftp://here"], "is no URL of a server"),
         (["here:a"], "'here:a' is no URL of a server"),
         (["--session", "x", "--agent", "demo"], "are for a new session"),
@@ -236,6 +235,12 @@ def test_what_makes_no_sense_is_refused(program: Program, arguments: list[str], 
     with program.terminal("attach", *arguments) as it:
         it.expect(words)
         assert it.ended() == 2
+
+
+def test_no_server_to_attach_to_is_an_error_and_not_wrong_usage(program: Program) -> None:
+    with program.terminal("attach") as it:
+        it.expect("you have no running server; start one with `agentrt serve`")
+        assert it.ended() == 1
 
 
 @pytest.mark.slow
@@ -273,13 +278,33 @@ def test_the_screen_says_that_there_is_no_connection_and_goes_on(
                 other.expect("The command ended with status 0")
             tmux.until("The command ended with status 0", "● ready", gone=r"^y/a/n/x\?")
             kill(served)
-            tmux.until("no connection: trying again")
+            tmux.until("● offline", "reconnecting …", gone="● ready")
             tmux.enter("read notes.txt")
             with serving(program):
-                tmux.until("^  second line$", "● ready", gone="no connection: trying again")
+                tmux.until("^  second line$", "● ready", gone="reconnecting …")
                 assert tmux.everything.count("❯ read notes.txt") == 1
                 tmux.key("C-d")
-                tmux.until("To come back: agentrt attach", "^exit status 0$")
+                tmux.until("To return: agentrt attach", "^exit status 0$")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_tmux(), reason=MISSING)
+def test_a_prompt_that_the_server_has_not_confirmed_is_printed_on_leaving(
+    program: Program, tmp_path: Path
+) -> None:
+    env = {k: v for k, v in program.env.items() if k != "AGENTRT_TERMINAL_PLAIN"}
+    env |= {"TERM": "tmux-256color", "LANG": "C.UTF-8"}
+    with serving(program) as served:
+        served.link()
+        command = [*COMMAND, "attach", *FAST_DEMO]
+        with in_tmux(tmp_path, command, cwd=program.folder, env=env) as tmux:
+            tmux.until("● ready", "it goes on when you leave")
+            kill(served)
+            tmux.until("● offline", "reconnecting …")
+            tmux.enter("a prompt worth keeping")
+            tmux.until("⏎ a prompt worth keeping")
+            tmux.key("C-d")
+            tmux.until("perhaps not sent: a prompt worth keeping", "^exit status 0$")
 
 
 @pytest.mark.slow

@@ -122,8 +122,9 @@ def test_a_turn_that_fails_and_one_that_times_out_have_their_exit_codes(program:
 
 
 def test_what_nobody_can_send_is_said_in_the_format_that_was_asked_for(program: Program) -> None:
-    no_server = asked(program, "go", status=2)
-    assert "no server of yours runs" in no_server["error"]["message"]
+    no_server = asked(program, "go", status=1)
+    assert "you have no running server" in no_server["error"]["message"]
+    assert no_server["error"]["code"] == "server_not_found"
     with serving(program, *FAST_DEMO) as served:
         served.link()
         unknown = asked(program, "go", "--session", "nothing", status=4)

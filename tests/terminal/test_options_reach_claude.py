@@ -58,9 +58,9 @@ def test_a_value_that_does_not_come_is_a_failure(program: Program) -> None:
     ("said", "message"),
     [
         ("nowhere.json", "--json-schema nowhere.json: No such file"),
-        ("notes.txt", "--json-schema notes.txt: JSON is malformed"),
+        ("notes.txt", "--json-schema notes.txt: not valid JSON (JSON is malformed"),
         ("{", "--json-schema: "),
-        ("list.json", "a JSON schema is an object"),
+        ("list.json", "a JSON schema must be an object"),
     ],
 )
 def test_a_schema_that_is_none_is_wrong_usage(program: Program, said: str, message: str) -> None:
@@ -110,5 +110,5 @@ def test_a_file_that_cannot_be_written_is_reported_before_anything_is_spent(
 def test_what_is_for_one_prompt_is_said_to_be_so(program: Program, flag: str) -> None:
     value = "json" if flag == "--output-format" else "{}"
     with program.terminal(*CLAUDE, flag, value) as terminal:
-        terminal.expect(f"{flag} is for one prompt: say -p TEXT")
+        terminal.expect(f"{flag} is for a single prompt; use -p TEXT")
         assert terminal.ended() == 2

@@ -47,7 +47,7 @@ async def test_files_and_the_null_device_can_be_read(tmp_path: Path) -> None:
             assert await read_lines(LineReader(fd)) == lines
         os.close(fd)
     fd = os.open(file, os.O_RDONLY)
-    assert await LineReader(fd).read_all() == "one\ntwo"
+    assert await LineReader(fd).read_all() == b"one\ntwo"
     os.close(fd)
 
 

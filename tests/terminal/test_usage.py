@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from program import COMMAND, PATIENCE, Program, fake_claude, odd
+from program import COMMAND, FAST_DEMO, PATIENCE, Program, fake_claude, odd
 
 from agentrt import __version__
 from agentrt._cli import main
@@ -49,11 +50,16 @@ def test_the_examples_of_the_help_work(program: Program) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--frobnicate"], "unrecognized arguments: --frobnicate"),
-        (["fix the tests"], "a prompt is written -p TEXT"),
+        (["--frobnicate"], "unknown option --frobnicate"),
+        (["fix the tests"], "unknown command 'fix the tests'; to send a prompt, use -p TEXT"),
+        (["sesions"], "unknown command 'sesions'; did you mean sessions?"),
+        (["--agnet", "demo"], "unknown option --agnet; did you mean --agent?"),
+        (["--agnet=demo", "-p", "x"], "unknown option --agnet; did you mean --agent?"),
+        (["serve", "--allowhost", "x"], "unknown option --allowhost; did you mean --allow-host?"),
+        (["sessions", "lst"], "invalid choice: 'lst'"),
         (["-p", "x", "--output-format", "xml"], "choose from"),
-        (["-p", "x", "--timeout", "soon"], "'soon' is no number of seconds (nor `none`)"),
-        (["-p", "x", "--timeout", "-1"], "no number of seconds"),
+        (["-p", "x", "--timeout", "soon"], "'soon' is neither a number of seconds nor `none`"),
+        (["-p", "x", "--timeout", "-1"], "neither a number of seconds"),
         (["-p", "x", "--agent", "demo", "--command", "x"], "exclude each other"),
         (["-p", "x", "--protocol", "acp"], "there is no --command"),
         (["-p", "x", "--command", "it's"], "cannot be read: No closing quotation"),
@@ -80,6 +86,92 @@ def test_wrong_usage_is_2_and_reported_in_a_line(
     assert out == ""
     assert err.startswith("agentrt: ")
     assert message in err
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--agnet", "demo"], ["--timeout", "soon"], ["--cwd", "/no/such/folder"]]
+)
+@pytest.mark.parametrize("format", ["json", "stream-json"])
+def test_wrong_usage_is_json_where_the_answer_would_have_been(
+    wrong: list[str],
+    format: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert main(["-p", "x", f"--output-format={format}", *wrong]) == 2
+    out, err = capfd.readouterr()
+    told = json.loads(out)
+    assert (told["outcome"], told["turn"], told["error"]["code"]) == ("failed", "", "usage")
+    assert err.startswith(f"agentrt: {told['error']['message']}\n")
+
+
+@pytest.mark.slow
+def test_every_command_works_in_a_container_without_a_home_and_without_a_user(
+    program: Program,
+) -> None:
+    if os.geteuid():
+        pytest.skip("only root can start a program as another user")
+    program.folder.chmod(0o777)
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
+    for arguments in (
+        ["-p", "list the files", "--agent", "demo", "--model", "instant"],
+        ["agents"],
+        ["sessions", "--all"],
+        ["config"],
+    ):
+        # Importing needs nothing of the user: the folders of this interpreter may be root's alone.
+        code = (
+            "import os, sys, agentrt._cli as cli, agentrt._terminal.oneshot\n"
+            "os.setgroups([]); os.setgid(54321); os.setuid(54321)\n"
+            "sys.exit(cli.main(sys.argv[1:]))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            cwd=program.folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, (arguments, done.stderr)
+
+
+def test_a_folder_that_is_gone_is_named_as_the_reason(program: Program) -> None:
+    gone = program.folder / "gone"
+    gone.mkdir()
+    script = f'cd {gone} && rmdir {gone} && exec "$@"'
+    for arguments, status in (
+        ((*FAST_DEMO, "-p", "hello"), 2),
+        ((*FAST_DEMO, "-p", "hello", "--cwd", str(program.folder)), 0),
+        (("sessions",), 2),
+    ):
+        gone.mkdir(exist_ok=True)
+        done = subprocess.run(
+            ["sh", "-c", script, "sh", *COMMAND, *arguments],
+            cwd=program.folder,
+            env=program.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == status, done.stderr
+        if status:
+            assert done.stderr.startswith("agentrt: the current folder no longer exists")
+
+
+@pytest.mark.parametrize("arguments", [(*FAST_DEMO, "-p", "hello"), ("sessions",)])
+def test_a_folder_whose_name_is_not_utf8_is_refused_with_the_reason(
+    program: Program, arguments: tuple[str, ...]
+) -> None:
+    program.folder = program.folder / os.fsdecode(b"w\xffx")
+    program.folder.mkdir()
+    assert "is not valid UTF-8" in program.run(*arguments, status=2).stderr
 
 
 def test_a_wrong_setting_is_wrong_usage_and_its_file_is_named(program: Program) -> None:

@@ -143,6 +143,12 @@ async def test_blank_lines_and_carriage_returns_are_nothing() -> None:
         assert (await editor.receive())["id"] == 1
 
 
+async def test_a_byte_order_mark_before_a_message_is_ignored() -> None:
+    async with an_editor() as editor:
+        await editor.send(b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"method":"initialize"}\r')
+        assert (await editor.receive())["id"] == 1
+
+
 async def test_a_request_ahead_of_initialize_is_refused_and_ends_it() -> None:
     async with an_editor() as editor:
         await editor.send({"jsonrpc": "2.0", "id": 1, "method": "session/list"})

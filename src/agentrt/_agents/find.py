@@ -135,7 +135,8 @@ def _named(name: str, known: Mapping[str, Agent]) -> Agent:
         return aliases[name]
     import difflib  # for the few who mistype a name
 
-    close = difflib.get_close_matches(name, [*known, *aliases], cutoff=0.5)
+    found = difflib.get_close_matches(name, [*known, *aliases], cutoff=0.5)
+    close = dict.fromkeys(aliases[each].name if each in aliases else each for each in found)
     hint = (
         f"did you mean {' or '.join(map(repr, close))}?" if close else f"known: {', '.join(known)}"
     )

@@ -17,6 +17,7 @@ from typing import Any, Final
 from msgspec import Struct, ValidationError, convert
 
 from .._errors import RemoteProtocolError, SessionNotFound
+from .._home import home_folder
 from .._model.content import JsonObject
 from .._model.driver import Effect, Said, Showed, SpeechEnded, Spoke, ToolCalled
 from .._wire.json import decode
@@ -48,7 +49,7 @@ class StoredSession(Struct, frozen=True, kw_only=True):
 def config_folder(env: Mapping[str, str] = os.environ) -> Path:
     """Where Claude Code keeps its files."""
     given = env.get("CLAUDE_CONFIG_DIR")
-    return Path(given) if given else Path(env.get("HOME") or Path.home()) / ".claude"
+    return Path(given) if given else home_folder(env) / ".claude"
 
 
 def list_sessions(config: Path, cwd: str | None = None) -> list[StoredSession]:

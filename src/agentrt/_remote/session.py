@@ -134,6 +134,11 @@ class RemoteSession:
         ]
 
     @property
+    def unconfirmed(self) -> list[list[Block]]:
+        """Prompts that the server has not confirmed, oldest first: they may not have reached it."""
+        return [sent.content for sent in self._sent if sent.seq is None and not sent.unwanted]
+
+    @property
     def capabilities(self) -> JsonObject:
         """What the agent can do is not said to clients: they are notified when it cannot."""
         return {}

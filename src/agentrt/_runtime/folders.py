@@ -7,15 +7,35 @@ from collections.abc import Iterable, Sequence
 
 from .._errors import LocalProtocolError
 
+NO_CURRENT_FOLDER = "the current folder no longer exists; change to another one, or name one"
+
+
+def not_utf8(path: str) -> str:
+    """Return why a path cannot be sent to an agent, or an empty string if it can."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return f"the path {path!r} is not valid UTF-8, so no agent can be told of it; rename it"
+    return ""
+
 
 def folder(given: str | os.PathLike[str], what: str = "cwd", *, elsewhere: bool = False) -> str:
-    """A folder that is there, by its full name; one of another machine is not looked for, and a
-    name of it that begins nowhere means nothing here. Raises `LocalProtocolError`."""
+    """Return the absolute path of an existing folder.
+
+    With `elsewhere` the agent runs on another machine: the path must be absolute, and is not looked
+    up here. Raises `LocalProtocolError`, also for a path that is not UTF-8: every protocol sends
+    it as text.
+    """
     if not isinstance(given, str | os.PathLike):
         raise LocalProtocolError(
             f"{what}: a folder is a string or a path, not {type(given).__name__}"
         )
-    full = os.path.abspath(given)
+    try:
+        full = os.path.abspath(given)
+    except FileNotFoundError:
+        raise LocalProtocolError(f"{what}: {NO_CURRENT_FOLDER}") from None
+    if not_utf8(full):
+        raise LocalProtocolError(f"{what}: {not_utf8(full)}")
     if elsewhere and not os.path.isabs(given) and os.fspath(given) != ".":
         raise LocalProtocolError(
             f"{what}: a folder where the agent is has a full name: {os.fspath(given)!r} is none"

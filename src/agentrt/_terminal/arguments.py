@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import Any, Literal, NoReturn
 
 from .._version import __version__
 from . import manual
@@ -14,6 +15,14 @@ LISTED = 50
 """Sessions that a list shows."""
 
 
+class WrongArguments(Exception):
+    """The arguments cannot be parsed; `program` is the command whose `--help` lists them."""
+
+    def __init__(self, message: str, program: str) -> None:
+        super().__init__(message)
+        self.program = program
+
+
 class _Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(
@@ -21,9 +30,67 @@ class _Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        if message.startswith("argument COMMAND: invalid choice"):
-            message += "; a prompt is written -p TEXT"
-        self.exit(2, f"agentrt: {message}\nagentrt: `{self.prog} --help` says what there is\n")
+        raise WrongArguments(message, self.prog)
+
+
+def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line. Raises `WrongArguments`, with the names that may have been meant."""
+    try:
+        return parser.parse_args(arguments)
+    except WrongArguments as wrong:
+        message = _explained(parser, arguments, str(wrong))
+        raise WrongArguments(message, wrong.program) from None
+
+
+def _explained(parser: argparse.ArgumentParser, arguments: Sequence[str], message: str) -> str:
+    """Say what is wrong with arguments that argparse has refused with `message`.
+
+    argparse takes the value of an option that it does not know for the command, so unknown options
+    are looked for first.
+    """
+    commands = _commands(parser)
+    chosen = next((commands[each] for each in arguments if each in commands), None)
+    ours = [*parser._option_string_actions]
+    theirs = [*chosen._option_string_actions] if chosen is not None else []
+    if "invalid choice" in message or message.startswith("unrecognized arguments"):
+        for each in arguments:
+            name = each.partition("=")[0]
+            if name == "--":
+                break
+            if name.startswith("--") and name not in (*ours, *theirs):
+                return f"unknown option {name}{_meant(name, theirs) or _meant(name, ours)}"
+    if message.startswith("argument COMMAND: invalid choice"):
+        word = message.split("'")[1]
+        meant = _meant(word, list(commands))
+        return f"unknown command {word!r}{meant or '; to send a prompt, use -p TEXT'}"
+    return message
+
+
+def one_shot_format(arguments: Sequence[str]) -> Literal["json", "stream-json"] | None:
+    """Return the structured output format that a one-shot command line asks for, if any.
+
+    Reads arguments that could not be parsed, so it goes by their words alone.
+    """
+    for name, value in zip(arguments, [*arguments[1:], ""], strict=True):
+        if name in ("conformance", "--"):
+            return None
+        option, _, joined = name.partition("=")
+        if option == "--output-format" and (given := joined or value) in ("json", "stream-json"):
+            return "json" if given == "json" else "stream-json"
+    return None
+
+
+def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    found: dict[str, argparse.ArgumentParser] = {}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found |= action.choices
+    return found
+
+
+def _meant(word: str, known: Sequence[str]) -> str:
+    close = get_close_matches(word, known, 1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -139,6 +206,12 @@ def _add_one_prompt(add: Callable[..., argparse.Action]) -> None:
         help="the answer while it comes (default), one object at the end, or one event a line",
     )
     add("--last-message", metavar="FILE", help="also write the agent's last message to a file")
+    add(
+        "--fail-on-denied",
+        action="store_true",
+        default=None,
+        help="exit with 5 if a permission request was rejected, even if the turn completed",
+    )
 
 
 def _add_session(parser: argparse.ArgumentParser) -> None:
@@ -450,7 +523,7 @@ def _fill_trace(trace: argparse.ArgumentParser) -> None:
 def _number_of_seconds(text: str) -> float:
     seconds = _seconds(text)
     if not isinstance(seconds, float):
-        raise argparse.ArgumentTypeError("it takes a number of seconds")
+        raise argparse.ArgumentTypeError("a number of seconds is required")
     return seconds
 
 
@@ -460,7 +533,7 @@ def _speed(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not how many times as fast")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
     return value
 
 
@@ -473,12 +546,12 @@ def _seconds(text: str) -> float | str:
     except ValueError:
         value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds (nor `none`)")
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of seconds nor `none`")
     return value
 
 
 def _count(text: str) -> int:
     """A whole number from 1 on."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
     return int(text)

@@ -27,6 +27,7 @@ from .._remote.session import RemoteSession
 from .._runtime.register import SessionInfo
 from .._trace.conversation import Row
 from .._web import commands as c
+from .attaching import text_of
 from .commands import COMMANDS
 from .console import PARTING
 from .conversation import Command, Repl
@@ -81,8 +82,10 @@ async def attach(where: Where, wanted: Wanted, config: Config) -> int:
     if place.last is not None and os.isatty(1):
         with trio.move_on_after(PARTING):  # the terminal may take nothing any more
             async with open_output(1, encoding=encoding_of(sys.stdout)) as out:
+                for text in place.unconfirmed:
+                    out.write(f"Not confirmed by the server, so perhaps not sent: {text}\n")
                 again = f"agentrt attach {line.server} --session {place.last[:SHORT]}"
-                out.write(f"It goes on without you. To come back: {again}\n")
+                out.write(f"Detached; the session keeps running. To return: {again}\n")
     return status
 
 
@@ -91,10 +94,17 @@ class ServerPlace(Place):
 
     lasting = True
 
-    def __init__(self, line: Line, wanted: Wanted, config: Config) -> None:
+    def __init__(
+        self, line: Line, wanted: Wanted, config: Config, *, interactive: bool = True
+    ) -> None:
+        """`interactive`: a person sits at this terminal, so the demo agent may stand in where the
+        server has no other."""
         self.line = line
+        self._interactive = interactive
         self.last: str | None = None
         """The session that was open last."""
+        self.unconfirmed: list[str] = []
+        """Prompts that were open at the server when their session was left."""
         self._wanted = wanted
         self._config = config
         self._offered: list[SessionInfo] = []
@@ -143,8 +153,14 @@ class ServerPlace(Place):
         names = [agent.name for agent in agents if agent.available]
         if wanted.agent is not None and wanted.agent not in {agent.name for agent in agents}:
             raise AgentNotFound(self._no_agent(wanted.agent))
-        usual = next((name for name in names if name != DEMO), DEMO)
-        new = self._new_setup(wanted.agent or usual)
+        usual = next((name for name in names if name != DEMO), DEMO if self._interactive else None)
+        chosen = wanted.agent or usual
+        if chosen is None:
+            raise AgentNotFound(
+                "the server has no session and no agent but the demo; install one there"
+                " (`agentrt agents` lists them), or choose the demo with `--agent demo`"
+            )
+        new = self._new_setup(chosen)
         return structs.replace(new, model=wanted.model, mode=wanted.mode), False
 
     def _setup(self, info: SessionInfo) -> Setup:
@@ -192,6 +208,7 @@ class ServerPlace(Place):
             self.last = id
             yield session
         finally:
+            self.unconfirmed += [text_of(content) for content in session.unconfirmed]
             session.close()
 
     def going_on(self, session: HeldSession, setup: Setup) -> Setup:

@@ -70,7 +70,7 @@ class _AttachedPrompt(OnePrompt):
             with self.bound.over("the connection to the server") as start:
                 line = Line(self._where, self._config.bound(Limits()))
                 await nursery.start(line.run)
-                place = ServerPlace(line, self._wanted, self._config)
+                place = ServerPlace(line, self._wanted, self._config, interactive=False)
                 setup, several = await place.first()
                 self._setup = setup
                 opening = place.open_session(setup)

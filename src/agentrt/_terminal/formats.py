@@ -7,6 +7,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from .._config import ConfigError
 from .._errors import AgentNotFound, AgentrtError, AgentStartError, SessionNotFound
 from .._model.content import plain_text
 from .._model.events import Error, Event, Item, ItemDelta, ItemOpened, Outcome, TurnEnded
@@ -14,6 +15,8 @@ from .._model.result import TurnResult
 from .bound import TimedOut
 from .held import HeldSession
 from .output import Output
+from .servers import ServerNotFound
+from .setup import UsageError
 from .text import escaped
 
 FormatName: TypeAlias = Literal["text", "json", "stream-json"]
@@ -162,6 +165,9 @@ _CODES: Final[dict[type[AgentrtError], str]] = {
     AgentStartError: "agent_not_started",
     SessionNotFound: "session_not_found",
     TimedOut: "timed_out",
+    UsageError: "usage",
+    ConfigError: "usage",
+    ServerNotFound: "server_not_found",
 }
 
 

@@ -33,11 +33,13 @@ class LineReader:
             return self._take(cut)
         return self._take(cut) if cut else None
 
-    async def read_all(self) -> str:
-        """Everything up to the end."""
+    async def read_all(self) -> bytes:
+        """Read up to the end of the input."""
         while data := await self._read():
             self._buffer += data
-        return self._take(len(self._buffer))
+        everything = bytes(self._buffer)
+        self._buffer.clear()
+        return everything
 
     def _take(self, cut: int) -> str:
         line = bytes(self._buffer[:cut]).decode(errors="replace")

@@ -6,6 +6,7 @@ once, a third one this process.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import math
 import os
@@ -127,6 +128,8 @@ class Asked(NamedTuple):
     last_message: str | None = None
     timeout: float | None = None
     color: ColorChoice = "auto"
+    fail_on_denied: bool = False
+    """A rejected permission request is exit status 5 whatever the turn's outcome is."""
 
 
 async def one_shot(setup: Setup, asked: Asked) -> int:
@@ -176,7 +179,7 @@ async def _whole_prompt(text: str | None, console: Console) -> str:
     else:
         prompt = "\n\n".join(filter(None, (text, await _piped(console))))
     if not prompt.strip():
-        raise UsageError("no prompt: say -p TEXT, or write it to standard input")
+        raise UsageError("no prompt given; use -p TEXT, or pipe it to standard input")
     return prompt
 
 
@@ -187,9 +190,23 @@ async def _piped(console: Console) -> str:
 
     async with bare_errors(), trio.open_nursery() as nursery:
         nursery.start_soon(explain)
-        piped = await LineReader(0).read_all()
+        piped = _text_of(await LineReader(0).read_all())
         nursery.cancel_scope.cancel(reason="it has come")
     return piped
+
+
+def _text_of(data: bytes) -> str:
+    """Decode a prompt, with the byte order marks that Windows programs write.
+
+    Bytes that are not UTF-8 are replaced. Raises `UsageError` for binary data.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        text = data.decode("utf-16", errors="replace")
+    else:
+        text = data.decode("utf-8-sig", errors="replace")
+    if "\0" in text:
+        raise UsageError("standard input is binary data; a prompt must be text")
+    return text.removesuffix("\r")
 
 
 class OnePrompt(ABC):
@@ -200,6 +217,7 @@ class OnePrompt(ABC):
         self.ending = ending
         self.bound = bound
         self.format: FormatName = asked.format
+        self._fail_on_denied = asked.fail_on_denied
         self.last = LastMessage()
         self.rejected = Rejections()
         self.seq = 0
@@ -251,6 +269,10 @@ class OnePrompt(ABC):
         """The exit status, and why, if it is not 0."""
         rejected = bool(self.rejected.denials)
         status = exit_status(result, rejected=rejected)
+        if rejected and not status and self._fail_on_denied:
+            status = DENIED
+            self.console.report("a permission request was rejected (--fail-on-denied)")
+            return status
         why = how_it_ended(result)
         if why is None and status:
             why = f"the agent stopped ({result.stop_reason})"
@@ -325,9 +347,18 @@ class _OneShot(OnePrompt):
                     await session.aclose()  # what it still did is reported as ended
                 events.finish()
                 others.finish()
-        result = decisive(result, self._ends)
+        result = self._bounded(decisive(result, self._ends))
         self.end(answer, result)
         return result
+
+    def _bounded(self, result: TurnResult) -> TurnResult:
+        """Name `--timeout` as the reason if it is the limit that ended the turn: the hard limit
+        was then set to the time that was left when the turn began."""
+        seconds, error = self.bound.seconds, result.error
+        if seconds is None or error is None or error.data != {"limit": "hard"}:
+            return result
+        message = f"the command took longer than {seconds:g} s (--timeout)"
+        return structs.replace(result, error=structs.replace(error, message=message))
 
     async def _write(self, events: Subscription, answer: Format) -> None:
         """Standard output, as fast as its reader takes it."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from .._errors import AgentrtError
 from .._web.address import Address, address
 from .own import warn
 from .setup import UsageError
@@ -20,6 +21,10 @@ from .text import one_line
 
 TOKEN = "AGENTRT_SERVE_TOKEN"
 """The variable that a token may be in."""
+
+
+class ServerNotFound(AgentrtError):
+    """No server is known that could be meant."""
 
 
 class Server(Struct, frozen=True):
@@ -77,7 +82,7 @@ def running() -> list[Server]:
 
 def find_server(url: str | None) -> tuple[Address, str]:
     """The server that is meant, and its token: of a URL, or, if there is none, the one that runs.
-    Raises `UsageError`."""
+    Raises `UsageError` or `ServerNotFound`."""
     if url == "":  # a variable that is not set, say, and not a wish for any server
         raise UsageError("the server's URL is empty: leave it out for the one of yours that runs")
     given = os.environ.get(TOKEN)
@@ -90,16 +95,18 @@ def find_server(url: str | None) -> tuple[Address, str]:
         server = known.get(wanted)
         token = given or (server.token if server is not None else None)
         if token is None:
-            raise UsageError(
-                f"no server of yours runs at {one_line(str(wanted))}; for one of somebody else's,"
-                f" say its token as {TOKEN}"
+            raise ServerNotFound(
+                f"no known server at {one_line(str(wanted))}; if it is someone else's, put its"
+                f" token into the variable {TOKEN}"
             )
         return wanted, token
     match list(known.items()):
         case [(wanted, server)]:
             return wanted, given or server.token
         case []:
-            raise UsageError("no server of yours runs (`agentrt serve`); else give its URL")
+            raise ServerNotFound(
+                "you have no running server; start one with `agentrt serve`, or give a URL"
+            )
         case several:
             urls = ", ".join(str(wanted) for wanted, _ in several)
-            raise UsageError(f"several servers of yours run: give the URL of one ({urls})")
+            raise UsageError(f"you have several running servers; give the URL of one ({urls})")

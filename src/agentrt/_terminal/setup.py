@@ -46,6 +46,10 @@ from .kept import Kept, Own
 from .text import one_line
 
 DEMO = "demo"
+NO_AGENT = (
+    "no agent is installed; `agentrt agents` lists agents and how to install them"
+    " (`--agent demo` tries agentrt without one)"
+)
 DAMAGED = 3
 """The exit status for a store that is corrupt."""
 
@@ -276,10 +280,17 @@ def _ask_forms(request: PermissionRequest) -> Decision:
 
 
 def choose_agent(
-    config: Config, name: str | None = None, command: str | None = None, protocol: str | None = None
+    config: Config,
+    name: str | None = None,
+    command: str | None = None,
+    protocol: str | None = None,
+    *,
+    demo: bool = False,
 ) -> tuple[Agent, str]:
-    """The agent that is asked for, or else the one to take; and what to say about the choice.
+    """Return the requested agent, or else the first installed one, and a note about the choice.
 
+    With `demo`, the built-in demo agent stands in if no other agent is installed. Only a command
+    with a person in front of it may ask for that: a script would take its answer for a model's.
     Raises `AgentNotFound` or `UsageError`.
     """
     if command is not None:
@@ -291,9 +302,11 @@ def choose_agent(
     agent = next((each for each in installed if each.name != DEMO), None)
     if agent is not None:
         return agent, ""
+    if not demo:
+        raise AgentNotFound(NO_AGENT)
     return resolve_agent(BUILT_IN[DEMO]), (
-        "no agent is installed, so this is the built-in demo agent, which has no model"
-        " (`agentrt agents` says how to get one)"
+        "no agent is installed; using the built-in demo agent, which has no model"
+        " (`agentrt agents` lists agents and how to install them)"
     )
 
 
@@ -316,14 +329,17 @@ def read_schema(said: str | None) -> JsonObject | None:
     if not said.lstrip().startswith("{"):
         where = f"--json-schema {said}"
         try:
-            text = Path(said).read_text(encoding="utf-8")
+            text = Path(said).read_text(encoding="utf-8-sig")
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise UsageError(f"{where}: {reason} (a schema itself begins with a brace)") from error
+            raise UsageError(
+                f"{where}: {reason}; give a file with a JSON schema, or the schema itself, which"
+                " starts with {"
+            ) from error
     try:
         schema: Any = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise UsageError(f"{where}: {error}") from error
+        raise UsageError(f"{where}: not valid JSON ({error})") from error
     if not isinstance(schema, dict):
-        raise UsageError(f"{where}: a JSON schema is an object")
+        raise UsageError(f'{where}: a JSON schema must be an object, such as {{"type": …}}')
     return schema

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from .._home import home_folder
 from .._session.agent_sessions import AgentSession
 
 MOST: Final = 200
@@ -24,7 +25,7 @@ _decode = msgspec.json.Decoder(AgentSession).decode
 def state_folder() -> Path:
     """Where agentrt keeps what it remembers."""
     given = os.environ.get("XDG_STATE_HOME")
-    return (Path(given) if given else Path.home() / ".local" / "state") / "agentrt"
+    return (Path(given) if given else home_folder() / ".local" / "state") / "agentrt"
 
 
 def private_file(kind: str, cwd: str) -> Path:

@@ -7,6 +7,7 @@ a client that does not read holds up nobody but itself, and the end of its input
 
 from __future__ import annotations
 
+import codecs
 from abc import ABC, abstractmethod
 from typing import Final
 
@@ -131,7 +132,8 @@ async def _read(peer: Peer, source: trio.abc.ReceiveStream, limit: int) -> None:
         for size in lines.oversized:
             peer.lost(f"a line of {size} bytes was skipped; {limit} are allowed")
         lines.oversized.clear()
-        for line in whole.split(b"\n"):
+        for written in whole.split(b"\n"):
+            line = written.removeprefix(codecs.BOM_UTF8)  # as Windows programs begin their output
             if line and not line.isspace():
                 await peer.take(line.decode(errors="replace"))
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from .._home import home_folder
 from .wire import JsonObject
 
 SESSIONS = 100
@@ -39,8 +40,8 @@ class Info(Struct, rename="camel", kw_only=True):
 
 
 def state_folder() -> Path:
-    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return Path(base) / "agentrt" / "demo"
+    given = os.environ.get("XDG_STATE_HOME")
+    return (Path(given) if given else home_folder() / ".local" / "state") / "agentrt" / "demo"
 
 
 def now() -> str:

@@ -199,7 +199,8 @@ class ScreenRepl(Repl):
             above += [("busy", "$ "), ("", words), ("dim", "   ctrl-c ends it\n")]
         above += queue_lines(self.waiting, paused=view.paused, width=size.columns)
         above = last_lines(above, size.lines - 8, size.columns)
-        running = view.phase not in ("idle", "dead", "closed")
+        offline = bool(self.place.trouble)
+        running = not offline and view.phase not in ("idle", "dead", "closed")
         status = status_line(
             view,
             now - view.since if running else None,
@@ -209,6 +210,7 @@ class ScreenRepl(Repl):
             hint=self._hint if now < self._hint_until else self._standing_hint(),
             now=now,
             width=size.columns,
+            offline=offline,
         )
         return Live(
             above=[("", "\n"), *above] if above else [("", "")], status=status, busy=running
@@ -222,7 +224,7 @@ class ScreenRepl(Repl):
         if self.asker is not None and self.asker.asking:
             return "ctrl-d rejects · ctrl-c stops the agent"
         if self.place.trouble:
-            return "no connection: trying again · ctrl-d leaves"
+            return "reconnecting … · ctrl-d leaves"
         if self.view.phase == "cancelling":
             return "ctrl-c ends the agent"
         if self.view.phase == "dead":

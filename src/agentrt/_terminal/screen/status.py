@@ -32,11 +32,16 @@ def status_line(
     hint: str,
     now: float,
     width: int,
+    offline: bool = False,
 ) -> Fragments:
-    """The line. `seconds`: how long the turn has taken so far. Where there is no room, what matters
-    least is left out whole."""
-    look, word = _WORDS[view.phase]
-    moving = view.phase in ("starting", "running", "cancelling")
+    """Return the status line.
+
+    `seconds` is the duration of the running turn so far. `offline` is true while the server of the
+    session cannot be reached: the phase is then only the last known one and is not shown. If the
+    line is too long, whole parts are left out, the least important first.
+    """
+    look, word = ("warn", "offline") if offline else _WORDS[view.phase]
+    moving = not offline and view.phase in ("starting", "running", "cancelling")
     mark = SPINNER[int(now * 8) % len(SPINNER)] if moving else "●"
     took = f" {seconds:.0f} s" if seconds is not None else ""
     modes = view.modes

@@ -1,0 +1,23 @@
+"""The user's home directory, also where there is none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+NOWHERE = Path("/")
+"""The directory that stands in for a missing home, as in a container image without one."""
+
+
+def home_folder(env: Mapping[str, str] = os.environ) -> Path:
+    """Return the home directory of this user.
+
+    A process may have neither a variable HOME nor an entry in the password database, for example in
+    a container that runs under an arbitrary user id. `NOWHERE` is returned then: what is looked up
+    there is not found, and what is stored there is reported as not writable.
+    """
+    if given := env.get("HOME"):
+        return Path(given)
+    found = os.path.expanduser("~")
+    return NOWHERE if found.startswith("~") else Path(found)
