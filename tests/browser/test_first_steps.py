@@ -110,7 +110,7 @@ def test_what_is_asked_meanwhile_waits_and_can_be_changed(page: Page, shoot: Sho
     box.press("Enter")
     expect(waiting.locator("li").last).to_contain_text("the third one")
     page.get_by_role("button", name="Stop", exact=True).click()
-    expect(waiting).to_contain_text("held back")
+    expect(waiting).to_contain_text("paused")
     waiting.get_by_role("button", name="Resume").click()
     transcript = page.locator(".transcript")
     expect(transcript).to_contain_text("the third one")

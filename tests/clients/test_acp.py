@@ -131,11 +131,13 @@ async def test_a_cancel_takes_back_what_the_client_has_waiting() -> None:
         await one.notify("session/cancel", sessionId=session)
         assert (await one.led.result(running))["stopReason"] == "cancelled"
         assert (await one.led.result(waiting))["stopReason"] == "cancelled"
-        assert (await two.led.result(others))["stopReason"] == "end_turn"
+        # Somebody else's prompt is paused; that client could not resume it, and is told.
+        assert (await two.led.result(others))["stopReason"] == "cancelled"
+        assert [entry.paused for entry in runtime.get(session).queue] == [True]
 
 
-async def test_a_prompt_that_waits_is_answered_although_somebody_else_stops_the_turn() -> None:
-    """Nobody at this client could resume the queue."""
+async def test_a_prompt_that_waits_is_answered_and_stays_paused_when_somebody_stops() -> None:
+    """This client could not resume the queue, so it must not wait for that."""
     async with clients_at_work() as (site, runtime, _):
         one = await site.open("one")
         session = await one.new()
@@ -143,11 +145,10 @@ async def test_a_prompt_that_waits_is_answered_although_somebody_else_stops_the_
         await one.until_tool("in_progress")
         waiting = await one.prompt(session, "hello")
         await one.led.until(lambda: runtime.get(session).queue)
-        held = runtime.get(session).submit("another client's")
         runtime.get(session).cancel()
         assert (await one.led.result(running))["stopReason"] == "cancelled"
-        assert (await one.led.result(waiting))["stopReason"] == "end_turn"
-        assert [entry.id for entry in runtime.get(session).queue] == [held.entry]
+        assert (await one.led.result(waiting))["stopReason"] == "cancelled"
+        assert [entry.paused for entry in runtime.get(session).queue] == [True]
 
 
 async def test_a_prompt_can_be_cancelled_by_its_request() -> None:

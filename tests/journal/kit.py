@@ -148,3 +148,13 @@ def abandoned(path: Path, copy: Path) -> None:
     # The copy stands for the very file, which the lock says by its number.
     pid, mark, _ = path.with_name(f"{path.name}.lock").read_text().split()
     copy.with_name(f"{copy.name}.lock").write_text(f"{pid}\n{mark} {copy.stat().st_ino}\n")
+
+
+def prompts(agents: Incarnations) -> list[str]:
+    """The prompts that the last agent got."""
+    return [m["params"]["prompt"][0]["text"] for m in agents.sent("session/prompt")]
+
+
+def left(request: agentrt.PermissionRequest) -> agentrt.Ask:
+    """A policy that leaves the answer to people."""
+    return agentrt.Ask()

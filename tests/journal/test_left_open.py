@@ -28,9 +28,7 @@ DEAD = State("dead", None, AgentState("fake", "acp"))
 
 
 @pytest.mark.every_store
-async def test_a_prompt_that_waits_behind_a_dead_agent_is_held_back(
-    path: Any, library: Any
-) -> None:
+async def test_a_prompt_that_waited_for_a_dead_agent_is_paused(path: Any, library: Any) -> None:
     """The process ended before it began the agent again, or said what becomes of the prompt."""
     waits = QueueChanged([QueueEntry("q1", [Text("hello")])])
     turn = [TurnStarted("t1", "user", []), TurnEnded(turn="t1", outcome="completed")]
@@ -43,5 +41,6 @@ async def test_a_prompt_that_waits_behind_a_dead_agent_is_held_back(
     async with open_store(path, library=library) as store:
         assert not rests(await log_of(store, "s1", Limits()))
         log = await resting_log(store, "s1", Limits())
-        assert (log.state.queue, log.state.paused) == (waits.queue, True)
+        [entry] = log.state.queue
+        assert (entry.id, entry.paused, log.state.paused) == ("q1", True, True)
         assert rests(await log_of(store, "s1", Limits()))

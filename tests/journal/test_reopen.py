@@ -12,7 +12,7 @@ import agentrt
 from agentrt import open_store
 from runtime.fakes import SETTABLE, Incarnations, asking, echo, settable, unresponsive
 
-from .kit import RESUMES, abandoned, again, done_by_another, kept, whole
+from .kit import RESUMES, abandoned, again, done_by_another, kept, left, prompts, whole
 from .test_failures import until_stored
 
 
@@ -197,14 +197,6 @@ async def left_asking(path: Path, copy: Path, library: Any) -> Path:
                 abandoned(path, copy)
                 session.cancel()
     return copy
-
-
-def prompts(agents: Incarnations) -> list[str]:
-    return [m["params"]["prompt"][0]["text"] for m in agents.sent("session/prompt")]
-
-
-def left(request: agentrt.PermissionRequest) -> agentrt.Ask:
-    return agentrt.Ask()
 
 
 async def test_a_question_outlives_the_agent_that_can_be_resumed(

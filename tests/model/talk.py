@@ -92,7 +92,7 @@ class Talk:
             turn.entry = entry.id
             queue.put(turn)
         if paused:
-            queue.hold()
+            queue.pause()
         self.conversation.show_queue()
 
     def set_agent(self, **changes: object) -> None:

@@ -364,7 +364,7 @@ def test_after_a_restart_nothing_is_open() -> None:
     assert new.state.tasks["b1"].status == "orphaned"
     assert new.state.state.phase == "dead"
     assert new.state.state.turn is None
-    assert new.state.queue == [QueueEntry("q5", [Text("next")])]
+    assert new.state.queue == [QueueEntry("q5", [Text("next")], paused=True)]
     rules = Rules()
     for event in new.log.since(0):
         rules.check(event)

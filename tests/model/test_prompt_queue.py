@@ -1,18 +1,20 @@
-"""Prompts that wait: their order, and what holds them back."""
+"""Prompts that wait: their order, and which of them are paused."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentrt import LocalProtocolError
 from agentrt._model.content import Text
-from agentrt._model.prompt_queue import PromptQueue
+from agentrt._model.prompt_queue import TABLE, PromptQueue, QueueInput, Waiting
 from agentrt._model.turn import TurnMachine
 
 
-def prompt(entry: str, *, held: bool = True) -> TurnMachine:
+def prompt(entry: str) -> TurnMachine:
     turn = TurnMachine("user", content=[Text(entry)])
-    turn.entry, turn.held = entry, held
+    turn.entry = entry
     return turn
 
 
@@ -25,7 +27,13 @@ def queue(*turns: TurnMachine) -> PromptQueue:
 
 def order(queue: PromptQueue) -> list[str]:
     assert [entry.id for entry in queue.entries] == [turn.entry for turn in queue]
-    return [turn.entry for turn in queue]
+    return [f"{entry.id}{' paused' if entry.paused else ''}" for entry in queue.entries]
+
+
+def test_each_state_of_a_prompt_has_an_answer_to_each_input() -> None:
+    assert set(TABLE) == set(Waiting)
+    for row in TABLE.values():
+        assert set(row) == set(QueueInput)
 
 
 def test_prompts_wait_in_their_order_and_one_that_is_put_first_goes_ahead() -> None:
@@ -36,54 +44,55 @@ def test_prompts_wait_in_their_order_and_one_that_is_put_first_goes_ahead() -> N
     assert waiting.next is waiting.find("q3")
 
 
-def test_a_prompt_that_is_promoted_is_the_next_and_stays_held_back() -> None:
-    waiting = queue(prompt("q1"), prompt("q2"), prompt("q3"))
-    waiting.hold()
-    waiting.promote(waiting.find("q3"))
+def test_a_new_prompt_goes_before_those_that_a_stop_paused_and_does_not_resume_them() -> None:
+    waiting = queue(prompt("q1"), prompt("q2"))
+    waiting.pause()
+    waiting.put(prompt("q3"))
+    waiting.put(prompt("q4"))
+    assert order(waiting) == ["q3", "q4", "q1 paused", "q2 paused"]
+    assert (waiting.paused, waiting.flows) == (True, True)
+    waiting.remove(waiting.find("q3"))
+    waiting.remove(waiting.find("q4"))
+    assert waiting.next is None
+    assert (waiting.paused, waiting.flows) == (True, False)
+
+
+def test_only_resume_lets_paused_prompts_continue_in_their_order() -> None:
+    waiting = queue(prompt("q1"), prompt("q2"))
+    waiting.pause()
+    waiting.put(prompt("q3"))
+    waiting.resume()
     assert order(waiting) == ["q3", "q1", "q2"]
-    assert waiting.paused
+    assert not waiting.paused
+
+
+def test_a_second_stop_pauses_what_came_since_the_first_one_ahead_of_the_others() -> None:
+    waiting = queue(prompt("q1"))
+    waiting.pause()
+    waiting.put(prompt("q2"))
+    waiting.pause()
+    assert order(waiting) == ["q2 paused", "q1 paused"]
     assert waiting.next is None
 
 
-def test_prompts_that_are_held_back_flow_again_when_one_is_put_or_by_resume() -> None:
-    waiting = queue(prompt("q1"))
-    waiting.hold()
-    assert (waiting.paused, waiting.flows) == (True, False)
-    waiting.put(prompt("q2"))
-    assert (waiting.paused, waiting.flows) == (False, True)
-    waiting.hold()
-    waiting.resume()
-    assert (waiting.paused, waiting.flows) == (False, True)
+def test_a_promoted_prompt_goes_to_the_front_of_those_that_are_paused_as_it_is() -> None:
+    waiting = queue(prompt("q1"), prompt("q2"))
+    waiting.pause()
+    waiting.put(prompt("q3"))
+    waiting.put(prompt("q4"))
+    waiting.promote(waiting.find("q2"))
+    waiting.promote(waiting.find("q4"))
+    assert order(waiting) == ["q4", "q3", "q2 paused", "q1 paused"]
 
 
-def test_a_prompt_that_nothing_holds_back_goes_past_those_that_are() -> None:
-    waiting = queue(prompt("q1"))
-    waiting.hold()
-    waiting.put(prompt("q2", held=False))
-    assert waiting.paused
-    assert waiting.next is waiting.find("q2")
-
-
-def test_a_queue_with_nothing_to_hold_back_is_not_paused() -> None:
-    waiting = queue(prompt("q1", held=False))
-    waiting.hold()
-    assert not waiting.paused
+def test_an_empty_queue_is_not_paused() -> None:
     empty = queue()
-    empty.hold()
-    assert not empty.paused
-    assert not empty.flows
-
-
-def test_a_pause_ends_with_the_last_prompt_that_it_holds_back() -> None:
-    first, second, free = prompt("q1"), prompt("q2"), prompt("q3", held=False)
-    waiting = queue(first, second)
-    waiting.hold()
-    waiting.put(free)
-    waiting.remove(first)
-    assert waiting.paused
-    waiting.remove(second)
+    empty.pause()
+    assert (empty.paused, empty.flows) == (False, False)
+    waiting = queue(prompt("q1"))
+    waiting.pause()
+    waiting.remove(waiting.find("q1"))
     assert not waiting.paused
-    assert order(waiting) == ["q3"]
 
 
 def test_a_prompt_that_does_not_wait_is_not_found() -> None:
@@ -97,3 +106,49 @@ def test_a_prompt_is_changed_where_it_waits() -> None:
     waiting.edit(waiting.find("q1"), [Text("other")])
     assert [entry.content for entry in waiting.entries] == [[Text("other")], [Text("q2")]]
     assert len(waiting) == 2
+
+
+ACTS = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "first", "pause", "resume", "promote", "remove", "send"]),
+        st.integers(0, 9),
+    ),
+    max_size=40,
+)
+
+
+@given(ACTS)
+def test_what_was_paused_is_sent_only_after_a_resume_and_nothing_is_lost(
+    acts: list[tuple[str, int]],
+) -> None:
+    waiting, paused, known = PromptQueue(), set[str](), set[str]()
+    for number, (act, which) in enumerate(acts):
+        there = list(waiting)
+        chosen = there[which % len(there)] if there else None
+        match act:
+            case "put" | "first":
+                waiting.put(new := prompt(f"q{number}"), first=act == "first")
+                known.add(new.entry)
+            case "pause":
+                waiting.pause()
+                paused = set(known)
+            case "resume":
+                waiting.resume()
+                paused = set()
+            case "promote" if chosen is not None:
+                waiting.promote(chosen)
+            case "remove" if chosen is not None:
+                waiting.remove(chosen)
+                known.discard(chosen.entry)
+                paused.discard(chosen.entry)
+            case "send" if (sent := waiting.next) is not None:
+                assert sent.entry not in paused
+                waiting.remove(sent)
+                known.discard(sent.entry)
+        assert {turn.entry for turn in waiting} == known
+        marks = [entry.paused for entry in waiting.entries]
+        assert {e.id for e in waiting.entries if e.paused} == paused
+        assert marks == sorted(marks), "the ready ones are not ahead of the paused ones"
+        assert waiting.paused == any(marks)
+        assert waiting.flows == (not all(marks))
+        assert waiting.next is (None if all(marks) else waiting.waiting[0])

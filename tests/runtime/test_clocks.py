@@ -241,13 +241,6 @@ async def test_a_timeout_says_which_limit_to_raise(autojump_clock: trio.abc.Cloc
     assert "limits.hard" in result.error.message
 
 
-def test_the_table_of_the_queue_has_a_row_for_each_state_and_input() -> None:
-    from agentrt._model.prompt_queue import TABLE, Flow, QueueInput
-
-    assert set(TABLE) == set(Flow)
-    assert all(set(row) == set(QueueInput) for row in TABLE.values())
-
-
 def test_of_the_process_s_life_every_state_can_be_closed_or_is() -> None:
     from agentrt._model.life import TABLE, Life, LifeInput
 

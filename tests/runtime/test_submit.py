@@ -129,42 +129,22 @@ async def test_a_stop_before_the_prompt_is_on_its_way_holds_it_back(
         assert said(agents) == ["two"]
 
 
-async def test_a_prompt_that_is_not_held_runs_behind_a_stop_and_before_those_that_are(
+async def test_after_a_stop_a_new_prompt_goes_first_and_the_others_wait_for_resume(
     autojump_clock: trio.abc.Clock,
 ) -> None:
-    async with session_with(obedient) as (session, agents):
+    async with session_with(obedient, echo) as (session, agents):
         session.submit("one")
-        session.submit("two")
-        session.submit("three", held=False)
+        session.submit("deploy to production")
         session.cancel()
-        await trio.sleep(1)
-        assert said(agents) == ["one", "three"]
-        assert session.snapshot().paused
-        session.submit("four", held=False)
-        session.cancel()
+        session.submit("no, do something else")
         await trio.sleep(60)
-        assert said(agents) == ["one", "three", "four"]
+        assert said(agents) == ["one", "no, do something else"]
+        [left] = session.snapshot().queue
+        assert left.paused
         session.cancel()
         session.resume_queue()
         await trio.sleep(1)
-        assert said(agents) == ["one", "three", "four", "two"]
-
-
-async def test_a_queue_of_prompts_that_are_not_held_is_never_paused(
-    autojump_clock: trio.abc.Clock,
-) -> None:
-    async def dies(agent: FakeAcpAgent) -> None:
-        async for _ in agent.prompts:
-            agent.process.exit(1)
-
-    async with session_with(dies, echo) as (session, _):
-        session.submit("one")
-        await settled(session)
-        turn = session.submit("two", held=False)  # while the process is started again
-        session.cancel()
-        await settled(session)
-        assert turn.result.text == "two"
-        assert not session.snapshot().paused
+        assert said(agents)[-1] == "deploy to production"
 
 
 async def test_a_submitted_prompt_that_cannot_be_sent_later_is_reported_in_the_log(

@@ -117,7 +117,7 @@ def test_a_prompt_typed_ahead_waits_is_shown_and_can_be_taken_back(program: Prog
         it.type("a draft" + ALT_UP)
         it.until("^❯ a draft$", "^  read notes.txt:2$", gone="⏎ read notes.txt:2")
         it.ctrl("c")  # stops, and holds the other one back; the draft stays
-        it.until("^— cancelled$", "held back; Enter goes on", "^  read notes.txt:2$")
+        it.until("^— cancelled$", "1 paused; Enter resumes", "^  read notes.txt:2$")
         it.ctrl("c")
         it.until("^❯$")
         it.type("\r")

@@ -521,7 +521,7 @@ async def test_the_prompts_of_one_client_run_in_their_order(url: str, where: str
         texts = [str(number) for number in range(8)]
         for text in texts:
             content = [{"type": "text", "text": text}]
-            tab.wire.send("prompt", session=session.id, content=content, held=False)
+            tab.wire.send("prompt", session=session.id, content=content)
         await until(lambda: done(tab, session.id, turns=9))
         assert tab.view(session.id).texts() == ["before", *texts]
 

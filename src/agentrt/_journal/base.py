@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -43,8 +43,14 @@ class About(Struct, kw_only=True, omit_defaults=True):
     """Whose it is, where several share a server."""
 
 
+PROMPTED: Final = "(turns>0 OR prompt<>'')"
+"""SQL: true for the row of a session that had a turn, or whose first prompt still waits in its
+queue. Other sessions are not listed, and are deleted when they are over."""
+
+
 class Row(Struct, kw_only=True):
-    """What a list of sessions shows of one."""
+    """The columns of a session's row that lists show. `prompt`: the beginning of its first prompt,
+    which may still wait; never empty if there is one."""
 
     title: str | None
     prompt: str
@@ -381,7 +387,7 @@ class Reader(Protocol):
     """A database, as those use it who only read, beside its writer."""
 
     def sessions(self, query: Query) -> list[StoreEntry]:
-        """The sessions that had a turn, the latest first."""
+        """The sessions that were prompted, the latest first."""
         ...
 
     def find(self, prefix: str) -> list[StoreEntry]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import trio
@@ -11,7 +11,7 @@ import trio
 from .._errors import AgentrtError, SessionMoved, StoreUnavailable
 from .._limits import Limits
 from .._model.checkpoint import Checkpoints
-from .._model.content import plain_text
+from .._model.content import Block, plain_text
 from .._model.conversation import Conversation
 from .._model.events import Event
 from .._model.log import EVENT
@@ -24,13 +24,23 @@ PROMPT = 200
 
 
 def first_prompt(state: SessionState) -> str:
-    """The beginning of a session's first prompt, as lists show it."""
+    """The beginning of a session's first prompt, as lists show it; one that waits is not empty."""
     if state.ahead is not None:
         return state.ahead.prompt
     for item in state.items.values():
         if item.type == "user":
-            return " ".join(plain_text(item.content).split())[:PROMPT]
-    return ""
+            return _beginning(item.content)
+    return _beginning(state.queue[0].content) or "…" if state.queue else ""
+
+
+def _beginning(content: Iterable[Block]) -> str:
+    return " ".join(plain_text(content).split())[:PROMPT]
+
+
+def was_prompted(state: SessionState) -> bool:
+    """True if a session had a turn or its first prompt waits: then a store keeps it. `PROMPTED` is
+    the same in SQL."""
+    return state.turn_count > 0 or bool(state.queue)
 
 
 class Home(Protocol):
@@ -162,9 +172,12 @@ class StoreKeeper:
         self._hurry = True
 
     def _first_prompt(self) -> str:
-        if not self._prompt:
-            self._prompt = first_prompt(self._log.state)
-        return self._prompt
+        if self._prompt:
+            return self._prompt
+        prompt, state = first_prompt(self._log.state), self._log.state
+        if state.turn_count:  # else it may be edited, or taken back
+            self._prompt = prompt
+        return prompt
 
     # --- what the writer says
 

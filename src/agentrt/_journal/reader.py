@@ -16,6 +16,7 @@ from .._model.events import Event, TurnStarted
 from .._model.state import Ahead
 from . import schema
 from .base import (
+    PROMPTED,
     Answer,
     Outdated,
     Query,
@@ -84,7 +85,7 @@ class SqliteReader:
                 self._execute("ROLLBACK")
 
     def sessions(self, query: Query) -> list[StoreEntry]:
-        where, args = "turns>0", list[Any]()
+        where, args = PROMPTED, list[Any]()
         if query.before is not None:
             where += " AND (updated, id) < (?, ?)"
             args += query.before
@@ -117,7 +118,7 @@ class SqliteReader:
 
     def report(self) -> FileReport:
         with self._reading():
-            [[sessions]] = self._execute("SELECT count(*) FROM session WHERE turns>0")
+            [[sessions]] = self._execute(f"SELECT count(*) FROM session WHERE {PROMPTED}")
             [[mode]] = self._execute("PRAGMA journal_mode")
             [[version]] = self._execute("SELECT sqlite_version()")
         size = sum(
@@ -138,7 +139,7 @@ class SqliteReader:
         wanted = words_of(words)
         if not wanted:
             return []
-        where, args = "turns>0", list[Any]()
+        where, args = PROMPTED, list[Any]()
         if tenant is not None:
             where += " AND tenant=?"
             args.append(tenant)

@@ -23,6 +23,7 @@ from .._model.checkpoint import Head, Record
 from .._model.events import TurnStarted
 from . import schema
 from .base import (
+    PROMPTED,
     About,
     Flush,
     Packed,
@@ -218,9 +219,9 @@ class SqliteBackend:
             if not dict(x("SELECT key, value FROM meta")).get("closed", True):
                 self._catch_up_rows()
             self._begin_generation()
-            # Whoever opened them has never had a turn.
-            x("DELETE FROM frame WHERE session IN (SELECT num FROM session WHERE turns=0)")
-            x("DELETE FROM session WHERE turns=0")
+            never = f"NOT {PROMPTED}"
+            x(f"DELETE FROM frame WHERE session IN (SELECT num FROM session WHERE {never})")
+            x(f"DELETE FROM session WHERE {never}")
         self._write_last()
 
     def _index_since(self, moment: float | None) -> None:
@@ -535,8 +536,8 @@ class SqliteBackend:
         return bool(found)
 
     def sessions(self) -> list[str]:
-        """The ids of those that had a turn."""
-        found = self.database.execute("SELECT id FROM session WHERE turns>0")
+        """The ids of the sessions that were prompted."""
+        found = self.database.execute(f"SELECT id FROM session WHERE {PROMPTED}")
         return [id for (id,) in found]
 
     def pack(self, session: str) -> Packed | None:

@@ -49,7 +49,7 @@ from .base import (
     StoreStatistics,
     StoreStatus,
 )
-from .keeper import StoreKeeper
+from .keeper import StoreKeeper, was_prompted
 from .libraries import Library
 from .membership import Membership
 from .opening import backend_of, commands_of, ear_of, leases_of, reader_of
@@ -135,8 +135,8 @@ class Store:
         before: tuple[float, str] | None = None,
         cwd: str | None = None,
     ) -> list[StoreEntry]:
-        """The sessions that had a turn, the latest first. Those that run now are among them, and a
-        turn that has just begun is known a second later.
+        """The sessions that were prompted, the latest first. Those that run now are among them, and
+        a turn that has just begun is known a second later.
 
         `limit`: as many at the most. `before`: those behind the one with this `updated` and
         `session`, the last one of the page before. `cwd`: those of this folder.
@@ -312,10 +312,10 @@ class Store:
                     if keeper.moved is None:
                         self.unkept.add(log.session)
                         with suppress(StoreError):
-                            if log.state.turns or self.membership is not None:
+                            if was_prompted(log.state) or self.membership is not None:
                                 # Clients of other processes may go on with it.
                                 await self._call(lambda backend: backend.release(place))
-                            else:  # nobody looks for a session without a turn
+                            else:  # it was never prompted
                                 await self._call(lambda backend: backend.discard(place))
                             self.unkept.discard(log.session)
             finally:

@@ -373,18 +373,23 @@ class Conversation:
                     event.reason += ", and the agent cannot take its conversation up again"
             self._append(event)
         if resumes:
-            for request in asked.values():
-                if request.options or request.form is not None:
-                    self.items.ask_again(request)
-        for entry in self.log.state.queue:
+            self.ask_again(asked.values())
+        for entry in self.log.state.queue:  # each is put after the one before
             waiting = TurnMachine("user", self._limits, entry.content)
             waiting.entry = entry.id
             self.queue.put(waiting)
-        self.queue.hold()
+        self.queue.pause()
         self.show_queue()
         self.live(LifeInput.END)
         self.keep_replay = False
         self.sync()
+
+    def ask_again(self, requests: Iterable[PermissionOpened]) -> None:
+        """Put questions before people whose asker is gone, and whose answer can still be told to
+        the agent: those that have options or a form."""
+        for request in requests:
+            if request.options or request.form is not None:
+                self.items.ask_again(request)
 
     # --- the state
 

@@ -161,10 +161,11 @@ class Task(Struct, omit_defaults=True, kw_only=True):
 
 
 class QueueEntry(Struct, omit_defaults=True):
-    """A prompt that waits for its turn."""
+    """A prompt that waits for its turn. `paused`: it is not sent until the queue is resumed."""
 
     id: str
     content: list[Block]
+    paused: bool = False
 
 
 class TurnState(Struct, gc=False):
@@ -290,6 +291,8 @@ class PermissionClosed(
 
 
 class QueueChanged(Struct, tag_field="kind", tag="queue"):
+    """The waiting prompts, in the order in which they are sent. `paused`: some of them are."""
+
     queue: list[QueueEntry]
     paused: bool = False
 

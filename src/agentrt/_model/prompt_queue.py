@@ -1,4 +1,16 @@
-"""The prompts that wait for their place, and whether they may go on by themselves."""
+"""The prompts that wait in a session's queue, and which of them are sent without being asked for.
+
+Each prompt that waits is either *ready*, so that it is sent as soon as its turn has come, or
+*paused*, so that it stays until the queue is resumed. One rule holds for every interface:
+
+- A Stop pauses all prompts that wait at that moment. So does the restart of the process.
+- Only `resume` lets a paused prompt continue. Nothing else does, in particular no new prompt.
+- A new prompt is ready. It is sent before all paused ones and after the ready ones, or before
+  those too if it is put `first`.
+
+So the queue is always a run of ready prompts followed by a run of paused ones, each run in the
+order in which it is sent.
+"""
 
 from __future__ import annotations
 
@@ -13,43 +25,47 @@ from .events import QueueEntry
 from .turn import TurnMachine
 
 
-class Flow(enum.Enum):
-    OPEN = "open"
-    HELD = "held"
-    """A cancel holds back what waits: a prompt never starts because of a stop."""
+class Waiting(enum.Enum):
+    """The state of one prompt in the queue."""
+
+    READY = "ready"
+    """It is sent as soon as no prompt before it is left."""
+    PAUSED = "paused"
+    """It is not sent until the queue is resumed."""
 
 
 class QueueInput(enum.Enum):
+    """An input that each prompt in the queue gets."""
+
     PUT = "put"
-    HOLD = "hold"
+    """Another prompt was added."""
+    PAUSE = "pause"
+    """Somebody has stopped the session, or its process is a new one."""
     RESUME = "resume"
-    EMPTY = "empty"
-    """No prompt waits (any more) that could be held back."""
+    """Somebody has resumed the queue."""
 
 
-TABLE: Final[dict[Flow, dict[QueueInput, Flow]]] = {
-    Flow.OPEN: {
-        QueueInput.PUT: Flow.OPEN,
-        QueueInput.HOLD: Flow.HELD,
-        QueueInput.RESUME: Flow.OPEN,
-        QueueInput.EMPTY: Flow.OPEN,
+TABLE: Final[dict[Waiting, dict[QueueInput, Waiting]]] = {
+    Waiting.READY: {
+        QueueInput.PUT: Waiting.READY,
+        QueueInput.PAUSE: Waiting.PAUSED,
+        QueueInput.RESUME: Waiting.READY,
     },
-    Flow.HELD: {
-        QueueInput.PUT: Flow.OPEN,
-        QueueInput.HOLD: Flow.HELD,
-        QueueInput.RESUME: Flow.OPEN,
-        QueueInput.EMPTY: Flow.OPEN,
+    Waiting.PAUSED: {
+        QueueInput.PUT: Waiting.PAUSED,
+        QueueInput.PAUSE: Waiting.PAUSED,
+        QueueInput.RESUME: Waiting.READY,
     },
 }
 
 
 class PromptQueue:
-    """Waiting prompts in their order. `TurnMachine.entry` is a prompt's id here."""
+    """Waiting prompts in the order in which they are sent. A prompt's id is `TurnMachine.entry`."""
 
     def __init__(self) -> None:
         self.waiting: deque[TurnMachine] = deque()
-        """In their order. To be changed by the methods alone."""
-        self._flow = Flow.OPEN
+        """The prompts in their order. Change it only by the methods."""
+        self._ready = 0  # prompts that are ready: those at the front
 
     def __len__(self) -> int:
         return len(self.waiting)
@@ -62,25 +78,26 @@ class PromptQueue:
 
     @property
     def paused(self) -> bool:
-        """True while prompts are held back, until the next one is put or `resume`."""
-        return self._flow is Flow.HELD
+        """True while a prompt waits for `resume`."""
+        return self._ready < len(self.waiting)
 
     @property
     def flows(self) -> bool:
-        """True while a prompt waits that will be sent by itself."""
-        return self.next is not None
+        """True while a prompt waits that is sent without being asked for."""
+        return self._ready > 0
 
     @property
     def next(self) -> TurnMachine | None:
-        """The prompt that is sent next, unless all that wait are held back."""
-        for turn in self.waiting:
-            if self._flow is Flow.OPEN or not turn.held:
-                return turn
-        return None
+        """The prompt that is sent next; None if all that wait are paused."""
+        return self.waiting[0] if self._ready else None
 
     @property
     def entries(self) -> list[QueueEntry]:
-        return [QueueEntry(turn.entry, turn.content or []) for turn in self.waiting]
+        """The queue as viewers see it."""
+        return [
+            QueueEntry(turn.entry, turn.content or [], paused=number >= self._ready)
+            for number, turn in enumerate(self.waiting)
+        ]
 
     def find(self, entry: str) -> TurnMachine:
         """The waiting prompt of that id. Raises `LocalProtocolError` if none waits."""
@@ -90,33 +107,38 @@ class PromptQueue:
         raise LocalProtocolError(f"no prompt {entry!r} waits: it was started or taken back")
 
     def put(self, turn: TurnMachine, *, first: bool = False) -> None:
-        (self.waiting.appendleft if first else self.waiting.append)(turn)
-        if turn.held:
-            self._apply(QueueInput.PUT)
+        """Add a prompt, which is ready: after the others that are, or `first` of all."""
+        self._apply(QueueInput.PUT)
+        self.waiting.insert(0 if first else self._ready, turn)
+        self._ready += 1
 
     def edit(self, turn: TurnMachine, content: list[Block]) -> None:
+        """Replace the content of a prompt; it keeps its place."""
         turn.content = content
 
     def promote(self, turn: TurnMachine) -> None:
-        """Let it be the next one; whether it is held back stays as it is."""
+        """Move a prompt to the front of those that are ready, or of those that are paused, as it
+        is one or the other itself."""
+        number = self.waiting.index(turn)
         self.waiting.remove(turn)
-        self.waiting.appendleft(turn)
+        self.waiting.insert(0 if number < self._ready else self._ready, turn)
 
     def remove(self, turn: TurnMachine) -> None:
+        """Take a prompt out, to be sent or dropped."""
+        if self.waiting.index(turn) < self._ready:
+            self._ready -= 1
         self.waiting.remove(turn)
-        if not self._holdable:
-            self._apply(QueueInput.EMPTY)
 
-    @property
-    def _holdable(self) -> bool:
-        return any(turn.held for turn in self.waiting)
-
-    def hold(self) -> None:
-        if self._holdable:
-            self._apply(QueueInput.HOLD)
+    def pause(self) -> None:
+        """Pause all prompts that wait now."""
+        self._apply(QueueInput.PAUSE)
 
     def resume(self) -> None:
+        """Let all paused prompts continue, in their order."""
         self._apply(QueueInput.RESUME)
 
     def _apply(self, input: QueueInput) -> None:
-        self._flow = TABLE[self._flow][input]
+        ready, paused = TABLE[Waiting.READY][input], TABLE[Waiting.PAUSED][input]
+        count = self._ready * (ready is Waiting.READY)
+        count += (len(self.waiting) - self._ready) * (paused is Waiting.READY)
+        self._ready = count

@@ -116,8 +116,6 @@ class TurnMachine(Struct, eq=False):
     state: TurnState = TurnState.QUEUED
     entry: str = ""
     """Its id in the queue; empty if it did not have to wait."""
-    held: bool = True
-    """Whether a cancel holds it back while it waits."""
     cursor: Cursor | None = None
     """Where its reader is; made when it starts, if it is attended."""
     context: contextvars.Context | None = None

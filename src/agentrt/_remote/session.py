@@ -127,11 +127,13 @@ class RemoteSession:
         """The prompts that wait; those too that are on their way, and may not have to wait."""
         there = [entry for entry in self._state.queue if entry.id not in self._unqueued]
         known = {entry.id for entry in there}
-        return there + [
+        coming = [
             QueueEntry(sent.entry, sent.content)
             for sent in self._sent
             if not sent.unwanted and sent.entry not in known | self._unqueued
         ]
+        ready = sum(not entry.paused for entry in there)
+        return [*there[:ready], *coming, *there[ready:]]  # as `PromptQueue.put`
 
     @property
     def unconfirmed(self) -> list[list[Block]]:
@@ -166,10 +168,8 @@ class RemoteSession:
         content: Prompt,
         *,
         when: Literal["queue", "interrupt"] = "queue",
-        held: bool = True,
     ) -> Sent:
-        """Send a prompt; `held`: a cancel holds it back while it waits. Raises `LimitExceeded` for
-        one that is too long."""
+        """Send a prompt. Raises `LimitExceeded` for one that is too long."""
         self._sends += 1
         sent = Sent(f"sent-{self._sends}", blocks(content))
 
@@ -196,7 +196,7 @@ class RemoteSession:
             sent.failure = error
             self._tell("error", "prompt_refused", f"the prompt was not taken: {error}")
 
-        prompt = c.Prompt(id="", session=self.id, content=sent.content, when=when, held=held)
+        prompt = c.Prompt(id="", session=self.id, content=sent.content, when=when)
         self._line.send(prompt, done, fail)
         self._sent.append(sent)
         self._waiting.append(sent)

@@ -123,12 +123,25 @@ class Host:
         """Whether the session is over, and only its end is waited for."""
         return not self.is_adopted and host_of(self.session).core.conversation.ended
 
-    async def close(self) -> None:
-        """End the session now, in bounded time. Cancelling it does not keep it from ending."""
+    async def close(self) -> int:
+        """Close the session for whoever wants it closed, and drop the prompts that wait. Returns
+        how many; otherwise as `end`."""
+        self._check_own()
+        dropped = host_of(self.session).core.discard()
+        await self.end()
+        return dropped
+
+    def _check_own(self) -> None:
         if self.is_adopted:
             raise LocalProtocolError(
                 "this session is a program's own, which is only shown here: the program closes it"
             )
+
+    async def end(self) -> None:
+        """End the session now, in bounded time, because this process has no use for it any more;
+        what waits in it stays stored. Cancelling this does not keep the session from ending. Raises
+        `LocalProtocolError` for an adopted one."""
+        self._check_own()
         self.scope.cancel()
         await self.over.wait()
 

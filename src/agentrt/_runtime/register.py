@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from .._errors import LimitExceeded, SessionClosed
 from .._journal.base import StoreEntry, no_room
+from .._journal.keeper import was_prompted
 from .._limits import Tenant
 from .._model.events import Phase
 from .._session.pace import Pace
@@ -65,8 +66,13 @@ class Hosted(Protocol):
         """The session as its store has it now that it is closed."""
         ...
 
-    async def close(self) -> None:
-        """End the session now. Raises `LocalProtocolError` if it is not the runtime's to end."""
+    async def close(self) -> int:
+        """Close the session, and return how many waiting prompts were dropped by that. Raises
+        `LocalProtocolError` if it is not the runtime's to end."""
+        ...
+
+    async def end(self) -> None:
+        """End the session in this process; what waits in it stays stored. Raises as `close`."""
 
 
 class Register:
@@ -175,7 +181,7 @@ class Register:
             del self.hosts[session.id]
             inside = host_of(session)
             over = inside.closed.is_set() and inside.keeper is not None
-            if over and self.has_store and session.log.state.turns:
+            if over and self.has_store and was_prompted(session.log.state):
                 self.stored[session.id] = host.entry()
             self._changed()
 

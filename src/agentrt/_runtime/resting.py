@@ -29,7 +29,7 @@ def rests(log: Log) -> bool:
     """Whether nothing is open in it, as `resting_log` leaves it."""
     state = log.state
     # Its process may have died before it said what becomes of a prompt that waits.
-    waits = bool(state.queue) and not state.paused
+    waits = any(not entry.paused for entry in state.queue)
     return state.state.phase == "dead" and not waits
 
 

@@ -485,16 +485,16 @@ class Runtime:
         """The store has another session: somebody has put it there."""
         self._register.add_stored(entry)
 
-    async def delete(self, id: str) -> None:
-        """Forget a session of the store; one that is open is closed. Raises `SessionNotFound` or
-        `StoreError`."""
-        if id in self._hosts:
-            await self.close(id)
+    async def delete(self, id: str) -> int:
+        """Forget a session of the store; one that is open is closed. Returns the number of waiting
+        prompts that were dropped by closing it. Raises `SessionNotFound` or `StoreError`."""
+        dropped = await self.close(id) if id in self._hosts else 0
         async with self._register.alone(id):
             if self.store is None or id not in self._stored:
                 raise SessionNotFound(f"no session {id!r} is stored")
             await self.store.delete(id)
             self._register.remove_stored(id)
+        return dropped
 
     async def _open(self, agent: str | Agent, options: SessionOptions) -> Session:
         tenant = options.get("tenant", "") if self.tenant is None else self.tenant.name
@@ -542,14 +542,15 @@ class Runtime:
             session: Session = await self._nursery.start(host.run, opening)
             return session
 
-    async def close(self, id: str) -> None:
-        """End a session now: its turn is cancelled, its process ended, its id forgotten, unless it
-        is stored. Bounded.
+    async def close(self, id: str) -> int:
+        """Close a session: its turn is cancelled, its process ended, the prompts that wait are
+        dropped, and its id is forgotten, unless it is stored. Bounded. Returns the number of
+        prompts that were dropped.
 
         Raises `SessionNotFound`, or `LocalProtocolError` for one that was adopted: its own block
         ends it. Cancelling it does not keep the session from ending.
         """
-        await self._host(id).close()
+        return await self._host(id).close()
 
     def rename(self, id: str, title: str) -> None:
         """Give a session a title. Raises `SessionNotFound`."""
@@ -590,7 +591,7 @@ class Runtime:
     async def _drain(self, host: Hosted) -> None:
         await wait_for_rest(host_of(host.session))
         with suppress(LocalProtocolError):  # adopted
-            await host.close()
+            await host.end()
 
     def start_soon(self, job: Callable[..., Awaitable[object]], *args: object) -> None:
         """Run something for as long as the runtime's block lasts. What it raises ends the block."""

@@ -39,7 +39,16 @@ from .._model.driver import (
     Withdrawn,
     Write,
 )
-from .._model.events import CancelledBy, Error, Item, Notice, Outcome, TurnEnded, Usage
+from .._model.events import (
+    CancelledBy,
+    Error,
+    Item,
+    Notice,
+    Outcome,
+    PermissionOpened,
+    TurnEnded,
+    Usage,
+)
 from .._model.life import Life, LifeInput
 from .._model.repeated import repeated
 from .._model.turn import TurnInput, TurnMachine, TurnState
@@ -71,6 +80,13 @@ def _ignored(grace: float) -> Notice:
         "cancel_ignored",
         f"the agent did not end its turn within {grace:g} s of the cancel and is being ended",
     )
+
+
+KEPT: Final = (
+    "the session ended while the prompt waited; it stays in the stored queue, paused, until the"
+    " session is opened again and its queue resumed"
+)
+"""Why a submitted prompt was not sent by this process."""
 
 
 class TakenBack(AgentrtError):
@@ -119,6 +135,10 @@ class SessionCore:
         """Whether something has moved that the next deadline, or the host, depends on."""
         self._stepped: TurnMachine | None = None
         """The turn that ran at the end of the last step."""
+        self._discards = False
+        """Whether the session's end drops what a store would keep."""
+        self._asked: list[PermissionOpened] = []
+        """Questions that were open when the session was closed, and that the store keeps."""
         self._steered: set[str] = set()
         """Prompts sent into a running turn that no turn's end has accounted for."""
         self._withheld = Withheld(self.log)
@@ -335,11 +355,34 @@ class SessionCore:
         self.replace()
         return True
 
+    def discard(self) -> int:
+        """Drop what a store would keep beyond the end of this session: a person or a program closes
+        or deletes the session itself. The end is to follow. Returns how many prompts it costs."""
+        self._discards = True
+        return len(self.queue)
+
     def close(self) -> None:
-        """No prompt is taken any more; the turn is cancelled, and what waits is dropped."""
+        """Take no prompt any more, and cancel the turn.
+
+        What waits is kept if there is a store: prompts in the queue, which are paused, and open
+        questions, as far as the agent's conversation can be resumed. Whoever waits for a prompt of
+        its own learns that it is not sent, so that one is dropped. Without a store, or after
+        `discard`, everything is dropped.
+        """
+        keeps = self.log.keeper is not None and not self._discards
         with self:
             self.conversation.live(LifeInput.CLOSE)
-            self._drop_all(SessionClosed("the session was closed while the prompt waited"))
+            over = SessionClosed("the session was closed while the prompt waited")
+            for turn in list(self.queue):
+                if turn.awaited or not keeps:
+                    self._remove(turn, over)
+                    self._say_dropped(turn)
+                else:
+                    self._fail(turn, SessionClosed(KEPT))
+            if keeps:
+                self.queue.pause()
+                self._queue_changed()
+                self._asked = list(self.log.state.permissions.values()) if self.resumes else []
             if self.turn is not None:
                 self.cancel_turn(self.turn, "cancelled", by="caller")
 
@@ -349,6 +392,7 @@ class SessionCore:
             if self.turn is not None:
                 self.end_turn("cancelled")
             conversation = self.conversation
+            conversation.ask_again(self._asked)
             if not self._host.alive:  # given up on before it went, so that nobody has reported it
                 conversation.agent = structs.replace(conversation.agent, pid=None, alive=False)
             conversation.live(LifeInput.END)
@@ -403,10 +447,8 @@ class SessionCore:
                 self._enqueue(turn, when)
 
     def tell(self, words: str) -> TurnMachine:
-        """Prompt the agent in words of agentrt's own. It lets no prompt go on that is held back.
-        Raises as `place`."""
+        """Prompt the agent in words of agentrt's own. Raises as `place`."""
         turn = TurnMachine("user", self.limits, [Text(f"[agentrt] {words}")])
-        turn.held = False
         self.place(turn, "queue")
         return turn
 
@@ -484,15 +526,15 @@ class SessionCore:
                 self._say_dropped(turn)
 
     def fail(self, turn: TurnMachine, failure: AgentrtError) -> None:
-        """A prompt that waits cannot be sent, because the agent does not start."""
-        if turn in self.queue:
+        """Drop a waiting prompt that cannot be sent, because the agent does not start."""
+        if self._is_waiting(turn):
             with self:
                 self._remove(turn, failure)
                 self._say_dropped(turn)
 
     def withdraw(self, turn: TurnMachine) -> None:
         """Take a prompt back if it waits; who waits with it gets an `AgentrtError`."""
-        if turn in self.queue:
+        if self._is_waiting(turn):
             with self:
                 self._remove(turn, TakenBack("the prompt was taken out of the queue"))
 
@@ -516,15 +558,14 @@ class SessionCore:
             self._queue_changed()
 
     def resume_queue(self) -> None:
-        """Let the prompts go on that a cancel held back."""
+        """Let the paused prompts continue."""
         with self:
             self.queue.resume()
             self._queue_changed()
 
-    def _drop_all(self, failure: AgentrtError) -> None:
-        for turn in list(self.queue):
-            self._remove(turn, failure)
-            self._say_dropped(turn)
+    def _is_waiting(self, turn: TurnMachine) -> bool:
+        """True if a prompt waits to be sent by this process: not if it is kept for another one."""
+        return turn.state is TurnState.QUEUED and turn in self.queue
 
     def _remove(self, turn: TurnMachine, failure: AgentrtError) -> None:
         self.queue.remove(turn)
@@ -562,10 +603,10 @@ class SessionCore:
     # --- turns
 
     def cancel(self, by: CancelledBy) -> None:
-        """Cancel the running turn. A user's Stop also holds back what waits."""
+        """Cancel the running turn. A user's Stop also pauses the prompts that wait."""
         with self:
             if by == "user":  # also if the turn is being cancelled already, or none runs yet
-                self.queue.hold()
+                self.queue.pause()
                 self._queue_changed()
             if self.turn is not None:
                 self.cancel_turn(self.turn, "cancelled", by=by)

@@ -184,19 +184,21 @@ class Session:
         *,
         when: When = "queue",
         limits: Limits | None = None,
-        held: bool = True,
     ) -> Turn:
-        """Prompt without staying: the session itself sees to the turn. The arguments are those of
-        `prompt`; the `Turn` has its `id`, its `entry` in the queue and, once it has `ended`, its
-        `result`. Nobody reads it: what the agent asks is for the session's policy and its viewers.
+        """Send or queue a prompt and return immediately, without waiting for its turn.
 
-        `held`: while it waits, a `cancel` holds it back as all others. False is for those who could
-        not resume the queue: it goes on.
+        The arguments are those of `prompt`. The returned `Turn` has its `id` as soon as it has
+        started, its `entry` while it waits in the queue and, once it has `ended`, its `result`.
+        Nothing iterates over it, so permission requests go to the session's policy and viewers.
 
-        Raises `Busy`, `LimitExceeded`, `SessionClosed` or `LocalProtocolError`; then nothing
-        happened. What keeps the agent from starting later is a `Notice` (`prompt_dropped`).
+        If a store keeps the session, a prompt that still waits when the block of the session, the
+        runtime or the process ends stays in the stored queue, paused; see `resume_queue`.
+
+        Raises `Busy`, `LimitExceeded`, `SessionClosed`, `StoreUnavailable` or `LocalProtocolError`;
+        in each case nothing was queued. If the agent cannot be started for it later, the log has a
+        `Notice` (`prompt_dropped`).
         """
-        turn = self._turn(content, when, limits, check=False, attended=False, held=held)
+        turn = self._turn(content, when, limits, check=False, attended=False)
         turn.place()
         return turn
 
@@ -208,7 +210,6 @@ class Session:
         *,
         check: bool,
         attended: bool,
-        held: bool = True,
     ) -> Turn:
         if when not in _WHENS:
             known = ", ".join(map(repr, _WHENS))
@@ -218,7 +219,6 @@ class Session:
         machine = TurnMachine(
             "user", limits or self._host.limits, blocks(content), attended=attended
         )
-        machine.held = held
         machine.context = contextvars.copy_context()
         return Turn(self._host, machine, check=check, when=when)
 
@@ -261,16 +261,18 @@ class Session:
         self._set_tools = set_tools
 
     def cancel(self, *, now: bool = False) -> None:
-        """Cancel the running turn, as a user's Stop: the agent is notified, waiting prompts that
-        are `held` stay where they are until the next such prompt or `resume_queue`. `now`: do not
-        wait for the agent to end the turn; its process is ended, by the ladder, and the next prompt
-        starts another one. Returns at once; idempotent."""
+        """Cancel the running turn, as a user's Stop, and pause all prompts that wait.
+
+        The agent is notified. Paused prompts stay in the queue until `resume_queue`; a prompt that
+        is sent in the meantime goes first and leaves them paused. `now`: do not wait for the agent
+        to end the turn; its process is ended and the next prompt starts another one. Returns
+        immediately; idempotent."""
         self._core.cancel("user")
         if now:
             self._core.end_now()
 
     def resume_queue(self) -> None:
-        """Let the prompts go on that a `cancel` held back."""
+        """Let the prompts continue that a `cancel`, or the end of an earlier process, paused."""
         self._core.resume_queue()
 
     def unqueue(self, entry: str) -> None:
@@ -283,7 +285,8 @@ class Session:
         self._core.edit(entry, blocks(content))
 
     def promote(self, entry: str) -> None:
-        """Let a waiting prompt be the next one; as `unqueue`."""
+        """Move a waiting prompt to the front, one that is paused to the front of those that are;
+        as `unqueue`."""
         self._core.promote(entry)
 
     def answer(self, request: str, option: str, *, note: str = "") -> None:
@@ -408,11 +411,13 @@ class Session:
     # --- the end
 
     async def aclose(self) -> None:
-        """End the session now: the turn is cancelled and the process ended, by the ladder.
+        """Close the session: the turn is cancelled, the process ended, and prompts that wait are
+        dropped, also where a store keeps the session.
 
         Bounded; cancelling it does not shorten it. The session is over afterwards, whether it
         returns or raises `trio.Cancelled`.
         """
+        self._core.discard()
         with trio.CancelScope(shield=True):  # bounded by the ladder
             await self._host.finish()
         await trio.lowlevel.checkpoint()

@@ -114,9 +114,10 @@ async def _queue(repl: Repl, argument: str) -> None:
         )
     entries = session.queue if session is not None else []
     for place, entry in enumerate(entries, 1):
-        repl.say(f"{place}  {one_line(text_of(entry.content))}")
-    if entries and repl.view.paused:
-        repl.say(f"{len(entries)} held back; Enter goes on with them.")
+        mark = "  (paused)" if entry.paused else ""
+        repl.say(f"{place}  {one_line(text_of(entry.content))}{mark}")
+    if repl.paused:
+        repl.say(f"{repl.paused} paused; press Enter to resume.")
     if not entries:
         repl.say("No prompt is waiting.")
 

@@ -316,7 +316,7 @@ class Repl(ABC):
         session = self.session
         if session is None or session.state.turn is not None:
             return True
-        waiting = bool(session.queue) and not self.view.paused
+        waiting = any(not entry.paused for entry in session.queue)
         resting = {session.state.phase, self.view.phase} <= {"idle", "dead"}
         return waiting or not resting
 
@@ -326,22 +326,24 @@ class Repl(ABC):
         queue = self.session.queue if self.session is not None else []
         return [*(text_of(entry.content) for entry in queue), *self.early]
 
+    @property
+    def paused(self) -> int:
+        """How many of the waiting prompts are paused."""
+        return 0 if self.session is None else sum(entry.paused for entry in self.session.queue)
+
     def was_typed_now(self, turn: str) -> bool:
         """Whether this turn's prompt stands above its answer, where it was typed."""
         return self._at_once is not None and self._at_once.id == turn
 
     def submit(self, text: str) -> None:
-        """Send a prompt, as soon as its turn has come: before those that were held back."""
+        """Send a prompt as soon as its turn has come."""
         session = self.session
         if session is None:
             self.early.append(text)
             return
         busy = self.busy
         try:
-            turn = session.submit(
-                prompt_of(text, self.setup.cwd),
-                when="interrupt" if not busy and self.view.paused else "queue",
-            )
+            turn = session.submit(prompt_of(text, self.setup.cwd))
         except AgentrtError as error:
             self.report_error(error)
         else:
@@ -349,19 +351,22 @@ class Repl(ABC):
                 self._at_once = turn
 
     def go_on(self) -> None:
-        """Let the prompts go on that a cancel held back."""
+        """Let the paused prompts continue."""
         if self.session is not None and self.session.queue:
             self.session.resume_queue()
 
     def take_back(self) -> str | None:
-        """The last prompt that waits, which does not wait any more."""
+        """Take the last prompt out of the queue and return its text; one that is paused only if no
+        other waits. Returns None if the queue is empty."""
         if self.early:
             return self.early.pop()
         entries = self.session.queue if self.session is not None else []
         if self.session is None or not entries:
             return None
-        self.session.unqueue(entries[-1].id)
-        return text_of(entries[-1].content)
+        ready = [entry for entry in entries if not entry.paused]
+        last = (ready or entries)[-1]
+        self.session.unqueue(last.id)
+        return text_of(last.content)
 
     def typed(self, line: str, nursery: trio.Nursery) -> None:
         """Something was typed that answers nothing: a command, or a prompt."""
@@ -424,7 +429,8 @@ class Repl(ABC):
         if session.state.phase == "cancelling":
             session.cancel(now=True)
             return "ending"
-        if session.state.turn is not None or (session.queue and not self.view.paused):
+        waiting = any(not entry.paused for entry in session.queue)
+        if session.state.turn is not None or waiting:
             session.cancel()
             return "stopping"
         if draft or not again:

@@ -240,8 +240,8 @@ class LineRepl(Repl):
         match self.interrupt():
             case "stopping":
                 waiting = len(self.waiting)
-                held = f"; {waiting} waiting, Enter goes on with them" if waiting else ""
-                self.say(f"(stopping; Ctrl-C again ends the agent{held})")
+                paused = f"; {waiting} queued, Enter resumes" if waiting else ""
+                self.say(f"(stopping; Ctrl-C again ends the agent{paused})")
             case "ending":
                 self.say("(ending the agent; Ctrl-D leaves)")
             case "idle":

@@ -52,7 +52,7 @@ from .acpmessages import (
 from .acpquestions import Questions
 from .acpupdates import Updates, mode_state, model_state, option_list
 from .answers import Fields, Refused, as_refusal
-from .elsewhere import AnySession, AnyTurn, Sessions, new_id, stop
+from .elsewhere import AnySession, AnyTurn, Sessions, is_paused, new_id
 from .feed import Feed
 from .foreign import ForeignViewer
 from .hub import Dialect, Hub
@@ -375,7 +375,7 @@ class AcpViewer(ForeignViewer):
             attached = self._attached(params.session_id)
             if id in attached.prompts:
                 raise Refused("bad_request", "two requests have the same id")
-            attached.prompts[id] = session.submit(params.prompt, held=False)
+            attached.prompts[id] = session.submit(params.prompt)
 
         fail = partial(self._fail, id)
         opened = partial(self._talks.when_there, params.session_id, prompt, fail)
@@ -471,7 +471,8 @@ class AcpViewer(ForeignViewer):
         for attached in self._sessions.values():
             turn = attached.prompts.get(request)
             if turn is not None:
-                stop(self._talks.get(attached.feed.log.session), turn)
+                self._talks.get(attached.feed.log.session)  # raises if it cannot be reached
+                turn.cancel()
 
     # --- the end of what the client says
 
@@ -554,6 +555,8 @@ class AcpViewer(ForeignViewer):
                 return answered(id, stopReason="cancelled")
             if turn.failure is not None:
                 return failed(id, rpc.INTERNAL_ERROR, str(turn.failure))
+            if is_paused(feed, turn):
+                return answered(id, stopReason="cancelled", _meta={"agentrt": {"paused": True}})
             return None
         record = state.turns.get(turn.id)
         if record is None or record.outcome is None:

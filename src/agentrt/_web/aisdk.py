@@ -22,7 +22,7 @@ from . import commands as c
 from .aichunks import Chunk, Message, behind_replay, is_pending, replayed
 from .answers import Fields, Refused, as_refusal, pack
 from .commands import ToolOffer
-from .elsewhere import AnySession, AnyTurn, Sessions, stop
+from .elsewhere import AnySession, AnyTurn, Sessions, is_paused, stop
 from .feed import Feed
 from .foreign import ForeignViewer
 from .hub import Dialect, Hub
@@ -32,6 +32,12 @@ from .security import Role
 
 STREAMS: Final = 32
 """Requests of one connection that are answered at once: each may have to send a whole turn."""
+
+PAUSED: Final = (
+    "somebody has stopped the session while the message waited; it stays in the queue, paused,"
+    " until the queue is resumed"
+)
+"""The error of a message that the client cannot resume."""
 
 
 class Answer(Struct):
@@ -292,7 +298,7 @@ class AiViewer(ForeignViewer):
             if message.id in unended:  # what it answers beside is not to be lost
                 self._resolve(session, message, request.body.answers)
         when = self._when(session, feed, request.body.when)
-        self._stream(request, feed, session.submit(content, when=when, held=False))
+        self._stream(request, feed, session.submit(content, when=when))
 
     def _when(self, session: AnySession, feed: Feed, wanted: When) -> When:
         """What a message does. A chat that shows the running turn is refused none: the SDK may be
@@ -429,6 +435,9 @@ class AiViewer(ForeignViewer):
             if stream.turn.failure is not None:
                 del self._streams[request]
                 yield pack(type="error", requestId=request, errorText=str(stream.turn.failure))
+            elif is_paused(stream.feed, stream.turn):
+                del self._streams[request]
+                yield pack(type="error", requestId=request, errorText=PAUSED)
             return
         for chunk in self._chunks(stream):
             yield pack(type="chunk", requestId=request, sequence=stream.sent, chunk=chunk)

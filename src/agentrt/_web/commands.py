@@ -86,12 +86,10 @@ class LookBack(ForSession, tag="history"):
 
 
 class Prompt(ForSession, tag="prompt"):
-    """`held`: whether a cancel holds it back while it waits, as it does if that is not said; false
-    is for those who could not resume the queue."""
+    """Send a prompt, or queue it."""
 
     content: Content
     when: Literal["queue", "interrupt", "reject", "steer"] = "queue"
-    held: bool | UnsetType = UNSET
 
 
 class Retell(ForSession, tag="retell"):
@@ -99,10 +97,12 @@ class Retell(ForSession, tag="retell"):
 
 
 class Cancel(ForSession, tag="cancel", omit_defaults=True):
-    """`now`: the agent is not waited for: its process is ended."""
+    """Stop a turn. `now`: do not wait for the agent; its process is ended. `pause`: false if only
+    that turn is given up, so that the prompts that wait are not paused."""
 
     turn: str | None = None
     now: bool = False
+    pause: bool = True
 
 
 class Permission(ForSession, tag="permission"):

@@ -90,7 +90,8 @@ class ElsewhereTurn:
     def cancel(self) -> None:
         """Take it back, or cancel it."""
         if self.id:
-            self._session.command(c.Cancel(id=new_id(), session=self._session.id, turn=self.id))
+            id = self._session.id
+            self._session.command(c.Cancel(id=new_id(), session=id, turn=self.id, pause=False))
         elif self.entry:
             remove = c.QueueRemove(id=new_id(), session=self._session.id, entry=self.entry)
             self._session.command(remove)
@@ -131,12 +132,10 @@ class ElsewhereSession:
         """Something is known that the log does not say."""
         self._viewer.follow(self.feed)
 
-    def submit(
-        self, content: list[Block], *, when: When = "queue", held: bool = True
-    ) -> ElsewhereTurn:
+    def submit(self, content: list[Block], *, when: When = "queue") -> ElsewhereTurn:
         """As `Session.submit`; what it would raise is the turn's `failure`."""
         turn = ElsewhereTurn(self, content)
-        prompt = c.Prompt(id=new_id(), session=self.id, content=content, when=when, held=held)
+        prompt = c.Prompt(id=new_id(), session=self.id, content=content, when=when)
         carry_out(self._hub, self._client, prompt, turn.taken, turn.refused)
         return turn
 
@@ -193,6 +192,14 @@ class ElsewhereSession:
 
 AnySession: TypeAlias = Session | ElsewhereSession
 AnyTurn: TypeAlias = Turn | ElsewhereTurn
+
+
+def is_paused(feed: Feed, turn: AnyTurn) -> bool:
+    """True if a prompt waits that somebody has paused. The clients of foreign dialects cannot
+    resume the queue, so they are answered; the prompt stays in the queue for those who can."""
+    return not turn.id and any(
+        entry.id == turn.entry and entry.paused for entry in feed.log.state.queue
+    )
 
 
 def stop(session: AnySession, turn: AnyTurn | str) -> None:

@@ -365,8 +365,7 @@ def _place(session: Session, command: c.Prompt) -> Fields:
             raise Refused("unsupported", str(error)) from error
         running = session.state.turn
         return {"turn": running.id if running is not None else None, "seq": session.log.seq}
-    held = command.held is not False
-    return _placed(session, session.submit(command.content, when=command.when, held=held))
+    return _placed(session, session.submit(command.content, when=command.when))
 
 
 def _placed(session: Session, turn: Turn) -> Fields:
@@ -384,7 +383,12 @@ def _cancel(session: Session, command: c.Cancel) -> Fields:
         if command.turn not in session.log.state.turns:
             raise Refused("unknown_turn", f"no turn {command.turn!r} in this session")
         return {"turn": command.turn}  # it is over already
-    session.cancel(now=command.now)
+    if command.pause or running is None:
+        session.cancel(now=command.now)
+    else:
+        core = host_of(session).core
+        if core.turn is not None:
+            core.cancel_turn(core.turn, "cancelled", by="caller")
     return {"turn": running.id if running is not None else None, "seq": session.log.seq}
 
 
@@ -506,14 +510,17 @@ def _load(hub: Hub, client: Client, command: c.LoadSession) -> Fields | Job:
 
 async def _close(hub: Hub, session: Session) -> Fields:
     with _refusal_of_adopted():
-        await hub.runtime.close(session.id)
-    return {}
+        return _dropped(await hub.runtime.close(session.id))
 
 
 async def _delete(hub: Hub, id: str) -> Fields:
     with _refusal_of_adopted():
-        await hub.runtime.delete(id)
-    return {}
+        return _dropped(await hub.runtime.delete(id))
+
+
+def _dropped(prompts: int) -> Fields:
+    """Tell the client that closes a session how many waiting prompts are dropped with it."""
+    return {"dropped": prompts} if prompts else {}
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from ..._errors import SessionElsewhere, StoreError, StoreInUse, StoreUnavailabl
 from ..._limits import Limits
 from ..address import Server
 from ..base import (
+    PROMPTED,
     About,
     Fenced,
     Flush,
@@ -467,7 +468,8 @@ class PostgresBackend:
         change = connection.change
         change("DELETE FROM answer WHERE at < now() - make_interval(secs => %s)", [answers])
         change(
-            "DELETE FROM session WHERE turns=0 AND updated < now() - make_interval(secs => %s)",
+            f"DELETE FROM session WHERE NOT {PROMPTED}"
+            " AND updated < now() - make_interval(secs => %s)",
             [_SILENT],
         )
         change("DELETE FROM node WHERE until < now() - make_interval(secs => %s)", [_GONE])

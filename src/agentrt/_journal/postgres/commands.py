@@ -20,6 +20,7 @@ from ..._errors import RemoteProtocolError, StoreError
 from ..._model.events import Event
 from ..address import Server
 from ..base import (
+    PROMPTED,
     Command,
     CommandStatus,
     Owned,
@@ -57,9 +58,9 @@ class PostgresCommands:
     # --- what there is
 
     def entries(self, limit: int) -> list[StoreEntry]:
-        """The sessions that had a turn or are at work, the latest first, with what those do now."""
+        """The sessions that were prompted or are at work, the latest first, with their phase."""
         return self._entries(
-            "(turns>0 OR node IS NOT NULL) ORDER BY updated DESC, id DESC LIMIT %s",
+            f"({PROMPTED} OR node IS NOT NULL) ORDER BY updated DESC, id DESC LIMIT %s",
             limit,
         )
 

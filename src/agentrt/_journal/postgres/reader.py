@@ -15,6 +15,7 @@ from ..._model.events import Event, TurnStarted
 from ..._model.state import Ahead
 from ..address import Server
 from ..base import (
+    PROMPTED,
     Answer,
     Outdated,
     Query,
@@ -98,7 +99,7 @@ class PostgresReader:
         return connection
 
     def sessions(self, query: Query) -> list[StoreEntry]:
-        where, args = "turns>0", list[Any]()
+        where, args = PROMPTED, list[Any]()
         if query.before is not None:
             where += ' AND (updated, id) < (to_timestamp(%s), %s COLLATE "C")'
             args += query.before
@@ -138,7 +139,7 @@ class PostgresReader:
     def report(self) -> ServerReport:
         def read(connection: Connection) -> ServerReport:
             [(sessions, size, version)] = connection.rows(
-                "SELECT (SELECT count(*) FROM session WHERE turns>0), (SELECT"
+                f"SELECT (SELECT count(*) FROM session WHERE {PROMPTED}), (SELECT"
                 " coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE"
                 " relnamespace=quote_ident(current_schema())::regnamespace AND relkind='r'),"
                 " current_setting('server_version')"
@@ -157,7 +158,7 @@ class PostgresReader:
         wanted = words_of(words)
         if not wanted:
             return []
-        where, args = "turns>0", list[Any]()
+        where, args = PROMPTED, list[Any]()
         if tenant is not None:
             where += " AND tenant=%s"
             args.append(tenant)

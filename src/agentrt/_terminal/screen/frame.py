@@ -8,13 +8,15 @@ from ..text import one_line, wrapped
 from .style import Fragments
 
 
-def queue_lines(prompts: Collection[str], *, paused: bool, width: int) -> Fragments:
-    """The prompts that wait for their turn, and what can be done about them."""
+def queue_lines(prompts: Collection[str], *, paused: int, width: int) -> Fragments:
+    """Draw the prompts that wait, and the keys that act on them. `paused`: how many of them are,
+    which are the last ones."""
     shown: Fragments = []
-    for text in prompts:
-        shown += [("you", "⏎ "), ("dim", f"{one_line(text, max(10, width - 4))}\n")]
-    if prompts and paused:
-        what = "  held back; Enter goes on with them, alt-up takes one back"
+    for number, text in enumerate(prompts):
+        mark = "⏎ " if number < len(prompts) - paused else "⏸ "
+        shown += [("you", mark), ("dim", f"{one_line(text, max(10, width - 4))}\n")]
+    if paused:
+        what = f"  {paused} paused; Enter resumes, alt-up takes one back"
         shown.append(("dim", wrapped(what, width) + "\n"))
     elif prompts:
         shown.append(("dim", wrapped("  sent when it is done; alt-up takes it back", width) + "\n"))

@@ -197,7 +197,7 @@ class ScreenRepl(Repl):
         if self._shell is not None:
             words = one_line(self._shell.command, size.columns - 30)
             above += [("busy", "$ "), ("", words), ("dim", "   ctrl-c ends it\n")]
-        above += queue_lines(self.waiting, paused=view.paused, width=size.columns)
+        above += queue_lines(self.waiting, paused=self.paused, width=size.columns)
         above = last_lines(above, size.lines - 8, size.columns)
         offline = bool(self.place.trouble)
         running = not offline and view.phase not in ("idle", "dead", "closed")

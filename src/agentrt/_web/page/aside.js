@@ -69,6 +69,8 @@ function Tasks({ tasks, offline, off }) {
 function Queue({ waiting, sending, paused, gone, off }) {
   const number = waiting.length + sending.length;
   const count = number === 1 ? "1 prompt" : `${number} prompts`;
+  const ready = waiting.filter((entry) => !entry.paused);
+  const held = waiting.filter((entry) => entry.paused);
   /** @param {w.QueueEntry} entry */
   const edit = (entry) => {
     if (field()?.value.trim() && !ui().editing) return say("Send what you have written first, or clear it.");
@@ -78,15 +80,16 @@ function Queue({ waiting, sending, paused, gone, off }) {
     field()?.focus();
   };
   return html`<section class="queue tray" aria-label="waiting prompts">
-    <header><strong>${gone ? `Never sent: ${count}` : `${count} ${number === 1 ? "waits" : "wait"}`}</strong>
+    <header><strong>${gone ? `Not sent: ${count}` : `${count} queued`}</strong>
       ${paused && !gone &&
-      html`<span>held back, because you stopped</span>
+      html`<span>${ready.length > 0 ? `${held.length} paused` : "paused"}</span>
         <button disabled=${off} onClick=${() => queue("resume")}>Resume</button>`}
     </header>
-    <ol>${waiting.map((entry, index) => html`<li key=${entry.id} class=${ui().editing === entry.id ? "editing" : ""}>
+    <ol>${waiting.map((entry) => html`<li key=${entry.id} class=${ui().editing === entry.id ? "editing" : ""}>
       <span class="words" dir="auto">${oneLine(wordsOf(entry.content), 160) || "files"}</span>
+      ${entry.paused && !gone && html` <span class="hint">Paused</span>`}
       ${!gone && html`<span class="tools">
-        ${index > 0 && html`<button disabled=${off} onClick=${() => queue("promote", entry.id)}>First</button>`}
+        ${entry !== ready[0] && entry !== held[0] && html`<button disabled=${off} onClick=${() => queue("promote", entry.id)}>First</button>`}
         <button disabled=${off} onClick=${() => edit(entry)}>Edit</button>
         ${iconButton("close", "Remove", () => queue("remove", entry.id), off)}
       </span>`}

@@ -75,7 +75,7 @@ export interface Usage {
   cost?: number | null; currency?: string | null; steps?: number | null;
   models?: { [name: string]: Usage };
 }
-export interface QueueEntry { id: string; content: Block[] }
+export interface QueueEntry { id: string; content: Block[]; paused?: boolean }
 
 export interface Turn {
   id: string; origin: "user" | "agent"; outcome?: Outcome | null;
