@@ -110,9 +110,9 @@ async def test_a_scripted_claude_calls_tools_and_hooks_and_asks(tmp_path: Path) 
     assert hooked == {"decision": "block", "reason": "no"}
     assert (allowed, denied) == ("allow", "deny")
     asked = agents.session.questions
-    assert [question.allowed for question in asked] == [True, False]
-    assert asked[1].closed is not None
-    assert asked[1].closed.reason == "only ls"
+    assert [question.allowed for question in asked] == [True, True, False]
+    assert asked[2].closed is not None
+    assert asked[2].closed.reason == "only ls"
 
 
 async def test_a_scripted_claude_is_cancelled_and_fails_as_claude_does(

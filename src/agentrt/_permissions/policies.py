@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -17,6 +17,7 @@ from .._agents.agent import Agent
 from .._model.content import JsonObject
 from .._model.driver import Asked
 from .._model.events import PermissionOption
+from .mcp_calls import called_tool
 
 if TYPE_CHECKING:
     from .rules import Rule
@@ -130,15 +131,90 @@ def ask(request: PermissionRequest) -> Decision:
     return Ask()
 
 
+class NamedTool(Protocol):
+    """A tool of the program's, as `agentrt.tool` makes it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def input_schema(self) -> JsonObject: ...
+
+
+RuleLike: TypeAlias = "str | NamedTool"
+"""A rule: its text, or a tool of the program's own."""
+
+
+class RulesPolicy:
+    """The policy that `rules` returns."""
+
+    def __init__(
+        self,
+        *,
+        allow: Sequence[Rule],
+        deny: Sequence[Rule],
+        ask: Sequence[Rule],
+        otherwise: Policy,
+        attended: bool,
+    ) -> None:
+        self.allow = tuple(allow)
+        self.deny = tuple(deny)
+        self.ask = tuple(ask)
+        self.otherwise = otherwise
+        self.attended = attended
+        self.__qualname__ = "rules"
+
+    def __call__(self, request: PermissionRequest) -> Decision | Awaitable[Decision]:
+        from .programs import Verdict
+        from .rules import covered, worst
+        from .seen import Seen
+
+        seen = Seen(request)
+        rule, found = worst(self.deny, seen)
+        if found.verdict is Verdict.YES:
+            return Deny(f"Denied by the rule {rule}.")
+        if worst(self.ask, seen)[1].verdict is not Verdict.NO:
+            return Ask()
+        # An allow rule that names a program of the project's accepts all that it does.
+        if found.verdict <= Verdict.HIDDEN and covered(self.allow, seen):
+            return _ALLOW
+        if found.verdict is Verdict.NO:
+            return self.otherwise(request)
+        doubt = Deny(f"Denied because the rule {rule} may apply: {found.why}.")
+        return _unless_allowed(self.otherwise, request, Ask() if self.attended else doubt)
+
+    def about_tool(self, server: str, tool: str, arguments: Any, cwd: str) -> Deny | Ask | None:
+        """The decision about a call of the program's own tool; None if no rule denies it or wants
+        it asked. Only rules count that name the tool, all tools of its server, or everything."""
+        from .programs import Verdict
+        from .rules import worst
+        from .seen import Seen
+
+        request = PermissionRequest(
+            title=tool, tool=f"mcp__{server}__{tool}", input=arguments, cwd=cwd
+        )
+        seen = Seen(request, own_tool=tool)
+        rule, found = worst([each for each in self.deny if each.names(seen)], seen)
+        if found.verdict is Verdict.YES:
+            return Deny(f"Denied by the rule {rule}.")
+        if found.verdict is not Verdict.NO:
+            doubt = Deny(f"Denied because the rule {rule} may apply: {found.why}.")
+            return Ask() if self.attended else doubt
+        if worst([each for each in self.ask if each.names(seen)], seen)[1].verdict > Verdict.NO:
+            return Ask()
+        inner = policy_rules(self.otherwise)
+        return None if inner is None else inner.about_tool(server, tool, arguments, cwd)
+
+
 def rules(
     *,
-    allow: Iterable[str] = (),
-    deny: Iterable[str] = (),
-    ask: Iterable[str] = (),
+    allow: Iterable[RuleLike] = (),
+    deny: Iterable[RuleLike] = (),
+    ask: Iterable[RuleLike] = (),
     otherwise: Policy = deny_all,
     attended: bool = False,
 ) -> Policy:
-    """A policy of rules. They are written `NAME` or `NAME(WHAT)`::
+    """Make a policy of rules. They are written `NAME` or `NAME(WHAT)`::
 
         Bash(git status:*)       commands that begin with these words
         Bash(npm test)           this command
@@ -151,16 +227,19 @@ def rules(
         *                        everything
         run_shell_command        an agent's own name of a tool
 
-    - What a `deny` rule is about is denied.
-    - What a `deny` rule *may* be about (the command cannot be read, the agent does not say what it
-      wants) is never allowed: it is left to a person where somebody can be asked, that is where
-      `otherwise` asks or `attended` is true, and denied where nobody can.
-    - What an `ask` rule is about, or may be, is asked.
-    - What `allow` rules cover wholly is allowed: of a line with several commands, each of them.
-    - All else is for `otherwise`.
+    A tool of your program (see `tool`) is a rule as well: `deny=[greet]`, or by its name,
+    `deny=["greet"]`. Agents may call it unless a rule denies it or wants it asked.
+
+    - A request that a `deny` rule matches is denied.
+    - A request that a `deny` rule *may* match (the command cannot be read, the agent does not say
+      what it wants) is never allowed: it is left to a person if one can be asked, that is if
+      `otherwise` asks or `attended` is true, and denied otherwise.
+    - A request that an `ask` rule matches, or may match, is asked.
+    - A request that `allow` rules cover wholly is allowed: of a line with several commands, each.
+    - All other requests are for `otherwise`.
 
     The names mean the same for every agent. An agent's own words (kind, title) may have a request
-    denied, never allowed. Raises ValueError for what is no rule.
+    denied, never allowed. Raises ValueError for a text that is not a rule.
     """
     allowing = _read_rules("allow", allow)
     denying = _read_rules("deny", deny, denies=True)
@@ -168,37 +247,38 @@ def rules(
     check_policy(otherwise, "otherwise")
     if not (allowing or denying or asking):
         return otherwise
-    from .programs import Verdict
-    from .rules import covered, worst
-    from .seen import Seen
-
-    def decide(request: PermissionRequest) -> Decision | Awaitable[Decision]:
-        seen = Seen(request)
-        rule, found = worst(denying, seen)
-        if found.verdict is Verdict.YES:
-            return Deny(f"Denied by the rule {rule}.")
-        if worst(asking, seen)[1].verdict is not Verdict.NO:
-            return Ask()
-        # Who allows a program of the project's by its name says yes to all that it does.
-        if found.verdict <= Verdict.HIDDEN and covered(allowing, seen):
-            return Allow()
-        if found.verdict is Verdict.NO:
-            return otherwise(request)
-        doubt = Deny(f"Denied because the rule {rule} may apply: {found.why}.")
-        return _unless_allowed(otherwise, request, Ask() if attended else doubt)
-
-    return decide
+    return RulesPolicy(
+        allow=allowing, deny=denying, ask=asking, otherwise=otherwise, attended=attended
+    )
 
 
-def _read_rules(name: str, texts: Iterable[str], *, denies: bool = False) -> list[Rule]:
+def _read_rules(name: str, texts: Iterable[RuleLike], *, denies: bool = False) -> list[Rule]:
     if isinstance(texts, str):
-        raise ValueError(f"{name} wants a list of rules: {name}=[{texts!r}]")
+        raise ValueError(f"{name} must be a list of rules: {name}=[{texts!r}]")
+    if not isinstance(texts, Iterable):
+        given = getattr(texts, "name", None) or getattr(texts, "__name__", None) or repr(texts)
+        raise ValueError(f"{name} must be a list of rules: {name}=[{given}]")
     texts = list(texts)
     if not texts:
-        return []  # what reads rules costs as much to import as a driver
+        return []  # importing the rules costs as much as importing a driver
     from .rules import Rule
 
-    return [Rule(text, denies=denies) for text in texts]
+    return [Rule(_rule_text(name, each), denies=denies) for each in texts]
+
+
+def _rule_text(name: str, rule: RuleLike) -> str:
+    """The text of a rule. Raises ValueError for a function that is not a tool."""
+    if isinstance(rule, str):
+        return rule
+    if isinstance(getattr(rule, "input_schema", None), dict):
+        return f"mcp__agentrt__{rule.name}"
+    if callable(rule):
+        plain = getattr(rule, "__name__", None) or repr(rule)
+        raise ValueError(
+            f"{name}=[{plain}]: {plain} is a bare function, not a tool; decorate it with"
+            " @agentrt.tool"
+        )
+    raise ValueError(f"{name} must be a list of rules and tools, not {rule!r}")
 
 
 def _unless_allowed(
@@ -252,8 +332,8 @@ def check_policy(policy: object, name: str = "permissions") -> None:
 
 
 def for_agent(policy: Policy, agent: Agent) -> Policy:
-    """The policy, which gets requests in what is known of this agent's words, and whose value is
-    checked."""
+    """Wrap a policy so that it gets requests in the terms known of this agent, and so that the
+    value it returns is checked."""
 
     def decide(request: PermissionRequest) -> Decision | Awaitable[Decision]:
         known = structs.replace(
@@ -262,10 +342,30 @@ def for_agent(policy: Policy, agent: Agent) -> Policy:
             shown_command=_shown_command(request, agent.quirks.command_shown),
             kind_holds=agent.quirks.kinds_hold,
         )
-        return given(policy, policy(known))
+        return given(policy, policy(_with_tool(known)))
 
     decide.__qualname__ = getattr(policy, "__qualname__", None) or repr(policy)
+    decide.__wrapped__ = policy  # type: ignore[attr-defined]
     return decide
+
+
+def policy_rules(policy: Policy | None) -> RulesPolicy | None:
+    """The rules that a policy is made of, also below a wrapper that names it `__wrapped__`."""
+    found: Any = policy
+    if callable(found) and not isinstance(found, RulesPolicy):
+        found = inspect.unwrap(found, stop=lambda each: isinstance(each, RulesPolicy))
+    return found if isinstance(found, RulesPolicy) else None
+
+
+def _with_tool(request: PermissionRequest) -> PermissionRequest:
+    """The request, with the name that rules have for a tool of an MCP server."""
+    found = None if request.tool else called_tool(request)
+    if found is None:
+        return request
+    server, tool, arguments = found
+    return structs.replace(
+        request, tool=f"mcp__{server}__{tool}", input=arguments, kind="other", shown_command=None
+    )
 
 
 def _shown_command(request: PermissionRequest, where: str | None) -> str | None:

@@ -54,8 +54,10 @@ class Request(Protocol):
 class Seen:
     """What is looked up, is looked up once for all rules."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, *, own_tool: str = "") -> None:
+        """`own_tool`: the name of the program's own tool that the request is about."""
         self.request = request
+        self._own_tool = own_tool
         self.tool = request.tool
         self.input = request.input
         self.cwd = request.cwd
@@ -65,6 +67,8 @@ class Seen:
     @cached_property
     def names(self) -> set[str]:
         """What it surely is, in the words of rules."""
+        if self._own_tool:
+            return {self.tool, self._own_tool}
         if self.tool:
             return meant_by(self.tool, self.request.tools)
         if self.has_command and not self.request.changes:

@@ -153,7 +153,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
             yield structs.replace(opening, mcp_servers=tuple(servers))
 
     connect = connection(agent, offer, lambda opening: (agent.command, variables))
-    return Assembly(opening, make_driver, connect, attach, offer.tap)
+    return Assembly(opening, make_driver, connect, attach, offer)
 
 
 async def _serve_file(files: Files, asked: Requested) -> JsonObject:

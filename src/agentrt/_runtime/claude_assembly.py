@@ -110,7 +110,7 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
                 host.core.conversation.handled[type(effect)](effect)
             yield with_session_id(meant, options, offer.new_uuid)
 
-    return Assembly(opening, make_driver, connection(agent, offer, program), attach, offer.tap)
+    return Assembly(opening, make_driver, connection(agent, offer, program), attach, offer)
 
 
 async def _serve_mcp(

@@ -103,7 +103,7 @@ def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
                 servers.append(endpoint.stdio_server())
             yield structs.replace(opening, mcp_servers=tuple(servers))
 
-    return Assembly(opening, make_driver, connection(agent, offer, program), attach, offer.tap)
+    return Assembly(opening, make_driver, connection(agent, offer, program), attach, offer)
 
 
 async def _serve_tool(host: SessionHost, server: ToolServer, request: Requested) -> Any:

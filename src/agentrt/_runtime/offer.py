@@ -5,7 +5,7 @@ assemblies of both protocols share.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from itertools import count
@@ -19,12 +19,15 @@ from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._model.driver import Driver, Opening, ToolCalled
 from .._model.events import Notice
+from .._permissions.own_tools import OwnTools
+from .._permissions.policies import Policy
 from .._process.pipes import Transport
 from .._process.process import open_process
 from .._process.streams import OpenStreams, open_streams
 from .._session.host import SessionHost
 from .._session.link import Connect
 from .._session.turn import Turn
+from .._tools.client_tools import ClientTool
 from .._tools.extensions import Extension, ExtensionTable
 from .._tools.hooks import Hook
 from .._tools.lent import LentServer
@@ -104,7 +107,26 @@ class Assembly(Struct, frozen=True):
     connect: Connect
     attach: Attach
     """Opened around the session: brings in what needs a running one, and gives the opening."""
-    tap: Tap
+    offer: Offer
+
+    @property
+    def tap(self) -> Tap:
+        return self.offer.tap
+
+    def own_tools(self, policy: Policy | None, agent: Agent) -> OwnTools:
+        """The program's own tools in this session, with the rules of its policy."""
+        return OwnTools(
+            own_names(self.offer.tools),
+            [server.name for server in self.offer.servers],
+            policy=policy,
+            cwd=self.opening.cwd,
+            kind_holds=agent.quirks.kinds_hold,
+        )
+
+
+def own_names(tools: Iterable[Tool]) -> list[str]:
+    """The names of the tools that are the program's code; a viewer's run in its client."""
+    return [tool.name for tool in tools if not isinstance(tool, ClientTool)]
 
 
 def environment(agent: Agent, base: Mapping[str, str], unset: frozenset[str]) -> dict[str, str]:
@@ -177,6 +199,8 @@ def tool_server(host: SessionHost, session: Session, offer: Offer) -> ToolServer
         on_error=lambda tool, error: host.handler_failed(f"the tool {tool.name}", error),
         on_progress=partial(_show_progress, host),
         around=None if observer is None else observer.calling,
+        refuse=host.own_tools.refusal,
+        on_tools=lambda tools: host.own_tools.set_tools(own_names(tools)),
     )
     session.offer_tools(server.set_tools)
     return server
@@ -192,7 +216,12 @@ async def relays(host: SessionHost, offer: Offer, stack: AsyncExitStack) -> list
     around = None if observer is None else observer.calling
     return [
         await stack.enter_async_context(
-            open_relay(server, timeout=offer.limits.tool, around=around)
+            open_relay(
+                server,
+                timeout=offer.limits.tool,
+                around=around,
+                refuse=host.own_tools.refusal,
+            )
         )
         for server in offer.servers
     ]

@@ -410,6 +410,7 @@ async def serve_session(
             make_driver=assembly.make_driver,
             connect=assembly.connect,
             policy=for_agent(permissions, agent) if permissions is not None else None,
+            own_tools=assembly.own_tools(permissions, agent),
             wall=now,
             clock=clock,
             keeper=keeper,

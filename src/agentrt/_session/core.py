@@ -52,6 +52,7 @@ from .._model.events import (
 from .._model.life import Life, LifeInput
 from .._model.repeated import repeated
 from .._model.turn import TurnInput, TurnMachine, TurnState
+from .._permissions.own_tools import OwnTools
 from .._permissions.policies import Policy
 from .interfaces import Host, Observer
 from .questions import Questions
@@ -103,6 +104,7 @@ class SessionCore:
         limits: Limits,
         opening: Opening,
         policy: Policy | None,
+        own_tools: OwnTools,
         host: Host,
         wall: Callable[[], float],
         clock: Callable[[], float],
@@ -149,6 +151,7 @@ class SessionCore:
             self._withheld,
             limits=limits,
             policy=policy,
+            own_tools=own_tools,
             cwd=opening.cwd,
             wall=wall,
         )

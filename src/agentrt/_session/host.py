@@ -24,6 +24,7 @@ from .._model.events import Notice
 from .._model.life import Life, LifeInput
 from .._model.turn import TurnMachine, TurnState
 from .._nesting import ServiceNursery
+from .._permissions.own_tools import OwnTools
 from .._permissions.policies import Decision, Policy
 from .._trace.tap import Tap
 from .core import SessionCore
@@ -56,6 +57,7 @@ class SessionHost:
         make_driver: Callable[[], Driver],
         connect: Connect,
         policy: Policy | None,
+        own_tools: OwnTools,
         wall: Callable[[], float],
         clock: Callable[[], float],
         keeper: StoreKeeper | None = None,
@@ -68,6 +70,7 @@ class SessionHost:
         self.tap.protocol = conversation.agent.protocol
         self.tap.begin(conversation.log.session, wall, clock)
         self.limits = limits
+        self.own_tools = own_tools
         self.wall_time = wall
         self.clock = clock
         """The time of the program's Trio, in seconds."""
@@ -97,6 +100,7 @@ class SessionHost:
             limits=limits,
             opening=opening,
             policy=policy,
+            own_tools=own_tools,
             host=self,
             wall=wall,
             clock=clock,

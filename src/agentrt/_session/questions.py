@@ -21,6 +21,7 @@ from .._permissions.decisions import (
     decided_words,
     rejection,
 )
+from .._permissions.own_tools import OwnTools
 from .._permissions.policies import (
     DECISIONS,
     Allow,
@@ -48,6 +49,7 @@ class Questions:
         *,
         limits: Limits,
         policy: Policy | None,
+        own_tools: OwnTools,
         cwd: str,
         wall: Callable[[], float],
     ) -> None:
@@ -57,6 +59,7 @@ class Questions:
         self._withheld = withheld
         self._limit = limits.permission
         self._policy = policy
+        self._own_tools = own_tools
         self._cwd = cwd
         self._wall = wall
 
@@ -85,11 +88,14 @@ class Questions:
         if self._conversation.items.questions >= OPEN:
             return Deny(f"{OPEN} questions are open already")
         turn = self._core.turn
-        if self._policy is None:
-            return Ask() if turn is not None and turn.attended else Deny()
+        request = PermissionRequest.of(effect, cwd=self._cwd)
         try:
+            if (decided := self._own_tools.decide(request)) is not None:
+                return decided
+            if self._policy is None:
+                return Ask() if turn is not None and turn.attended else Deny()
             with self._core.scope.of(None if turn is None else turn.id).entered():
-                decision = self._policy(PermissionRequest.of(effect, cwd=self._cwd))
+                decision = self._policy(request)
             return given(self._policy, decision)
         except Exception as error:
             return self.policy_failed(error)

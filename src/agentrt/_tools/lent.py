@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from .._permissions.mcp_calls import OWN_NAME as OWN_NAME
 from .tools import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mcp.server import Server
-
-OWN_NAME: Final = "agentrt"
-"""The name of the server that has the program's functions: the model sees `mcp__agentrt__TOOL`."""
 
 _LONGEST_NAME: Final = 64
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")

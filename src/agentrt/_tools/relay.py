@@ -41,7 +41,7 @@ from .._wire.jsonrpc import (
 )
 from .._wire.mcp import Message, ToolOutcome, answer_to_call
 from .lent import LentServer
-from .server import Around, Notify, Reply, Spawn, nothing_around
+from .server import Around, Notify, Refuse, Reply, Spawn, nothing_around, nothing_refused
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream
@@ -56,12 +56,17 @@ _Item = tuple[contextvars.Context, SessionMessage]
 
 @asynccontextmanager
 async def open_relay(
-    lent: LentServer, *, timeout: float | None = None, around: Around | None = None
+    lent: LentServer,
+    *,
+    timeout: float | None = None,
+    around: Around | None = None,
+    refuse: Refuse = nothing_refused,
 ) -> AsyncIterator[Relay]:
     """Serve a server while the block runs. `timeout`: seconds for a call of a tool; `around` gives
-    the block in which it runs. Raises what the server's own lifespan raises."""
+    the block in which it runs; `refuse` gives the reason why a call must not run. Raises what the
+    server's own lifespan raises."""
     async with bare_errors(), trio.open_nursery() as nursery:
-        relay = Relay(lent, timeout, around or nothing_around)
+        relay = Relay(lent, timeout, around or nothing_around, refuse)
         try:
             nursery.start_soon(relay._run)
             await relay._serving.wait()
@@ -74,8 +79,11 @@ async def open_relay(
 class Relay:
     """The way to a server. Made by `open_relay`."""
 
-    def __init__(self, lent: LentServer, timeout: float | None, around: Around) -> None:
+    def __init__(
+        self, lent: LentServer, timeout: float | None, around: Around, refuse: Refuse
+    ) -> None:
         self.name = lent.name
+        self._refuse = refuse
         self._lent = lent
         self._timeout = timeout
         self._around = around
@@ -148,6 +156,8 @@ class RelayConnection:
                     reply(None)  # delivered twice
                 case Request(id) if self._over:
                     reply(_error(id, INTERNAL_ERROR, f"the server {self._relay.name} has ended"))
+                case Request(id, "tools/call", params) if why := self._refused(params):
+                    reply(answer_to_call(decoded, ToolOutcome.error(why)))
                 case Request(id, "tools/call"):
                     call = _Call(self, decoded, reply)
                     self._waiting[id] = call.answered
@@ -170,6 +180,10 @@ class RelayConnection:
                     reply(None)
         except RemoteProtocolError as error:
             reply(_error(None, INVALID_REQUEST, str(error)))
+
+    def _refused(self, params: Any) -> str | None:
+        given = params if isinstance(params, dict) else {}
+        return self._relay._refuse(str(given.get("name")), given.get("arguments"), self._relay.name)
 
     def close(self) -> None:
         """The client is gone: the server gives up what it does for it. Idempotent."""

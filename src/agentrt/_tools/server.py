@@ -45,6 +45,11 @@ Around: TypeAlias = Callable[[str, str | None, JsonObject], AbstractContextManag
 none), and what travelled with it."""
 
 
+Refuse: TypeAlias = Callable[[str, object, str], "str | None"]
+"""Gives the reason why a call must not run (None if it may): of a tool's name, the arguments and
+the server's name."""
+
+
 class Spawn(Protocol):
     """Starts `async_fn(*args)` in the nursery and the context of the running turn; given by the
     session. An exception from it refuses the call."""
@@ -80,7 +85,8 @@ class Server(Protocol):
 class ToolServer:
     """The tools of one session. `turn` gives the turn that a call belongs to when it comes;
     `timeout` is for tools that have none of their own; `on_error` gets what tools raise (by
-    default it is logged); `around` gives the block in which a call runs."""
+    default it is logged); `around` gives the block in which a call runs; `refuse` gives the reason
+    why a call must not run; `on_tools` gets the tools whenever they are replaced."""
 
     def __init__(
         self,
@@ -93,6 +99,8 @@ class ToolServer:
         on_error: OnToolError | None = None,
         on_progress: OnProgress | None = None,
         around: Around | None = None,
+        refuse: Refuse | None = None,
+        on_tools: Callable[[Iterable[Tool]], None] = lambda tools: None,
     ) -> None:
         self.name = name
         self._tools = _by_name(tools)
@@ -102,6 +110,8 @@ class ToolServer:
         self._on_error = on_error or _log_error
         self._on_progress = on_progress
         self._around = around or nothing_around
+        self._refuse = refuse or nothing_refused
+        self._on_tools = on_tools
         self._connections: set[ToolConnection] = set()
 
     @property
@@ -112,6 +122,7 @@ class ToolServer:
         """Replace the tools and notify every client; calls that run go on. Raises `TypeError` for
         what is no tool, `ValueError` if two have the same name."""
         self._tools = _by_name(checked_tools(tools))
+        self._on_tools(self.tools)
         for connection in self._connections:
             connection._tools_changed()
 
@@ -123,6 +134,8 @@ class ToolServer:
         tool = self._tools.get(name)
         if tool is None:
             return ToolOutcome.error(f"there is no tool {name}")
+        if (why := self.refusal(name, arguments)) is not None:
+            return ToolOutcome.error(why)
         report = None
         if self._on_progress is not None:
             report = partial(self._on_progress, tool, tool_call)
@@ -137,6 +150,10 @@ class ToolServer:
                 default_timeout=self._timeout,
                 on_error=self._on_error,
             )
+
+    def refusal(self, name: str, arguments: JsonObject) -> str | None:
+        """The reason why a call must not run; None if it may."""
+        return self._refuse(name, arguments, self.name)
 
     def connect(self, notify: Notify, *, both_ways: bool = False) -> ToolConnection:
         """A new client. Close the connection when it is gone."""
@@ -197,6 +214,9 @@ class ToolConnection:
     def _start(self, call: CallTool, turn: Turn | None, spawn: Spawn, reply: Reply) -> None:
         server = self._server
         id = call.request_id
+        if (why := server.refusal(call.name, call.arguments)) is not None:
+            reply(self._mcp.reply(id, ToolOutcome.error(why)))
+            return
         named = call.meta.get("claudecode/toolUseId")
         tool_call = named if isinstance(named, str) else None
         context = ToolContext(
@@ -261,6 +281,10 @@ def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
 
 def nothing_around(tool: str, call: str | None, meta: JsonObject) -> nullcontext[None]:
     return nullcontext()
+
+
+def nothing_refused(tool: str, arguments: object, server: str) -> None:
+    return None
 
 
 def _log_error(tool: Tool, error: Exception) -> None:

@@ -76,6 +76,7 @@ def _policy(guest: Guest, policy: Policy) -> Policy:
 
     wrapped = later if _is_async(policy) else decide
     wrapped.__qualname__ = getattr(policy, "__qualname__", None) or repr(policy)
+    wrapped.__wrapped__ = policy  # type: ignore[attr-defined]
     return wrapped
 
 

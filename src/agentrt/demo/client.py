@@ -151,9 +151,9 @@ async def tool(turn: Turn, argument: str) -> None:
     for server in turn.session.servers:
         async with connect(server, turn.session.folder.cwd) as client:
             if name in (tool.name for tool in client.tools):
-                fields = {"name": name, "rawInput": arguments}
+                fields = {"name": f"mcp__{server.name}__{name}", "rawInput": arguments}
                 with turn.tool(f"{server.name}: {name}", "other", **fields) as call:
-                    call.update(status="in_progress")
+                    await turn.permit(call)
                     result = await client.call(name, arguments)
                     status = "failed" if result.get("isError") else "completed"
                     content = as_tool_content(result)

@@ -11,6 +11,8 @@ import trio
 from .._agents import BUILT_IN
 from .._model.content import JsonObject, Text
 from .._model.events import PermissionOption
+from .._permissions.mcp_calls import OWN_NAME
+from .._permissions.own_tools import OwnTools
 from .._permissions.policies import (
     Decision,
     PermissionRequest,
@@ -50,7 +52,7 @@ async def call_tool(tool: Tool, /, **arguments: Any) -> ToolAnswer:
 
 async def ask_policy(
     policy: Policy,
-    tool: str,
+    tool: str | Tool,
     /,
     *,
     agent: str = "claude",
@@ -59,11 +61,15 @@ async def ask_policy(
     kind: str = "other",
     **input: Any,
 ) -> Decision:
-    """What a policy decides about a call of `tool` with this input, by an agent of the catalogue in
-    the folder `cwd`. An exception of the policy's is raised. Nothing is done. A checkpoint."""
+    """Ask a policy about a call of `tool` with this input, by an agent of the catalogue in the
+    folder `cwd`. `tool` is an agent's own name of a tool, or one of the program's own tools, which
+    every agent may call unless a rule denies it. Nothing is run. An exception of the policy is
+    raised. A checkpoint."""
+    own = OwnTools() if isinstance(tool, str) else OwnTools([tool.name], policy=policy)
+    name = tool if isinstance(tool, str) else f"mcp__{OWN_NAME}__{tool.name}"
     request = PermissionRequest(
-        title=title or tool,
-        tool=tool,
+        title=title or name,
+        tool=name,
         kind=kind,
         input=input,
         options=OPTIONS,
@@ -72,6 +78,8 @@ async def ask_policy(
     )
     check_policy(policy)
     await trio.lowlevel.checkpoint()
+    if (decided := own.decide(request)) is not None:
+        return decided
     decision = for_agent(policy, BUILT_IN[agent])(request)
     if not isinstance(decision, Decision):
         decision = await decision

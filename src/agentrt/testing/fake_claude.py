@@ -174,7 +174,9 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         self, tool_call: str = "call_1", title: str = "ls", *, name: str = "Bash", **arguments: Any
     ) -> str | None:
         """Request a permission; `"allow"` or `"deny"`, or None if it was cancelled."""
-        given = arguments or {"command": title}
+        return await self._ask_tool(tool_call, name, arguments or {"command": title})
+
+    async def _ask_tool(self, tool_call: str, name: str, given: JsonObject) -> str | None:
         self.state("requires_action")
         answer = await self.request(
             "can_use_tool", tool_name=name, input=given, tool_use_id=tool_call
@@ -183,9 +185,10 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         behavior: str | None = (answer.get("response") or {}).get("behavior")
         return behavior
 
-    async def call_tool(self, name: str, **arguments: Any) -> JsonObject:
-        """Call one of the program's own tools; MCP's result (`content`, `isError`). A tool of a
-        server that it lends is called by Claude's name for it, `mcp__SERVER__TOOL`."""
+    async def call_tool(self, name: str, /, **arguments: Any) -> JsonObject:
+        """Ask for permission and call one of the program's own tools, as Claude does. Returns
+        MCP's result (`content`, `isError`); one that is an error if the call was denied. A tool of
+        a server that the program runs is called by Claude's name for it, `mcp__SERVER__TOOL`."""
         server, tool = _SERVER, name
         if name.startswith("mcp__"):
             server, _, tool = name.removeprefix("mcp__").partition("__")
@@ -194,6 +197,13 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
             client = {"name": "fake", "version": "0"}
             hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
             await self._mcp(server, "initialize", hello)
+        listed = await self._mcp(server, "tools/list", {})
+        if tool in [each["name"] for each in listed.get("result", {}).get("tools", ())]:
+            asked = f"mcp__{server}__{tool}"
+            behavior = await self._ask_tool(f"{asked}-{self._next}", asked, arguments)
+            if behavior != "allow":
+                text = "The call was denied." if behavior == "deny" else "The call was cancelled."
+                return {"content": [{"type": "text", "text": text}], "isError": True}
         answer = await self._mcp(server, "tools/call", {"name": tool, "arguments": arguments})
         if "error" in answer:
             raise ValueError(f"{name}: {answer['error']['message']}")

@@ -209,7 +209,7 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
         decision: str = answer["result"]["decision"]
         return None if decision == "cancel" else decision
 
-    async def call_tool(self, name: str, **arguments: Any) -> JsonObject:
+    async def call_tool(self, name: str, /, **arguments: Any) -> JsonObject:
         """Call one of the program's own tools; Codex's result (`contentItems`, `success`)."""
         self._next += 1
         call = {"callId": f"tool-{self._next}", "tool": name, "arguments": arguments}

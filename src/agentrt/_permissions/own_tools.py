@@ -1,0 +1,80 @@
+"""The program's own tools: which requests are about them, and what rules say about a call.
+
+A function passed as `tools=` is code of the program itself, so every agent may call it unless a
+rule of the session's policy denies it or wants it asked. Agents differ in whether they ask at all
+(Codex, OpenCode and Qwen do not), and in how they name the tool when they ask. Both are
+evened out here: a request about such a tool is recognised in each agent's shape, and the call
+itself, which agentrt serves, is checked against the same rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import structs
+
+from .mcp_calls import OWN_NAME, called_tool
+from .policies import Allow, Ask, Decision, Deny, PermissionRequest, Policy, policy_rules
+
+
+class OwnTools:
+    """The tools that a program gives one session, and the rules about them.
+
+    `tools`: names of functions; `servers`: names of MCP servers that the program runs itself;
+    `kind_holds`: the kind of a request is the word of the agent's program (`Quirks.kinds_hold`).
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[str] = (),
+        servers: Iterable[str] = (),
+        *,
+        policy: Policy | None = None,
+        cwd: str = "/",
+        kind_holds: bool = False,
+    ) -> None:
+        self._tools = frozenset(tools)
+        self._servers = frozenset(servers)
+        self._policy = policy
+        self._cwd = cwd
+        self._kind_holds = kind_holds
+        self._asked: set[str] = set()
+
+    def set_tools(self, tools: Iterable[str]) -> None:
+        """Replace the names of the functions."""
+        self._tools = frozenset(tools)
+
+    def decide(self, request: PermissionRequest) -> Decision | None:
+        """Decide a request about one of these tools; None if it is about something else."""
+        found = called_tool(structs.replace(request, kind_holds=self._kind_holds))
+        if found is None:
+            return None
+        server, tool, arguments = found
+        if server == OWN_NAME:
+            if tool not in self._tools:
+                return None
+        elif server not in self._servers:
+            return None
+        name = f"mcp__{server}__{tool}"
+        self._asked.add(name)
+        decision = self._judge(server, tool, arguments)
+        return Allow() if decision is None else decision
+
+    def refusal(self, tool: str, arguments: Any, server: str = OWN_NAME) -> str | None:
+        """Why a call that has reached agentrt must not run; None if it may.
+
+        A call that rules want asked runs if the agent asks about this tool: it would not have come
+        without an answer.
+        """
+        decision = self._judge(server, tool, arguments)
+        match decision:
+            case Deny(message=message):
+                return message
+            case Ask() if f"mcp__{server}__{tool}" not in self._asked:
+                return f"A rule wants {tool} to be asked about, and this agent did not ask."
+        return None
+
+    def _judge(self, server: str, tool: str, arguments: Any) -> Deny | Ask | None:
+        rules = policy_rules(self._policy)
+        return None if rules is None else rules.about_tool(server, tool, arguments, self._cwd)
