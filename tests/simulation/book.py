@@ -66,6 +66,10 @@ class Book:
     """The tokens that were sent into a running turn."""
     own_words: dict[tuple[str, str], str] = field(default_factory=dict)
     """The tokens of agentrt's own prompts, which have none in them, by their turn and text."""
+    submitted: list[str] = field(default_factory=list)
+    """The tokens of prompts that were taken and that no task waits for."""
+    taken_back: set[str] = field(default_factory=set)
+    """Those of them that somebody has removed, or whose agent could not be started."""
     tokens: int = 0
 
     def token(self) -> str:

@@ -86,6 +86,8 @@ class Checker:
         """The agent's ids of the tool calls that were shown."""
         self.questions: dict[str, Question] = {}
         self.asked: set[str] = set()
+        self.cut_off: set[str | None] = set()
+        """The tags of questions that were open when the host ended."""
         self.closed_as: dict[str, tuple[str, str | None]] = {}
         """How the question of each tag was closed: outcome and the kind of its option."""
         self.opened_tags: set[str] = set()
@@ -96,15 +98,20 @@ class Checker:
         self.queue: list[str] = []
         self.queued: dict[str, str] = {}
         """The tokens that wait, by entry."""
-        self.paused = False
+        self.entries: dict[str, str] = {}
+        """The same of all that ever waited."""
+        self.paused: set[str] = set()
+        """Those of them that are paused."""
+        self.left_at: dict[str, str] = {}
+        """Tokens that left the queue, and the one that was to be sent next then."""
         self.waited: list[str] = []
-        """The tokens that waited when the last host was lost."""
+        """The tokens that waited when the last host was lost, or had ended."""
         self.restoring = False
         """The next host has begun, and has not closed yet what the one before left open."""
         self.named = False
         """A person has given the title."""
         self.held: set[str] = set()
-        """Tokens that a Stop holds back."""
+        """Tokens that a Stop has paused."""
         self.last_answer = 0.0
         self.fold = Fold()
         self.log: Any = None
@@ -123,6 +130,7 @@ class Checker:
             e.PermissionClosed: self._resolved,
             e.QueueChanged: self._queue,
             e.TitleChanged: self._titled,
+            e.Notice: self._noticed,
         }
 
     def follow(self, log: Any) -> None:
@@ -183,9 +191,9 @@ class Checker:
             if token in self.by_token:
                 self.fail("T7", f"{token} began twice")
             if token in self.held:
-                self.fail("W6", f"{token} began although a Stop holds it back")
-            if self.paused and token in self.queued.values():
-                self.fail("W6", f"{token} began while the queue is paused")
+                self.fail("W6", f"{token} began although a Stop has paused it")
+            if (next := self.left_at.get(token, token)) != token:
+                self.fail("W6", f"{token} began, and {next or 'no prompt'} was the next one")
             if self.restoring:
                 self.fail("J6", f"{event.turn} began before what was open was closed")
             self.by_token[token] = turn
@@ -425,6 +433,10 @@ class Checker:
         elif event.by == "turn" and self.turn is not None:
             self.turn.asked_then = True
         turn = self.turn
+        world = self.world
+        if world.ends and world.leaving == "cancel" and event.by == "turn" and question.options:
+            if trio.current_time() == world.left_at and turn is not None and not turn.wishes:
+                self.cut_off.add(question.tag)
         if turn is not None and turn.person_since is not None:
             if not any(q.turn for q in self.questions.values()):
                 turn.person_for += trio.current_time() - turn.person_since
@@ -455,13 +467,26 @@ class Checker:
 
     def _queue(self, event: e.QueueChanged) -> None:
         known, self.queued = self.queued, {}
+        next = "".join([token for token in known.values() if token not in self.paused][:1])
         for entry, token in zip(event.queue, self.tokens_in(event), strict=True):
             if token in self.by_token or token in self.queued.values():
                 self.fail("J8", f"{token} waits, and was prompted already")
-            self.queued[entry.id] = token
-        if self.queued.keys() - known.keys():
-            self.held.clear()  # a new prompt lets the others go on, too
-        self.paused = event.paused
+            self.queued[entry.id] = self.entries[entry.id] = token
+        for entry in known.keys() - self.queued.keys():
+            self.left_at[known[entry]] = next
+        marks = [entry.paused for entry in event.queue]
+        self.paused = {self.queued[entry.id] for entry in event.queue if entry.paused}
+        if marks != sorted(marks) or event.paused != any(marks):
+            self.fail("W6", f"the queue has {marks}, and is said to be paused: {event.paused}")
+        if new := [self.queued[entry] for entry in self.queued.keys() - known.keys()]:
+            if not self.restoring and not self.paused.isdisjoint(new):
+                self.fail("W6", f"of the new prompts {new} some are paused: {self.paused}")
+
+    def _noticed(self, event: e.Notice) -> None:
+        """A prompt that is dropped because its agent does not start was not lost by an end."""
+        if event.code == "prompt_dropped" and "was closed" not in event.message:
+            token = self.entries.get(event.data["entry"])
+            self.world.book.taken_back.add(token or "")
 
     def tokens_in(self, event: e.QueueChanged) -> list[str]:
         """Of the prompts that wait; those that are agentrt's own have none in their words."""
@@ -489,7 +514,7 @@ class Checker:
             self.fail("J6", f"the next host leaves {left} open")
         if list(self.queued.values()) != self.waited:
             self.fail("J6", f"{self.waited} waited, and {list(self.queued.values())} do now")
-        if self.queued and not self.paused:
+        if set(self.queued.values()) != self.paused:
             self.fail("J6", f"{self.waited} go on by themselves behind a restart")
 
     # --- after each step

@@ -351,8 +351,29 @@ def _send_what_was_stopped(drop: Any, self: Withheld, turn: Any, **more: Any) ->
 
 
 def _let_the_queue_go_on(orphan: Any, self: Conversation, **more: Any) -> None:
-    with patch.object(self.queue, "hold", _nothing):
+    with patch.object(self.queue, "pause", _nothing):
         orphan(self, **more)
+
+
+def _end_as_if_closed(close: Any, self: SessionCore) -> None:
+    self.discard()
+    close(self)
+
+
+def _drop_the_last(close: Any, self: SessionCore) -> None:
+    if len(self.queue) > 1:
+        self.queue.remove(self.queue.waiting[-1])
+    close(self)
+
+
+def _turn_round(close: Any, self: SessionCore) -> None:
+    self.queue.waiting.reverse()
+    close(self)
+
+
+def _resume_by_a_prompt(put: Any, self: PromptQueue, turn: TurnMachine, **more: Any) -> None:
+    self.resume()
+    put(self, turn, **more)
 
 
 def _forget_what_waited(orphan: Any, self: Conversation, **more: Any) -> None:
@@ -493,7 +514,7 @@ DEFECTS = (
         "what is open is left out of a snapshot with the rest",
         *(SessionState, "_item_opened", _forget_open),
     ),
-    _one("the queue goes on after a Stop", PromptQueue, "hold", _nothing),
+    _one("the queue goes on after a Stop", PromptQueue, "pause", _nothing),
     _one(
         "the reader replies itself, and waits until that is written",
         *(link_module, "read_loop", _reader_that_waits),
@@ -579,6 +600,35 @@ DEFECTS = (
     _one(
         "what waited goes on by itself behind a restart",
         *(Conversation, "orphan", _let_the_queue_go_on),
+        store=True,
+    ),
+    _one(
+        "the end of a host drops what waits, as if somebody had closed the session",
+        *(SessionCore, "close", _end_as_if_closed),
+        store=True,
+    ),
+    _one(
+        "the end of a host drops the last prompt that waits",
+        *(SessionCore, "close", _drop_the_last),
+        store=True,
+    ),
+    _one(
+        "the end of a host turns the queue round",
+        *(SessionCore, "close", _turn_round),
+        store=True,
+    ),
+    _one(
+        "a new prompt resumes those that a Stop has paused",
+        *(PromptQueue, "put", _resume_by_a_prompt),
+    ),
+    _one(
+        "the end of a host drops the prompt whose agent is being started",
+        *(SessionCore, "_is_waiting", lambda waits, self, turn: turn in self.queue),
+        store=True,
+    ),
+    _one(
+        "the end of a host forgets what was asked",
+        *(Conversation, "ask_again", _nothing),
         store=True,
     ),
     _one(

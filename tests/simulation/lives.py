@@ -1,7 +1,9 @@
-"""The host is lost as by `kill -9`, and the next one goes on with what is stored.
+"""The host is lost as by `kill -9`, or ends as by SIGTERM, and the next one goes on with what is
+stored.
 
-What was not committed is gone; what was being committed may be there. Agents, people and clients
-are the same, and know what they knew: J4, J6, J7 and J8 are judged over all lives.
+What was not committed by a host that is lost is gone; what was being committed may be there. A host
+that ends in order loses nothing (J13). Agents, people and clients are the same, and know what they
+knew: J4, J6, J7, J8 and J13 are judged over all lives.
 """
 
 from __future__ import annotations
@@ -63,13 +65,52 @@ def lose(world: World, rng: Random) -> None:
         store.write_now(store.in_doubt)
     world.note("lost behind", str(store.stored))
     _what_was_seen(world, store.stored)
-    abandoned(Path(store.path), Path(_path(world, world.lives + 1)))
-    world.returning = tabs(world) if world.with_hub else []
-    world.lost = world.torn_down = True
+    _hand_on(world)
     store.trouble, store.waited = agentrt.StoreUnavailable("killed"), True
     for process in world.processes:
         process.program = Nobody()
         process.exit(-9)
+
+
+@rule(1.5, _can_be_lost, stored=True)
+def end_host(world: World, rng: Random) -> None:
+    """The host is to end: its block is left in one of the ways in which a server ends."""
+    world.ends = True
+    world.leave_by(rng.choice(("normally", "raise", "cancel", "cancel")))
+
+
+def ended(world: World) -> None:
+    """The host has ended in order: J13 says what is there."""
+    store, checker = world.store, world.checker
+    assert store is not None
+    checker.catch_up()
+    if not (store.waited or store.lost):
+        accepted, queued = world.book_of_store.accepted, list(checker.queued.values())
+        kept = [token for token in queued if token in world.book.submitted]
+        due = set(world.book.submitted) - world.book.taken_back - set(checker.by_token)
+        lost = {token for token in due if token in accepted} - set(kept)
+        if lost:
+            world.fail("J13", f"{lost} waited when the host ended, and {queued} do now")
+        if kept != [token for token in world.waited_at_leaving if token in kept]:
+            world.fail("J13", f"{world.waited_at_leaving} waited in that order, and {kept} do now")
+        if set(queued) != checker.paused:
+            world.fail("J13", f"{queued} waited at the end, of which {checker.paused} are paused")
+        still = {each.tag for each in checker.questions.values() if each.orphaned}
+        if world.session._host.core.resumes and not checker.cut_off <= still:
+            world.fail("J13", f"{checker.cut_off} were open at the end, and {still} are now")
+    if world.violation is not None:
+        return
+    _what_was_seen(world, store.stored)
+    _hand_on(world)
+
+
+def _hand_on(world: World) -> None:
+    """What is stored is the next host's, and the clients come back to it."""
+    store = world.store
+    assert store is not None
+    abandoned(Path(store.path), Path(_path(world, world.lives + 1)))
+    world.returning = tabs(world) if world.with_hub else []
+    world.lost = world.torn_down = True
 
 
 def _path(world: World, life: int) -> str:
@@ -109,7 +150,8 @@ def begin(world: World) -> None:
     world.actors, world.readers, world.log_viewers = [], {}, []
     world.own_limits, world.interrupts = {}, []
     world.opened, world.leave, world.block = trio.Event(), trio.Event(), trio.CancelScope()
-    world.over = world.lost = world.torn_down = False
+    world.over = world.lost = world.torn_down = world.ends = False
+    world.leaving, world.left_at = None, 0.0
     world.__dict__.pop("session", None)
 
 

@@ -140,8 +140,9 @@ def _queue(world: World) -> None:
     if world.store is not None and world.store.waited:
         return  # no turn begins until it works again
     free = state is not None and state.phase == "idle" and not world.handlers.running
-    if free and checker.queued and not checker.paused:
-        world.fail("T8", f"{list(checker.queued.values())} wait, and nothing runs")
+    ready = [token for token in checker.queued.values() if token not in checker.paused]
+    if free and ready:
+        world.fail("T8", f"{ready} wait, and nothing runs")
 
 
 def _turn(world: World) -> None:

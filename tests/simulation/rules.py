@@ -233,6 +233,7 @@ def submit(world: World, rng: Random) -> None:
     will_interrupt(world, when, world.session)
     try:
         world.session.submit(f"do ⟦{token}⟧", when=when, limits=limits)
+        world.book.submitted.append(token)
     except agentrt.AgentrtError as error:
         world.note("refused", type(error).__name__)
 
@@ -260,10 +261,10 @@ def stop(world: World, rng: Random) -> None:
     waiting = set(world.checker.queued.values())
     world.checker.held |= waiting
     world.session.cancel()
-    if waiting and not world.checker.paused:
+    if waiting:
         world.checker.catch_up()
-        if not world.checker.paused:
-            world.fail("W6", "a Stop left the queue running")
+        if waiting != world.checker.paused:
+            world.fail("W6", f"a Stop left {waiting - world.checker.paused} running")
 
 
 @rule(1.0, lambda world: bool(_entered(world)))
@@ -365,7 +366,7 @@ def answer_the_unknown(world: World, rng: Random) -> None:
 # --- the queue
 
 
-@rule(2, lambda world: world.checker.paused)
+@rule(2, lambda world: bool(world.checker.paused))
 def resume_queue(world: World, rng: Random) -> None:
     world.checker.held.clear()
     world.session.resume_queue()
@@ -374,6 +375,7 @@ def resume_queue(world: World, rng: Random) -> None:
 @rule(0.5, _queued)
 def unqueue(world: World, rng: Random) -> None:
     entry = rng.choice(list(world.checker.queued))
+    world.book.taken_back.add(world.checker.queued[entry])
     world.session.unqueue(entry)
 
 

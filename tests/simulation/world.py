@@ -119,6 +119,10 @@ class World:
         """How many hosts there were."""
         self.lost = False
         """The host is gone, and nothing of it is judged any more."""
+        self.ends = False
+        """The host is to end in order, and another one to follow."""
+        self.waited_at_leaving: list[str] = []
+        """The tokens that waited when the host was left, in their order."""
         self.first_process = 0
         """The number that the first process of this host has, if there is one."""
         self.returning: list[HubViewer] = []
@@ -367,6 +371,8 @@ class World:
                 await self._steps(script, taken)
                 if self.violation is None and not self.lost:
                     await self._end()
+                    if self.ends and self.violation is None:
+                        lives.ended(self)
             finally:
                 self.torn_down = True
                 self.nursery.cancel_scope.cancel()
@@ -407,7 +413,7 @@ class World:
         rule = rules.RULES[name]
         if rule.when(self):  # always, but in a script from which steps were taken out
             rule.act(self, rng)
-        if self.lost:
+        if self.lost or self.ends:
             return True
         await self._settle(rng)
         return self.over or self.violation is not None
@@ -430,18 +436,24 @@ class World:
         if rng.random() < 0.04:
             self.checker.same_as_snapshot()
 
+    def leave_by(self, how: str) -> None:
+        """Leave the session's block."""
+        self.checker.catch_up()
+        self.leaving = how
+        self.note("leave", how)
+        self.left_at = trio.current_time()
+        self.waited_at_leaving = list(self.checker.queued.values())
+        if how == "cancel":
+            self.block.cancel()
+        self.leave.set()
+
     async def _end(self) -> None:
         """Leave the session, and see that it ends, on the agent's side as well."""
         if not hasattr(self, "session"):
             await quiet.no_process_is_left(self)
             return
         if not self.leave.is_set():
-            self.leaving = self.rng.choice(("normally", "normally", "raise", "cancel", "close"))
-            self.note("leave", self.leaving)
-            self.left_at = trio.current_time()
-            if self.leaving == "cancel":
-                self.block.cancel()
-            self.leave.set()
+            self.leave_by(self.rng.choice(("normally", "normally", "raise", "cancel", "close")))
         for actor in self.actors:  # whoever looks away for ever keeps nothing from ending
             if actor.stalled is not None and self.rng.random() < 0.7:
                 actor.stalled.set()

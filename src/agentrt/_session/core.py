@@ -435,7 +435,7 @@ class SessionCore:
             raise SessionClosed("the session is closed")
         if turn.entry or turn.state is not TurnState.QUEUED:
             raise LocalProtocolError("a turn can be entered once")
-        idle = not self.queue.waiting and self.free
+        idle = not self.queue.flows and self.free
         if not idle and when == "reject":
             raise Busy("a turn is running")
         if self.log.keeper is not None:
