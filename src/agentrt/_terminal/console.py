@@ -11,6 +11,7 @@ from typing import Final
 from .._config import ColorChoice
 from .._errors import AgentrtError, AgentStartError
 from .._model.content import JsonObject
+from .command_output import laid_out
 from .output import Output, encoding_of, open_output
 from .text import plain
 
@@ -58,7 +59,7 @@ class Console:
 
 def quoted(stderr: str) -> list[str]:
     """The end of what an agent wrote to its standard error, marked as its words."""
-    return [f"  │ {line}" for line in plain(stderr).strip().splitlines()[-TAIL:]]
+    return [f"  │ {line}" for line in plain(laid_out(stderr)).strip().splitlines()[-TAIL:]]
 
 
 def stderr_of(data: object) -> str:

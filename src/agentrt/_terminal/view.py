@@ -48,6 +48,7 @@ from .._model.events import (
 from .._model.result import TurnResult
 from .._model.state import TurnRecord
 from .attaching import text_of
+from .command_output import laid_out
 from .console import stderr_of
 from .diffs import changes
 from .text import one_line, plain
@@ -420,7 +421,7 @@ def how_it_ended(end: TurnEnded | TurnRecord | TurnResult) -> str | None:
 
 def _unfenced(text: str) -> list[str]:
     """The lines of some output, without the fence that some agents put around it."""
-    lines = [line.rstrip() for line in plain(text).splitlines()]
+    lines = [line.rstrip() for line in plain(laid_out(text)).splitlines()]
     if len(lines) > 1 and lines[0].startswith("```") and lines[-1] == "```":
         return lines[1:-1]
     return lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..._model.events import ItemStatus
+from ..command_output import laid_out
 from ..text import one_line, plain, wrapped
 from ..view import ENDS, Call
 from .style import Fragments, Painter
@@ -13,6 +14,8 @@ LINES: Final = 5
 """Lines of output that a card shows."""
 CHANGED: Final = 16
 """Lines of a change that a card shows."""
+LATEST: Final = 4096
+"""Characters of a running command's output that its last line is found in."""
 SLOW: Final = 1.0
 """Seconds from which on it is said how long a call took."""
 
@@ -39,7 +42,7 @@ def drawn(call: Call, now: float, width: int) -> Fragments:
         ("", one_line(_title(call), room)),
         ("dim", f"{inside}{took}{waits}\n"),
     ]
-    lines = plain(call.latest[-2 * width :]).splitlines()
+    lines = plain(laid_out(call.latest[-LATEST:])).splitlines()
     last = next((x for x in reversed(lines) if x.strip() and not x.startswith("```")), "")
     if last:
         shown.append(("dim", f"  │ {last[: max(10, width - 5)]}\n"))

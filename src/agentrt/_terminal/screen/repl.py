@@ -14,6 +14,7 @@ from ..._model.events import Command as AgentCommand
 from ..._model.events import Modes
 from ..._nesting import bare_errors
 from ..asking import Shows
+from ..command_output import laid_out
 from ..commands import agent_commands
 from ..console import PARTING, quoted
 from ..conversation import TWICE, Command, Repl
@@ -350,7 +351,7 @@ class ScreenRepl(Repl):
             self._dirty.set()
 
     def _show_output(self, line: str) -> None:
-        self.page.write(plain(line.rstrip("\r")) + "\n", "shell")
+        self.page.write(plain(laid_out(line.rstrip("\r"))) + "\n", "shell")
         self._dirty.set()
 
     async def _edit(self, draft: str) -> None:
