@@ -327,10 +327,10 @@ def _conversation(options: argparse.Namespace, config: Config) -> Work:
     if pick and not options.continue_:
         options.resume = None
     interactive = options.prompt is None and os.isatty(0)
+    if options.serve and not interactive:
+        raise UsageError("--serve is for an interactive session: it needs a terminal, and no -p")
     setup = _found(options, config) or _setup(options, config, demo=interactive)
     if not interactive:
-        if options.serve:
-            raise UsageError("--serve is for a conversation: it needs a terminal, and no -p")
         from ._terminal.oneshot import one_shot
 
         return partial(one_shot, setup, _asked(options, config))

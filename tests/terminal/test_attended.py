@@ -117,9 +117,9 @@ async def test_a_mistyped_command_is_not_sent(
 
 
 def test_our_words_break_at_spaces() -> None:
-    text = "  held back; Enter goes on with them, alt-up takes one back"
+    text = "  paused · Enter resumes them · Alt-Up takes one back"
     rows = wrapped(text, 40).split("\n")
-    assert rows == ["  held back; Enter goes on with them,", "  alt-up takes one back"]
+    assert rows == ["  paused; press Enter to resume,", "  alt-up takes one back"]
     assert wrapped("x" * 25, 10).split("\n") == ["x" * 10, "x" * 10, "x" * 5]
     assert wrapped("漢字漢字漢字", 5).split("\n") == ["漢字", "漢字", "漢字"]
     for width in range(2, 60):

@@ -184,14 +184,38 @@ def test_without_an_id_the_earlier_sessions_are_offered(program: Program) -> Non
     program.demo("read notes.txt:1")
     with program.terminal(*FAST_DEMO, "--resume") as it:
         it.expect("  1  read notes.txt:1 · demo · ")
-        it.expect(PROMPT)
-        it.line("/resume 1")
+        it.expect("Resume which session? [1–1; Enter: a new one] ")
+        it.line("7")
+        it.expect("Please enter a number from 1 to 1, or press Enter.")
+        it.line("1")
         it.expect("> read notes.txt:1\n")
         it.expect("first line")
         leave(it)
     for others in (("-p", "hello"), ("--continue", "-p", "hello")):
         program.run("--resume", *others, status=2)
     program.run("serve", "--resume", status=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("key", "status"), [("d", 0), ("c", 130)])
+def test_no_agent_is_started_before_the_session_is_chosen(
+    program: Program, key: str, status: int
+) -> None:
+    program.demo("read notes.txt:1")
+    started = program.folder / "started"
+    command = f"/bin/sh -c 'touch {started}; exec false'"
+    with program.terminal("--command", command, "--resume") as it:
+        it.expect("Resume which session?")
+        it.ctrl(key)
+        assert it.ended() == status
+    assert not started.exists()
+
+
+@pytest.mark.slow
+def test_a_folder_without_sessions_gets_a_new_one(program: Program) -> None:
+    with program.terminal(*FAST_DEMO, "--resume") as it:
+        it.expect("No earlier session in this folder; starting a new one.")
+        leave(it)
 
 
 def test_where_nothing_was_said_nothing_is_said_of_it(program: Program) -> None:
@@ -372,7 +396,7 @@ def test_a_session_that_is_gone_on_with_takes_no_new_system_prompt(program: Prog
 
 def test_a_store_is_a_file(program: Program) -> None:
     folder = ("--store", str(program.folder))
-    for arguments in (("-p", "hello", *folder), ("sessions", *folder)):
+    for arguments in ((*FAST_DEMO, "-p", "hello", *folder), ("sessions", *folder)):
         done = program.run(*arguments, status=2)
         assert f"--store takes a file, and {program.folder} is a folder" in done.stderr
 

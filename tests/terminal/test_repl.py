@@ -20,7 +20,7 @@ PROMPT = "\x1b[1m> \x1b[0m"
 def talking(program: Program, *arguments: str, **options: object) -> Iterator[Terminal]:
     """A conversation with the demo agent that has begun."""
     with program.terminal(*(arguments or FAST_DEMO), **options) as terminal:
-        terminal.expect("/help says what can be typed. Ctrl-C stops the agent, Ctrl-D leaves.\n")
+        terminal.expect("/help for commands · Ctrl-C stops the agent · Ctrl-D leaves\n")
         terminal.expect(PROMPT)
         yield terminal
 
@@ -253,7 +253,7 @@ def test_ctrl_d_at_a_question_is_a_no_and_the_conversation_goes_on(program: Prog
 def test_commands_show_and_change_the_session(program: Program) -> None:
     with talking(program) as it:
         it.line("/help")
-        it.expect("/queue [drop N | clear]  the prompts that wait for their turn\n")
+        it.expect("/queue [drop N | clear]  list queued prompts, or remove some\n")
         it.expect("  //help ")
         it.expect("  /slow seconds ")
         it.line("/mode plan")
@@ -382,7 +382,7 @@ def test_a_conversation_is_forked_and_the_first_one_stays(program: Program) -> N
         it.line("hello")
         it.expect("(the agent has nothing to say)")
         it.line("/fork")
-        it.expect("/help says what can be typed.")
+        it.expect("/help for commands")
         it.expect("> hello")  # what was said, though this agent repeats nothing
         it.expect(PROMPT)
         it.line("/session")
@@ -408,9 +408,9 @@ def test_where_a_fork_ends_is_chosen_among_the_prompts(program: Program) -> None
         it.expect("1  up to: hello")
         it.expect("2  up to: read notes.txt")
         it.line("/fork 3")
-        it.expect("how many turns the copy is to be without: 0 to 2")
+        it.expect("the number of last turns to leave out: 0 to 2")
         it.line("/fork 1")
-        it.expect("/help says what can be typed.")
+        it.expect("/help for commands")
         it.expect(PROMPT)
         it.line("hello again")
         it.expect(PROMPT)

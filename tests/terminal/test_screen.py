@@ -56,7 +56,7 @@ def test_the_screen_of_a_short_conversation(program: Program) -> None:
         text = it.until("^  second line$", READY)
         assert re.sub("(?<=demo 0.1.0 · ).*", "FOLDER", text) == (
             "agentrt 0.1.0 · demo 0.1.0 · FOLDER\n"
-            "/help says what can be typed · ctrl-c stops the agent · ctrl-d leaves\n"
+            "/help for keys and commands · Ctrl-C stops the agent · Ctrl-D leaves\n"
             "\n"
             "❯ read notes.txt:2\n"
             "\n"
@@ -117,7 +117,7 @@ def test_a_prompt_typed_ahead_waits_is_shown_and_can_be_taken_back(program: Prog
         it.type("a draft" + ALT_UP)
         it.until("^❯ a draft$", "^  read notes.txt:2$", gone="⏎ read notes.txt:2")
         it.ctrl("c")  # stops, and holds the other one back; the draft stays
-        it.until("^— cancelled$", "1 paused; Enter resumes", "^  read notes.txt:2$")
+        it.until("^— cancelled$", "1 paused · Enter resumes", "^  read notes.txt:2$")
         it.ctrl("c")
         it.until("^❯$")
         it.type("\r")

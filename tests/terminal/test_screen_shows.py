@@ -152,7 +152,7 @@ def test_keys_are_echoed_in_the_middle_of_a_flood(program: Program) -> None:
 def test_commands_are_completed_ours_and_the_agent_s(program: Program) -> None:
     with talking(program) as it:
         it.type("/")
-        it.until("^  /help +this$", "^  … .* more$")
+        it.until("^  /help +show this help$", "^  … .* more$")
         it.type("m")
         it.until("^  /mode ", "^  /model ", "^  //mode |^  /media ")
         it.type("ed\t")
@@ -276,6 +276,7 @@ def test_an_editor_that_is_open_does_not_keep_it_from_ending(program: Program) -
 def test_the_rest_of_the_commands(program: Program) -> None:
     with talking(program) as it:
         it.enter("/help")
+        it.until_told("^  Ctrl-O +show all of the last")
         it.until_told("^  /permissions ")
         it.enter("read notes.txt:2")
         it.until("^  second line$", READY)

@@ -100,7 +100,7 @@ def test_share_prints_a_link_that_lets_a_browser_in(program: Program) -> None:
     with talking(program, *FAST_DEMO, "--serve") as it:
         it.line("/share")
         it.expect("▄")
-        link = it.expect(r"for one browser: (http://\S+)", regex=True)[1]
+        link = it.expect(r"Open once, in one browser: (http://\S+)", regex=True)[1]
         assert get(link).status == 303
         it.line("/new")
         it.expect("starting demo")
@@ -116,7 +116,7 @@ def test_share_prints_a_link_that_lets_a_browser_in(program: Program) -> None:
 def test_without_a_server_there_is_nothing_to_share(program: Program) -> None:
     with talking(program) as it:
         it.line("/share")
-        it.expect("nobody else can see this: `agentrt --serve` lets browsers in")
+        it.expect("this session is not shared; start `agentrt --serve` to share it")
 
 
 @pytest.mark.slow

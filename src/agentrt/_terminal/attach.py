@@ -111,16 +111,19 @@ class ServerPlace(Place):
         self._heard: set[str] = set()  # the sessions whose wire the server listens to for us
         self._folder = self._own_folder()
         here = (
-            Command("agent", "the server's agents, or a new conversation", self._agent, "[NAME]"),
-            Command("new", "a new conversation with the same agent", self._new),
-            Command("session", "the conversation's id, for --session", self._session),
-            Command("sessions", "the server's conversations", self._sessions),
-            Command("resume", "go on with another one", self._resume, "[N | ID]"),
-            Command("permissions", "who decides", self._permissions),
+            Command("agent", "list the server's agents, or start a session", self._agent, "[NAME]"),
+            Command("new", "start a new session with the same agent", self._new),
+            Command("session", "show the session id, for --session", self._session),
+            Command("sessions", "list the server's sessions", self._sessions),
+            Command("resume", "switch to another session", self._resume, "[N | ID]"),
+            Command("permissions", "show who decides", self._permissions),
             Command(
-                "debug", "what is behind it; what goes over the wire", self._debug, "[wire [N]]"
+                name="debug",
+                description="show internals, or the last N protocol messages",
+                run=self._debug,
+                hint="[wire [N]]",
             ),
-            Command("share", "a link to it for a browser", self._share),
+            Command("share", "print a link for a browser", self._share),
         )
         self.commands = COMMANDS | {command.name: command for command in here}
 

@@ -18,14 +18,13 @@ from .text import one_line
 
 
 async def _help(repl: Repl, argument: str) -> None:
-    repl.say(
-        "A line is a prompt; a \\ at its end goes on in the next one, and //TEXT is the prompt"
-    )
-    repl.say("/TEXT. Beside prompts:")
+    repl.say("Keys:")
+    _table(repl, repl.keys)
+    repl.say("Commands (//TEXT sends the prompt /TEXT):")
     _table(repl, [(f"/{c.name} {c.hint}".rstrip(), c.description) for c in repl.commands.values()])
     commands = repl.view.commands
     if commands:
-        repl.say("The agent's own (// before a name that is also one of the above):")
+        repl.say("Commands of the agent (with // where the name is also one of the above):")
         _table(
             repl,
             [
@@ -125,7 +124,7 @@ async def _queue(repl: Repl, argument: str) -> None:
 async def _cost(repl: Repl, argument: str) -> None:
     usage = repl.view.usage
     if usage is None:
-        repl.say("The agent has not said.")
+        repl.say("The agent has not reported any usage.")
         return
     if usage.used is not None:
         size = f" of {usage.size:,}" if usage.size is not None else ""
@@ -146,18 +145,18 @@ async def _session(repl: Repl, argument: str) -> None:
 
 async def _share(repl: Repl, argument: str) -> None:
     if repl.place.share is None:
-        raise UsageError("nobody else can see this: `agentrt --serve` lets browsers in")
+        raise UsageError("this session is not shared; start `agentrt --serve` to share it")
     from .sharing import qr_code
 
     link = repl.place.share.link()
     for line in qr_code(link):
         repl.say(line)
-    repl.say(f"for one browser: {link}")
+    repl.say(f"Open once, in one browser: {link}")
 
 
 async def _steer(repl: Repl, argument: str) -> None:
     if not argument:
-        raise UsageError("/steer takes the words that are to go into the running turn")
+        raise UsageError("/steer needs the text to send into the running turn")
     if repl.session is not None:
         repl.session.steer(prompt_of(argument, repl.setup.cwd))
 
@@ -175,9 +174,7 @@ async def _fork(repl: Repl, argument: str) -> None:
         return
     left = int(argument) if argument.isdecimal() else 0
     if argument and (not argument.isdecimal() or left >= len(ends)):
-        raise UsageError(
-            f"/fork takes how many turns the copy is to be without: 0 to {len(ends) - 1}"
-        )
+        raise UsageError(f"/fork takes the number of last turns to leave out: 0 to {len(ends) - 1}")
     at = ends[left][0] if left else None
     repl.leave(next=await repl.place.fork(session, repl.setup, at))
 
@@ -196,24 +193,24 @@ def _table(repl: Repl, rows: list[tuple[str, str]]) -> None:
 COMMANDS: Final = {
     command.name: command
     for command in (
-        Command("help", "this", _help),
-        Command("agent", "the installed agents, or another one", _agent, "[NAME]"),
-        Command("new", "a new conversation with the same agent", _new),
-        Command("mode", "the agent's modes, or another one", _mode, "[ID]"),
-        Command("model", "the agent's models, or another one", _model, "[ID]"),
-        Command("steer", "words into the running turn, where the agent can", _steer, "TEXT"),
-        Command("queue", "the prompts that wait for their turn", _queue, "[drop N | clear]"),
-        Command("cost", "what the conversation has used", _cost),
-        Command("session", "the conversation's id, for --resume", _session),
-        Command("sessions", "earlier conversations in this folder", show_sessions),
-        Command("resume", "go on with an earlier one", resume, "[N | ID]"),
-        Command("fork", "go on with a copy, of all or without the last N turns", _fork, "[N]"),
-        Command("retell", "tell an agent that does not remember it what was said", _retell),
-        Command("tasks", "the agent's background work", tasks, "[stop N]"),
-        Command("permissions", "who decides, and by which rules", permissions, "[RULE …]"),
+        Command("help", "show this help", _help),
+        Command("agent", "list the installed agents, or switch to one", _agent, "[NAME]"),
+        Command("new", "start a new session with the same agent", _new),
+        Command("mode", "list the agent's modes, or switch to one", _mode, "[ID]"),
+        Command("model", "list the agent's models, or switch to one", _model, "[ID]"),
+        Command("steer", "send text into the running turn, if the agent can", _steer, "TEXT"),
+        Command("queue", "list queued prompts, or remove some", _queue, "[drop N | clear]"),
+        Command("cost", "show tokens and cost", _cost),
+        Command("session", "show the session id, for --resume", _session),
+        Command("sessions", "list earlier sessions in this folder", show_sessions),
+        Command("resume", "resume an earlier session", resume, "[N | ID]"),
+        Command("fork", "continue in a copy, without the last N turns", _fork, "[N]"),
+        Command("retell", "repeat the conversation to an agent that has lost it", _retell),
+        Command("tasks", "list background tasks, or stop one", tasks, "[stop N]"),
+        Command("permissions", "show or change who decides", permissions, "[RULE …]"),
         Command("export", "write the conversation to a file", export, "[FILE]"),
-        Command("debug", "what is behind it; what goes over the wire", debug, "[wire [N]]"),
-        Command("share", "a link to it for a browser (with --serve)", _share),
+        Command("debug", "show internals, or the last N protocol messages", debug, "[wire [N]]"),
+        Command("share", "print a link for a browser (with --serve)", _share),
         Command("quit", "leave (so does Ctrl-D)", _quit),
     )
 }

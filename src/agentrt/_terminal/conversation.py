@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final, Literal, TypeAlias
 
@@ -108,6 +108,9 @@ def _over(now: Snapshot) -> SessionState:
 
 class Repl(ABC):
     """What all ways to show a conversation share. Theirs are the methods of the first part."""
+
+    keys: Sequence[tuple[str, str]]
+    """The keys that do something here, each with its effect, for `/help`."""
 
     def __init__(self, commands: Mapping[str, Command], place: Place) -> None:
         """`place`: where the sessions are."""

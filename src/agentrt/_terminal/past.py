@@ -18,8 +18,11 @@ from .._errors import AgentrtError, SessionNotFound, StoreError
 from .._session.agent_sessions import AgentSession
 from .._session.session import Session
 from .conversation import Repl
+from .held import HeldSession
 from .kept import Kept
+from .lines import LineReader
 from .note import TITLE
+from .own import OwnStore
 from .setup import Setup, UsageError
 from .state import remembered
 from .stores import Past, find, store_files
@@ -31,19 +34,61 @@ SHOWN: Final = 20
 
 
 async def past_sessions(repl: Repl) -> list[Past]:
-    """The earlier sessions of this folder, the newest first, without the one that is open."""
-    session, setup = repl.session, repl.setup
+    """Return the earlier sessions of this folder, newest first, without the open one."""
+    return await _past_sessions(repl.setup, repl.session, stored=repl.place.own is not None)
+
+
+async def _past_sessions(setup: Setup, session: HeldSession | None, *, stored: bool) -> list[Past]:
+    """List stored sessions, if there is a store, and those that `session`'s agent lists."""
     found: list[Kept] = []
-    if repl.place.own is not None:
+    if stored:
         found, _ = await trio.to_thread.run_sync(_stored_here, setup)
-    stored = [_past(kept) for kept in found if session is None or kept.entry.session != session.id]
-    own = {(each.entry.agent, each.entry.agent_session) for each in found}
+    ours = [_past(kept) for kept in found if session is None or kept.entry.session != session.id]
+    known = {(each.entry.agent, each.entry.agent_session) for each in found}
     others = [
         Past(**structs.asdict(each))
-        for each in await _others(repl)
-        if (each.agent, each.id) not in own
+        for each in await _others(setup, session)
+        if (each.agent, each.id) not in known
     ]
-    return sorted(stored + others, key=lambda each: each.updated or 0, reverse=True)
+    return sorted(ours + others, key=lambda each: each.updated or 0, reverse=True)
+
+
+async def pick_session(setup: Setup, own: OwnStore | None) -> Setup | None:
+    """Let the person choose an earlier session of this folder before any agent is started.
+
+    Returns the setup that resumes it, the given one for a new session, or None to leave. Raises
+    `AgentrtError` if the chosen session cannot be resumed.
+    """
+    found = (await _past_sessions(setup, None, stored=own is not None))[:SHOWN]
+    if not found:
+        print("No earlier session in this folder; starting a new one.")
+        return setup
+    now = time.time()
+    for number, each in enumerate(found, 1):
+        print(f"{number:3}  {described(each, now)}")
+    reader = LineReader(0)
+    while True:
+        print(f"Resume which session? [1–{len(found)}; Enter: a new one] ", end="", flush=True)
+        line = await reader.readline()
+        if line is None:
+            print()
+            return None
+        if not line.strip():
+            return setup
+        if line.strip().isdecimal() and 0 < int(line) <= len(found):
+            return await _setup_of(found[int(line) - 1], setup, own)
+        print(f"Please enter a number from 1 to {len(found)}, or press Enter.")
+
+
+async def _setup_of(past: Past, setup: Setup, own: OwnStore | None) -> Setup:
+    """Return the setup that resumes an earlier session. Raises `AgentrtError`."""
+    agent = resolve_agent(past.agent, setup.config)
+    if agent.name == setup.agent.name:
+        agent = setup.agent
+    if past.kept is None or own is None:
+        return structs.replace(setup.changed(agent), resume=past.id)
+    await own.fetch(past.kept)
+    return setup.going_on(structs.replace(past.kept, file=own.file), agent)
 
 
 def _stored_here(setup: Setup) -> tuple[list[Kept], list[StoreError]]:
@@ -65,9 +110,8 @@ def _past(kept: Kept) -> Past:
     )
 
 
-async def _others(repl: Repl) -> list[AgentSession]:
-    """Those that agents list, or that were noted."""
-    session, setup = repl.session, repl.setup
+async def _others(setup: Setup, session: HeldSession | None) -> list[AgentSession]:
+    """List the sessions that the agent of `session` lists, and for others those that were noted."""
     known = {
         (each.agent, each.id): each for each in await trio.to_thread.run_sync(remembered, setup.cwd)
     }
@@ -124,17 +168,10 @@ async def resume(repl: Repl, argument: str) -> None:
         stored = matches[0] if matches else Past(agent=repl.setup.agent.name, id=argument)
     if repl.busy:
         raise UsageError("the agent is working; stop it first")
-    agent = resolve_agent(stored.agent, repl.setup.config)
-    if agent.name == repl.setup.agent.name:
-        agent = repl.setup.agent
-    if stored.kept is not None and repl.place.own is not None:
-        if repl.session is not None and repl.session.id == stored.kept.entry.session:
-            raise UsageError("that is the one that is open")
-        await repl.place.own.fetch(stored.kept)
-        kept = structs.replace(stored.kept, file=repl.place.own.file)
-        repl.leave(next=repl.setup.going_on(kept, agent))
-        return
-    repl.leave(next=structs.replace(repl.setup.changed(agent), resume=stored.id))
+    if repl.session is not None and stored.kept is not None:
+        if repl.session.id == stored.kept.entry.session:
+            raise UsageError("this session is already open")
+    repl.leave(next=await _setup_of(stored, repl.setup, repl.place.own))
 
 
 def _named(setup: Setup, prefix: str) -> list[Past]:

@@ -32,6 +32,7 @@ from .held import HeldSession
 from .lines import LineReader
 from .output import encoding_of, open_output, wants_colour
 from .own import OwnStore, open_own
+from .past import pick_session
 from .place import Here, Place
 from .sessions import failed
 from .setup import Setup
@@ -48,16 +49,22 @@ MORE: Final = "… "
 
 
 async def converse(setup: Setup, *, pick: bool = False, serve: bool = False) -> int:
-    """Talk until it is left; returns the exit status. `pick`: offer the earlier sessions first.
-    `serve`: let browsers in. On a terminal that can do more, and with the
-    libraries for it, the prompt stays at the bottom (`screen/`)."""
+    """Run an interactive session until the person leaves; returns the exit status.
+
+    `pick` offers the earlier sessions before an agent is started, `serve` lets browsers in. On a
+    capable terminal, and with the libraries of the extra `repl`, the prompt stays at the bottom
+    (`screen/`).
+    """
     try:
         async with (
             bare_errors(),
             open_own(setup.config.terminal.store) as own,
             _open_share(setup, own, serve=serve) as share,
         ):
-            status = await show(setup, Here(own, share), COMMANDS, pick=pick)
+            chosen = await pick_session(setup, own) if pick else setup
+            if chosen is None:
+                return 0
+            status = await show(chosen, Here(own, share), COMMANDS)
     except AgentrtError as error:
         return failed(error)
     if own is not None and own.hint and os.isatty(1):
@@ -127,6 +134,12 @@ async def converse_in_lines(
 class LineRepl(Repl):
     """Shows it on a `Console`."""
 
+    keys = (
+        ("Enter", "send; with \\ at the end of the line, continue on the next line"),
+        ("Ctrl-C", "stop the agent; twice in a row while nothing runs: leave"),
+        ("Ctrl-D", "leave"),
+    )
+
     def __init__(self, console: Console, place: Place, commands: Mapping[str, Command]) -> None:
         super().__init__(commands, place)
         self.console = console
@@ -167,7 +180,7 @@ class LineRepl(Repl):
         self.say(" · ".join(parts))
         if self.setup.note:
             self.console.report(self.setup.note)
-        self.say("/help says what can be typed. Ctrl-C stops the agent, Ctrl-D leaves.")
+        self.say("/help for commands · Ctrl-C stops the agent · Ctrl-D leaves")
         self._show_history(self.earlier)
 
     def _show_history(self, earlier: list[Item | TurnRecord]) -> None:

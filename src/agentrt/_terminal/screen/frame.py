@@ -16,10 +16,10 @@ def queue_lines(prompts: Collection[str], *, paused: int, width: int) -> Fragmen
         mark = "⏎ " if number < len(prompts) - paused else "⏸ "
         shown += [("you", mark), ("dim", f"{one_line(text, max(10, width - 4))}\n")]
     if paused:
-        what = f"  {paused} paused; Enter resumes, alt-up takes one back"
+        what = f"  {paused} paused · Enter resumes · Alt-Up takes one back"
         shown.append(("dim", wrapped(what, width) + "\n"))
     elif prompts:
-        shown.append(("dim", wrapped("  sent when it is done; alt-up takes it back", width) + "\n"))
+        shown.append(("dim", wrapped("  queued · Alt-Up takes it back", width) + "\n"))
     return shown
 
 

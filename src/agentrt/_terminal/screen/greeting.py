@@ -34,7 +34,7 @@ def greet(
         ("dim", f" · {folder}"),
         kind="head",
     )
-    keys = "/help says what can be typed · ctrl-c stops the agent · ctrl-d leaves"
+    keys = "/help for keys and commands · Ctrl-C stops the agent · Ctrl-D leaves"
     page.line(("dim", keys), kind="head")
     if setup.note:
         page.line(("warn", setup.note), kind="head")

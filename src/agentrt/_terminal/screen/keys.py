@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from prompt_toolkit.filters import Condition, has_completions, has_focus, is_searching
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from .interface import Interface
+
+KEYS: Final = (
+    ("Enter", "send; in the menu, choose"),
+    ("Alt-Enter, Ctrl-J", "insert a line break (as does \\ and Enter)"),
+    ("Tab", "complete a @file or a /command"),
+    ("Up, Down, Ctrl-R", "earlier prompts; search them"),
+    ("Esc, Ctrl-C", "stop the agent; Ctrl-C again ends its process"),
+    ("Ctrl-D", "leave, after the running turn; again: now. In a question: reject"),
+    ("Shift-Tab", "switch to the agent's next mode"),
+    ("Ctrl-O", "show all of the last shortened text"),
+    ("Alt-Up", "take the last queued prompt back to edit it"),
+    ("Ctrl-G, Ctrl-X Ctrl-E", "edit the prompt in $EDITOR"),
+    ("Ctrl-Z", "suspend agentrt"),
+    ("@file, !command", "attach a file; run a shell command of your own"),
+)
+"""The keys, for `/help`."""
 
 
 def bindings(interface: Interface) -> KeyBindings:

@@ -32,6 +32,7 @@ from .frame import last_lines, queue_lines
 from .greeting import greet
 from .history import open_history
 from .interface import Interface, Live
+from .keys import KEYS
 from .page import Page
 from .shell import Shell
 from .status import status_line
@@ -75,6 +76,8 @@ async def converse(
 
 class ScreenRepl(Repl):
     """Shows it on a `Screen`. Its keys are those of `Listener`."""
+
+    keys = KEYS
 
     def __init__(
         self, setup: Setup, place: Place, commands: Mapping[str, Command], *, colour: bool
@@ -310,7 +313,7 @@ class ScreenRepl(Repl):
     def expand_key(self) -> None:
         folded = self._drawing.folded
         if folded is None:
-            self.hint("nothing is folded")
+            self.hint("nothing to expand")
         else:
             self.page.write(folded(), "full", apart=True)
             self._dirty.set()
