@@ -63,7 +63,7 @@ def test_no_two_agents_share_a_name() -> None:
 
 def test_on_an_empty_machine_only_the_demo_agent_is_there() -> None:
     assert [found.agent.name for found in find_agents() if found.available] == ["demo"]
-    assert resolve_agent("demo").command == (sys.executable, "-m", "agentrt.demo")
+    assert resolve_agent("demo").command == (sys.executable, "-P", "-m", "agentrt.demo")
 
 
 def test_a_program_is_found_on_the_path(machine: Path) -> None:

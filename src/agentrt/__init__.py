@@ -21,10 +21,10 @@ _PUBLIC = {
     "_claude.options": "ClaudeOptions",
     "_claude.sessions": "StoredSession",
     "_errors": (
-        "AgentNotFound AgentrtError AgentStartError Busy LimitExceeded LocalProtocolError "
-        "ProtocolError RemoteProtocolError RequestError SessionClosed SessionElsewhere "
-        "SessionMoved SessionNotFound StoreError StoreDamaged StoreInUse StoreUnavailable "
-        "TraceError"
+        "AgentNotFound AgentrtError AgentStartError Busy FolderNotTrusted LimitExceeded "
+        "LocalProtocolError ProtocolError RemoteProtocolError RequestError SessionClosed "
+        "SessionElsewhere SessionMoved SessionNotFound StoreError StoreDamaged StoreInUse "
+        "StoreUnavailable TraceError"
     ),
     "_journal.base": "StoreEntry StoreHit StoreStatistics StoreStatus",
     "_journal.store": "Store open_store",

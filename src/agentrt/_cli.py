@@ -401,6 +401,7 @@ _OF_A_SERVER = {
     "permissions": "--permissions",
     "allow": "--allow",
     "deny": "--deny",
+    "trusted": "--trusted",
     "timeout": "--timeout",
     "idle_timeout": "--idle-timeout",
     "cancel_grace": "--cancel-grace",
@@ -628,6 +629,14 @@ def _claude_options(options: argparse.Namespace, agent: Agent) -> JsonObject:
     return said
 
 
+def _trusted_folders(options: argparse.Namespace) -> list[str]:
+    """The folders that `--trusted` means: the working folder, and the repository that it is in."""
+    from ._agents.projects import repository
+
+    folder = os.path.realpath(options.cwd)
+    return [each for each in (folder, repository(folder)) if each is not None]
+
+
 def _flags(options: argparse.Namespace) -> dict[str, Any]:
     """What was said on the command line, in the shape of a configuration file."""
     limits = {
@@ -649,6 +658,7 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
     if options.subcommand in (None, "acp"):
         terminal["store"] = options.store
     return {
+        "trusted": _trusted_folders(options) if getattr(options, "trusted", None) else [],
         "terminal": {name: value for name, value in terminal.items() if value is not None},
         "serve": {name: value for name, value in serve.items() if value is not None},
         "trace": trace,

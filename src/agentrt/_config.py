@@ -5,7 +5,7 @@ file: the nearest `.agentrt.toml` in the working folder or above. Environment: `
 `AGENTRT_PERMISSIONS` (the mode), and `AGENTRT_LIMITS_HARD`, `AGENTRT_SERVE_PORT` and so on.
 
     agent = "gemini"              # the default agent
-    trusted = ["~/src/mine"]      # user file only: folders whose project file is believed
+    trusted = ["~/src/mine"]      # user file only: folders whose own files are acted on
 
     [agents.mine]
     command = "mine --acp"
@@ -44,7 +44,7 @@ import codecs
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
@@ -187,6 +187,9 @@ class Config(Struct, frozen=True, kw_only=True):
     terminal: Terminal = Terminal()
     trace: Tracing = Tracing()
     log: Logging = Logging()
+    trusted: tuple[str, ...] = ()
+    """The folders whose own files agentrt and the agents act on: those of the user's file and of
+    the command line, absolute and without links."""
     files: tuple[str, ...] = ()
     """The files that were read."""
     origins: dict[str, str] = {}
@@ -246,16 +249,18 @@ def load_config(
     layers = [_read(user_path, missing_ok=PREFIX + "CONFIG" not in env)]
     places = [str(user_path)]
     warnings: list[str] = []
+    from_flags = _checked(_FLAGS, dict(flags or {}))
+    trusted = _trusted((*layers[0].trusted, *from_flags.trusted), env)
     if project_path := _project_path(Path(cwd)):
         project = _read(project_path)
-        if project_path.parent not in _trusted(layers[0], env):
+        if project_path.parent not in trusted:
             project, ignored = _without_risks(project, layers[0])
             if ignored:
                 warnings.append(_IGNORED.format(project_path, ", ".join(ignored), user_path))
         layers.append(project)
         places.append(str(project_path))
     warnings += _unknown_variables(env)
-    layers += [_from_environment(env), _checked(_FLAGS, dict(flags or {}))]
+    layers += [_from_environment(env), from_flags]
     merged = _merge(layers)
     return Config(
         agent=merged.agent,
@@ -266,6 +271,7 @@ def load_config(
         terminal=msgspec.convert(merged.terminal, Terminal),
         trace=msgspec.convert(merged.trace, Tracing),
         log=msgspec.convert(merged.log, Logging),
+        trusted=tuple(sorted(map(str, trusted))),
         files=tuple(str(path) for path in (user_path, project_path) if path and _is_file(path)),
         origins=_origins([*places, _VARIABLES, _FLAGS], layers),
         warnings=tuple(warnings),
@@ -318,10 +324,10 @@ def _read(path: Path, *, missing_ok: bool = True) -> _File:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _trusted(user: _File, env: Mapping[str, str]) -> set[Path]:
+def _trusted(folders: Iterable[str], env: Mapping[str, str]) -> set[Path]:
     """Exactly the folders that are named: what is cloned into one of them is not meant."""
     home = env.get("HOME", "~")
-    return {Path(re.sub("^~(?=/|$)", home, folder)).resolve() for folder in user.trusted}
+    return {Path(re.sub("^~(?=/|$)", home, folder)).resolve() for folder in folders}
 
 
 def _without_risks(project: _File, user: _File) -> tuple[_File, list[str]]:

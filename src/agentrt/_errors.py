@@ -5,6 +5,7 @@
     AgentrtError
     ├── AgentNotFound        no such agent, or its program is not installed
     ├── AgentStartError      the program ran but did not become a working agent
+    │   └── FolderNotTrusted      it was not started: it would act on the files of a folder
     ├── ProtocolError        somebody broke the wire's rules
     │   ├── LocalProtocolError    the caller did; nothing was sent
     │   └── RemoteProtocolError   the agent did
@@ -61,6 +62,15 @@ class AgentStartError(AgentrtError):
         super().__init__(with_stderr(message, stderr))
         self.returncode = returncode
         self.stderr = stderr
+
+
+class FolderNotTrusted(AgentStartError):
+    """The agent was not started, because it would act on the files of a folder that the user does
+    not trust, and nothing keeps it from that. `folder` is that folder."""
+
+    def __init__(self, message: str, *, folder: str = "") -> None:
+        super().__init__(message)
+        self.folder = folder
 
 
 def with_stderr(message: str, stderr: str) -> str:

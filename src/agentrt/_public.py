@@ -14,6 +14,7 @@ from ._errors import AgentNotFound as AgentNotFound
 from ._errors import AgentrtError as AgentrtError
 from ._errors import AgentStartError as AgentStartError
 from ._errors import Busy as Busy
+from ._errors import FolderNotTrusted as FolderNotTrusted
 from ._errors import LimitExceeded as LimitExceeded
 from ._errors import LocalProtocolError as LocalProtocolError
 from ._errors import ProtocolError as ProtocolError

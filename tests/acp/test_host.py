@@ -310,7 +310,7 @@ async def test_half_a_character_is_refused(root: Path) -> None:
 async def test_what_starts_programs_unasked_is_not_written(root: Path, path: str) -> None:
     (root / ".git").mkdir()
     (root / "link").symlink_to(".git")
-    with pytest.raises(RequestError, match="not for agents to write") as error:
+    with pytest.raises(RequestError, match="agents may not write") as error:
         await write(root, root / path)
     assert error.value.code == INVALID
     assert not list((root / ".git").iterdir())

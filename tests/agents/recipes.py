@@ -137,7 +137,6 @@ def gemini(place: Place) -> Recipe:
         "GEMINI_API_KEY": "dummy",
         "GOOGLE_GEMINI_BASE_URL": place.url,
         "GEMINI_TELEMETRY_ENABLED": "false",
-        "GEMINI_CLI_TRUST_WORKSPACE": "true",
         "GEMINI_CLI_NO_RELAUNCH": "true",
     }
     settings = {

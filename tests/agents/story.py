@@ -126,7 +126,8 @@ async def session_with(
     **more: Any,
 ) -> AsyncIterator[tuple[Session, Story]]:
     """A session with the lab's agent, opened with `more`, and its story, which is complete and
-    checked after the block. The session is closed then, and none of its processes is left."""
+    checked after the block. The session is closed then, and none of its processes is left. The
+    lab's folder is trusted, unless `more` says something else."""
     story = Story()
     opening = agentrt.open_session(
         agent_of(lab),
@@ -134,7 +135,7 @@ async def session_with(
         env=lab.env,
         permissions=permissions,
         tools=tools,
-        **more,
+        **{"trusted": True, **more},
     )
     async with opening as session:
         told = session.subscribe(after=0)

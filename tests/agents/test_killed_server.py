@@ -93,7 +93,8 @@ async def hosted(lab: Lab) -> AsyncIterator[Host]:
     folder = lab.home / ".config" / "agentrt"
     folder.mkdir(parents=True, exist_ok=True)
     command = json.dumps(lab.argv)
-    (folder / "config.toml").write_text(f"[agents.{lab.agent}]\ncommand = {command}\n")
+    trusted = f"trusted = [{json.dumps(str(lab.work))}]\n"
+    (folder / "config.toml").write_text(f"{trusted}[agents.{lab.agent}]\ncommand = {command}\n")
     with trio.fail_after(PATIENCE):
         async with killed_server(lab.work, lab.env) as server, trio.open_nursery() as nursery:
             tab = Tab("a-client", server.port)
@@ -186,11 +187,15 @@ async def test_an_agent_that_has_lost_the_conversation_is_told_what_was_said(
     with trio.fail_after(PATIENCE):
         async with open_store(tmp_path / "kept.db") as store:
             agent = agent_of(lab)
-            async with open_session(agent, cwd=lab.work, env=lab.env, journal=store) as session:
+            async with open_session(
+                agent, cwd=lab.work, env=lab.env, trusted=True, journal=store
+            ) as session:
                 await session.run("Please [[text]]")
             (tmp_path / "elsewhere").mkdir()
             other = prepare(lab.agent, lab.model, agents_root(), tmp_path / "elsewhere")
-            async with reopen_session(session.id, store, agent=agent, env=other.env) as session:
+            async with reopen_session(
+                session.id, store, agent=agent, env=other.env, trusted=True
+            ) as session:
                 if not EXPECTATIONS[lab.agent].says_what_it_lost:
                     with pytest.raises(AgentStartError):  # it may still be there
                         await session.run("Please [[again]]")

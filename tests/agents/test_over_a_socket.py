@@ -49,7 +49,9 @@ async def served(lab: Lab) -> AsyncIterator[Site]:
     security = Security(token=TOKEN, viewer_token=WATCH)
     with trio.fail_after(2 * PATIENCE):
         async with (
-            open_runtime(config=config, permissions=agentrt.ask, env=lab.env) as runtime,
+            open_runtime(
+                config=config, permissions=agentrt.ask, env=lab.env, trusted=True
+            ) as runtime,
             trio.open_nursery() as nursery,
         ):
             yield await nursery.start(partial(serve, runtime, security=security))

@@ -36,7 +36,8 @@ def lab(agent: str, tmp_path: Path) -> Iterator[Lab]:
 def server(lab: Lab) -> Iterator[Server]:
     settings = lab.home / ".config" / "agentrt" / "config.toml"
     settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text(f"[agents.{lab.agent}]\ncommand = {json.dumps(lab.argv)}\n")
+    trusted = f"trusted = [{json.dumps(str(lab.work))}]\n"
+    settings.write_text(f"{trusted}[agents.{lab.agent}]\ncommand = {json.dumps(lab.argv)}\n")
     env = {**lab.env, MARK: os.environ[MARK]}
     with serving(lab.home, env=env) as server:
         yield server

@@ -43,7 +43,9 @@ async def served(
     rules = Security(token=TOKEN, viewer_token=WATCH)
     with trio.fail_after(3 * PATIENCE):
         async with (
-            open_runtime(config=Config(agents=agents), permissions=permissions, env=env) as runtime,
+            open_runtime(
+                config=Config(agents=agents), permissions=permissions, env=env, trusted=True
+            ) as runtime,
             trio.open_nursery() as nursery,
         ):
             site = await nursery.start(partial(serve, runtime, agent="demo", security=rules))

@@ -140,7 +140,7 @@ async def test_what_starts_programs_unasked_is_not_for_the_agent_to_write() -> N
     script = asks(answers, ("fs/write_text_file", {"path": path, "content": "rm -rf /"}))
     async with session_with(script, cwd=NOWHERE, files=files) as (session, _):
         await session.run("go")
-    assert "not for agents to write" in answers[0]["error"]["message"]
+    assert "agents may not write" in answers[0]["error"]["message"]
     assert files.files == {}
 
 

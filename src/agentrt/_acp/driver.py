@@ -100,18 +100,21 @@ class AcpDriver:
         late_history: bool = False,
         extensions: Collection[str] = (),
         fork_at: bool = False,
+        meta: JsonObject | None = None,
         line_limit: int = Limits().line,
     ) -> None:
         """`capabilities` are what the host serves (`client_capabilities` makes them).
         `auth_method`: how to authenticate if the agent wants that; without it, its start fails.
         `late_history`: it repeats a loaded conversation behind its answer, too. `fork_at`: it takes
-        where a fork is to end, whether it says so or not. `extensions`: methods of the agent's own
-        that the host serves."""
+        where a fork is to end, whether it says so or not. `meta`: of the requests that open the
+        session; what the session itself is opened with wins. `extensions`: methods of the agent's
+        own that the host serves."""
         self._capabilities = capabilities
         self._client = client
         self._auth_method = auth_method
         self._late_history = late_history
         self._fork_at = fork_at
+        self._meta = meta or {}
         self._lines = Lines(line_limit, long_apart=True)
         self._channel = Channel()
         self._settings = AcpSettings()
@@ -145,6 +148,7 @@ class AcpDriver:
             auth_method=self._auth_method,
             late_history=self._late_history,
             fork_at=self._fork_at,
+            meta=self._meta,
             started=self._started,
         )
         self._handshake.begin()

@@ -72,6 +72,7 @@ class Handshake:
         auth_method: str | None,
         late_history: bool,
         fork_at: bool,
+        meta: JsonObject,
         started: Callable[[], None],
     ) -> None:
         self.agent = AgentCapabilities()
@@ -84,6 +85,7 @@ class Handshake:
         self._auth_method = auth_method
         self._late_history = late_history
         self._fork_at = fork_at
+        self._meta = meta
         self.steers = False
         """The agent takes words into a running turn."""
         self._servers = [_server(entry) for entry in opening.mcp_servers]
@@ -127,7 +129,7 @@ class Handshake:
         sessions = agent.session_capabilities or SessionCapabilities()
         servers = self._reachable_servers()
         roots = self._roots()
-        meta = opening.options.get("meta")
+        meta = _merged(self._meta, opening.options.get("meta") or {}) or None
         request: NewSessionRequest | LoadSessionRequest | ResumeSessionRequest
         if opening.resume is None:
             self._method = "session/new"
@@ -335,6 +337,15 @@ class Handshake:
             ]
             error.data = {**(error.data or {}), "methods": methods}
         self._channel.out.append(StartFailed(error))
+
+
+def _merged(below: JsonObject, above: JsonObject) -> JsonObject:
+    """Two objects as one, also inside; where both have something, it is that of `above`."""
+    merged = {**below, **above}
+    for name in below.keys() & above.keys():
+        if isinstance(below[name], dict) and isinstance(above[name], dict):
+            merged[name] = _merged(below[name], above[name])
+    return merged
 
 
 def _says(answer: JsonObject, extension: str, what: str) -> bool:

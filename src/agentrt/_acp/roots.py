@@ -11,29 +11,18 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Final
+
+from .._project_files import protected_file
 
 LINKS: Final = 40
 """Links that a path may lead through, as in the kernel."""
 
 DEPTH: Final = 200
 """Parts of a path: as many descriptors are open for a moment."""
-
-GUARDED: Final = re.compile(
-    r"(?:.*/)?(?:\.git|\.husky|\.githooks|\.agentrt\.toml|\.mcp\.json"
-    r"|\.claude/(?:settings(?:\.local)?\.json|hooks|plugins)"
-    r"|\.(?:gemini|qwen)/(?:settings\.json|\.env|extensions|hooks)"
-    r"|\.(?:codex|kimi|kimi-code|vibe)/(?:config\.(?:toml|json)|mcp\.json|hooks|plugins|tools)"
-    r"|\.cursor/(?:mcp|hooks|cli|environment)\.json"
-    r"|opencode\.jsonc?|\.opencode/(?:opencode\.jsonc?|plugins?|tools?)"
-    r"|\.(?:vscode|zed)/(?:settings|tasks|launch|mcp)\.json)"
-)
-"""Below every root (or in lower case, for file systems to which it is the same): git runs what its
-hooks and settings say, agents and editors what their settings allow, and none asks anybody."""
 
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SAFE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
@@ -76,8 +65,8 @@ class Roots:
     @contextmanager
     def locate(self, path: str, *, writing: bool = False) -> Iterator[Place]:
         """Where an absolute path leads, while the block runs. If it is for `writing`, the folders
-        on the way that are missing are made, and what is `GUARDED` is refused. If the block raises,
-        the folders that were made are removed again.
+        on the way that are missing are made, and a protected file (`_project_files`) is refused. If
+        the block raises, the folders that were made are removed again.
 
         Raises `NotAllowed`, or `OSError` for a part that is missing or no folder.
         """
@@ -195,8 +184,8 @@ class _Walk:
             self._check_guarded(way)
 
     def _check_guarded(self, way: Sequence[str]) -> None:
-        if self._writing and GUARDED.fullmatch("/".join(way).casefold()):
-            raise NotAllowed("what can start programs unasked is not for agents to write")
+        if self._writing and (name := protected_file(way)) is not None:
+            raise NotAllowed(f"agents may not write {name}, which can start programs unasked")
 
     def unmake(self) -> None:
         """Remove the folders that were made, if nobody has put anything there meanwhile."""

@@ -276,8 +276,9 @@ BUILT_IN: dict[str, Agent] = {
         Agent(
             name="demo",
             title="agentrt's demo agent",
-            command=(sys.executable, "-m", "agentrt.demo"),
-            version_args=("-m", "agentrt.demo", "--version"),
+            # -P: modules are not looked for in the folder that it works in.
+            command=(sys.executable, "-P", "-m", "agentrt.demo"),
+            version_args=("-P", "-m", "agentrt.demo", "--version"),
             install="it is a part of agentrt",
             note="has no model; shows what an agent can do",
         ),

@@ -102,6 +102,7 @@ async def agent_version(agent: Agent) -> str | None:
         try:
             done = await trio.run_process(
                 [agent.command[0], *agent.version_args],
+                cwd=os.sep,  # some read settings of the folder that they are started in
                 env=environment,
                 capture_stdout=True,
                 stderr=subprocess.DEVNULL,

@@ -91,10 +91,14 @@ class CodexDriver:
         client: wire.ClientInfo,
         tools: Sequence[ToolInfo] = (),
         extensions: Collection[str] = (),
+        config: JsonObject | None = None,
         line_limit: int = Limits().line,
     ) -> None:
+        """`config`: settings of each thread, as codex's configuration file has them; those that the
+        session was opened with win."""
         self._client = client
         self._tools = tools
+        self._config = config or {}
         self._lines = Lines(line_limit, long_apart=True)
         self._channel = Channel()
         self._turns = Turns()
@@ -124,6 +128,7 @@ class CodexDriver:
             self._speech,
             client=self._client,
             tools=self._tools,
+            config=self._config,
             started=self._started,
         )
         self._handshake.begin()

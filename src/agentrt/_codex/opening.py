@@ -41,6 +41,7 @@ class Handshake:
         *,
         client: wire.ClientInfo,
         tools: Sequence[ToolInfo],
+        config: JsonObject,
         started: Callable[[str], None],
     ) -> None:
         self._channel = channel
@@ -49,6 +50,7 @@ class Handshake:
         self._speech = speech
         self._client = client
         self._tools = tools
+        self._config = config
         self._started = started
         self._version: str | None = None
         self._thread = wire.Thread(id="", preview="", cwd=opening.cwd, updated_at=0)
@@ -153,7 +155,7 @@ class Handshake:
         if opening.mode is not None:
             mode = mode_of(opening.mode)
             given |= {"approval_policy": mode.approval, "sandbox": mode.sandbox}
-        config: JsonObject = {}
+        config = dict(self._config)
         options = opening.options.get("config", {})
         if unknown := [name for name in options if name != EFFORT]:
             raise Unsupported(f"codex has no option {unknown[0]!r}; it has: {EFFORT}")

@@ -60,7 +60,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     check_fork(opening)
     if opening.mode is None and agent.quirks.mode is not None:
         opening = structs.replace(opening, mode=agent.quirks.mode)
-    variables = environment(agent, offer.env, frozenset())
+    variables = environment(agent, offer.env, project=offer.project)
     offer.tap.env = variables  # programs of its terminals have it, wherever the agent runs
     new_key = keys(offer.first_key)
     extensions = ExtensionTable(offer.extensions)
@@ -80,6 +80,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
             late_history=agent.quirks.late_history,
             extensions=extensions.methods,
             fork_at=agent.quirks.fork_at,
+            meta=offer.project.meta if offer.project is not None else None,
             line_limit=offer.limits.line,
         )
 

@@ -4,16 +4,21 @@ process is started, which driver speaks to it, and which services the host offer
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import structs
 
 from .._agents import Agent
 from .._limits import Limits
 from .._model.driver import Opening
+from .._session.host import SessionHost
 from .._session.link import Connect
-from .offer import Assembly, Attach, Offer
+from .offer import Assembly, Attach, Offer, environment
+
+if TYPE_CHECKING:
+    from .._session.session import Session
 
 StandIn: TypeAlias = Callable[[Agent, Opening], tuple[Connect, Callable[[Attach], Attach]]]
 """How to reach what stands in for an agent's program, and what to put around the session."""
@@ -26,10 +31,28 @@ def assemble(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     """What an agent's session is made of. Raises `LocalProtocolError` or ValueError for what the
     agent cannot do."""
     if stand_in is None or offer.connect is not None:
-        return _assembled(agent, opening, offer)
+        return _with_notices(agent, _assembled(agent, opening, offer), offer)
     connect, around = stand_in(agent, opening)
     assembly = _assembled(agent, opening, structs.replace(offer, connect=connect))
     return structs.replace(assembly, attach=around(assembly.attach))
+
+
+def _with_notices(agent: Agent, assembly: Assembly, offer: Offer) -> Assembly:
+    """The same, whose log begins with notices about what the folder's own files would have done."""
+    project = offer.project
+    if project is None or project.trusted or agent.connect is not None:
+        return assembly
+
+    @asynccontextmanager
+    async def attach(host: SessionHost, session: Session) -> AsyncIterator[Opening]:
+        env = environment(agent, offer.env, project=offer.project)
+        tools = bool(offer.tools or offer.servers or assembly.opening.mcp_servers)
+        for notice in await project.notices(env, tools=tools):
+            host.core.say(notice)
+        async with assembly.attach(host, session) as opening:
+            yield opening
+
+    return structs.replace(assembly, attach=attach)
 
 
 def _assembled(agent: Agent, opening: Opening, offer: Offer) -> Assembly:

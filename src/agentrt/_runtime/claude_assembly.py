@@ -53,6 +53,8 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
         hooks=hooks.matchers,
         sdk_servers=tuple(servers),
     )
+    if offer.project is not None:
+        options = offer.project.claude_options(options)
     # Raises what is wrong with it before anything is started.
     wanted = effective(options, opening)
     check_values(wanted)
@@ -81,7 +83,7 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
                 given = structs.replace(given, session_id=offer.new_uuid())
             taken.add(given.session_id)
         command = build_command(agent.command, opening, given)
-        inherited = environment(agent, offer.env, command.env_unset)
+        inherited = environment(agent, offer.env, command.env_unset, offer.project)
         return command.argv, {**inherited, **offer.variables(), **command.env_set}
 
     @asynccontextmanager
@@ -104,7 +106,7 @@ def assemble_claude(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
             if agent.connect is None:  # else they are where it is
                 session.keep_sessions(KeptByClaude(agent, offer.env))
             given = effective(options, opening)
-            env = {**environment(agent, offer.env, frozenset()), **given.env}
+            env = {**environment(agent, offer.env, project=offer.project), **given.env}
             meant = await with_entry(opening, env)
             for effect in await stored_history(meant, given, env):
                 host.core.conversation.handled[type(effect)](effect)

@@ -57,7 +57,7 @@ def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
     check_fork(opening)
     if opening.mode is None and agent.quirks.mode is not None:
         opening = structs.replace(opening, mode=agent.quirks.mode)
-    variables = environment(agent, offer.env, frozenset())
+    variables = environment(agent, offer.env, project=offer.project)
     new_key = keys(offer.first_key)
     extensions = ExtensionTable(offer.extensions)
     # A thread keeps the tools that it was started with. One that was started elsewhere gets them
@@ -70,6 +70,7 @@ def assemble_codex(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
             client=ClientInfo(name="agentrt", title="agentrt", version=__version__),
             tools=[] if bridged else [tool.info for tool in offer.tools],
             extensions=extensions.methods,
+            config=offer.project.thread_config if offer.project is not None else None,
             line_limit=offer.limits.line,
         )
 

@@ -5,8 +5,8 @@ assemblies of both protocols share.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeVar, cast
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .._tools.relay import Relay
     from .._tools.server import ToolServer
     from .own_services import Files, Terminals
+    from .project_start import ProjectStart
 
 T = TypeVar("T")
 
@@ -97,6 +98,8 @@ class Offer(Struct, frozen=True, kw_only=True):
     """Names Claude's sessions and prompts."""
     tap: Tap = field(default_factory=Tap)
     """What a trace of the session is made from."""
+    project: ProjectStart | None = None
+    """How the trust in the session's folders changes the start of the agent; None: not at all."""
 
 
 class Assembly(Struct, frozen=True):
@@ -129,9 +132,20 @@ def own_names(tools: Iterable[Tool]) -> list[str]:
     return [tool.name for tool in tools if not isinstance(tool, ClientTool)]
 
 
-def environment(agent: Agent, base: Mapping[str, str], unset: frozenset[str]) -> dict[str, str]:
+def environment(
+    agent: Agent,
+    base: Mapping[str, str],
+    unset: frozenset[str] = frozenset(),
+    project: ProjectStart | None = None,
+) -> dict[str, str]:
+    """The environment of an agent's process: `base` without `unset`, with the variables of
+    `project`, and with those of the agent's own entry, which win."""
     dropped = unset.union(agent.unset_env)
-    return {k: v for k, v in base.items() if k not in dropped} | agent.env
+    given: Mapping[str, str] = {}
+    if project is not None:
+        dropped |= project.unset_env
+        given = project.env
+    return {k: v for k, v in base.items() if k not in dropped} | {**given, **agent.env}
 
 
 def connection(
@@ -146,17 +160,24 @@ def connection(
     if agent.connect is not None:
         return lambda opening: open_streams(cast("OpenStreams", agent.connect))
 
-    def connect(opening: Opening) -> AbstractAsyncContextManager[Transport]:
+    @asynccontextmanager
+    async def connect(opening: Opening) -> AsyncIterator[Transport]:
         command, env = program(opening)
-        offer.tap.env = env
-        return open_process(
-            command,
-            cwd=opening.cwd,
-            env=env,
-            limits=offer.limits,
-            on_stderr=offer.on_stderr,
-            watcher=offer.tap.process,
-        )
+        async with AsyncExitStack() as stack:
+            if offer.project is not None:
+                command = (*command, *offer.project.arguments)
+                env = await stack.enter_async_context(offer.project.entered(env))
+            offer.tap.env = env
+            yield await stack.enter_async_context(
+                open_process(
+                    command,
+                    cwd=opening.cwd,
+                    env=env,
+                    limits=offer.limits,
+                    on_stderr=offer.on_stderr,
+                    watcher=offer.tap.process,
+                )
+            )
 
     return connect
 

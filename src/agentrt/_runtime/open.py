@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .._trace.trace import Trace
     from .offer import Assembly
     from .own_services import Files, Terminals
+    from .project_start import Trusted
     from .stored import Again, Described
 
 
@@ -74,6 +75,7 @@ async def open_session(
     mode: str | None = None,
     options: JsonObject | None = None,
     env: Mapping[str, str] | None = None,
+    trusted: Trusted = False,
     files: bool | Files = True,
     terminals: bool | Terminals = True,
     limits: Limits | None = None,
@@ -99,6 +101,10 @@ async def open_session(
     - `model`, `mode`, `options`: settings of the agent, by its own ids.
     - `env`: the child's whole environment; default: this process's, without what looks like a
       secret and is no key to a model. Give `os.environ` for all of it.
+    - `trusted`: whether the agent may act on the files of the project in `cwd` and `roots`: True,
+      False, or a list of the folders that the user trusts. In a folder that is not trusted, the
+      agent gets nothing of the project but instructions: no hooks, MCP
+      servers, permissions or addresses. An agent that cannot be kept from them is not started.
     - `files`, `terminals`: whether an ACP agent may read and write files, and run programs,
       through this process; both stay inside `cwd` and `roots`. An object of yours serves them
       instead (see `Files`, `Terminals`).
@@ -115,7 +121,8 @@ async def open_session(
     Leaving the block normally lets running and background work finish, for `limits.drain` at the
     most; leaving it by an exception or a cancellation ends everything now, in bounded time.
 
-    Raises `AgentNotFound`, `AgentStartError`, `SessionNotFound`, `StoreError` or `TraceError`;
+    Raises `AgentNotFound`, `AgentStartError` (`FolderNotTrusted` is one), `SessionNotFound`,
+    `StoreError` or `TraceError`;
     `TypeError`, `ValueError` or `LocalProtocolError` for an argument that cannot be meant.
     """
     check_trio("open_session")
@@ -131,6 +138,7 @@ async def open_session(
         extensions=extensions,
         mcp_servers=mcp_servers,
         env=env,
+        trusted=trusted,
         files=files,
         terminals=terminals,
         limits=limits,
@@ -185,6 +193,7 @@ async def reopen_session(
     mcp_servers: Sequence[JsonObject] = (),
     roots: Sequence[str | os.PathLike[str]] | None = None,
     env: Mapping[str, str] | None = None,
+    trusted: Trusted = False,
     files: bool | Files = True,
     terminals: bool | Terminals = True,
     limits: Limits | None = None,
@@ -227,6 +236,7 @@ async def reopen_session(
         extensions=extensions,
         mcp_servers=mcp_servers,
         env=env,
+        trusted=trusted,
         files=files,
         terminals=terminals,
         limits=limits,
@@ -253,6 +263,7 @@ class _Given(Struct, frozen=True, kw_only=True):
     extensions: tuple[Extension, ...]
     mcp_servers: tuple[JsonObject, ...]
     env: Mapping[str, str] | None
+    trusted: Trusted
     files: bool | Files
     terminals: bool | Terminals
     limits: Limits
@@ -269,6 +280,7 @@ def _checked(
     extensions: Iterable[Extension],
     mcp_servers: Sequence[JsonObject],
     env: Mapping[str, str] | None,
+    trusted: Trusted,
     files: bool | Files,
     terminals: bool | Terminals,
     limits: Limits | None,
@@ -278,6 +290,7 @@ def _checked(
     """Raises `TypeError`, `ValueError` or `LocalProtocolError` for what cannot be meant."""
     from .assembly import limits_for
     from .offer import checked_service
+    from .project_start import checked_trusted
 
     if permissions is not None:
         check_policy(permissions)
@@ -293,6 +306,7 @@ def _checked(
         extensions=checked_extensions(extensions),
         mcp_servers=checked_servers(mcp_servers),
         env=env,
+        trusted=checked_trusted(trusted),
         files=checked_service("files", files),
         terminals=checked_service("terminals", terminals),
         on_stderr=on_stderr,
@@ -310,6 +324,7 @@ async def _opened(
 ) -> AsyncIterator[Session]:
     from .assembly import assemble
     from .offer import Offer
+    from .project_start import project_start
 
     check_store("journal", journal)
     check_trace(trace)
@@ -326,6 +341,7 @@ async def _opened(
         on_stderr=given.on_stderr,
         variables=dict if given.telemetry is None else given.telemetry.environment,
         first_key="r" if again is None else f"r{again.place.owner}.",
+        project=project_start(agent, opening.cwd, opening.roots, given.trusted),
     )
     assembly = assemble(agent, opening, offer)
     tracing: AbstractAsyncContextManager[None] = nullcontext()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .._tools.hooks import Hook
     from .._trace.trace import Trace
     from .own_services import Files, Terminals
+    from .project_start import Trusted
 
 
 class SessionOptions(TypedDict, total=False):
@@ -40,6 +41,7 @@ class SessionOptions(TypedDict, total=False):
     mode: str | None
     options: JsonObject | None
     env: Mapping[str, str] | None
+    trusted: Trusted
     files: bool | Files
     terminals: bool | Terminals
     limits: Limits | None

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .._journal.store import Store
     from .._telemetry.observation import Telemetries
     from .._trace.trace import Trace
+    from .project_start import Trusted
 
 STORED: Final = frozenset(
     {"cwd", "roots", "tools", "resume", "fork", "fork_at", "model", "mode", "options", "tenant"}
@@ -611,6 +612,7 @@ async def open_runtime(
     limits: Limits | None = None,
     tools: Tools = (),
     env: Mapping[str, str] | None = None,
+    trusted: Trusted = False,
     store: Store | str | os.PathLike[str] | None = None,
     telemetry: Telemetries | None = None,
     trace: Trace | str | os.PathLike[str] | None = None,
@@ -622,6 +624,8 @@ async def open_runtime(
     - `limits`: those of the runtime and of each session; by default each agent's own.
     - `tools`: what every agent may call; as in `open_session`.
     - `env`: the agents' whole environment; default: as in `open_session`.
+    - `trusted`: as in `open_session`, for every session; the folders that `config` lists are
+      trusted as well.
     - `store`: where the sessions are kept: what `open_store` gives, to be left behind the runtime,
       or what it takes, a file or a URL. Those that it has already are listed, and opened when they
       are wanted (`reopen`).
@@ -635,12 +639,16 @@ async def open_runtime(
     from .._agents import find_agents, resolve_agent
     from .._process.guard import guard
     from .assembly import limits_for
+    from .project_start import checked_trusted
 
     if permissions is not None:
         check_policy(permissions)
     check_limits(limits)
     check_env(env)
     check_trace(trace)
+    trusted = checked_trusted(trusted)
+    if config is not None and trusted is not True:
+        trusted = (*(trusted or ()), *config.trusted)
     if not isinstance(store, str | os.PathLike):
         check_store("store", store, "a file, a URL, or what agentrt.open_store gives")
 
@@ -658,6 +666,7 @@ async def open_runtime(
             "permissions": permissions,
             "limits": limits_of(found),
             "env": env,
+            "trusted": trusted,
             "telemetry": telemetry,
             "trace": traced,
         }
@@ -683,6 +692,7 @@ async def open_runtime(
             permissions=permissions,
             limits=limits_of(found),
             env=env,
+            trusted=trusted,
             telemetry=telemetry,
             trace=traced,
         )

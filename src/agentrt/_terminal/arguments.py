@@ -246,6 +246,13 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
     )
     add("--allow", metavar="RULE", action="append", help="allow what the rule covers (see below)")
     add("--deny", metavar="RULE", action="append", help="deny what it is about, or may be")
+    add(
+        "--trusted",
+        action="store_true",
+        default=None,
+        help="let the agent act on the folder's own files (its hooks, MCP servers and settings),"
+        " as if your configuration listed the folder under `trusted`",
+    )
     add = parser.add_argument_group("limits, in seconds or `none`").add_argument
     add(
         "--timeout",

@@ -129,7 +129,7 @@ def _start(
 ) -> AbstractAsyncContextManager[Transport]:
     base = agents_environment(config)
     argv: tuple[str, ...] | list[str] = agent.command
-    env = environment(agent, base, frozenset())
+    env = environment(agent, base)
     if agent.protocol == "claude":
         opening = Opening(cwd=str(cwd))
         options = effective(agent.claude or ClaudeOptions(), opening)

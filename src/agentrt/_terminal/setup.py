@@ -17,6 +17,7 @@ from .._config import Config, ConfigError, PermissionMode
 from .._errors import (
     AgentNotFound,
     AgentrtError,
+    FolderNotTrusted,
     LocalProtocolError,
     SessionNotFound,
     StoreDamaged,
@@ -60,7 +61,8 @@ class UsageError(AgentrtError):
 
 def exit_code(error: AgentrtError) -> int:
     """The exit status for an error before, or instead of, a turn."""
-    if isinstance(error, UsageError | ConfigError | LocalProtocolError | TraceError):
+    refused = UsageError | ConfigError | LocalProtocolError | TraceError | FolderNotTrusted
+    if isinstance(error, refused):
         return 2
     if isinstance(error, StoreDamaged):
         return DAMAGED
@@ -180,6 +182,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             options=self.options if replay else {**self.options, "replay": False},
             limits=limits,
             env=agents_environment(self.config),
+            trusted=self.config.trusted,
             on_stderr=on_stderr,
             journal=own.store if own is not None else None,
         )
@@ -203,6 +206,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             permissions=policy,
             limits=limits,
             env=agents_environment(self.config),
+            trusted=self.config.trusted,
             on_stderr=on_stderr,
         ) as session:
             if self.model is not None:

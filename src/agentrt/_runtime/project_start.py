@@ -1,0 +1,204 @@
+"""The start of an agent in a folder that the user trusts, or does not.
+
+`_agents/projects.py` has the rules; this applies them to one session.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import trio
+from msgspec import Struct, structs
+
+from .._agents import Agent
+from .._agents.projects import (
+    ProjectRules,
+    ProjectVerdict,
+    codex_argument,
+    codex_projects,
+    is_trusted,
+    judge,
+    project_rules,
+    qwen_settings,
+)
+from .._claude.options import ClaudeOptions
+from .._errors import AgentStartError, FolderNotTrusted
+from .._model.content import JsonObject
+from .._model.events import Notice
+
+Trusted: TypeAlias = bool | Iterable[str | os.PathLike[str]]
+"""The folders that the user trusts; True: the session's own, whichever they are."""
+
+QWEN_SETTINGS: Final = "QWEN_CODE_SYSTEM_SETTINGS_PATH"
+QWEN_FOLDERS: Final = "QWEN_CODE_TRUSTED_FOLDERS_PATH"
+QWEN_MACHINE: Final = "/etc/qwen-code/settings.json"
+
+SHOWN: Final = 6
+"""Files that a notice names."""
+
+HOW_TO_TRUST: Final = (
+    "to trust it, list it under `trusted` in your configuration file, say --trusted, or open the"
+    " session with trusted=True"
+)
+
+
+def checked_trusted(given: Trusted) -> Trusted:
+    """Raises `TypeError` for what cannot be meant."""
+    if isinstance(given, bool):
+        return given
+    if isinstance(given, str | bytes | os.PathLike):
+        raise TypeError(f"trusted must be True, False or a list of folders: give [{given!r}]")
+    if not isinstance(given, Iterable):
+        raise TypeError(
+            f"trusted must be True, False or a list of folders, not {type(given).__name__}"
+        )
+    folders = tuple(given)
+    for each in folders:
+        if not isinstance(each, str | os.PathLike):
+            raise TypeError(f"trusted: a folder is a string or a path, not {type(each).__name__}")
+    return folders
+
+
+class ProjectStart(Struct, frozen=True, kw_only=True):
+    """How one session's agent is started, as far as the trust in its folders decides it."""
+
+    agent: Agent
+    rules: ProjectRules
+    folders: tuple[str, ...]
+    """The working folder first, then the roots."""
+    trusted: bool
+
+    # --- what the agent is given
+
+    def claude_options(self, options: ClaudeOptions) -> ClaudeOptions:
+        """The agent's options; those that it sets itself stay."""
+        if self.trusted or options.legacy:
+            return options
+        usual = ClaudeOptions()
+        changes = {
+            name: value
+            for name, value in self.rules.claude.items()
+            if getattr(options, name) == getattr(usual, name)
+        }
+        return structs.replace(options, **changes)
+
+    @property
+    def meta(self) -> JsonObject:
+        """The `_meta` of the requests that open an ACP session."""
+        return {} if self.trusted else self.rules.meta
+
+    @property
+    def thread_config(self) -> JsonObject:
+        """Codex's configuration of a thread."""
+        if self.rules.codex_projects != "thread":
+            return {}
+        return {"projects": codex_projects(self.folders, trusted=self.trusted)}
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Arguments after the agent's command."""
+        if self.rules.codex_projects != "argument":
+            return ()
+        return codex_argument(codex_projects(self.folders, trusted=self.trusted))
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """Variables to set."""
+        return self.rules.trusted_env if self.trusted else self.rules.env
+
+    @property
+    def unset_env(self) -> frozenset[str]:
+        """Variables to remove."""
+        return frozenset() if self.trusted else frozenset(self.rules.unset_env)
+
+    # --- when it is started
+
+    @asynccontextmanager
+    async def entered(self, env: Mapping[str, str]) -> AsyncIterator[Mapping[str, str]]:
+        """Look at the folders and write the files that the agent needs, for as long as its process
+        lives; gives the environment to start it with. Raises `FolderNotTrusted`."""
+        if self.trusted:
+            yield env
+            return
+        verdict = await self._look(env)
+        if verdict.refusal:
+            raise FolderNotTrusted(
+                f"{self.agent.name} is not started in {self.folders[0]!r}, because the folder is"
+                f" not trusted and {verdict.refusal}. Otherwise, {HOW_TO_TRUST}",
+                folder=self.folders[0],
+            )
+        if not self.rules.qwen_settings or QWEN_SETTINGS in self.agent.env:
+            yield env
+            return
+        with tempfile.TemporaryDirectory(prefix="agentrt-") as place:
+            files = await trio.to_thread.run_sync(self._write_qwen_files, Path(place), env)
+            yield {**env, **files}
+
+    async def _look(self, env: Mapping[str, str]) -> ProjectVerdict:
+        return await trio.to_thread.run_sync(lambda: judge(self.rules, self.folders, env))
+
+    def _write_qwen_files(self, place: Path, env: Mapping[str, str]) -> dict[str, str]:
+        machine = Path(env.get(QWEN_SETTINGS) or QWEN_MACHINE)
+        try:
+            settings = qwen_settings(machine.read_text() if machine.exists() else None)
+        except (OSError, ValueError) as error:
+            raise AgentStartError(
+                f"{machine}: Qwen Code's settings cannot be read: {error}"
+            ) from error
+        folders = {name for each in self.folders for name in (each, os.path.realpath(each))}
+        written = {
+            QWEN_SETTINGS: (place / "settings.json", settings),
+            QWEN_FOLDERS: (place / "trustedFolders.json", dict.fromkeys(folders, "DO_NOT_TRUST")),
+        }
+        for path, content in written.values():
+            path.write_text(json.dumps(content))
+        return {name: str(path) for name, (path, _) in written.items()}
+
+    # --- what the user is told
+
+    async def notices(self, env: Mapping[str, str], *, tools: bool) -> list[Notice]:
+        """Notices about what is left out in an untrusted folder. `tools`: the program gives the
+        agent tools of its own."""
+        if self.trusted:
+            return []
+        return self._told(await self._look(env), tools=tools)
+
+    def _told(self, verdict: ProjectVerdict, *, tools: bool) -> list[Notice]:
+        if verdict.refusal:
+            return []  # the start will say so
+        told: list[Notice] = []
+        folder = self.folders[0]
+        if verdict.found:
+            files = [each.path for each in verdict.found]
+            shown = ", ".join(os.path.relpath(path, folder) for path in files[:SHOWN])
+            more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
+            if self.rules.known:
+                message = f"{self.agent.name} ignores {shown}{more}"
+            else:
+                message = f"{self.agent.name} may run what {shown}{more} says"
+            message += f": the folder is not trusted ({HOW_TO_TRUST})"
+            data = {"folder": folder, "files": files, "ignored": self.rules.known}
+            told.append(Notice("warning", "folder_not_trusted", message, data))
+        if tools and self.rules.tools_lost:
+            message = (
+                f"{self.agent.name} does not get this program's tools and MCP servers, because it"
+                f" starts none in a folder that is not trusted ({HOW_TO_TRUST})"
+            )
+            told.append(Notice("warning", "tools_not_trusted", message, {"folder": folder}))
+        return told
+
+
+def project_start(agent: Agent, cwd: str, roots: tuple[str, ...], trusted: Trusted) -> ProjectStart:
+    """`trusted` are the folders that the user trusts. A session's folders are trusted together: the
+    agent reads the files of all of them."""
+    folders = (cwd, *roots)
+    if not isinstance(trusted, bool):
+        known = tuple(trusted)
+        trusted = all(is_trusted(folder, known) for folder in folders)
+    return ProjectStart(agent=agent, rules=project_rules(agent), folders=folders, trusted=trusted)

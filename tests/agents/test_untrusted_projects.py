@@ -1,0 +1,256 @@
+"""Real agents in a stranger's project: what of it runs, and where the key goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+import agentrt
+
+from .hostile_projects import BASE_URLS, HOSTILE, NEVER_IGNORED, Files
+from .lab import Lab
+from .modelserver.scripts import Call, Shell, Text, prompt_for
+from .story import session_with
+
+PATIENCE = 180.0
+ASLEEP = ["kimi", "vibe", "copilot"]
+"""Agents that have a trust of their own, which no test can give them from outside."""
+
+DENY = agentrt.rules(deny=["Bash(touch:*)"], otherwise=agentrt.deny_all)
+TRY = prompt_for([[Shell("touch ran-shell")], [Text("Done.")]])
+
+pytestmark = pytest.mark.real_agent
+
+
+def put(lab: Lab, files: Files, below: Path | None = None, url: str = "") -> None:
+    root = below or lab.work
+    for name, content in files.items():
+        text = content if isinstance(content, str) else json.dumps(content)
+        text = text.replace("@RAN@", str(lab.work / "ran")).replace("@URL@", url)
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def ran(lab: Lab) -> list[str]:
+    return sorted(path.name for path in lab.work.glob("ran*"))
+
+
+async def open_and_try(lab: Lab, prompt: str = TRY, **options: object) -> list[agentrt.Notice]:
+    with trio.fail_after(PATIENCE):
+        given = {"trusted": False, "permissions": DENY, **options}
+        async with session_with(lab, **given) as (session, story):
+            await session.run(prompt, check=False)
+            await session.run(prompt, check=False)
+    return [event for event in story.events if isinstance(event, agentrt.Notice)]
+
+
+@pytest.mark.parametrize("agent", [name for name in HOSTILE if name != "codex-acp"])
+async def test_nothing_of_a_hostile_project_runs(lab: Lab) -> None:
+    put(lab, HOSTILE[lab.agent])
+    (lab.work / ".git").mkdir()
+    notices = await open_and_try(lab)
+    assert ran(lab) == []
+    [told] = [each for each in notices if each.code == "folder_not_trusted"]
+    assert lab.agent in told.message
+
+
+@pytest.mark.parametrize("agent", [name for name in HOSTILE if name not in ASLEEP])
+async def test_it_would_run_if_the_folder_were_trusted(lab: Lab) -> None:
+    put(lab, HOSTILE[lab.agent])
+    await open_and_try(lab, trusted=[lab.work])
+    assert ran(lab) != []
+
+
+@pytest.mark.parametrize("agent", NEVER_IGNORED)
+async def test_what_an_agent_cannot_ignore_keeps_it_from_being_started(lab: Lab) -> None:
+    put(lab, NEVER_IGNORED[lab.agent])
+    with pytest.raises(agentrt.FolderNotTrusted, match=f"^{lab.agent} is not started"):
+        await open_and_try(lab)
+    assert ran(lab) == []
+
+
+@pytest.mark.parametrize("agent", NEVER_IGNORED)
+async def test_and_that_would_run_if_the_folder_were_trusted(lab: Lab) -> None:
+    put(lab, NEVER_IGNORED[lab.agent])
+    await open_and_try(lab, trusted=True)
+    assert ran(lab) != []
+
+
+def own_trust(lab: Lab) -> Files:
+    """Files of the agent's own folder that say that it trusts the folder above the project."""
+    above = str(lab.work.parent)
+    stores: Mapping[str, Files] = {
+        "codex": {
+            ".codex/config.toml": f"{lab.recipe.files.get('.codex/config.toml', '')}"
+            f'[projects."{above}"]\ntrust_level = "trusted"\n'
+            f'[projects."{lab.work}"]\ntrust_level = "trusted"\n'
+        },
+        "gemini": {
+            ".gemini/trustedFolders.json": {above: "TRUST_FOLDER", str(lab.work): "TRUST_FOLDER"}
+        },
+        "qwen": {
+            ".qwen/trustedFolders.json": {above: "TRUST_FOLDER", str(lab.work): "TRUST_FOLDER"}
+        },
+        "copilot": {".copilot/config.json": {"trustedFolders": [above]}},
+        "vibe": {".vibe/trusted_folders.toml": f'trusted = ["{above}"]\nuntrusted = []\n'},
+    }
+    return stores[lab.agent]
+
+
+@pytest.mark.parametrize("agent", ["codex", "gemini", "qwen", "copilot", "vibe"])
+async def test_the_agent_s_own_trust_does_not_count(lab: Lab) -> None:
+    put(lab, HOSTILE[lab.agent])
+    (lab.work / ".git").mkdir()
+    put(lab, own_trust(lab), lab.home)
+    try:
+        await open_and_try(lab)
+    except agentrt.FolderNotTrusted:
+        assert lab.agent in ("copilot", "vibe")
+    assert ran(lab) == []
+
+
+@pytest.mark.parametrize("agent", ["copilot", "vibe"])
+async def test_but_where_the_user_trusts_the_folder_here_too(lab: Lab) -> None:
+    put(lab, HOSTILE[lab.agent])
+    put(lab, own_trust(lab), lab.home)
+    await open_and_try(lab, trusted=True)
+    assert ran(lab) != []
+
+
+# --- keys
+
+
+@asynccontextmanager
+async def stranger() -> AsyncIterator[tuple[str, list[bytes]]]:
+    """A server of somebody else's: its address, and what was sent there."""
+    got: list[bytes] = []
+
+    async def serve(stream: trio.SocketStream) -> None:
+        async with stream:
+            got.append(await stream.receive_some(65536))
+            await stream.send_all(b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n")
+
+    async with trio.open_nursery() as nursery:
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(partial(trio.serve_listeners, serve, [listener]))
+        port = listener.socket.getsockname()[1]
+        yield f"http://127.0.0.1:{port}", got
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("agent", BASE_URLS)
+async def test_no_key_goes_to_an_address_that_the_project_names(lab: Lab) -> None:
+    async with stranger() as (url, got):
+        put(lab, BASE_URLS[lab.agent], url=url)
+        await open_and_try(lab)
+    assert got == []
+    assert lab.model.asks()  # they went to the user's own
+
+
+@pytest.mark.parametrize("agent", ["claude", "claude-agent-acp", "opencode", "qwen"])
+async def test_it_would_if_the_folder_were_trusted(lab: Lab) -> None:
+    env = {name: value for name, value in lab.env.items() if name != "OPENAI_BASE_URL"}
+    async with stranger() as (url, got):
+        put(lab, BASE_URLS[lab.agent], url=url)
+        with trio.fail_after(PATIENCE):
+            async with session_with(replace(lab, env=env), trusted=True, permissions=DENY) as (
+                s,
+                _,
+            ):
+                with trio.move_on_after(20.0):
+                    await s.run(TRY, check=False)
+    assert got
+
+
+# --- the user's own configuration
+
+
+WRITING = [("codex", "workspace-write"), ("codex-acp-zed", "auto")]
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize(("agent", "mode"), WRITING)
+async def test_no_run_makes_a_folder_trusted_in_the_user_s_own_configuration(
+    lab: Lab, mode: str, trusted: bool
+) -> None:
+    (lab.work / ".git").mkdir()
+    config = lab.home / ".codex" / "config.toml"
+    before = config.read_text()
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab, mode=mode, trusted=trusted) as (session, _):
+            await session.run("Please [[text]]", check=False)
+    assert config.read_text() == before
+
+
+@pytest.mark.parametrize(("agent", "mode"), WRITING)
+async def test_in_a_mode_that_writes_nothing_of_the_project_runs_either(
+    lab: Lab, mode: str
+) -> None:
+    put(lab, HOSTILE[lab.agent])
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab, mode=mode, trusted=False) as (session, _):
+            await session.run("Please [[text]]", check=False)
+    assert ran(lab) == []
+
+
+# --- the program's own tools
+
+
+TOOLS = [
+    "claude",
+    "claude-agent-acp",
+    "codex",
+    "codex-acp-zed",
+    "opencode",
+    "copilot",
+    "kimi",
+    "vibe",
+]
+
+
+async def calls_note(lab: Lab, *, trusted: bool) -> tuple[int, list[agentrt.Notice]]:
+    called = 0
+
+    @agentrt.tool
+    async def note(text: str) -> str:
+        """Take a note."""
+        nonlocal called
+        called += 1
+        return f"noted {text}"
+
+    prompt = prompt_for([[Call("note", {"text": "x"})], [Text("Done.")]])
+    with trio.fail_after(PATIENCE):
+        async with session_with(
+            lab, permissions=agentrt.allow_all, tools=[note], trusted=trusted
+        ) as (
+            session,
+            story,
+        ):
+            await trio.sleep(4.0)  # Qwen lists tools a little later
+            await session.run(prompt, check=False)
+    return called, story.notices("tools_not_trusted")
+
+
+@pytest.mark.parametrize("agent", TOOLS)
+async def test_the_program_s_tools_work_in_a_folder_that_is_not_trusted(lab: Lab) -> None:
+    assert await calls_note(lab, trusted=False) == (1, [])
+
+
+@pytest.mark.parametrize("agent", ["gemini", "qwen"])
+async def test_or_it_is_said_that_they_do_not(lab: Lab) -> None:
+    called, [told] = await calls_note(lab, trusted=False)
+    assert called == 0
+    assert f"{lab.agent} does not get" in told.message
+
+
+@pytest.mark.parametrize("agent", ["gemini", "qwen"])
+async def test_and_in_a_trusted_one_they_do(lab: Lab) -> None:
+    assert await calls_note(lab, trusted=True) == (1, [])
