@@ -166,6 +166,7 @@ class RulesPolicy:
 
     def __call__(self, request: PermissionRequest) -> Decision | Awaitable[Decision]:
         from .programs import Verdict
+        from .protected import names_file, protected_change
         from .rules import covered, worst
         from .seen import Seen
 
@@ -177,7 +178,9 @@ class RulesPolicy:
             return Ask()
         # An allow rule that names a program of the project's accepts all that it does.
         if found.verdict <= Verdict.HIDDEN and covered(self.allow, seen):
-            return _ALLOW
+            entry = protected_change(seen)
+            if entry is None or names_file(self.allow, entry):
+                return _ALLOW
         if found.verdict is Verdict.NO:
             return self.otherwise(request)
         doubt = Deny(f"Denied because the rule {rule} may apply: {found.why}.")
@@ -236,6 +239,8 @@ def rules(
       `otherwise` asks or `attended` is true, and denied otherwise.
     - A request that an `ask` rule matches, or may match, is asked.
     - A request that `allow` rules cover wholly is allowed: of a line with several commands, each.
+      A change of a file that makes programs run (`.git/…`, `.claude/settings.json`, `.npmrc`, …) is
+      allowed only by a rule that names the file or its folder: `Edit(.vscode/**)`.
     - All other requests are for `otherwise`.
 
     The names mean the same for every agent. An agent's own words (kind, title) may have a request

@@ -1,0 +1,48 @@
+"""Changes of files that make programs run: only a rule that names such a file allows one."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+
+from .._project_files import protected_file
+from .rules import Rule
+from .seen import Seen
+
+_WRITES = frozenset({"Edit", "Write"})
+
+
+def protected_change(seen: Seen) -> str | None:
+    """The entry of the list of protected files that a request would change a file of, or None.
+
+    A file that is only read counts as little as a shell command, of which nobody can tell which
+    files it writes.
+    """
+    if _WRITES.isdisjoint(seen.all_names) and not seen.request.changes:
+        return None
+    places = [*(seen.places or ()), *seen.hinted]
+    paths = {path for place in places for path in (place.named, *place.leads)}
+    for path in sorted(paths):
+        if entry := protected_file(_parts(path, seen.cwd)):
+            return entry
+    return None
+
+
+def names_file(rules: Iterable[Rule], entry: str) -> bool:
+    """True if one of the rules names the file or its folder, as `Edit(.vscode/**)` does."""
+    first = entry.partition("/")[0]
+    return any(first in _words(str(rule)) for rule in rules)
+
+
+def _parts(path: str, cwd: str) -> list[str]:
+    """The parts of a path, from the session's folder on if it is in there."""
+    for folder in (cwd, os.path.realpath(cwd)):
+        if path.startswith(folder.rstrip("/") + "/"):
+            return path[len(folder.rstrip("/")) + 1 :].split("/")
+    return path.split("/")
+
+
+def _words(rule: str) -> Iterator[str]:
+    if what := re.search(r"\((.*)\)", rule, re.DOTALL):
+        yield from what[1].strip().casefold().split("/")
