@@ -125,6 +125,14 @@ def cluster(session: nox.Session) -> None:
 
 
 @nox.session
+def endings(session: nox.Session) -> None:
+    """Servers that end with prompts in their queues: `nox -s endings -- --store postgres --rounds
+    150`."""
+    install(session, "-e", ".[test]")
+    session.run("python", "-m", "endings", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
+@nox.session
 def fuzz(session: nox.Session) -> None:
     """Coverage-guided fuzzing: `nox -s fuzz -- --seconds 60 acp_driver` (default: all targets)."""
     install(session, "-e", ".[test]", *group("fuzz"))

@@ -140,11 +140,18 @@ async def test_a_caller_that_waits_for_its_prompt_is_told_that_it_is_not_sent(
     assert await waiting_in(path, library) == WAITING
 
 
+async def test_ending_the_session_by_itself_keeps_what_waits(path: Any, library: Any) -> None:
+    async with stored(path, library) as session:
+        await submit_all(session)
+        await session.aclose()
+    assert await waiting_in(path, library) == WAITING
+
+
 async def test_closing_the_session_drops_what_waits_and_says_so(path: Any, library: Any) -> None:
     async with stored(path, library) as session:
         await submit_all(session)
         events = session.subscribe()
-        await session.aclose()
+        await session.aclose(discard=True)
         notices = [event async for event in events if isinstance(event, agentrt.Notice)]
         assert [notice.code for notice in notices].count("prompt_dropped") == len(WAITING)
     assert await waiting_in(path, library) == []

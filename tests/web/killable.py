@@ -61,7 +61,7 @@ class Tab:
     async def _connection(self) -> None:
         async with websocket(self.port) as socket:
             self._out, wanted = trio.open_memory_channel[str](1000)
-            self.wire = Wire(self.client, self)
+            self.wire = self.make_wire()
             self.wire.hello()
             self._notify()
             async with trio.open_nursery() as nursery:
@@ -89,6 +89,10 @@ class Tab:
                 await socket.send(frame(text))
             except trio.BrokenResourceError:
                 return  # the reader sees it, too
+
+    def make_wire(self) -> Wire:
+        """The client's end of a new connection."""
+        return Wire(self.client, self)
 
     async def ask(self, type: str, **fields: Any) -> dict[str, Any]:
         await self.until(lambda: self._out is not None)

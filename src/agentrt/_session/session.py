@@ -410,14 +410,17 @@ class Session:
 
     # --- the end
 
-    async def aclose(self) -> None:
-        """Close the session: the turn is cancelled, the process ended, and prompts that wait are
-        dropped, also where a store keeps the session.
+    async def aclose(self, *, discard: bool = False) -> None:
+        """End the session now: the turn is cancelled and the process ended.
+
+        If a store keeps the session, prompts that wait stay in its queue, paused, for whoever opens
+        it again. `discard`: drop them; each is reported by a `Notice` (`prompt_dropped`).
 
         Bounded; cancelling it does not shorten it. The session is over afterwards, whether it
         returns or raises `trio.Cancelled`.
         """
-        self._core.discard()
+        if discard:
+            self._core.discard()
         with trio.CancelScope(shield=True):  # bounded by the ladder
             await self._host.finish()
         await trio.lowlevel.checkpoint()
