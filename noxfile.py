@@ -247,7 +247,7 @@ def telemetry(session: nox.Session) -> None:
 @nox.session
 def tracing(session: nox.Session) -> None:
     """What a trace costs: `nox -s tracing -- --rounds 5 --quick`."""
-    install(session, "-e", ".[trace]")
+    install(session, "-e", ".")
     session.run("python", "benchmarks/tracing.py", *session.posargs)
 
 

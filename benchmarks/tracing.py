@@ -1,11 +1,10 @@
 """What a trace costs: the same work without one, and with.
 
-    python benchmarks/tracing.py [--rounds 9] [--quick] [--words] [--base FOLDER]
+    python benchmarks/tracing.py [--rounds 9] [--quick] [--base FOLDER]
 
 Rounds are interleaved, each measurement is a process of its own, and ratios are taken inside a
 round. Three figures of each: wall time, the CPU of the whole process, and that of the thread that
-runs the sessions. `--words` looks for secrets without Hyperscan. `--base` is another build (`src`
-of it), whose trace and whose sessions without one are measured beside these.
+runs the sessions. `--base` is another build (`src` of it), which is measured as well.
 """
 
 from __future__ import annotations
@@ -64,14 +63,11 @@ def clocks() -> list[float]:
     return [time.perf_counter(), time.process_time(), time.thread_time()]
 
 
-def measure(
-    protocol: str, name: str, size: int, build: str, *, on: bool, words: bool
-) -> list[float]:
-    blocked = "sys.modules['hyperscan'] = None\n" if words else ""
+def measure(protocol: str, name: str, size: int, build: str, *, on: bool) -> list[float]:
     with tempfile.TemporaryDirectory() as folder:
         file = f"{folder}/t" if on else ""
         code = (
-            f"import sys; sys.path[:0] = [{build!r}, {str(HERE)!r}]\n{blocked}"
+            f"import sys; sys.path[:0] = [{build!r}, {str(HERE)!r}]\n"
             "import trio, tracing\n"
             f"trio.run(tracing.work, {protocol!r}, {name!r}, {size}, {file!r})"
         )
@@ -85,7 +81,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--words", action="store_true")
     parser.add_argument("--base")
     options = parser.parse_args()
     here = str(HERE.parent / "src")
@@ -100,7 +95,7 @@ def main() -> None:
                 order = builds if number % 2 else builds[::-1]
                 rounds.append(
                     {
-                        title: measure(protocol, name, size, build, on=on, words=options.words)
+                        title: measure(protocol, name, size, build, on=on)
                         for title, build, on in order
                     }
                 )

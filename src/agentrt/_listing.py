@@ -84,7 +84,8 @@ def _never(name: str) -> object:
 
 
 _TOKEN: Final = re.compile(
-    r"\\(?P<escaped>.)|\[(?P<not>[!^]?)(?P<class>\]?(?:\\.|[^\]\\])*)\]|(?P<open>\[)|\*+", re.DOTALL
+    r"\\(?P<escaped>.)|\[(?P<not>[!^]?)(?P<class>\]?(?:\\.|[^\]\\])*)\]|(?P<open>\[.*+)|\*+",
+    re.DOTALL,
 )
 _MEMBER: Final = re.compile(r"\\?(.)(?:-\\?(.))?", re.DOTALL)
 
@@ -119,7 +120,7 @@ def rules_of(text: str, folder: Sequence[str] = ()) -> list[Rule]:
     """What a `.gitignore` in that folder says, in its order."""
     rules = []
     for line in text.splitlines():
-        line = re.sub(r"(?<!\\) +$", "", line)
+        line = re.sub(r"(?<![\\ ]) +$|(?<=\\ ) +$", "", line)
         if line.strip("/!") and not line.startswith("#"):
             rules.append(Rule(folder, line))
     return rules

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt._telemetry.redaction import without_secrets
+from agentrt._trace.redact import Redaction
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from agentrt._telemetry.redaction import without_secrets
     ],
 )
 def test_what_looks_like_a_secret_is_not_shown(text: str, shown: str) -> None:
-    assert without_secrets(text) == shown
+    assert Redaction().text(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_what_looks_like_a_secret_is_not_shown(text: str, shown: str) -> None:
     ],
 )
 def test_what_does_not_is_left_alone(text: str) -> None:
-    assert without_secrets(text) == text
+    assert Redaction().text(text) == text
 
 
 @given(st.text())
 def test_it_takes_any_text_twice(text: str) -> None:
-    assert without_secrets(without_secrets(text)) == without_secrets(text)
+    assert Redaction().text(Redaction().text(text)) == Redaction().text(text)

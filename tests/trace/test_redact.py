@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrt._trace.redact import REDACTED, Redaction
-from agentrt._trace.scan import load
 
 SECRETS = {
     "a key's shape": "sk-ant-api03-AbCdEfGhIjKlMnOpQrStUv",
@@ -40,9 +39,8 @@ def test_it_is_replaced_behind_whatever_is_no_letter_of_its_own(lead: str, secre
     twice = {"text": json.dumps(once)}
     for value, ascii_only in itertools.product((once, twice), (True, False)):
         line = json.dumps(value, ensure_ascii=ascii_only)
-        for redaction in (Redaction(), Redaction(scan=load())):
-            assert not redaction.passes(line.encode())
-            assert secret not in redaction.text(line)
+        assert not Redaction().passes(line.encode())
+        assert secret not in Redaction().text(line)
 
 
 @pytest.mark.parametrize("word", ["task-manager-of-a-service", "a_npm_package_and_its_name"])

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentrt._trace import redact, scan
 from agentrt._trace.assemble import FEW, Assembler
 from agentrt._trace.record import TraceReader, TraceRecord, Written
 from agentrt._trace.redact import REDACTED, Redaction
@@ -26,8 +25,8 @@ GIVEN = ["squeamish ossifrage", 'quo"ted secret', "a line of it\nand another one
 VALUE = "abcdefgh1234"
 NAMES = (
     *("api_key", "API-Key", "token", "Secret", "passwd", "password", "passphrase", "Credentials"),
-    *("Authorization", "set-cookie", "cookie", "bearer", "to\N{KELVIN SIGN}en"),
-    *("Basic", "ba\u017fic"),
+    *("Authorization", "set-cookie", "cookie", "bearer"),
+    "Basic",
 )
 SHAPED = (
     *SECRETS.values(),
@@ -62,21 +61,15 @@ plain_line = st.text("abc {}:_-", max_size=20)
 
 
 RULES = Redaction(GIVEN)
-SCANNING = Redaction(GIVEN, scan=scan.load())
-assert SCANNING._scan is not None, "Hyperscan is not installed: pip install agentrt[trace]"
-WAYS = (RULES, SCANNING)
 
 
 def plainly(text: str) -> str:
-    """All the rules on one line, whatever there is in it."""
-    named = redact._NAMED.search(text.lower()) is not None
-    assert RULES._given is not None
-    text = RULES._given.sub(REDACTED, text)
-    text = redact._SHAPES.sub(REDACTED, text)
-    text = redact._IN_A_URL.sub(rf"\1{REDACTED}", text)
-    for rule in redact._RULES if named else ():
-        text = rule(text)
-    return text
+    """One line by itself."""
+    return wired(RULES.line(text.encode(errors="surrogateescape")))
+
+
+def wired(line: bytes) -> str:
+    return line.decode(errors="surrogateescape")
 
 
 def all_plainly(lines: list[str]) -> list[str]:
@@ -87,7 +80,7 @@ def all_plainly(lines: list[str]) -> list[str]:
             shown.append(REDACTED)
             in_key = "-----END" not in text
         else:
-            begins = re.search(r'-----BEGIN [A-Z ]*PRIVATE KEY-----[^"]*\Z', text)
+            begins = re.search(r'-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[^"]*\Z', text)
             in_key = begins is not None and "-----END" not in text
             shown.append(plainly(text))
     return shown
@@ -101,7 +94,8 @@ def wire(text: str) -> str:
 def made(pieces: list[bytes], redaction: Redaction, **options: Any) -> list[Written]:
     assembler = Assembler(redaction, **options)
     given = [Piece(1.0, "s", 1, "received", piece) for piece in pieces]
-    return [*assembler.records(given), *assembler.rest(2.0)]
+    found = [*assembler.records(given), *assembler.rest(2.0)]
+    return [each for each in found if each is not None]
 
 
 def singly(written: list[Written]) -> list[TraceRecord]:
@@ -109,10 +103,17 @@ def singly(written: list[Written]) -> list[TraceRecord]:
 
 
 @given(line)
-@example("to\N{KELVIN SIGN}en=abcdefgh")
-def test_a_line_is_redacted_as_by_all_rules_at_once(text: str) -> None:
-    assert RULES.text(text) == plainly(text)
-    assert SCANNING.text(text) == plainly(text)
+def test_a_line_that_passes_is_one_in_which_nothing_is_replaced(text: str) -> None:
+    data = text.encode(errors="surrogatepass")
+    assert not RULES.passes(data) or RULES.line(data) == data
+
+
+@given(line, st.integers(0, 90_000))
+def test_a_long_line_is_redacted_as_a_short_one(text: str, before: int) -> None:
+    data = text.encode(errors="surrogatepass")
+    long = b"{} " * (before // 3)
+    padded = Redaction().line(b"{" + long + data)
+    assert padded == b"{" + long + Redaction().line(b"{ " + data)[2:]
 
 
 @given(st.lists(fragment, max_size=8).map("".join), st.lists(fragment, max_size=4).map("".join))
@@ -133,16 +134,15 @@ def test_json_stays_json_whatever_stands_in_its_strings(one: str, other: str) ->
     st.sampled_from(["", '{"method": "x", "text":"', '{"token": "', "sess", "é"]),
     st.lists(st.integers(0, 400), max_size=3),
     st.integers(1, 60) | st.just(10**6),
-    st.sampled_from(WAYS),
 )
 def test_lines_are_redacted_together_as_each_by_itself(
-    lines: list[str], begins: str, cuts: list[int], together: int, rules: Redaction
+    lines: list[str], begins: str, cuts: list[int], together: int
 ) -> None:
     lines = [wire(begins + text) for text in lines]
     data = b"".join(text.encode(errors="surrogateescape") + b"\n" for text in lines)
     places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     pieces = [data[a:b] for a, b in itertools.pairwise(places)]
-    found = singly(made(pieces, rules, together=together))
+    found = singly(made(pieces, RULES, together=together))
     expected = all_plainly(lines)
     assert [r.data.decode(errors="surrogateescape") for r in found] == expected
     changed = [shown != text for text, shown in zip(lines, expected, strict=True)]
@@ -151,22 +151,20 @@ def test_lines_are_redacted_together_as_each_by_itself(
 
 @pytest.mark.parametrize(
     "secret",
-    [*SHAPED[:-1], *(f"{name}={VALUE}" for name in NAMES[:-2]), f"basic {VALUE}", *GIVEN[:2]],
+    [*SHAPED[:-1], *(f"{name}={VALUE}" for name in NAMES[:-1]), f"basic {VALUE}", *GIVEN[:2]],
 )
-@pytest.mark.parametrize("rules", WAYS, ids=["by words", "by Hyperscan"])
-def test_each_kind_of_secret_is_found_among_many_lines(secret: str, rules: Redaction) -> None:
+def test_each_kind_of_secret_is_found_among_many_lines(secret: str) -> None:
     for text in (secret, secret.upper(), secret.lower()):
         lines = ["as", *"what is said", text[0], text, f"said: {text}", text[:-1]]
         lines = [f'{{"text":"{text}"}}' for text in lines]
-        found = singly(made(["\n".join([*lines, ""]).encode()], rules))
+        found = singly(made(["\n".join([*lines, ""]).encode()], RULES))
         assert [record.text for record in found] == [plainly(line) for line in lines]
     assert REDACTED in plainly(secret)
 
 
-@pytest.mark.parametrize("rules", WAYS, ids=["by words", "by Hyperscan"])
-def test_a_name_at_the_end_of_what_lines_have_in_common_is_found(rules: Redaction) -> None:
+def test_a_name_at_the_end_of_what_lines_have_in_common_is_found() -> None:
     lines = ['{"token"}', '{"token":"abcdefgh"}', '{"token" "}', '{"token"']
-    found = singly(made(["\n".join([*lines, ""]).encode()], rules))
+    found = singly(made(["\n".join([*lines, ""]).encode()], RULES))
     assert [record.text for record in found] == [plainly(line) for line in lines]
 
 
@@ -219,13 +217,8 @@ def calls(count: int, redaction: Redaction) -> int:
     return seen
 
 
-@pytest.mark.parametrize("rules", WAYS, ids=["by words", "by Hyperscan"])
-def test_nothing_is_called_for_each_of_many_lines(rules: Redaction) -> None:
-    assert calls(2000, rules) == calls(1000, rules) < 100
-
-
-def test_hyperscan_asks_many_lines_in_a_call_or_two() -> None:
-    assert calls(2000, Redaction(scan=scan.load())) < 40
+def test_nothing_is_called_for_each_of_many_lines() -> None:
+    assert calls(1000, RULES) == calls(500, RULES) < 60
 
 
 @pytest.mark.parametrize("given_value", ["pass\udcffword with bytes", "one line\ntwo lines"])

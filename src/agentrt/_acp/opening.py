@@ -45,7 +45,8 @@ from .stream import Stream
 from .translate import error_of
 
 _NO_SESSION = re.compile(
-    r"\b(session|conversation|thread)\b.*\b(not found|does not exist)"
+    r"\b(session|conversation|thread)\b(?:(?!\b(?:session|conversation|thread)\b).)*"
+    r"\b(not found|does not exist)"
     r"|\b(unknown|no such|invalid) session|\bno previous sessions|\bno rollout found",
     re.IGNORECASE | re.DOTALL,
 )

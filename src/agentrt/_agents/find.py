@@ -113,7 +113,7 @@ async def agent_version(agent: Agent) -> str | None:
         except OSError:
             return None
         text = done.stdout.decode(errors="replace")
-        found = re.search(r"\d+\.\d+(?:[.+-]?\w+)*", text)
+        found = re.search(r"(?<!\d)\d++\.\d++(?:[.+-]\w++|\w++)*+", text)
         return found[0] if found and done.returncode == 0 else None
     return None
 

@@ -22,7 +22,7 @@ write something, too, before they start them."""
 
 _MESSAGE: Final = re.compile(rb'\s*\{.*"(?:jsonrpc|method|id|type)"')
 _USAGE: Final = re.compile(
-    r"\busage\b|\btry\b.*--help|\b(?:unknown|unrecognized|invalid|unexpected|missing)\b.{0,20}"
+    r"\busage\b|\btry\b(?:(?!\btry\b).)*--help|\b(?:unknown|unrecognized|invalid|unexpected|missing)\b.{0,20}"
     r"\b(?:option|argument|flag|command|subcommand)",
     re.IGNORECASE,
 )

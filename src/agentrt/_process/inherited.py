@@ -45,9 +45,12 @@ _NEVER_A_MODEL_S: Final = re.compile(
 _OTHER_SECRET: Final = re.compile(
     r"SECRET|PASS|PWD|CREDENTIAL|COOKIE|DSN|CONN(?:ECTION)?_STR", re.IGNORECASE
 )
-_WITH_PASSWORD: Final = re.compile(
-    r"[a-z][a-z0-9+.-]*://(?:[^/?#@\s:]*:[^\s@/]*|[^/?#@\s:]*:(?!\d+/)[^\s@]*|[^/?#@\s:]{20,})@"
-    r"|[?&;](?:password|passwd|pwd|token|secret|api_?key|access_key|sig)=[^&;\s]"
+_CREDENTIALS: Final = re.compile(
+    r"[a-z0-9+.-]://(?:[^/?#:]*+:(?:[^/]*+\Z|(?!\d+/))|[^/?#:]{20,}+\Z)", re.IGNORECASE
+)
+"""Of the part of a URL that is before an `@`: a user with a password, or a long token."""
+_WITH_SECRET: Final = re.compile(
+    r"[?&;](?:password|passwd|pwd|token|secret|api_?key|access_key|sig)=[^&;\s]"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY",
     re.IGNORECASE,
 )
@@ -75,8 +78,18 @@ def is_secret(name: str, value: str) -> bool:
         return by_name
     # Few values have any of these, and each session looks at all variables.
     if "@" in value or "=" in value or "-----" in value:
-        return _WITH_PASSWORD.search(value) is not None and not _is_model_s_address(name, value)
+        return _holds_secret(value) and not _is_model_s_address(name, value)
     return False
+
+
+def _holds_secret(value: str) -> bool:
+    if _WITH_SECRET.search(value) is not None:
+        return True
+    return "://" in value and any(
+        _CREDENTIALS.search(part) is not None
+        for word in value.split()
+        for part in word.split("@")[:-1]
+    )
 
 
 @lru_cache(maxsize=4096)  # the same names for each session

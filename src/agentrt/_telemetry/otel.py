@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from .._errors import AgentrtError
 from .._model.log import Log
+from .._trace.redact import Redaction
 from .observation import Observation
-from .redaction import without_secrets
 from .spans import Redact
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class OpenTelemetry:
             raise AgentrtError(
                 f'OpenTelemetry needs {error.name}: pip install "agentrt[otel]"'
             ) from error
-        redact = without_secrets if content is True else content or None
+        redact = Redaction().text if content is True else content or None
         self._tracing: Tracing = Tracing(tracer_provider, redact)
 
     def observe(self, agent: str, log: Log) -> Observation:

@@ -9,20 +9,21 @@ from typing import Final
 
 from .._process.inherited import has_secret_name
 from .record import Kind, Written
-from .redact import REDACTED, Redaction
+from .redact import Redaction, begins_key
+from .secrets import REDACTED
 from .tap import Piece
 
 LONGEST: Final = 8 * 1024 * 1024
 """Bytes that are kept of a line."""
 PORTION: Final = 64 * 1024
 """Bytes of several reads that are looked through at once."""
+STEP: Final = 8 * 1024
+"""Bytes of lines that may have a secret in them, after which others may run."""
 FEW: Final = 4
 """Lines that are looked through one by one, if there may be a secret in them."""
 
-_KEY: Final = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----[^\"]*$")
-"""A key that is written down over several lines begins."""
 _OF_A_KEY: Final = re.compile(rb"[\w+/=:,. -]*\r?")
-"""Any of those lines; the last one says that it ends."""
+"""Any of the lines of a key that is written over several; the last one says that it ends."""
 LONGEST_KEY: Final = 400
 """Lines of one."""
 
@@ -55,8 +56,11 @@ class Assembler:
         self._begun: dict[_Pipe, _Begun] = {}
         self._keys: dict[_Pipe, int] = {}
         """How many lines more may be those of a key that has begun."""
+        self._worked = 0
 
-    def records(self, pieces: Iterable[Piece]) -> Iterator[Written]:
+    def records(self, pieces: Iterable[Piece]) -> Iterator[Written | None]:
+        """Yield the records of what has come, and None from time to time: a caller that others
+        wait for lets them run then."""
         for are_data, some in groupby(pieces, _is_data):
             if are_data:
                 for portion in _portions(some):
@@ -65,19 +69,19 @@ class Assembler:
                 for piece in some:
                     yield from self._event(piece)
 
-    def _portion(self, pieces: list[Piece]) -> Iterator[Written]:
+    def _portion(self, pieces: list[Piece]) -> Iterator[Written | None]:
         several = len(pieces) > 1
         data = b"\n".join([piece.data for piece in pieces]) if several else pieces[0].data
-        passes = self._redaction.passes(data)
+        passes = len(data) <= PORTION and self._redaction.passes(data)
         for piece in pieces:
             yield from self._lines(piece, passes)
 
-    def rest(self, t: float) -> Iterator[Written]:
+    def rest(self, t: float) -> Iterator[Written | None]:
         """The lines that will never end."""
         for pipe in list(self._begun):
             yield from self._broken_off(pipe, t)
 
-    def _event(self, piece: Piece) -> Iterator[Written]:
+    def _event(self, piece: Piece) -> Iterator[Written | None]:
         fields = dict(piece.fields or {})
         if (pipe := _ENDED.get(piece.kind)) is not None:
             yield from self._broken_off((piece.session, piece.process, pipe), piece.t)
@@ -94,14 +98,14 @@ class Assembler:
             fields=fields,
         )
 
-    def _broken_off(self, pipe: _Pipe, t: float) -> Iterator[Written]:
+    def _broken_off(self, pipe: _Pipe, t: float) -> Iterator[Written | None]:
         begun = self._begun.pop(pipe, None)
         if begun is not None:
             session, process, kind = pipe
             piece = Piece(t, session, process, kind)
-            yield self._record(piece, bytes(begun.data), left_out=begun.left_out, cut=True)
+            yield from self._record(piece, bytes(begun.data), left_out=begun.left_out, cut=True)
 
-    def _lines(self, piece: Piece, passes: bool) -> Iterator[Written]:
+    def _lines(self, piece: Piece, passes: bool) -> Iterator[Written | None]:
         pipe = _pipe(piece)
         data, start = piece.data, 0
         begun = self._begun.get(pipe)
@@ -112,7 +116,7 @@ class Assembler:
                 return
             del self._begun[pipe]
             if begun.left_out:
-                yield self._record(piece, bytes(begun.data), left_out=begun.left_out, cut=True)
+                yield from self._record(piece, bytes(begun.data), left_out=begun.left_out, cut=True)
             else:
                 yield from self._whole(piece, bytes(begun.data) + b"\n", False)
         whole = data.rfind(b"\n", start) + 1
@@ -124,26 +128,28 @@ class Assembler:
         elif whole:
             yield from self._whole(piece, data[start:whole], passes)
 
-    def _whole(self, piece: Piece, data: bytes, passes: bool) -> Iterator[Written]:
+    def _whole(self, piece: Piece, data: bytes, passes: bool) -> Iterator[Written | None]:
         """Whole lines: as one record, if nothing is secret in them. `passes`: that is known
         already."""
         if _pipe(piece) in self._keys:
             for line in data[:-1].split(b"\n"):
-                yield self._record(piece, line)
+                yield from self._record(piece, line)
             return
-        passes = passes or self._redaction.passes(data)
+        passes = passes or (len(data) <= PORTION and self._redaction.passes(data))
         if passes and len(data) <= self._together:
             yield _written(piece, data)
             return
         middle = data.find(b"\n", len(data) // 2, -1) + 1 or data.rfind(b"\n", 0, -1) + 1
-        if middle and (passes or data.count(b"\n") > FEW):  # most may be together still
+        if middle and (
+            passes or len(data) > PORTION or data.count(b"\n") > FEW
+        ):  # most may be together still
             yield from self._whole(piece, data[:middle], passes)
             yield from self._whole(piece, data[middle:], passes)
         elif passes:
             yield _written(piece, data)
         else:
             for line in data[:-1].split(b"\n"):
-                yield self._record(piece, line)
+                yield from self._record(piece, line)
 
     def _is_of_a_key(self, pipe: _Pipe, line: bytes) -> bool:
         left = self._keys.pop(pipe, 0)
@@ -151,19 +157,30 @@ class Assembler:
             if left > 1 and b"-----END" not in line:
                 self._keys[pipe] = left - 1
             return True
-        if _KEY.search(line) and b"-----END" not in line:
+        if begins_key(line):
             self._keys[pipe] = LONGEST_KEY
         return False
 
     def _record(
         self, piece: Piece, data: bytes, *, left_out: int = 0, cut: bool = False
-    ) -> Written:
+    ) -> Iterator[Written | None]:
         """One line."""
-        before = data.decode(errors="surrogateescape")
-        text = REDACTED if self._is_of_a_key(_pipe(piece), data) else self._redaction.text(before)
-        record = _written(piece, text.encode(errors="surrogateescape") + b"\n")
-        record.cut, record.left_out, record.redacted = cut, left_out, text != before
-        return record
+        text = REDACTED
+        if not self._is_of_a_key(_pipe(piece), data):
+            parts = []
+            for part in self._redaction.steps(data):
+                if part is None:
+                    yield None
+                else:
+                    parts.append(part)
+            text = b"".join(parts)
+        record = _written(piece, text + b"\n")
+        record.cut, record.left_out, record.redacted = cut, left_out, text != data
+        yield record
+        self._worked += len(data)
+        if self._worked >= STEP:
+            self._worked = 0
+            yield None
 
 
 def _pipe(piece: Piece) -> _Pipe:

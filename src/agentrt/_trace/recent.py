@@ -10,6 +10,8 @@ from .subscription import TraceSubscription
 
 KEPT: Final = 500
 """Rows; the oldest are forgotten."""
+STEPS: Final = 8
+"""Steps of work, of a few milliseconds at the most, that one look may take."""
 
 
 class RecentWire:
@@ -27,9 +29,11 @@ class RecentWire:
                 self._keep(*self._conversation.feed(record))
 
     def rows(self) -> list[Row]:
-        """Oldest first, with all that went over the wire before. A row may change still, when its
-        answer comes."""
-        for record in self._records.take():
+        """Return the rows, oldest first. A row may still change, when its answer comes.
+
+        What has gone over the wire is in it, unless that is so much that others would have to
+        wait: then the newest comes with a later call."""
+        for record in self._records.take(STEPS):
             self._keep(*self._conversation.feed(record))
         self._keep(*self._conversation.flush())
         return list(self._rows)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import trio
 
 from .._process.inherited import has_secret_name
 from .assemble import Assembler
-from .record import TraceRecord
+from .record import TraceRecord, Written
 from .redact import SHORTEST_GIVEN, Redaction, Rule, check_rules
 from .tap import Piece, Tap
 
@@ -33,6 +33,8 @@ class TraceSubscription:
         redaction.know(given, SHORTEST_GIVEN)
         self._assembler = Assembler(redaction)
         self._pieces: deque[Piece] = deque()
+        self._making: Iterator[Written | None] | None = None
+        """The records of the piece that is being looked through."""
         self._records: deque[TraceRecord] = deque()
         self._bytes = 0
         self._lost: Piece | None = None
@@ -51,6 +53,7 @@ class TraceSubscription:
         """Stop listening. What was not read is forgotten."""
         self._tap.remove(self)
         self._pieces.clear()
+        self._making = None
         self._records.clear()
         self.end()
 
@@ -71,13 +74,15 @@ class TraceSubscription:
     def __aiter__(self) -> TraceSubscription:
         return self
 
-    def take(self) -> list[TraceRecord]:
-        """Those that came until now and were not given yet."""
-        while self._pieces:
-            self._made(self._next_piece())
-        if self._lost is not None:
-            lost, self._lost = self._lost, None
-            self._made(lost)
+    def take(self, most_steps: int | None = None) -> list[TraceRecord]:
+        """Return the records of what has come and was not given yet, without waiting.
+
+        - `most_steps`: how often work of a moment may be done for it, where others wait; the rest
+          comes with a later call. None: all of it.
+        """
+        steps = 0
+        while steps != most_steps and self._step():
+            steps += 1
         taken = list(self._records)
         self._records.clear()
         return taken
@@ -86,22 +91,29 @@ class TraceSubscription:
         """The next record. Cancelling it loses none."""
         await trio.lowlevel.checkpoint()
         while not self._records:
-            if self._pieces:
-                self._made(self._next_piece())
-            elif self._lost is not None:
-                lost, self._lost = self._lost, None
-                self._made(lost)
+            if self._step():
+                if not self._records:
+                    await trio.lowlevel.checkpoint()
             elif self._ended:
                 raise StopAsyncIteration
             else:
                 await self._readers.park()
         return self._records.popleft()
 
-    def _next_piece(self) -> Piece:
-        piece = self._pieces.popleft()
-        self._bytes -= len(piece.data)
-        return piece
-
-    def _made(self, piece: Piece) -> None:
-        for written in self._assembler.records([piece]):
+    def _step(self) -> bool:
+        """Make records of what waits, for a moment. False if nothing waits."""
+        if self._making is None:
+            if self._pieces:
+                piece = self._pieces.popleft()
+                self._bytes -= len(piece.data)
+            elif self._lost is not None:
+                piece, self._lost = self._lost, None
+            else:
+                return False
+            self._making = self._assembler.records([piece])
+        for written in self._making:
+            if written is None:
+                return True
             self._records.extend(written.records())
+        self._making = None
+        return True

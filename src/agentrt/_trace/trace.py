@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import chain
 from typing import Final
 
 import trio
@@ -27,7 +28,7 @@ from .assemble import Assembler
 from .file import TraceFile
 from .record import VERSION, Written
 from .redact import SHORTEST_GIVEN, Redaction, Rule, check_rules
-from .scan import load
+from .secrets import load
 from .tap import Piece, Tap
 
 DELAY: Final = 0.1
@@ -40,6 +41,9 @@ LAST: Final = 2.0
 """Seconds that a disk has at the end for what still waits."""
 SMALLEST: Final = 4096
 """Bytes that a file must be able to hold."""
+PAUSE: Final = 0.0002
+"""Seconds for which the thread lets others have the interpreter, after a few milliseconds of work
+on lines that may have a secret in them."""
 PART: Final = 4
 """A record is not more than such a part of a file, where its lines can be several records."""
 
@@ -151,9 +155,12 @@ class Trace:
         written: list[Written] = []
         if missed:
             written.append(Written(t=time.time(), kind="lost", fields={"count": missed}))
-        written += self._assembler.records(pieces)
-        if end:
-            written += self._assembler.rest(time.time())
+        made = self._assembler.records(pieces)
+        for record in chain(made, self._assembler.rest(time.time()) if end else ()):
+            if record is None:
+                time.sleep(PAUSE)
+            else:
+                written.append(record)
         try:
             self._file.append(record.encoded() for record in written)
         except OSError as error:
@@ -199,8 +206,8 @@ async def open_trace(
     path = os.path.abspath(file)  # noqa: ASYNC240 - asks nothing of the disk but where we are
     opening = partial(TraceFile, path, max_bytes=max_bytes, files=files, header=_header)
     own = [value for name, value in os.environ.items() if has_secret_name(name)]
-    opened, scan = await trio.to_thread.run_sync(lambda: (opening(), load()))
-    redaction = Redaction(own, redact, scan=scan)
+    opened, _ = await trio.to_thread.run_sync(lambda: (opening(), load()))
+    redaction = Redaction(own, redact)
     redaction.know(given, SHORTEST_GIVEN)
     trace = Trace(opened, redaction, max_bytes // PART)
     async with open_service_nursery() as services:

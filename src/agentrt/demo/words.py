@@ -57,21 +57,22 @@ _POLITE = re.compile(
 
 
 def _shape(pattern: str) -> re.Pattern[str]:
-    """A sentence, with `_` for any space, and names for what it is about."""
-    return re.compile(pattern.replace("_", r"\s+"), re.IGNORECASE | re.DOTALL)
+    """A sentence, with `_` for any space, and names for what it is about.
+
+    What may be anything ends before a space at something that is none, so that spaces are read
+    once: each shape takes time in proportion to the sentence.
+    """
+    return re.compile(pattern.replace("_", r"(?<=\S)\s++"), re.IGNORECASE | re.DOTALL)
 
 
 _HELP = _shape(
     r"help|hi|hello|hey|what_(?:can|do)_you_(?:do|know|understand)|who_are_you|what_are_you|how_.*work"
 )
 _RUN = _shape(r"(?:run|execute)_(?:the_command_)?(?P<command>.+)|[$!]\s*(?P<shell>.+)")
-_REPLACE = (
-    _shape(
-        r"edit_(?P<path>\S+?):?_(?:replace|change)_(?P<old>.+?)_(?:by|with|to|->|→)_(?P<new>.+)"
-    ),
-    _shape(r"(?:replace|change)_(?P<old>.+?)_(?:by|with|to|->|→)_(?P<new>.+)_in_(?P<path>\S+)"),
-    _shape(r"in_(?P<path>\S+?),?_(?:replace|change)_(?P<old>.+?)_(?:by|with|to|->|→)_(?P<new>.+)"),
+_REPLACE = _shape(
+    r"(?:edit_(?P<edited>\S+?):?_|in_(?P<within>\S+?),?_)?(?:replace|change)_(?P<rest>.+)"
 )
+_BY = _shape(r"_(?:by|with|to|->|→)_(?=\S)")
 _CREATE = _shape(
     r"(?:create|write|make)_(?:(?:a_|the_)?(?:new_)?file_)?(?P<path>\S+?)"
     r"(?::|_(?:with|containing|saying))_(?P<text>.+)"
@@ -108,9 +109,8 @@ def understand(text: str) -> Job:
         return Help()
     if found := _RUN.fullmatch(sentence):
         return Run(unquote((found["command"] or found["shell"]).strip()))
-    for shape in _REPLACE:
-        if found := shape.fullmatch(sentence):
-            return Replace(*(unquote(found[name]) for name in ("path", "old", "new")))
+    if (found := _REPLACE.fullmatch(sentence)) and (replace := _replacement(found)):
+        return replace
     if found := _CREATE.fullmatch(sentence):
         return Create(unquote(found["path"]), unquote(found["text"]))
     if found := _LIST.fullmatch(plain):
@@ -125,8 +125,28 @@ def understand(text: str) -> Job:
     return Unclear(_names(sentence))
 
 
+_CAMEL = re.compile(r"(?<!\w)[A-Z]?[a-z]++[A-Z]\w*+")
+
+
+def _replacement(found: re.Match[str]) -> Replace | None:
+    path, rest = found["edited"] or found["within"], found["rest"]
+    if path is None:
+        words = rest.rsplit(None, 2)
+        if len(words) < 3 or words[1].lower() != "in":
+            return None
+        rest, _, path = words
+    by = _BY.search(rest)
+    if by is None:
+        return None
+    return Replace(*map(unquote, (path, rest[: by.start()], rest[by.end() :])))
+
+
 def _names(sentence: str) -> tuple[str, ...]:
     """Quoted parts, names with a dot, underscore or slash, and CamelCase: what files may hold."""
     quoted = [a or b for a, b in re.findall(r'`([^`]+)`|"([^"]+)"', sentence)]
-    names = re.findall(r"[\w./-]*\w[._/]\w[\w./-]*|\b[A-Z]?[a-z]+[A-Z]\w*\b", sentence)
+    names = [
+        name
+        for word in re.findall(r"[\w./-]++", sentence)
+        for name in ([word] if re.search(r"\w[._/]\w", word) else _CAMEL.findall(word))
+    ]
     return tuple(dict.fromkeys(word.strip(".") for word in (*quoted, *names)))[:3]

@@ -179,7 +179,7 @@ class Renderer:
 
 
 _LOOK: Final = re.compile(r"\x1b\[[0-9;]*m")
-_BLANK_END: Final = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")
+_BLANK_END: Final = re.compile(r"(?<! ) +((?:\x1b\[[0-9;]*+m)*+)$")
 
 _PARSER: Final = (
     MarkdownIt("commonmark", {"html": False})

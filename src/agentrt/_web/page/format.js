@@ -50,7 +50,7 @@ export function day(seconds) {
 
 /** @type {(path: string) => string} the last part of a path */
 export function baseName(path) {
-  return path.replace(/\/+$/, "").split("/").pop() || path;
+  return path.split("/").filter(Boolean).pop() || path;
 }
 
 /** @type {(path: string, folder: string) => string} a path as seen from a folder, if it is in it */

@@ -96,9 +96,11 @@ export class Growing {
 
 /** @type {(text: string) => { length: number, language: string } | null} where the code begins, if the text is all of one block */
 function openFence(text) {
-  const fence = text.match(/^\s*(`{3,}|~{3,})[ \t]*(\S*)[^\n]*\n/);
-  const open = fence && !text.includes(`\n${fence[1]}`, fence[0].length - 1);
-  return open ? { length: fence[0].length, language: fence[2] } : null;
+  const fence = text.match(/^\s*(`{3,}|~{3,})/);
+  const end = fence ? text.indexOf("\n", fence[0].length) : -1;
+  if (!fence || end < 0 || text.includes(`\n${fence[1]}`, end)) return null;
+  const language = text.slice(fence[0].length, end).match(/^[ \t]*(\S*)/)?.[1] ?? "";
+  return { length: end + 1, language };
 }
 
 /** @typedef {import("./vendor/libraries.js").Token} Token */

@@ -49,13 +49,24 @@ function ending(path) {
   return name.includes(".") ? (name.split(".").pop() ?? "") : name;
 }
 
+const FENCE = /^(?:`{3,}|~{3,})/;
+
+/** @type {(line: string, fence: string) => boolean} whether a line ends what a fence begins */
+const closes = (line, fence) => {
+  const mark = line.trim();
+  return mark.length >= fence.length && mark === fence[0].repeat(mark.length);
+};
+
 /** @type {(text: string) => { text: string, language: string } | null} of a text that is all of one fence */
 function unfenced(text) {
-  const found = text.match(/^\s*(`{3,}|~{3,})[ \t]*([^\s`]*)[^\n`]*\n([^]*?)\n?[ \t]*\1[`~]*\s*$/);
-  if (!found) return null;
-  const [, fence, language, inner] = found;
-  const ends = new RegExp(`^ {0,3}${fence[0]}{${fence.length},}[ \\t]*$`, "m");
-  return ends.test(inner) ? null : { text: inner, language };
+  const lines = text.trim().split("\n");
+  if (lines.length < 2) return null;
+  const fence = lines[0].match(FENCE)?.[0];
+  const info = lines[0].slice(fence?.length).trim();
+  if (!fence || info.includes("`") || !closes(lines[lines.length - 1], fence)) return null;
+  const inner = lines.slice(1, -1);
+  if (inner.some((line) => line.search(/\S/) < 4 && closes(line, fence))) return null;
+  return { text: inner.join("\n"), language: info.split(/\s/)[0] };
 }
 
 /**

@@ -6,7 +6,9 @@ import { html } from "./html.js";
 import { oneLine } from "./safe.js";
 import { field, setUi, ui } from "./store.js";
 
-const NAME = /^(?:~\/|\.{0,2}\/)?(?:[\w@+.-]+\/)*[\w@+.-]*(?:\.[A-Za-z][A-Za-z0-9]{0,9}|(?:^|\/)(?:Makefile|Dockerfile|LICENSE|README))$/;
+const PATH = /^(?:~\/)?[\w@+./-]+$/;
+const ENDING = /\.[A-Za-z][A-Za-z0-9]{0,9}$/;
+const NAMES = new Set(["Makefile", "Dockerfile", "LICENSE", "README"]);
 const ENDS = new Set(
   "c cc cfg cjs conf cpp cs css csv go h hpp html ini java js json jsx kt lock log lua md mjs php pl proto ps1 py pyi rb rs rst scala sh sql svg swift toml ts tsx txt vue xml yaml yml zig".split(" "),
 );
@@ -18,7 +20,8 @@ const bare = (path) => path.replace(/:\d+(?::\d+|-\d+)?$/, "");
 export function namesFile(words) {
   if (words.length > 300) return false;
   const path = bare(words);
-  return NAME.test(path) && (path.includes("/") ? !path.includes("//") : ENDS.has(path.split(".").pop() ?? "") || !path.includes("."));
+  const name = path.slice(path.lastIndexOf("/") + 1);
+  return PATH.test(path) && (NAMES.has(name) || ENDING.test(name)) && (path.includes("/") ? !path.includes("//") : ENDS.has(path.split(".").pop() ?? "") || !path.includes("."));
 }
 
 /**

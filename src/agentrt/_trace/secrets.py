@@ -1,0 +1,535 @@
+"""What a secret looks like, and the scan that finds it in time proportional to the text.
+
+The scan is one search for signs, each the beginning of something that may be a secret: a known
+prefix, a telling name, credentials in a URL, an option of a command. What is at a sign is then
+judged by a rule of its own, which looks at a bounded number of bytes, or at bytes that are
+skipped afterwards. RE2 (https://github.com/google/re2) does the search, in one pass whatever the
+text is.
+
+The prefixes are those of the public documentation of the services and of the rules of gitleaks
+(https://github.com/gitleaks/gitleaks) and detect-secrets
+(https://github.com/Yelp/detect-secrets); see docs/tracing.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, Final
+
+REDACTED: Final = b"[redacted]"
+
+WINDOW: Final = 32 * 1024
+"""Bytes that one search looks through: other threads and tasks wait for no more than that."""
+_LONGEST_SIGN: Final = 512
+"""Bytes that a sign can have. Windows overlap by them."""
+
+# --- known prefixes
+
+SHAPES: Final = (
+    # prefix, and what follows
+    (r"[spr]k-", r"[\w-]{16,}"),  # OpenAI, Anthropic, OpenRouter, Langfuse, …
+    (r"[spr]k_(?:live|test)_", r"\w{10,}"),  # Stripe, Clerk
+    (r"[sp]k\.eyJ", r"[\w-]{20,}\.[\w-]{10,}"),  # Mapbox
+    (r"whsec_", r"[A-Za-z0-9+/=]{16,}"),  # Stripe, Svix
+    (r"gh[oprsu]_", r"\w{20,}"),
+    (r"github_pat_", r"\w{20,}"),
+    (r"gl(?:pat|dt|rt|cbt|ptt|ft|soat|imt|agent|ffct|oas)-", r"[\w.-]{16,}"),  # GitLab
+    (r"GR1348941", r"[\w-]{20}"),
+    (r"xox[abeoprs]-", r"[\w-]{10,}"),  # Slack
+    (r"xapp-\d-", r"[\w-]{10,}"),
+    (r"(?:AKIA|ASIA|ABIA|ACCA)", r"[A-Z0-9]{16}\b"),  # AWS
+    (r"ABSK", r"[A-Za-z0-9+/]{40,}=*"),  # AWS Bedrock
+    (r"LTAI", r"[A-Za-z0-9]{17,21}\b"),  # Alibaba Cloud
+    (r"AIza", r"[\w-]{30,}"),  # Google
+    (r"ya29\.", r"[\w.-]{20,}"),
+    (r"GOCSPX-", r"[\w-]{20,}"),
+    (r"1//0", r"[\w-]{30,}"),
+    (r"hf_", r"[A-Za-z0-9]{20,}"),  # Hugging Face
+    (r"npm[_-]", r"[A-Za-z0-9_-]{20,}"),
+    (r"pypi[_-]", r"[A-Za-z0-9_-]{20,}"),
+    (r"rubygems_", r"[a-f0-9]{32,}"),
+    (r"(?:do[opr]_v1)[_-]", r"[A-Za-z0-9_-]{20,}"),  # DigitalOcean
+    (r"tskey[_-]", r"[A-Za-z0-9_-]{20,}"),  # Tailscale
+    (r"(?:gsk|xai)[_-]", r"[A-Za-z0-9_-]{20,}"),  # Groq, xAI
+    (r"hv[sbr]\.", r"[\w-]{20,}"),  # HashiCorp Vault
+    (r"SG\.", r"[\w-]{16,}\.[\w-]{16,}"),  # SendGrid
+    (r"key-", r"[a-f0-9]{32}\b"),  # Mailgun
+    (r"SK", r"[a-f0-9]{32}\b"),  # Twilio
+    (r"sq0[a-z]{3}-", r"[\w-]{20,}"),  # Square
+    (r"shp(?:at|ca|pa|ss|ua)_", r"[a-fA-F0-9]{32}"),  # Shopify
+    (r"dckr_[op]at_", r"[\w-]{20,}"),  # Docker
+    (r"lin_(?:api|oauth)_", r"[A-Za-z0-9]{30,}"),  # Linear
+    (r"ntn_", r"[A-Za-z0-9]{30,}"),  # Notion
+    (r"secret_", r"[A-Za-z0-9]{40,}"),
+    (r"figd_", r"[\w-]{20,}"),  # Figma
+    (r"PMAK-", r"[a-f0-9]{24}-[a-f0-9]{20,}"),  # Postman
+    (r"pul-", r"[a-f0-9]{40}\b"),  # Pulumi
+    (r"dapi", r"[a-f0-9]{32}(?:-\d)?\b"),  # Databricks
+    (r"gl(?:c|sa)_", r"[A-Za-z0-9_+/=]{30,}"),  # Grafana
+    (r"NR(?:AK|JS|II|IQ)-", r"[A-Za-z0-9_-]{16,}"),  # New Relic
+    (r"sntry[su]_", r"[A-Za-z0-9_+/=-]{30,}"),  # Sentry
+    (r"AT(?:ATT3|CTT3|BB)", r"[A-Za-z0-9_=+/-]{20,}"),  # Atlassian
+    (r"CCIP(?:AT|RJ)_", r"[A-Za-z0-9_]{20,}"),  # CircleCI
+    (r"bk[a-z]{2}_", r"[a-f0-9]{40}\b"),  # Buildkite
+    (r"r8_", r"[A-Za-z0-9]{30,}"),  # Replicate
+    (r"f(?:m[12]|o1)_", r"[A-Za-z0-9+/=_-]{30,}"),  # Fly.io
+    (r"rnd_", r"[A-Za-z0-9]{20,}"),  # Render
+    (r"sb(?:p|_secret)_", r"[A-Za-z0-9_]{20,}"),  # Supabase
+    (r"pscale_(?:tkn|pw|oauth)_", r"[\w.=-]{20,}"),  # PlanetScale
+    (r"nvapi-", r"[\w-]{30,}"),
+    (r"pplx-", r"[A-Za-z0-9]{30,}"),
+    (r"AGE-SECRET-KEY-1", r"[A-Z0-9]{50,}"),
+    (r"lsv2_[ps][tk]_", r"[A-Za-z0-9_]{20,}"),  # LangSmith
+    (r"tvly-", r"[A-Za-z0-9-]{20,}"),
+    (r"(?:jina|pcsk|e2b|phx|nfp|vcp|rdme|tfp|fc)_", r"[A-Za-z0-9_]{24,}"),
+    (r"dp\.(?:pt|st|ct|sa|scim|audit)\.", r"[A-Za-z0-9._-]{30,}"),  # Doppler
+    (r"ops_eyJ", r"[A-Za-z0-9_-]{40,}"),  # 1Password
+    (r"sha256~", r"[\w-]{40,}"),  # OpenShift
+    (r"dt0[a-z]\d\d\.", r"[A-Z0-9]{20,}\.[A-Z0-9]{40,}"),  # Dynatrace
+    (r"AKCp", r"[A-Za-z0-9]{20,}"),  # Artifactory
+    (r"[A-Za-z0-9]{14}\.atlasv1\.", r"[\w-]{40,}"),  # Terraform Cloud
+    (r"pat[A-Za-z0-9]{14}\.", r"[a-f0-9]{40,}"),  # Airtable
+    (r"CFPAT-", r"[\w-]{30,}"),  # Contentful
+    (r"EAAC?", r"[A-Za-z0-9]{60,}"),  # Meta, Square
+    (r"xkeysib-", r"[a-f0-9]{40,}"),  # Brevo
+    (r"\d{8,10}:AA", r"[\w-]{30,}"),  # Telegram
+    (r"[MNO][A-Za-z0-9]{23,27}\.", r"[\w-]{6}\.[\w-]{27,}"),  # Discord
+)
+"""Prefixes of keys and tokens, which are secrets wherever they are: what begins so and goes on
+like that. Each prefix is a literal or begins with a short class."""
+
+_WEBHOOKS: Final = (
+    r"hooks\.slack\.com/(?:services|workflows|triggers)/"
+    r"|discord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/\d{1,30}/"
+    r"|webhook\.office\.com/webhookb2/"
+    r"|api\.telegram\.org/bot"
+    r"|maker\.ifttt\.com/trigger/\w{1,60}/with/key/"
+    r"|hooks\.zapier\.com/hooks/catch/"
+)
+
+# --- telling names
+
+_STRONG: Final = (
+    r"api[-_.]?key|access[-_.]?key|private[-_.]?key|secret(?:[-_.]?key(?:[-_.]?base)?)?"
+    r"|(?:account|sharedaccess|shared[-_]access|encryption|signing|master|storage|deploy|service"
+    r"|auth|session|client|hmac|jwt|aes|app)[-_.]?key"
+    r"|token|passw(?:or)?d|passphrase|passcode|credentials?|authorization|bearer|set-cookie|cookie"
+    r"|[-_.]pass|[-_.]pwd|[-_]pat|[-_]auth|[-_.]dsn|connection[-_]?string|webhook(?:[-_.]?url)?"
+)
+"""How a name ends whose value is a secret."""
+_WEAK: Final = r"auth|pwd|pass|sig|signature"
+"""Names whose value is one if it looks like one."""
+_NOT: Final = frozenset(
+    (
+        *(b"progresstoken", b"pagetoken", b"nextpagetoken", b"cancellationtoken"),
+        *(b"eos_token", b"bos_token", b"pad_token", b"unk_token", b"sep_token", b"cls_token"),
+        *(b"mask_token", b"stop_token", b"end_token", b"start_token", b"continuationtoken"),
+    )
+)
+"""Names of protocols and libraries that end like one."""
+_QUOTE: Final = r"\\{0,63}[\"']?"
+_SPACE: Final = r"[ \t]{0,64}"
+
+_SIGNS: Final = (
+    ("shape", "|".join(prefix for prefix, _ in SHAPES)),
+    ("jwt", r"eyJ[\w-]"),
+    ("pem", r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY"),
+    ("url", r"://[^/\s\"'\\@]{1,256}@"),
+    ("hook", _WEBHOOKS),
+    ("name", rf"(?i:{_STRONG}|{_WEAK}){_QUOTE}{_SPACE}[:=,>]"),
+    ("scheme", r"(?i:bearer|basic)[ \t]"),
+    (
+        "option",
+        r"--?(?i:[a-z][\w-]{0,30}[-_])?(?i:pass(?:word|wd|phrase)?|token|secret|api-?key|key-id"
+        r"|access-key|secret-key|requirepass|pat|credentials?|authorization)"
+        r"(?:[ \t]|\\{0,63}[\"'][ \t]{0,8}[, ])",
+    ),
+    ("user", r"-(?:u|-user|U|-proxy-user)(?:[ =]|\\{0,63}[\"'])"),
+    ("login", r"(?:sshpass|mysql|mariadb|mysqldump|mysqladmin|redis-cli|docker login|smbclient) "),
+    ("netrc", r"(?:machine|login) [^\s\"\\]{1,100} "),
+    ("sql", r"(?i:identified by|password)[ \t]\\{0,63}['\"]"),
+)
+
+Span = tuple[int, int] | None
+"""From where to where something is a secret."""
+
+
+def _bytes(pattern: str) -> re.Pattern[bytes]:
+    return re.compile(pattern.encode(), re.ASCII)
+
+
+@lru_cache(maxsize=1)
+def _which() -> re.Pattern[bytes]:
+    """Says at a sign which one it is."""
+    return _bytes("|".join(f"(?P<{name}>{pattern})" for name, pattern in _SIGNS))
+
+
+_Search = Callable[[bytes, int, int], int]
+"""Where the first sign begins between two places, or -1."""
+
+
+@lru_cache(maxsize=1)
+def load() -> _Search:
+    """The search for signs. Compiled once, which takes some hundredths of a second."""
+    source = "|".join(f"(?:{pattern})" for _, pattern in _SIGNS).encode()
+    re2: Any = import_module("re2")
+    options = re2.Options()
+    options.never_capture = True
+    options.max_mem = 32 * 1024 * 1024
+    options.encoding = re2.Options.Encoding.LATIN1
+    find = re2.compile(source, options=options).search
+
+    def search(data: bytes, start: int, end: int) -> int:
+        found = find(data, start, end)
+        return -1 if found is None else int(found.start())
+
+    return search
+
+
+def has_sign(data: bytes) -> bool:
+    """Whether there may be a secret in it."""
+    return load()(data, 0, len(data)) >= 0
+
+
+def without_secrets(line: bytes) -> Iterator[bytes | None]:
+    """The line with each secret replaced, in parts; None after each `WINDOW` of work.
+
+    Taking only the parts that are not None gives the line.
+    """
+    if not (len(line) > WINDOW or has_sign(line)):
+        yield line
+        return
+    yield from _Scanner(line).parts()
+
+
+class _Scanner:
+    """One line, gone through once."""
+
+    def __init__(self, line: bytes) -> None:
+        self.line = line
+        self.is_json = line.lstrip()[:1] in (b"{", b"[")
+        self.no_jwt_before = 0
+        self._found: dict[bytes, int] = {}
+
+    def parts(self) -> Iterator[bytes | None]:
+        line, search, which = self.line, load(), _which().match
+        done = at = 0
+        worked = 0
+        while at < len(line):
+            end = min(len(line), at + WINDOW)
+            place = search(line, at, end)
+            if place < 0:
+                worked += end - at
+                if end == len(line):
+                    break
+                at = max(at + 1, end - _LONGEST_SIGN)
+            else:
+                worked += place - at + 128  # what it takes to judge a sign, as bytes of a search
+                sign = which(line, place)
+                span = None if sign is None else _JUDGES[str(sign.lastgroup)](self, sign)
+                if span is not None and span[0] >= done and span[1] > span[0]:
+                    if line[span[0] : span[1]] != REDACTED:
+                        yield line[done : span[0]]
+                        yield REDACTED
+                        done = span[1]
+                    at = max(span[1], place + 1)
+                    worked += span[1] - span[0]
+                else:
+                    at = place + 1
+            if worked >= WINDOW:
+                worked = 0
+                yield None
+        yield line[done:]
+
+    # --- how each sign is judged
+
+    def shape(self, sign: re.Match[bytes]) -> Span:
+        start = sign.start()
+        found = _shape().match(self.line, start)
+        if found is None or _BEGINS.match(self.line, start) is None:
+            return None
+        return start, found.end()
+
+    def jwt(self, sign: re.Match[bytes]) -> Span:
+        start = sign.start()
+        if start < self.no_jwt_before or _BEGINS.match(self.line, start) is None:
+            return None
+        found = _JWT.match(self.line, start)
+        if found is None or found["rest"] is None:
+            # Neither is one that begins later in the same run.
+            self.no_jwt_before = start if found is None else found.end()
+            return None
+        return start, found.end()
+
+    def pem(self, sign: re.Match[bytes]) -> Span:
+        """Up to its own end, or that of the string in which it is."""
+        quote = self._next(b'"', sign.end())
+        end = self._next(b"-----END ", sign.end())
+        if end < quote:
+            last = _PEM_END.match(self.line, end)
+            return sign.start(), end if last is None else last.end()
+        return sign.start(), quote - _backslashes(self.line, quote, sign.end())
+
+    def _next(self, part: bytes, start: int) -> int:
+        """Where something is next, or the end of the line. Nothing is looked through twice."""
+        known = self._found.get(part, -1)
+        if known < start:
+            place = self.line.find(part, start)
+            known = self._found[part] = len(self.line) if place < 0 else place
+        return known
+
+    def url(self, sign: re.Match[bytes]) -> Span:
+        user, colon, password = sign[0][3:-1].partition(b":")
+        start, end = sign.start() + 3, sign.end() - 1
+        if _is_random(user, 16):
+            return start, end
+        return (end - len(password), end) if colon and password else None
+
+    def hook(self, sign: re.Match[bytes]) -> Span:
+        found = _HOOK.match(self.line, sign.end())
+        return None if found is None else found.span()
+
+    def scheme(self, sign: re.Match[bytes]) -> Span:
+        found = _SCHEME_VALUE.match(self.line, sign.end())
+        if found is None or _continues(self.line, sign.start()):
+            return None
+        is_basic = sign[0][:1] in b"bB" and sign[0][1:2] in b"aA"
+        value = found["value"]
+        likely = _is_random(value, 8) or value.endswith(b"=") if is_basic else _is_random(value, 8)
+        return found.span("value") if likely or len(value) >= 24 else None
+
+    def option(self, sign: re.Match[bytes]) -> Span:
+        if _continues(self.line, sign.start()):
+            return None
+        return self._argument(sign.end())
+
+    def _argument(self, start: int) -> Span:
+        """A word of a command, or of a list of them."""
+        found = _WORD.match(self.line, start)
+        if found is None or _PLACEHOLDER.fullmatch(found["value"]) is not None:
+            return None
+        return found.span("value")
+
+    def user(self, sign: re.Match[bytes]) -> Span:
+        before = self.line[max(0, sign.start() - 300) : sign.start()]
+        if not (b"curl" in before or b"wget" in before or b"http" in before or b"smb" in before):
+            return None
+        found = _USER.match(self.line, sign.end())
+        return None if found is None else found.span("value")
+
+    def login(self, sign: re.Match[bytes]) -> Span:
+        found = _LOGIN.match(self.line, sign.start())
+        return None if found is None else found.span("value")
+
+    def netrc(self, sign: re.Match[bytes]) -> Span:
+        found = _NETRC.match(self.line, sign.end())
+        return None if found is None else found.span("value")
+
+    def sql(self, sign: re.Match[bytes]) -> Span:
+        quote = sign.end() - 1
+        depth = _backslashes(self.line, quote, sign.start())
+        if self.line[quote : quote + 1] == b'"':
+            if self.is_json and not depth:
+                return None
+            return quote + 1, self._end_of_string(quote + 1, depth)
+        return quote + 1, _end_in_apostrophes(self.line, quote + 1)
+
+    def name(self, sign: re.Match[bytes]) -> Span:
+        line = self.line
+        front = line[max(0, sign.start() - 80) : sign.start()]
+        begins = _FRONT.search(front)
+        prefix = front if begins is None else front[begins.end() :]
+        parts = _NAME.match(line, sign.start())
+        assert parts is not None
+        name = (prefix + parts["name"]).lower()
+        if name in _NOT:
+            return None
+        weak = parts["strong"] is None or (len(prefix) == 0 and parts["strong"][:1] in b"-_.")
+        if parts["strong"] is None and (prefix and prefix[-1:] not in b"-_."):
+            return None  # the end of a longer word, such as bypass
+        depth, quote, then = len(parts["escapes"]), parts["quote"], parts["then"]
+        if then == b">":
+            found = _XML.match(line, parts.end())
+            opened = line[max(0, sign.start() - len(prefix) - 1) : sign.start() - len(prefix)]
+            closed = opened == b"<" and found is not None
+            return found.span("value") if closed and found is not None else None
+        if then == b",":
+            return self._listed(sign.start() - len(prefix), parts, depth)
+        if quote == b'"':
+            return self._in_json(parts.end(), depth, weak)
+        return self._assigned(parts.end(), weak, in_apostrophes=quote == b"'")
+
+    def _in_json(self, start: int, depth: int, weak: bool) -> Span:
+        """`"name": "value"`, with as many backslashes before each quotation mark."""
+        opened = _OPENING.match(self.line, start)
+        if opened is None or len(opened["escapes"]) != depth:
+            return None
+        return self._judged(opened.end(), self._end_of_string(opened.end(), depth), weak)
+
+    def _listed(self, start: int, parts: re.Match[bytes], depth: int) -> Span:
+        """`"name": "NAME", "value": "value"`."""
+        before = _NAMED_SO.search(self.line[max(0, start - 150) : start])
+        if before is None or parts["quote"] != b'"':
+            return None
+        found = _VALUE.match(self.line, parts.end())
+        if found is None or len(found["escapes"]) != depth:
+            return None
+        return found.end(), self._end_of_string(found.end(), depth)
+
+    def _assigned(self, start: int, weak: bool, *, in_apostrophes: bool) -> Span:
+        """`NAME=value`, `name: value`, with quotation marks around the value or without."""
+        found = _ASSIGNED.match(self.line, start)
+        if found is None:
+            return None
+        depth, value = len(found["escapes"]), found.end()
+        if found["quote"] == b'"':
+            if self.is_json and not depth:  # the end of the string in which it is
+                return None
+            return self._judged(value, self._end_of_string(value, depth), weak)
+        if found["quote"] == b"'":
+            return self._judged(value, _end_in_apostrophes(self.line, value), weak)
+        is_pair = self.line[start - 1 : start] == b":" and not found["space"]
+        if depth or in_apostrophes or is_pair:  # code, such as a::token::b
+            return None
+        scheme = _SCHEME.match(self.line, value)
+        bare = _BARE.match(self.line, value if scheme is None else scheme.end())
+        if bare is None or _CODE.match(self.line, value) is not None:
+            return None
+        return self._judged(*bare.span(), weak)
+
+    def _judged(self, start: int, end: int, weak: bool) -> Span:
+        value = self.line[start : min(end, start + 200)]
+        if end - start < 100 and _PLACEHOLDER.fullmatch(value) is not None:
+            return None
+        if weak and (b"/" in value[:1] or not _is_random(value, 6)):
+            return None
+        return start, end
+
+    def _end_of_string(self, start: int, depth: int) -> int:
+        """Where a string of JSON ends whose quotation marks have `depth` backslashes."""
+        line, at = self.line, start
+        while (quote := line.find(b'"', at)) >= 0:
+            escapes = _backslashes(line, quote, start)
+            # Of a string around it, or its own after backslashes that are all escaped.
+            if escapes < depth or (escapes - depth) % (2 * (depth + 1)) == 0:
+                return quote - min(escapes, depth)
+            at = quote + 1
+        return len(line)
+
+
+_JUDGES: Final[dict[str, Callable[[_Scanner, re.Match[bytes]], Span]]] = {
+    name: getattr(_Scanner, name) for name, _ in _SIGNS
+}
+
+_HEX: Final = "[0-9A-Fa-f]"
+_BEGINS: Final = _bytes(
+    rf"(?<![A-Za-z0-9_])|(?<=\\[abefnrtv])|(?<=\\u{_HEX}{{4}})|(?<=\\x{_HEX}{{2}})"
+    rf"|(?<=%{_HEX}{{2}})|(?<=[0-9\[;(][A-Za-z])"
+)
+"""Where a word begins: also after the escapes of JSON and others, and after what colours a
+terminal, which end in a letter or a digit that is no part of the word."""
+
+
+@lru_cache(maxsize=1)
+def _shape() -> re.Pattern[bytes]:
+    return _bytes("|".join(f"(?:{prefix})(?:{rest})" for prefix, rest in SHAPES))
+
+
+_JWT: Final = _bytes(r"eyJ[\w-]{8,}+(?P<rest>\.[\w-]{8,}+(?:\.[\w-]*+)*+)?")
+PEM_BEGINS: Final = _bytes(r"-----BEGIN [A-Z0-9 ]{0,40}\Z")
+_PEM_END: Final = _bytes(r"-----END [A-Z0-9 ]{0,40}(?:PRIVATE KEY-----)?")
+_HOOK: Final = _bytes(r"[\w/.:@-]{8,}")
+_SCHEME_VALUE: Final = _bytes(r"[ \t]{0,8}(?P<value>[\w.~+/=-]{8,})")
+_SCHEME: Final = _bytes(
+    r"(?i:bearer|basic|token|bot|apikey|api-key|digest|negotiate|splunk|key)[ \t]{1,8}"
+)
+_WORD: Final = _bytes(
+    r"[ \t]{0,8}(?:\\{0,63}[\"'])?(?:[ \t]{0,8},?[ \t]{0,8}\\{0,63}[\"'])?"
+    r"(?P<value>(?!-)[^\s\"'\\,;&|(){}\[\]<>]{4,})"
+)
+_USER: Final = _bytes(
+    r"[ \t=]{0,4}(?:[ \t]{0,8},?[ \t]{0,8}\\{0,63}[\"'])?[^\s:\"'\\/]{0,100}:"
+    r"(?P<value>[^\s\"'\\]{3,})"
+)
+_LOGIN: Final = _bytes(
+    r"(?:sshpass(?: -e)? -p ?|redis-cli [^\"\\|;&]{0,100}?-a |docker login [^\"\\|;&]{0,100}?-p "
+    r"|(?:mysql|mariadb|mysqldump|mysqladmin) (?:[^\"\\|;&]{0,100}? )?-p"
+    r"|smbclient [^\"\\|;&]{0,100}?-U \w{1,60}%)(?:\\{0,63}[\"'])?"
+    r"(?P<value>[^\s\"'\\-][^\s\"'\\]{2,})"
+)
+_NETRC: Final = _bytes(r"(?:login [^\s\"\\]{1,100} )?password (?P<value>[^\s\"\\]{3,})")
+_NAME: Final = _bytes(
+    rf"(?P<name>(?P<strong>(?i:{_STRONG}))|(?i:{_WEAK}))(?P<escapes>\\{{0,63}})(?P<quote>[\"']?)"
+    rf"{_SPACE}(?P<then>[:=,>])"
+)
+_FRONT: Final = _bytes(r"[^\w.-](?=[\w.-]*+\Z)")
+"""The last character before a name that is no part of it."""
+_OPENING: Final = _bytes(rf"{_SPACE}(?P<escapes>\\{{0,63}})\"")
+_NAMED_SO: Final = _bytes(
+    r"(?:name|key|header|variable)\\{0,63}\"[ \t]{0,8}:[ \t]{0,8}\\{0,63}\"\Z"
+)
+_VALUE: Final = _bytes(
+    r"[ \t]{0,8}\\{0,63}\"value\\{0,63}\"[ \t]{0,8}:[ \t]{0,8}(?P<escapes>\\{0,63})\""
+)
+_ASSIGNED: Final = _bytes(r"(?:>|=)?(?P<space>[ \t]{0,64})(?P<escapes>\\{0,63})(?P<quote>[\"']?)")
+_BARE: Final = _bytes(r"[^\s\"'\\,;&{}<>]{6,}")
+_CODE: Final = _bytes(
+    r"\[|[A-Za-z_][\w.]{0,100}[(\[]|(?:None|null|true|false|undefined|string|number|boolean|bytes"
+    r"|Optional|os\.environ|process\.env|env\.|self\.|this\.|secrets\.|config\.|settings\.)"
+    r"(?![A-Za-z0-9])"
+)
+"""An expression or a type, not a value."""
+_PLACEHOLDER: Final = _bytes(
+    r"\$\{[\w.:-]{1,80}\}?|\$\(?[A-Za-z_]\w{0,80}\)?|\{\{[^}]{1,80}\}?\}?|<[\w .|-]{1,80}>|%[sd]"
+    r"|\{[\w.]{0,60}\}|\*{3,}|\.{3,}|x{4,16}|X{4,16}|\[redacted\]"
+)
+_XML: Final = _bytes(r"(?P<value>[^<>\s][^<>]{0,4000})</")
+
+
+def _backslashes(line: bytes, end: int, start: int) -> int:
+    """How many there are directly before `end`, from `start` on."""
+    at = end
+    while at > start and line[at - 1] == 0x5C:
+        at -= 1
+    return end - at
+
+
+def _end_in_apostrophes(line: bytes, start: int) -> int:
+    found = _APOSTROPHE.search(line, start)
+    if found is None:
+        return len(line)
+    end = found.start()
+    return end - _backslashes(line, end, start) if found[0] == b'"' else end
+
+
+_APOSTROPHE: Final = _bytes(r"['\"]|\\[nr]")
+
+
+def _continues(line: bytes, start: int) -> bool:
+    """Whether what begins there is the rest of a longer word."""
+    return start > 0 and (line[start - 1 : start].isalnum() or line[start - 1 : start] in b"_-")
+
+
+def _is_random(value: bytes, shortest: int) -> bool:
+    """Whether a text looks made by a program: letters and digits, and long enough."""
+    value = value[:200]
+    if len(value) < shortest:
+        return False
+    letters = _LETTER.search(value) is not None
+    return letters and _DIGIT.search(value) is not None
+
+
+_LETTER: Final = _bytes(r"[A-Za-z]")
+_DIGIT: Final = _bytes(r"\d")
+
+
+_OPTION: Final = _bytes(rf"--?[\w.-]{{0,80}}?(?P<name>(?i:{_STRONG}|{_WEAK}))")
+
+
+def is_telling_option(word: bytes) -> bool:
+    """Whether what follows this word of a command is a secret."""
+    found = _OPTION.fullmatch(word)
+    return found is not None and word.lstrip(b"-").lower() not in _NOT
