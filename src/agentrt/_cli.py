@@ -650,7 +650,7 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
         for name in ("host", "port", "token", "viewer_token", "allow_host", "allow_origin", "root")
     }
     if options.subcommand == "serve":
-        for name in ("store", "otel", "metrics_token", "node", "role", "home"):
+        for name in ("store", "otel", "url", "metrics_token", "node", "role", "home"):
             serve[name] = getattr(options, name, None)
     log = {"level": options.log_level, "format": options.log_format}
     trace = {"file": options.trace} if options.trace is not None else {}

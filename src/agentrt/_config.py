@@ -122,6 +122,9 @@ class Serve(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     viewer_token: str | None = None
     metrics_token: str | None = None
     """What `/metrics` is shown for; None: it is not served."""
+    url: str | None = None
+    """The address under which people reach the server, through a proxy or a balancer for example;
+    None: `host` and `port`."""
     allow_host: tuple[str, ...] = ()
     allow_origin: tuple[str, ...] = ()
     root: tuple[str, ...] = ()
@@ -401,7 +404,7 @@ _SETTINGS: dict[str, type[Struct]] = {
     "log": Logging,
 }
 """The tables whose settings may also be variables."""
-_OURS = tuple(f"{PREFIX}{name}" for name in ("GUARD", "MCP_", "TEST_", "FULL"))
+_OURS = tuple(f"{PREFIX}{name}" for name in ("GUARD", "MCP_", "TEST_", "FULL", "BUILD_"))
 """Variables that agentrt and its tests set."""
 
 

@@ -101,6 +101,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often a silent connection is pinged: proxies cut what is silent for a minute."""
     ws_handshake: float = 5.0
     """How long a connection may take to say who it is."""
+    ticket: float | None = 3600.0
+    """How long a link to the page can be opened, from the moment when it is printed."""
     ws_write: float = 10.0
     """How long a client may leave what it is sent unread, before it is cut off."""
     ws_close: float = 1.0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -213,6 +216,81 @@ async def test_another_name_of_the_same_file_keeps_the_old_content(
     os.link(outside / "secret", root / "file")
     await write(root, root / "file", "new")
     assert (outside / "secret").read_text() == "secret"
+
+
+@pytest.mark.parametrize("call", ["replace", "fchown", "setxattr"])
+@pytest.mark.parametrize("reason", [errno.EBUSY, errno.EPERM, errno.EACCES, errno.EXDEV])
+async def test_a_file_that_cannot_be_replaced_is_overwritten(
+    root: Path, monkeypatch: pytest.MonkeyPatch, call: str, reason: int
+) -> None:
+    def fail(*args: object, **kwargs: object) -> None:
+        raise OSError(reason, os.strerror(reason))
+
+    (root / "file").write_text("a longer old content")
+    (root / "file").chmod(0o640)
+    os.setxattr(root / "file", "user.kept", b"value")
+    before = (root / "file").stat().st_ino
+    monkeypatch.setattr(os, call, fail)
+    await write(root, root / "file", "new")
+    assert (root / "file").read_text() == "new"
+    assert stat.S_IMODE((root / "file").stat().st_mode) == 0o640
+    assert (root / "file").stat().st_ino == before
+    assert os.listdir(root) == ["file"]
+
+
+async def test_a_file_that_cannot_be_replaced_and_has_another_name_is_not_written(
+    root: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object, **kwargs: object) -> None:
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    os.link(outside / "secret", root / "file")
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(RequestError, match="Permission denied"):
+        await write(root, root / "file", "new")
+    assert (outside / "secret").read_text() == "secret"
+
+
+async def test_a_file_in_a_folder_that_takes_no_files_is_overwritten(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "file").write_text("old")
+    opened = os.open
+
+    def open_(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if flags & os.O_CREAT:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", open_)
+    await write(root, root / "file", "new")
+    with pytest.raises(RequestError, match="Permission denied"):
+        await write(root, root / "missing", "new")
+    assert (root / "file").read_text() == "new"
+
+
+async def test_a_replaced_file_keeps_its_attributes(root: Path) -> None:
+    (root / "file").write_text("old")
+    os.setxattr(root / "file", "user.kept", b"value")
+    await write(root, root / "file", "new")
+    assert os.getxattr(root / "file", "user.kept") == b"value"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a file")
+def test_a_file_that_is_a_mount_point_is_overwritten(root: Path, outside: Path) -> None:
+    (root / "file").write_text("")
+    program = (
+        "import sys, trio\n"
+        "from agentrt._acp.host import Host\n"
+        "from agentrt._acp.roots import Roots\n"
+        "params = {'sessionId': 's', 'path': sys.argv[1] + '/file', 'content': 'new'}\n"
+        "trio.run(Host(Roots([sys.argv[1]])).handle, 'fs/write_text_file', params)\n"
+    )
+    script = 'mount --bind "$1/secret" "$2/file" && exec "$3" -c "$4" "$2"'
+    words = ["sh", "-c", script, "sh", str(outside), str(root), sys.executable, program]
+    subprocess.run(["unshare", "-m", *words], check=True)
+    assert (outside / "secret").read_text() == "new"
 
 
 async def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(

@@ -36,14 +36,15 @@ pytestmark = [
 
 
 class Daemon:
-    """A daemon with a folder of its own, which asks no registry and gives containers no network."""
+    """A daemon with a folder of its own, which asks no registry. Containers have no network unless
+    `network` is true."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, network: bool = False) -> None:
         self.address = f"unix://{folder}/socket"
         self._log = folder / "log"
         settings = folder / "settings"
         settings.write_text("{}")  # not the machine's
-        options = ["--iptables=false", "--bridge=none", "--storage-driver=vfs"]
+        options = [] if network else ["--iptables=false", "--bridge=none", "--storage-driver=vfs"]
         folders = [f"--data-root={folder}/data", f"--exec-root={folder}/exec"]
         own = [f"--pidfile={folder}/pid", f"--config-file={settings}", "--host", self.address]
         assert DOCKERD is not None

@@ -226,8 +226,8 @@ class Client:
 
 
 @asynccontextmanager
-async def connect(port: int) -> AsyncIterator[Client]:
-    stream = await trio.open_tcp_stream("127.0.0.1", port)
+async def connect(port: int, address: str = "127.0.0.1") -> AsyncIterator[Client]:
+    stream = await trio.open_tcp_stream(address, port)
     try:
         yield Client(stream)
     finally:
@@ -236,10 +236,15 @@ async def connect(port: int) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def websocket(
-    port: int, *, more: bytes = b"", target: str = "/ws", **headers: str | None
+    port: int,
+    *,
+    address: str = "127.0.0.1",
+    more: bytes = b"",
+    target: str = "/ws",
+    **headers: str | None,
 ) -> AsyncIterator[Client]:
     """A WebSocket whose handshake was answered; `more` is sent in one piece with it."""
-    async with connect(port) as client:
+    async with connect(port, address) as client:
         await client.send(handshake(port, target=target, **headers) + more)
         assert await client.read_head() == 101, client.head
         yield client

@@ -85,6 +85,46 @@ def test_a_ticket_is_good_once_and_its_cookie_is_neither_ticket_nor_token() -> N
     assert grant.role == "controller"
 
 
+def test_a_ticket_expires() -> None:
+    now_s = 1000.0
+    rules = Security(token=TOKEN, clock=lambda: now_s)
+    early, late, unbounded = rules.ticket(life_s=60), rules.ticket(life_s=60), rules.ticket()
+    now_s += 59.0
+    assert rules.redeem(early) is not None
+    now_s += 1.0
+    assert rules.redeem(late) is None
+    now_s += 1e9
+    assert rules.redeem(unbounded) is not None
+
+
+@pytest.mark.parametrize(
+    ("url", "hosts", "port"),
+    [
+        ("https://agents.example", {"agents.example", "agents.example:443"}, 443),
+        ("https://agents.example/", {"agents.example", "agents.example:443"}, 443),
+        ("http://agents.example", {"agents.example", "agents.example:80"}, 80),
+        ("http://localhost:8080", {"localhost:8080"}, 8080),
+        ("https://[fd00::1]:8443", {"[fd00::1]:8443"}, 8443),
+    ],
+)
+def test_a_public_url_gives_a_name_and_an_origin(url: str, hosts: set[str], port: int) -> None:
+    rules = Security(token=TOKEN, url=url)
+    names = rules.names("0.0.0.0", 8000, tls=False)
+    without = Security(token=TOKEN).names("0.0.0.0", 8000, tls=False)
+    assert names.hosts - without.hosts == hosts
+    assert names.origins - without.origins == {url.rstrip("/")}
+    assert rules.public_port == port
+    rules.check_addresses(["0.0.0.0"])
+
+
+@pytest.mark.parametrize(
+    "url", ["agents.example", "https://", "https://x/agents", "ws://x", "https://x?y", "https://a b"]
+)
+def test_what_is_no_public_url_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="is no "):
+        Security(token=TOKEN, url=url)
+
+
 def test_there_is_no_ticket_for_a_role_without_a_token() -> None:
     with pytest.raises(ValueError, match="no token for a viewer"):
         Security(token=TOKEN).ticket("viewer")

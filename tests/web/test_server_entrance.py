@@ -9,6 +9,7 @@ import ssl
 import struct
 import subprocess
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,11 @@ async def open_link(running: Site, link: str | None = None) -> dict[str, str]:
     target = "/" + (link or running.link()).partition("/?")[2].join(["?", ""])
     answer = await get(running.port, target)
     assert status(answer) == 303
+    return entered(answer)
+
+
+def entered(answer: Client) -> dict[str, str]:
+    """The same from the answer that lets a browser in."""
     kept, address = header(answer, "set-cookie"), header(answer, "location")
     assert kept is not None
     assert address is not None
@@ -156,6 +162,55 @@ async def test_another_host_is_refused_even_if_the_origin_equals_it(host: str) -
             await refused(running.port, 4403, host=name, origin=f"http://{name}")
             await refused(running.port, 4403, host=name)
             assert status(await get(running.port, host=name)) == 421
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+async def test_a_balancer_may_ask_for_the_condition_by_any_name(path: str) -> None:
+    with trio.fail_after(30):
+        async with site(security=Security(metrics_token=TOKEN)) as running:
+            running.measure(lambda: b"figures 1")
+            for host in ("10.0.0.7:8000", "localhost", "worker"):
+                bearer = {"authorization": f"Bearer {TOKEN}"}
+                assert status(await get(running.port, path, host=host, **bearer)) == 200
+                assert status(await get(running.port, path, "POST", host=host, **bearer)) == 421
+            wrong = await get(running.port, "/metrics", host="worker")
+            assert status(wrong) == 401
+
+
+async def test_a_public_url_is_what_links_begin_with_and_where_browsers_come_from() -> None:
+    with trio.fail_after(30):
+        rules = Security(token=TOKEN, url="https://agents.example")
+        async with site(security=rules) as running:
+            link = running.link()
+            assert link.startswith("https://agents.example/?t=")
+            answer = await get(running.port, "/" + link.partition("/?")[2].join(["?", ""]))
+            assert "; Secure" in (header(answer, "set-cookie") or "")
+            public = {"host": "agents.example", "origin": "https://agents.example"}
+            await works(running.port, **public, **entered(answer))
+            await refused(running.port, 4403, host="agents.example:8080", **entered(answer))
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "secure"), [("https", True), ("http", False), ("", False), (None, False)]
+)
+async def test_the_cookie_is_secure_where_a_proxy_in_front_ends_tls(
+    forwarded: str | None, secure: bool
+) -> None:
+    fields = {} if forwarded is None else {"x_forwarded_proto": forwarded}
+    with trio.fail_after(30):
+        async with site() as running:
+            target = "/" + running.link().removeprefix(running.url)
+            answer = await get(running.port, target, **fields)
+            assert ("; Secure" in (header(answer, "set-cookie") or "")) is secure
+
+
+async def test_a_browser_that_one_gateway_let_in_is_let_in_by_the_others() -> None:
+    rules = partial(Security, token=TOKEN, url="https://agents.example")
+    public = {"host": "agents.example", "origin": "https://agents.example"}
+    with trio.fail_after(30):
+        async with site(security=rules()) as first, site(security=rules()) as second:
+            answer = await post(first.port, f"token={TOKEN}", **public)
+            await works(second.port, **public, **entered(answer))
 
 
 async def test_an_ipv6_literal_of_this_machine_is_let_in() -> None:
@@ -434,10 +489,8 @@ async def test_a_token_that_is_typed_in_opens_the_page() -> None:
             assert b'name="token"' in (await get(running.port)).head
             answer = await post(running.port, f"token={WATCH}", **own)
             assert status(answer) == 303
-            link = header(answer, "location") or ""
-            assert WATCH not in link
-            fields = await open_link(running, running.url.rstrip("/") + link)
-            await works(running.port, **own, **fields)
+            assert WATCH not in answer.head.decode()
+            await works(running.port, **own, **entered(answer))
             for body, headers, wanted in (
                 ("token=wrong", own, 401),
                 ("", own, 401),

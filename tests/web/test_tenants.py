@@ -269,9 +269,8 @@ async def signed_in(port: int, token: str) -> dict[str, str]:
         content_length=f"{len(body)}\r\n\r\n{body}",
     )
     assert status(form) == 303
-    link = await get(port, target=str(header(form, "location")))
-    cookie = str(header(link, "set-cookie")).partition(";")[0]
-    key = str(header(link, "location")).partition("#key=")[2]
+    cookie = str(header(form, "set-cookie")).partition(";")[0]
+    key = str(header(form, "location")).partition("#key=")[2]
     return {
         "cookie": cookie,
         "origin": f"http://127.0.0.1:{port}",

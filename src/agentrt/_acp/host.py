@@ -6,8 +6,8 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from io import BytesIO
 from itertools import islice
@@ -102,8 +102,14 @@ class Host:
             except FileNotFoundError:
                 _replace(place, data, None)
                 return
+            old = os.fstat(fd)
             try:
-                _replace(place, data, os.fstat(fd))
+                _replace(place, data, old, _attributes(fd))
+            except OSError as error:
+                # Under another name it may be outside the roots.
+                if error.errno not in _IRREPLACEABLE or old.st_nlink > 1:
+                    raise
+                _overwrite(fd, data)
             finally:
                 os.close(fd)
 
@@ -128,8 +134,11 @@ def _check_regular(status: os.stat_result) -> None:
         raise NotAllowed("it is no regular file")
 
 
-def _replace(place: Place, data: bytes, old: os.stat_result | None) -> None:
-    """Put a file with this content in place, at once: nobody ever sees half of it."""
+def _replace(
+    place: Place, data: bytes, old: os.stat_result | None, attributes: Mapping[str, bytes] = {}
+) -> None:
+    """Put a file with this content, and with the owner and mode of `old`, in place atomically:
+    nobody ever sees half of it. Raises `OSError` if that is not possible."""
     new = Place(place.folder, f".agentrt-{secrets.token_hex(8)}")
     fd = new.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if old is None else 0o600)
     try:
@@ -137,13 +146,33 @@ def _replace(place: Place, data: bytes, old: os.stat_result | None) -> None:
             file.write(data)
             file.flush()
             if old is not None:
-                with suppress(PermissionError):  # only root can keep another user's file his
-                    os.fchown(fd, old.st_uid, old.st_gid)
+                os.fchown(fd, old.st_uid, old.st_gid)
                 os.fchmod(fd, stat.S_IMODE(old.st_mode))
+                for name, value in attributes.items():
+                    os.setxattr(fd, name, value)
         os.replace(new.name, place.name, src_dir_fd=new.folder, dst_dir_fd=place.folder)
     except BaseException:
         os.unlink(new.name, dir_fd=new.folder)
         raise
+
+
+def _attributes(fd: int) -> dict[str, bytes]:
+    """The extended attributes of an open file, such as its access control list."""
+    if not hasattr(os, "listxattr"):
+        return {}
+    try:
+        return {name: os.getxattr(fd, name) for name in os.listxattr(fd)}
+    except OSError as error:
+        if error.errno != errno.ENOTSUP:
+            raise
+        return {}
+
+
+def _overwrite(fd: int, data: bytes) -> None:
+    """Give an open file this content. If the disk is full, a part of the old one may follow."""
+    with open(fd, "wb", closefd=False) as file:
+        file.write(data)
+        file.truncate()
 
 
 def cut(data: bytes, line: int | None, limit: int | None) -> bytes:
@@ -178,6 +207,13 @@ def reported(path: str) -> Iterator[None]:
         code = INVALID_PARAMS if error.errno in _IMPOSSIBLE else INTERNAL_ERROR
         raise RequestError(code, f"{path:.500}: {error.strerror}") from error
 
+
+_IRREPLACEABLE: Final = {
+    *(errno.EACCES, errno.EPERM, errno.EROFS),  # no file can be made in its folder, or be its owner's
+    *(errno.EBUSY, errno.EXDEV),  # the file is a mount point
+    errno.ENOTSUP,  # its attributes cannot be kept
+}
+"""Errors after which a file that can be written is overwritten instead of replaced."""
 
 _IMPOSSIBLE: Final = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO}
 """What no disk and no rights could make right."""

@@ -323,6 +323,11 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
     add(
         "--metrics-token", help="serve /metrics to who shows this one, and nobody else (not served)"
     )
+    add(
+        "--url",
+        metavar="URL",
+        help="address under which people reach it, such as https://agents.example",
+    )
     add("--allow-host", metavar="NAME[:PORT]", action="append", help="a name that it is reached by")
     add("--allow-origin", metavar="URL", action="append", help="an origin whose pages may connect")
     add(

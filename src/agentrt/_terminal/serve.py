@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -53,6 +54,7 @@ def make_security(setup: Setup) -> Security:
             metrics_token=said.metrics_token,
             tenants=dict(tenants),
             tenant_viewers=dict(viewers),
+            url=said.url,
             allow_hosts=said.allow_host,
             allow_origins=said.allow_origin,
         )
@@ -118,11 +120,15 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
                 await runtime.load(agent, setup.resume, cwd=cwd, model=model, mode=setup.mode)
             elif start:
                 await runtime.create(agent, cwd=cwd, model=model, mode=setup.mode)
-            if site.shows:
-                stack.enter_context(announced(site.url, security.token))
-                nursery.start_soon(_print_links, site, said.viewer_token is not None)
+            if site.shows and said.node is not None and said.url is not None:
+                # A balancer may lead a link to another gateway, which does not know its ticket.
+                print(f"agentrt: a gateway of {site.url}; sign in with its token", flush=True)
+            elif site.shows:
+                stack.enter_context(announced(site.direct_url, security.token))
+                viewers, life_s = said.viewer_token is not None, runtime.limits.ticket
+                nursery.start_soon(_print_links, site, viewers, life_s)
             else:
-                print(f"agentrt: a worker for gateways; {site.url}readyz", flush=True)
+                print(f"agentrt: a worker for gateways; {site.direct_url}readyz", flush=True)
     except AgentrtError as error:
         return _failed(str(error), exit_code(error))
     except ValueError as error:  # an address that may not be listened on
@@ -218,14 +224,19 @@ def store_path(said: str | None) -> Address | None:
     return named_store(said or "sqlite")
 
 
-async def _print_links(site: Site, viewers: bool) -> None:
+async def _print_links(site: Site, viewers: bool, life_s: float | None) -> None:
     words = "agentrt: open"
     while True:
         print(f"{words} {site.link()}", flush=True)
         if viewers:
             print(f"agentrt: to look on only: {site.link('viewer')}", flush=True)
-        await site.link_used()
+        # Where no person reads it, a link that expired is not replaced: the log would fill.
+        wait_s = life_s if life_s is not None and sys.stdout.isatty() else math.inf
+        with trio.move_on_after(wait_s) as expired:
+            await site.link_used()
         words = "agentrt: for another browser:"
+        if expired.cancelled_caught:
+            words = "agentrt: that link has expired, here is a new one:"
 
 
 def _failed(message: str, status: int) -> int:

@@ -17,10 +17,13 @@ import binascii
 import hashlib
 import hmac
 import ipaddress
+import math
 import secrets
+import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -100,6 +103,12 @@ class Grant:
             end()
 
 
+class _Ticket(Struct, frozen=True):
+    grant: Grant
+    until: float
+    """The time at which it expires."""
+
+
 class Security:
     """The rules of one server.
 
@@ -108,8 +117,12 @@ class Security:
     - `metrics_token`: gives `/metrics` and nothing else; without one, nobody gets that.
     - `tenants`, `tenant_viewers`: further tokens, for control and for sight, each with the tenant
       whose sessions alone it gives. The tokens above are the operator's, and give all.
+    - `url`: the address, `https://NAME` or `http://NAME:PORT`, under which people reach the server,
+      for example through a proxy that ends TLS. Links begin with it, its name and origin are
+      allowed, and with `https` the cookie is `Secure`.
     - `allow_hosts`: further names, `NAME` or `NAME:PORT`, under which the server is reached.
     - `allow_origins`: further origins, `https://NAME:PORT`, whose pages may connect.
+    - `clock`: the monotonic time in seconds, by which tickets expire.
 
     Raises `ValueError` for what would be no protection.
     """
@@ -122,8 +135,10 @@ class Security:
         metrics_token: str | None = None,
         tenants: Mapping[str, Tenant] | None = None,
         tenant_viewers: Mapping[str, Tenant] | None = None,
+        url: str | None = None,
         allow_hosts: Iterable[str] = (),
         allow_origins: Iterable[str] = (),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         tenants, watching = tenants or {}, tenant_viewers or {}
         given = [each for each in (token, viewer_token, metrics_token) if each is not None]
@@ -142,6 +157,7 @@ class Security:
                 raise ValueError(f"the tenant {tenant.name!r} has different limits by its tokens")
         self.chosen = token is not None
         self.token = token if token is not None else secrets.token_urlsafe(32)
+        self.url = None if url is None else _origin(url.removesuffix("/"), "URL")
         self.allow_hosts = tuple(_host(name) for name in allow_hosts)
         self.allow_origins = tuple(_origin(name) for name in allow_origins)
         self._grants = [Grant(self.token, "controller")]
@@ -150,7 +166,15 @@ class Security:
         self._grants += [Grant(each, "controller", whose) for each, whose in tenants.items()]
         self._grants += [Grant(each, "viewer", whose) for each, whose in watching.items()]
         self._metrics = None if metrics_token is None else _digest(metrics_token)
-        self._tickets: dict[bytes, Grant] = {}  # by their digests
+        self._clock = clock
+        self._tickets: dict[bytes, _Ticket] = {}  # by their digests
+
+    @property
+    def public_port(self) -> int | None:
+        """The port of `url`; None without a `url`."""
+        if self.url is None:
+            return None
+        return urlsplit(self.url).port or (443 if self.url.startswith("https:") else 80)
 
     def by_token(self, token: str) -> Grant | None:
         """What a token gives, if it is one of ours. Takes the same time for every wrong one."""
@@ -180,26 +204,30 @@ class Security:
                     return grant
         return None
 
-    def ticket(self, role: Role = "controller") -> str:
-        """A new ticket for a link. Raises `ValueError` if there is no token of that role."""
+    def ticket(self, role: Role = "controller", life_s: float | None = None) -> str:
+        """Return a new ticket for a link, which expires after `life_s` seconds (None: never).
+        Raises `ValueError` if there is no token of that role."""
         grant = next(
             (g for g in self._grants if g.role == role and g.tenant is None and not g.revoked), None
         )
         if grant is None:
             raise ValueError(f"there is no token for a {role}")
-        return self.ticket_for(grant)
-
-    def ticket_for(self, grant: Grant) -> str:
+        now = self._clock()
+        self._tickets = {known: each for known, each in self._tickets.items() if now < each.until}
         ticket = secrets.token_urlsafe(32)
-        self._tickets[_digest(ticket)] = grant
+        until = math.inf if life_s is None else now + life_s
+        self._tickets[_digest(ticket)] = _Ticket(grant, until)
         return ticket
 
     def redeem(self, ticket: str) -> Pass | None:
-        """What lets a browser in, in exchange for a ticket, which is then used up."""
+        """Exchange a ticket, which is then used up, for a pass. None if it is unknown, used,
+        expired or revoked."""
         digest = _digest(ticket)
         known = [each for each in self._tickets if hmac.compare_digest(each, digest)]
-        grant = self._tickets.pop(known[0]) if known else None
-        return None if grant is None or grant.revoked else grant.new_pass()
+        found = self._tickets.pop(known[0]) if known else None
+        if found is None or found.grant.revoked or self._clock() >= found.until:
+            return None
+        return found.grant.new_pass()
 
     def revoke(self, token: str) -> bool:
         """Forget a token, the tickets and cookies that came from it, and close every connection
@@ -208,7 +236,9 @@ class Security:
         if grant is None:
             return False
         grant.revoke()
-        self._tickets = {known: of for known, of in self._tickets.items() if of is not grant}
+        self._tickets = {
+            known: each for known, each in self._tickets.items() if each.grant is not grant
+        }
         return True
 
     def check_addresses(self, addresses: Iterable[str]) -> None:
@@ -216,10 +246,11 @@ class Security:
         for address in addresses:
             if ipaddress.ip_address(address.partition("%")[0]).is_loopback:
                 continue
-            if not self.chosen or not self.allow_hosts:
+            if not self.chosen or not (self.allow_hosts or self.url):
                 raise ValueError(
                     f"{address} can be reached from other machines: that needs a token of your"
-                    " own and the names under which the server is reached (--token, --allow-host)"
+                    " own (AGENTRT_SERVE_TOKEN or --token) and the address or the names under which"
+                    " the server is reached (--url or --allow-host)"
                 )
 
     def names(self, host: str, port: int, *, tls: bool) -> Names:
@@ -239,6 +270,10 @@ class Security:
         if port == default:
             hosts |= {name.removesuffix(f":{port}") for name in hosts}
         origins |= {f"{scheme}://{name}" for name in hosts if port == default or _has_port(name)}
+        if self.url is not None:
+            public = self.url.partition("://")[2]
+            hosts |= {public} if _has_port(public) else {public, f"{public}:{self.public_port}"}
+            origins.add(self.url)
         return Names(hosts=frozenset(hosts), origins=frozenset(origins | {*self.allow_origins}))
 
     def shown(self, host: str, port: int) -> str:
@@ -289,13 +324,13 @@ def _has_port(name: str) -> bool:
 
 
 def _host(name: str) -> str:
-    if not name or any(c in name for c in "/@*, ") or name.endswith((".", ":")):
+    if not name or any(c in name for c in "/@*?#, ") or name.endswith((".", ":")):
         raise ValueError(f"{name!r} is no NAME or NAME:PORT")
     return name.lower()
 
 
-def _origin(name: str) -> str:
+def _origin(name: str, kind: str = "origin") -> str:
     scheme, separator, host = name.partition("://")
     if scheme not in ("http", "https") or not separator or host != _host(host):
-        raise ValueError(f"{name!r} is no origin, as in https://example.org:8443")
+        raise ValueError(f"{name!r} is no {kind}, as in https://example.org:8443")
     return name

@@ -17,7 +17,7 @@ from .._limits import Limits
 from .._tools.pending import PendingConnections
 from .http import BadRequest, Request, Response, load_page, response
 from .refusal import Code, Refusal
-from .security import Grant, Role, Security, offered_key
+from .security import Grant, Pass, Role, Security, offered_key
 
 NO_CLIENTS: Final = "This server runs sessions for gateways, and serves no clients."
 
@@ -77,7 +77,9 @@ class Site:
         self._tls = tls
         self._security = security
         self._names = security.names(host, port, tls=tls)
-        self._cookie = f"agentrt-{port}"  # cookies do not tell ports apart
+        self._ticket_s = limits.ticket
+        # Cookies do not tell ports apart. Gateways behind one balancer share the public one.
+        self._cookie = f"agentrt-{security.public_port or port}"
         self._files = load_page()
         self._used = trio.Event()
         self._statistics = SiteStatistics()
@@ -91,13 +93,20 @@ class Site:
     @property
     def url(self) -> str:
         """Where the page is; it opens for browsers that came by a link."""
+        if self._security.url is not None:
+            return f"{self._security.url}{self._root}"
+        return self.direct_url
+
+    @property
+    def direct_url(self) -> str:
+        """The address without a proxy or balancer in front of it."""
         scheme = "https" if self._tls else "http"
         return f"{scheme}://{self._security.shown(self._host, self.port)}{self._root}"
 
     def link(self, role: Role = "controller") -> str:
-        """A URL with a new one-time ticket: the first browser that opens it gets in. Raises
-        `ValueError` if there is no token of that role."""
-        return f"{self.url}?t={self._security.ticket(role)}"
+        """A URL with a new one-time ticket: the first browser that opens it within `limits.ticket`
+        seconds gets in. Raises `ValueError` if there is no token of that role."""
+        return f"{self.url}?t={self._security.ticket(role, self._ticket_s)}"
 
     async def link_used(self) -> None:
         """Wait until the next browser has come in by a link. Cancelling it changes nothing."""
@@ -137,27 +146,19 @@ class Site:
     def page(self, request: Request) -> Response:
         """The answer to a plain request. Raises `BadRequest`, with 401 for a wrong token."""
         head_only = request.method == "HEAD"
+        if request.method in ("GET", "HEAD") and (found := self._condition(request, head_only)):
+            return found
         if not self._names.answers_to(request.host):
             self._statistics.refused += 1
             return response(421, "This server does not go by that name (--allow-host).\n")
-        if not self.shows and request.path not in ("/healthz", "/readyz", "/metrics"):
+        if not self.shows:
             return response(404, f"{NO_CLIENTS}\n", head_only=head_only)
         if request.method == "POST" and request.path == "/":
             return self._sign_in(request)
         if request.method not in ("GET", "HEAD"):
             return response(405, headers=(("Allow", "GET, HEAD"),))
-        if request.path == "/healthz":
-            return response(200, "ok\n", head_only=head_only)
-        if request.path == "/readyz":
-            hindrance = self.hindrance()
-            status = 200 if hindrance is None else 503
-            return response(status, f"{hindrance or 'ready'}\n", head_only=head_only)
-        if request.path == "/metrics" and self._metrics is not None:
-            if not self._security.may_measure(request.token):
-                raise BadRequest(401, "no valid token for metrics")
-            return response(200, self._metrics(), type=METRICS, head_only=head_only)
         if request.method == "GET" and request.path == "/" and (tickets := request.query.get("t")):
-            return self._let_in(tickets)
+            return self._let_in(tickets, request)
         unknown = self._security.by_cookies(request.cookies(self._cookie)) is None
         if unknown or request.path == "/login":
             self._statistics.refused += unknown
@@ -168,8 +169,31 @@ class Site:
             return response(404, "There is nothing here.\n", head_only=head_only)
         return file.answer(request)
 
+    def _condition(self, request: Request, head_only: bool) -> Response | None:
+        """The answer to a balancer, a supervisor or Prometheus; None: the request is for the page.
+        They may use any name of this machine: no cookie gives anything here. Raises `BadRequest`
+        with 401 for a wrong token."""
+        if request.path == "/healthz":
+            return response(200, "ok\n", head_only=head_only)
+        if request.path == "/readyz":
+            hindrance = self.hindrance()
+            status = 200 if hindrance is None else 503
+            return response(status, f"{hindrance or 'ready'}\n", head_only=head_only)
+        if request.path == "/metrics" and self._metrics is not None:
+            if not self._security.may_measure(request.token):
+                raise BadRequest(401, "no valid token for metrics")
+            return response(200, self._metrics(), type=METRICS, head_only=head_only)
+        return None
+
+    def _is_secure(self, request: Request) -> bool:
+        """True if the browser speaks TLS to this server or to a proxy in front of it. A client that
+        lies about that only keeps itself out."""
+        forwarded = request.values("x-forwarded-proto")
+        public = self._security.url or ""
+        return self._tls or public.startswith("https:") or forwarded == ["https"]
+
     def _sign_in(self, request: Request) -> Response:
-        """Exchange a token, which a person typed into the form, for a ticket."""
+        """Exchange a token, which a person typed into the form, for a cookie and a key."""
         if any(origin not in self._names.origins for origin in request.values("origin")):
             self._statistics.refused += 1
             return response(403, "Pages of that origin may not sign in.\n")
@@ -177,19 +201,22 @@ class Site:
         grant = self._security.by_token(token)
         if grant is None:
             raise BadRequest(401, "no valid token")
-        location = f"{self._root}?t={self._security.ticket_for(grant)}"
-        return response(303, headers=(("Location", location),))
+        return self._entrance(grant.new_pass(), request)
 
-    def _let_in(self, tickets: list[str]) -> Response:
+    def _let_in(self, tickets: list[str], request: Request) -> Response:
         """Exchange the ticket for a cookie and a key, which the page takes out of the address bar
         and keeps. A used one leads to the page as well: it opens if the browser is known."""
         found = self._security.redeem(tickets[0])
         if found is None:
             return response(303, headers=(("Location", self._root),))
-        secure = "; Secure" if self._tls else ""
-        where = f"Path={self._root}; HttpOnly; SameSite=Strict{secure}"
-        cookie = f"{self._cookie}={found.cookie}; {where}"
         self._used.set()
         self._used = trio.Event()
+        return self._entrance(found, request)
+
+    def _entrance(self, found: Pass, request: Request) -> Response:
+        """Send the browser to the page, with its cookie and its key."""
+        secure = "; Secure" if self._is_secure(request) else ""
+        where = f"Path={self._root}; HttpOnly; SameSite=Strict{secure}"
+        cookie = f"{self._cookie}={found.cookie}; {where}"
         location = f"{self._root}#key={found.key}"
         return response(303, headers=(("Location", location), ("Set-Cookie", cookie)))
