@@ -57,21 +57,38 @@ def test_each_command_is_one_of_agentrt(words: list[str]) -> None:
     program, *arguments = words
     assert program == "agentrt"
     parsed = make_parser().parse_args(arguments)
-    assert (parsed.subcommand, parsed.store) == ("serve", "postgresql://")
+    assert parsed.subcommand == "serve"
     assert parsed.node
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_what_the_environment_says_is_known(name: str) -> None:
     env = dict.fromkeys(COMPOSE["services"][name]["environment"], "words of some length")
+    env["AGENTRT_SERVE_PORT"] = "8000"
     assert load_config(env=env | {"HOME": "/nowhere"}).warnings == ()
 
 
-def test_what_the_units_environment_says_is_known() -> None:
-    lines = (DEPLOY / "environment.example").read_text().splitlines()
-    names = [line.partition("=")[0] for line in lines if line and not line.startswith("#")]
-    env = dict.fromkeys(names, "words of some length")
-    assert load_config(env=env | {"HOME": "/nowhere"}).warnings == ()
+def test_the_units_read_their_configuration_and_no_secret_is_in_their_environment() -> None:
+    file = DEPLOY / "config.toml.example"
+    config = load_config(env={"HOME": "/nowhere", "AGENTRT_CONFIG": str(file)})
+    assert config.warnings == ()
+    assert config.serve.store is not None
+    assert config.serve.host == "0.0.0.0"
+    for unit in UNITS:
+        said = settings(unit)
+        assert said["Environment"] == ["AGENTRT_CONFIG=%d/config.toml"]
+        assert said["LoadCredential"] == ["config.toml:/etc/agentrt/config.toml"]
+
+
+def test_the_image_is_built_from_what_the_package_needs() -> None:
+    """Everything else of the repository, such as `.git`, stays out of it."""
+    rules = (DEPLOY.parent / ".dockerignore").read_text().splitlines()
+    allowed = {rule.removeprefix("!") for rule in rules if rule.startswith("!")}
+    assert "*" in rules
+    hook = (DEPLOY.parent / "hatch_build.py").read_text()
+    needed = {"pyproject.toml", "README.md", "LICENSE", "hatch_build.py", "src"}
+    needed |= {name for name in ("package.json", "package-lock.json") if name in hook}
+    assert allowed == needed | {"constraints.txt"}
 
 
 def test_no_secret_is_in_a_file_or_on_a_command_line() -> None:
@@ -80,7 +97,7 @@ def test_no_secret_is_in_a_file_or_on_a_command_line() -> None:
     for name in OURS:
         for key, value in COMPOSE["services"][name]["environment"].items():
             if re.search("TOKEN|PASSWORD", key):
-                assert re.fullmatch(r"\$\{\w+:\?\}", value)
+                assert re.fullmatch(r"\$\{\w+:\?\}", str(value))
 
 
 def test_who_is_told_to_leave_gets_the_time_to_finish() -> None:
@@ -117,9 +134,10 @@ def test_systemd_takes_the_units(unit: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("haproxy") is None, reason="needs haproxy (apt install haproxy)")
-def test_haproxy_takes_its_file() -> None:
+@pytest.mark.parametrize("file", sorted(DEPLOY.glob("haproxy*.cfg")), ids=lambda file: file.name)
+def test_haproxy_takes_its_files(file: Path) -> None:
     done = subprocess.run(
-        ["haproxy", "-c", "-f", DEPLOY / "haproxy.cfg"], capture_output=True, text=True
+        ["haproxy", "-c", "-f", file], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -39,8 +39,12 @@ def programs(of: psutil.Process | None = None) -> list[psutil.Process]:
 
 
 def program_of(process: psutil.Process) -> str:
-    while not (words := process.cmdline()):
-        time.sleep(0.001)  # just being loaded
+    """Its command line; nothing if it has ended."""
+    try:
+        while not (words := process.cmdline()):
+            time.sleep(0.001)  # just being loaded
+    except psutil.Error:
+        return ""
     return " ".join(words)
 
 
@@ -137,6 +141,17 @@ async def test_one_that_was_killed_is_replaced_for_the_next_user() -> None:
             assert other != program
 
 
+async def test_one_that_was_killed_is_replaced_while_an_agent_runs() -> None:
+    with trio.fail_after(10):
+        async with started(["cat"]):
+            for _ in range(2):
+                (program,) = programs()
+                program.kill()
+                await until_gone(program.pid)
+                await until(lambda: bool(programs()))
+        assert not programs()
+
+
 async def test_there_is_none_in_a_frozen_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     async with started(["cat"]) as agent:
@@ -186,6 +201,9 @@ while :; do sleep 0.1; done
 """
 DEAF = "trap '' TERM; echo $$; while :; do sleep 60; done"
 LEAVES_A_GRANDCHILD = "setsid sleep 60 & echo $!; cat"
+ONCE_MARKED = 'while grep -q "realtime timeout *unlimited" /proc/$$/limits; do sleep 0.01; done'
+LEAVES_A_STRANGER = f"{ONCE_MARKED}; (env -i setsid sh -c 'echo $$; exec sleep 60' &); cat"
+"""Without the agent's environment, session, group and parent."""
 
 
 def start_host(*arguments: str) -> subprocess.Popen[str]:
@@ -220,7 +238,8 @@ async def test_when_the_host_is_killed_its_agents_and_what_they_started_end(
 ) -> None:
     log = tmp_path / "log"
     polite = SAYS_WHEN_TERMINATED.format(log)
-    async with host("plain", polite, DEAF, LEAVES_A_GRANDCHILD) as (process, pids):
+    scripts = (polite, DEAF, LEAVES_A_GRANDCHILD, LEAVES_A_STRANGER)
+    async with host("plain", *scripts) as (process, pids):
         process.kill()
         for pid in pids:
             await until_gone(pid)

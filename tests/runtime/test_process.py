@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -271,6 +273,32 @@ async def test_an_agent_that_leaves_at_the_end_of_its_input_gets_no_signal() -> 
         async with started(sh("trap 'exit 99' TERM; echo; cat; exit 7"), limits=PATIENT) as agent:
             await Lines(agent).next()
     assert agent.returncode == 7
+
+
+HOST_THAT_FORKS = """
+import os, signal, sys, trio
+from agentrt._limits import Limits
+from agentrt._process.process import close, open_process
+
+async def main():
+    limits = Limits(stdin_close=20, terminate=20)
+    async with open_process(["cat"], cwd="/", env=os.environ, limits=limits) as agent:
+        child = os.fork()
+        if not child:
+            signal.pause()
+        try:
+            await close(agent, limits)
+            print(await agent.wait())
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+trio.run(main)
+"""
+
+
+def test_a_forked_child_of_the_host_does_not_keep_the_agent_s_input_open() -> None:
+    host = [sys.executable, "-W", "ignore", "-c", HOST_THAT_FORKS]
+    assert subprocess.check_output(host, text=True, timeout=30) == "0\n"  # no SIGTERM
 
 
 async def test_an_agent_with_much_to_say_can_leave_although_nobody_listens_any_more() -> None:

@@ -34,6 +34,7 @@ IN_A_GROUP = f"""{sys.executable} -I -S -c '
 import os
 os.setpgid(0, 0)
 os.execvp("sleep", ["sleep", "60"])'"""
+ONCE_MARKED = 'while grep -q "realtime timeout *unlimited" /proc/$$/limits; do sleep 0.01; done'
 STARTED = {
     "in its group": "sleep 60 & echo $!",
     "in a group of its own": f"{IN_A_GROUP} & echo $!",
@@ -41,6 +42,7 @@ STARTED = {
     "forked twice": "(setsid sh -c 'sleep 60 & echo $!; wait' &)",
     "without the marker, in its group": "env -i sleep 60 & echo $!",
     "without the marker, in a group of its own": f"env -i {IN_A_GROUP} & echo $!",
+    "without any tie": f"{ONCE_MARKED}; (env -i setsid sh -c 'echo $$; exec sleep 60' &)",
     "ignoring SIGTERM": "(trap '' TERM; exec setsid sleep 60) & echo $!",
 }
 """How a grandchild may be tied to an agent: each line starts a `sleep` and says its number."""
@@ -231,9 +233,50 @@ def test_a_host_that_adopts_orphans_reaps_them() -> None:
     assert subprocess.check_output(host, text=True, timeout=20) == "''\n"
 
 
+HOST_AS_PID_1 = """
+import os, trio
+from agentrt._limits import Limits
+from agentrt._process.process import open_process
+
+def zombies():
+    states = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            states.append(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0])
+        except OSError:
+            continue
+    return states.count("Z")
+
+SCRIPT = ONCE_MARKED + "; (env -i setsid sh -c 'exit' &); (setsid sh -c 'exit' &); cat"
+
+async def main():
+    assert os.getpid() == 1
+    for script in SCRIPT, SCRIPT:
+        async with open_process(["sh", "-c", script], cwd="/", env=os.environ, limits=Limits()):
+            with trio.fail_after(20):
+                while not zombies():
+                    await trio.sleep(0.01)
+                while zombies():
+                    await trio.sleep(0.01)
+            own = await trio.run_process(["sh", "-c", "exit 7"], check=False)
+            assert own.returncode == 7
+
+trio.run(main)
+print("reaped")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be PID 1 of a namespace")
+def test_a_host_that_is_pid_1_reaps_orphans_while_the_agent_runs() -> None:
+    program = HOST_AS_PID_1.replace("ONCE_MARKED", repr(ONCE_MARKED))
+    host = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", program]
+    assert subprocess.check_output(host, text=True, timeout=60) == "reaped\n"
+
+
 def test_nothing_is_found_where_there_is_no_proc(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(path: str) -> list[str]:
         raise FileNotFoundError(path)
 
     monkeypatch.setattr(os, "listdir", missing)
-    assert look(0).below(ProcessId(1, 0), "marker", ()) == frozenset()
+    assert look(0).below(ProcessId(1, 0), "0" * 16 + ":" + "0" * 16, ()) == frozenset()

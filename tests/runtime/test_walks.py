@@ -188,6 +188,7 @@ def related(
         found |= more
 
 
+MARKER = "0123456789abcdef:fedcba9876543210"
 pids = st.integers(1, 12)
 stats: Callable[[], st.SearchStrategy[_Stat]] = partial(
     st.builds, _Stat, st.booleans(), pids, pids, pids, st.integers(0, 6)
@@ -204,7 +205,7 @@ def test_a_table_finds_exactly_what_is_related(
     processes: dict[int, _Stat], carriers: set[int], leader: ProcessId, known: set[ProcessId]
 ) -> None:
     carriers &= set(processes)
-    table = Table(processes, {"m": sorted(carriers), "other": list(processes)})
-    found = table.below(leader, "m", known)
+    table = Table(processes, {MARKER: sorted(carriers), "other": list(processes)})
+    found = table.below(leader, MARKER, known)
     assert {each.pid for each in found} == related(processes, carriers, leader, known)
     assert all(processes[pid].start == start for pid, start in found)

@@ -2,8 +2,11 @@
 
 Killing an agent's process group is not enough: agents run their shells in groups or sessions of
 their own, and a process whose parent died is adopted by init. A process belongs to an agent if
-its parent, its group or its session does, if it belonged when it was last looked at, or if its
-environment carries the agent's marker, which children inherit.
+its parent, its group or its session does, if it belonged when it was last looked at, or if it
+carries one of two marks that children inherit: the agent's marker in its environment, which some
+agents clear for their shells, and a number in a resource limit, which survives everything that a
+process does to its environment, its parent and its session. (`RLIMIT_RTTIME` bounds the CPU time of
+a real-time process. The numbers are beyond 100,000 years.)
 
 A process is remembered with its start time, so that a number used again is never signalled. On a
 system without `/proc` nothing is found; there only the agent's own group can be ended.
@@ -16,9 +19,10 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 MARKER = "AGENTRT_GUARD"
@@ -26,6 +30,8 @@ MARKER = "AGENTRT_GUARD"
 
 
 _VARIABLE = MARKER.encode() + b"="
+
+_LIMIT = b"Max realtime timeout"
 
 _READ = 64 * 1024
 
@@ -76,6 +82,29 @@ class _Stat(NamedTuple):
     start: int
 
 
+def number_of(marker: str) -> int:
+    """The number that stands for a marker `RUN:AGENT` of hexadecimal digits in a resource limit. Its
+    upper half is the same for all agents of a run; see `supervisor.py`."""
+    run, _, agent = marker.rpartition(",")[2].partition(":")
+    return 1 << 62 | (int(run, 16) >> 34) << 32 | int(agent, 16) >> 32
+
+
+def mark(pid: int, marker: str) -> None:
+    """Mark a child that was just started, and what it has started already, so that everything
+    below it is found by `look`. Does nothing where the system has no such limit."""
+    if not hasattr(resource, "prlimit") or not hasattr(resource, "RLIMIT_RTTIME"):
+        return
+    number, pids = number_of(marker), [pid]
+    while pids:
+        pid = pids.pop()
+        try:
+            hard = resource.prlimit(pid, resource.RLIMIT_RTTIME)[1]
+            resource.prlimit(pid, resource.RLIMIT_RTTIME, (number, hard))
+            pids += map(int, _read(f"/proc/{pid}/task/{pid}/children").split())
+        except (OSError, ValueError):
+            continue  # it has ended or is another user's, or a lower limit is set already
+
+
 def identify(pid: int) -> ProcessId | None:
     """The process that has this number now. Raises OSError as `look`."""
     stat = _read_stat(pid)
@@ -100,8 +129,9 @@ class Table:
     To make it takes time for each process, to ask it only for each one that belongs to the asker.
     """
 
-    def __init__(self, processes: dict[int, _Stat], carriers: dict[str, list[int]]) -> None:
-        """`carriers`: who has a marker in its environment, by the marker."""
+    def __init__(self, processes: dict[int, _Stat], carriers: dict[str | int, list[int]]) -> None:
+        """`carriers`: the processes with a mark, by the marker in their environment and by the
+        number in their resource limit."""
         self._processes = processes
         self._carriers = carriers
         self._tied: dict[int, set[int]] = {}
@@ -122,6 +152,7 @@ class Table:
         found: dict[int, _Stat] = {}
         added = [pid for pid, start in (leader, *known) if self._started(pid) == start]
         added += self._carriers.get(marker, ())
+        added += self._carriers.get(number_of(marker), ())
         while added:
             pid = added.pop()
             if pid not in found and self._processes[pid].start >= leader.start:
@@ -136,11 +167,13 @@ class Table:
         return None if stat is None else stat.start
 
 
-def _carriers(processes: dict[int, _Stat]) -> dict[str, list[int]]:
-    """Those whose environment has markers, by marker."""
-    found: dict[str, list[int]] = {}
+def _carriers(processes: dict[int, _Stat]) -> dict[str | int, list[int]]:
+    """The processes with marks, by mark."""
+    found: dict[str | int, list[int]] = {}
     blank = []
     for pid, stat in processes.items():
+        if (number := _read_number(pid)) is not None:
+            found.setdefault(number, []).append(pid)
         environment = _read(f"/proc/{pid}/environ")
         if environment:
             _add_markers(found, pid, environment)
@@ -154,12 +187,37 @@ def _carriers(processes: dict[int, _Stat]) -> dict[str, list[int]]:
     return found
 
 
-def _add_markers(found: dict[str, list[int]], pid: int, environment: bytes) -> None:
+def _read_number(pid: int) -> int | None:
+    """The number in a process's resource limit, which a dead one keeps."""
+    after = _read(f"/proc/{pid}/limits").partition(_LIMIT)[2].split(None, 1)
+    return int(after[0]) if after and after[0].isdigit() else None
+
+
+def _add_markers(found: dict[str | int, list[int]], pid: int, environment: bytes) -> None:
     at = 0 if environment.startswith(_VARIABLE) else environment.find(b"\0" + _VARIABLE) + 1
     if at or environment.startswith(_VARIABLE):
         value = environment[at + len(_VARIABLE) :].partition(b"\0")[0]
         for marker in value.decode(errors="replace").split(","):
             found.setdefault(marker, []).append(pid)
+
+
+def reap_adopted(run: str, waited_for: Collection[int]) -> None:
+    """Reap this process's dead children that agents of the run have left to it, because it is PID 1
+    or a subreaper. `waited_for`: the agents, which others wait for."""
+    own = number_of(f"{run}:0") >> 32
+    for pid in map(int, _listed()):
+        stat = _read_stat(pid)
+        if (
+            stat is not None
+            and stat.parent == os.getpid()
+            and not stat.running
+            and pid not in waited_for
+            and (_read_number(pid) or 0) >> 32 == own
+        ):
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                continue
 
 
 def _wait_for_adopted(members: dict[int, _Stat]) -> None:

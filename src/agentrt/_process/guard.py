@@ -15,20 +15,24 @@ of that thread, after ten idle seconds, for the parent's death.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import trio
 
 from .._errors import AgentStartError
-from .descendants import MARKER
+from .descendants import MARKER, reap_adopted
+from .forks import forget_in_forks
 from .tree import reap
+
+_log = logging.getLogger("agentrt.process")
 
 _PROGRAM = Path(__file__).with_name("supervisor.py")
 
@@ -42,6 +46,13 @@ _END = 1.0
 """Seconds that the guard, killed, may take to be waited for: it should take a millisecond."""
 
 
+_REAP_S = 1.0
+"""Seconds between two looks for dead orphans."""
+
+_AGAIN_S = 1.0
+"""Seconds between two starts of a guard program that ends all the time."""
+
+
 class _Guard:
     """The guard program of one Trio run."""
 
@@ -50,6 +61,7 @@ class _Guard:
         self.users = 0
         self.until: float | None = None
         """When the agents are ended, by the clock that goes on while a machine sleeps."""
+        self.reaping = trio.Lock()
         self._starting = trio.Lock()
         self._process: trio.Process | None = None
 
@@ -75,8 +87,17 @@ class _Guard:
                 env={name: value for name, value in os.environ.items() if name != MARKER},
                 start_new_session=True,
             )
+            if isinstance(self._process.stdin, trio.lowlevel.FdStream):
+                forget_in_forks(self._process.stdin)
             if self.until is not None:
                 self.tell()
+
+    async def keep(self) -> None:
+        """Start the program again whenever it ends, until this is cancelled."""
+        while self._process is not None:
+            await self._process.wait()
+            await self.start()
+            await trio.sleep(_AGAIN_S)
 
     @property
     def _runs(self) -> bool:
@@ -144,6 +165,32 @@ async def guard() -> AsyncIterator[str]:
             _current.set(None)
             with trio.move_on_after(_END, shield=True):
                 await shared.end()
+
+
+async def keep_guard() -> None:
+    """Replace the guard program whenever something kills it, until this is cancelled: inside a
+    block of `guard`. If it cannot be started again, that is logged, and the next agent's start
+    reports it."""
+    shared = _current.get()
+    if shared is None or not _available():
+        return
+    try:
+        await shared.keep()
+    except (OSError, RuntimeError) as error:
+        _log.warning("the guard program ended and could not be started again: %s", error)
+
+
+async def reap_orphans(waited_for: Collection[int]) -> None:
+    """While this process is PID 1, as in a container, reap what agents leave to it when it dies,
+    until this is cancelled: inside a block of `guard`, once for all agents. `waited_for`: the
+    agents' own processes."""
+    shared = _current.get()
+    if shared is None or os.getpid() != 1:
+        return
+    async with shared.reaping:
+        while True:
+            await trio.sleep(_REAP_S)
+            reap_adopted(shared.token, waited_for)
 
 
 def private_folder(run: str) -> Path:

@@ -10,8 +10,9 @@ host that was stopped does not, and its agents are ended at once.
 
 Then it gives the agents, whose standard input ended at the same moment, time to leave by
 themselves; what is left gets SIGTERM, then SIGKILL. What belongs to an agent is known by the token
-in its environment, or by having been started by such a process: some start their shells with an
-environment of their own.
+in its environment, by the token's number in a resource limit (`descendants.mark`), or by having
+been started by such a process: some agents give their shells an environment of their own, and may
+have left before this program looks.
 
 In the end it removes what the host has left of temporary folders: those in each FOLDER whose names
 begin with `agentrt-TOKEN-`.
@@ -112,6 +113,17 @@ def wait_for_the_end_of(host: int, token: bytes) -> None:
             until = None
 
 
+def has_number(pid: int, token: bytes) -> bool:
+    """True if the process has a resource limit that stands for the token."""
+    after = read(pid, "limits").partition(b"Max realtime timeout")[2].split(None, 1)
+    return bool(after) and after[0].isdigit() and int(after[0]) >> 32 == number_of(token)
+
+
+def number_of(token: bytes) -> int:
+    """The upper half of the number that `descendants.mark` sets."""
+    return 1 << 30 | int(token, 16) >> 34
+
+
 def look(token: bytes, known: dict[int, bytes]) -> None:
     """Bring up to date who belongs to the agents: by number, with the time of the start, by which a
     number that is used again is distinguished from the one before."""
@@ -124,7 +136,11 @@ def look(token: bytes, known: dict[int, bytes]) -> None:
         if pid == os.getpid() or len(fields) < 20 or fields[0] in (b"Z", b"X"):
             continue
         parents[pid], starts[pid] = int(fields[1]), fields[19]
-        if known.get(pid) == starts[pid] or token in read(pid, "environ"):
+        if (
+            known.get(pid) == starts[pid]
+            or token in read(pid, "environ")
+            or has_number(pid, token)
+        ):
             found.add(pid)
     while below := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= below

@@ -1,0 +1,34 @@
+"""Pipes that a fork of this process must not keep open.
+
+A pipe ends when its last copy is closed. A forked process (`os.fork`, `multiprocessing`) has copies
+of all of them, so an agent would not read the end of its input while it lives.
+"""
+
+from __future__ import annotations
+
+import os
+from weakref import WeakSet
+
+from trio.lowlevel import FdStream
+
+_streams: WeakSet[FdStream] = WeakSet()
+
+
+def forget_in_forks(stream: FdStream) -> None:
+    """In processes that are forked from now on, have the null device in place of the stream."""
+    _streams.add(stream)
+
+
+def _forget() -> None:
+    # Not closed: the stream's object is copied as well, and will close the number.
+    numbers = [each.fileno() for each in _streams if each.fileno() >= 0]
+    if not numbers:
+        return
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for number in numbers:
+        os.dup2(null, number, inheritable=False)
+    os.close(null)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
