@@ -136,9 +136,7 @@ def test_systemd_takes_the_units(unit: Path, tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("haproxy") is None, reason="needs haproxy (apt install haproxy)")
 @pytest.mark.parametrize("file", sorted(DEPLOY.glob("haproxy*.cfg")), ids=lambda file: file.name)
 def test_haproxy_takes_its_files(file: Path) -> None:
-    done = subprocess.run(
-        ["haproxy", "-c", "-f", file], capture_output=True, text=True
-    )
+    done = subprocess.run(["haproxy", "-c", "-f", file], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 import trio
 
-
 from postgres.server import free_port, programs
 from runtime.test_docker import DOCKER, DOCKERD, Daemon
 from web.sockets import websocket
@@ -150,7 +149,8 @@ async def test_the_composition_serves_a_session(engine: Daemon, tmp_path: Path) 
         names = ["started_gateway_1", "started_gateway_2", "started_worker_1"]
         with trio.fail_after(PATIENCE):
             for name in [*names, "started_postgres_1"]:
-                while engine.done("inspect", "-f", "{{.State.Health.Status}}", name) != "healthy":
+                health = ["inspect", "-f", "{{.State.Health.Status}}", name]
+                while engine.done(*health) != "healthy":  # noqa: ASYNC110
                     await trio.sleep(0.2)
         *gateways, worker = [(address(engine, name), 8000) for name in names]
         for each in gateways:
@@ -199,7 +199,8 @@ async def test_the_units_serve_a_session_through_haproxy(engine: Daemon, tmp_pat
         engine.done("cp", str(DEPLOY / "haproxy.cfg"), f"{machine}:/etc/haproxy.cfg")
         inside = ["exec", machine]
         with trio.fail_after(PATIENCE):
-            while "running" not in engine(*inside, "systemctl", "is-system-running").stdout:
+            state = [*inside, "systemctl", "is-system-running"]
+            while "running" not in engine(*state).stdout:  # noqa: ASYNC110
                 await trio.sleep(0.2)
         for command in (
             "useradd --system --create-home agentrt && mkdir -m 777 /work",

@@ -209,7 +209,11 @@ def reported(path: str) -> Iterator[None]:
 
 
 _IRREPLACEABLE: Final = {
-    *(errno.EACCES, errno.EPERM, errno.EROFS),  # no file can be made in its folder, or be its owner's
+    *(
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+    ),  # no file can be made in its folder, or be its owner's
     *(errno.EBUSY, errno.EXDEV),  # the file is a mount point
     errno.ENOTSUP,  # its attributes cannot be kept
 }

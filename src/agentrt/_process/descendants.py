@@ -83,7 +83,7 @@ class _Stat(NamedTuple):
 
 
 def number_of(marker: str) -> int:
-    """The number that stands for a marker `RUN:AGENT` of hexadecimal digits in a resource limit. Its
+    """The number that stands for a marker `RUN:AGENT`, in hexadecimal, in a resource limit. Its
     upper half is the same for all agents of a run; see `supervisor.py`."""
     run, _, agent = marker.rpartition(",")[2].partition(":")
     return 1 << 62 | (int(run, 16) >> 34) << 32 | int(agent, 16) >> 32

@@ -136,11 +136,7 @@ def look(token: bytes, known: dict[int, bytes]) -> None:
         if pid == os.getpid() or len(fields) < 20 or fields[0] in (b"Z", b"X"):
             continue
         parents[pid], starts[pid] = int(fields[1]), fields[19]
-        if (
-            known.get(pid) == starts[pid]
-            or token in read(pid, "environ")
-            or has_number(pid, token)
-        ):
+        if known.get(pid) == starts[pid] or token in read(pid, "environ") or has_number(pid, token):
             found.add(pid)
     while below := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= below
