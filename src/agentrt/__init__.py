@@ -1,14 +1,15 @@
-"""agentrt runs a coding agent's conversation as a tree of Trio tasks, and gives the same numbered
-events to everyone who watches.
+"""agentrt runs an agent's conversation as a tree of Trio tasks and gives every viewer the same
+numbered event log.
 
-The layers, each importing only what is below it: the terminal and the web frontends; the runtime
-(sessions, turns, processes, tools); the drivers `_acp` and `_claude`, which do not know each other;
-the wire and the model, which know neither processes nor clocks.
+The layers, each importing only those below it: the terminal and the web frontends; the runtime
+(sessions, turns, processes, tools); the drivers `_acp`, `_claude` and `_codex`, which do not know
+each other; the wire and the model, which know neither processes nor clocks.
 
-Importing it costs next to nothing: what is public is imported when it is used, name by name.
+Importing this package is cheap: each public name is imported when it is first used.
 """
 
 import importlib as _importlib
+import sys as _sys
 import typing as _typing
 
 from ._version import __version__ as __version__
@@ -39,7 +40,7 @@ _PUBLIC = {
     ),
     "_model.fork_point": "ForkPoint",
     "_model.log": "Overrun",
-    "_model.result": "AgentDied AgentFailed Denial TurnFailed TurnResult TurnTimedOut",
+    "_model.result": "AgentDied AgentFailed Denial Failure TurnFailed TurnResult TurnTimedOut",
     "_model.state": "Snapshot",
     "_permissions.policies": (
         "Allow Ask Decision Deny PermissionRequest Policy allow_all ask deny_all rules"
@@ -82,7 +83,9 @@ def __getattr__(name: str) -> object:
     if name == "__all__":
         return sorted(_PLACES)
     if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # With the module, a traceback can suggest a name.
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=_sys.modules[__name__])
     module = _importlib.import_module(f".{_PLACES[name]}", __name__)
     value = globals()[name] = getattr(module, name)
     return value

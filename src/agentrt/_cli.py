@@ -140,6 +140,7 @@ def _print_failure(options: argparse.Namespace, error: AgentrtError) -> None:
 def _work(options: argparse.Namespace) -> Work:
     """What is to be done, once everything that was said has been understood. Raises
     `AgentrtError`."""
+    import logging
     from functools import partial
 
     from ._config import load_config
@@ -169,6 +170,7 @@ def _work(options: argparse.Namespace) -> Work:
     if options.subcommand != "config":  # which shows them itself
         for warning in config.warnings:
             _warn(warning)
+    logging.getLogger("agentrt").addHandler(logging.NullHandler())  # only what is asked for
     level = config.log.level or ("error" if options.subcommand == "serve" else None)
     if level is not None:
         from ._terminal.logs import start_logging

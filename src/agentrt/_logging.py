@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
@@ -147,6 +148,23 @@ class _Own(logging.Filter):
         return True
 
 
+class _PrintFailures(logging.Handler):
+    """Prints exceptions of the program's own code as long as the program configures no logging.
+
+    Without it, a tool that raises is only an error for the model, and its author sees nothing.
+    Everything else that agentrt logs stays silent by default, as in any library.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        logger: logging.Logger | None = logging.getLogger(record.name)
+        while logger is not None:
+            if any(each is not self for each in logger.handlers):
+                return  # the program sees to its records itself
+            logger = logger.parent if logger.propagate else None
+        if record.exc_info and sys.stderr is not None:
+            sys.stderr.write(f"agentrt: {record.getMessage()}\n{record.exc_text}\n")
+
+
 def get_logger(name: str) -> logging.Logger:
     """One of agentrt's loggers, which are all set up when this module is imported."""
     return logging.getLogger(f"agentrt.{name}")
@@ -165,6 +183,7 @@ def _outside() -> Redaction:
 _session: Final = get_logger("session")
 _formatter: Final = logging.Formatter()
 _own: Final = _Own()
-logging.getLogger("agentrt").addHandler(logging.NullHandler())
+_printing = _PrintFailures(logging.ERROR)
+logging.getLogger("agentrt").addHandler(_printing)
 for _name in _NAMES:
     get_logger(_name).addFilter(_own)

@@ -78,6 +78,7 @@ from ._model.log import Overrun as Overrun
 from ._model.result import AgentDied as AgentDied
 from ._model.result import AgentFailed as AgentFailed
 from ._model.result import Denial as Denial
+from ._model.result import Failure as Failure
 from ._model.result import TurnFailed as TurnFailed
 from ._model.result import TurnResult as TurnResult
 from ._model.result import TurnTimedOut as TurnTimedOut

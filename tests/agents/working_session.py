@@ -81,7 +81,7 @@ def _work(it: Tmux, screens: dict[str, str]) -> None:
     it.type("a draft that stays")
     screens["running"] = it.until("^⏎ And another thing", "^❯ a draft that stays$", "[1-9] s$")
     it.key("C-c")
-    stopped = ("^— cancelled$", "paused; Enter resumes", "^❯ a draft that stays$", READY)
+    stopped = ("^— cancelled$", "paused · Enter resumes", "^❯ a draft that stays$", READY)
     screens["stopped"] = it.until(*stopped)
     it.key("C-c")
     it.until("^❯$")

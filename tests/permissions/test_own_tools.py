@@ -137,8 +137,7 @@ Script = Callable[[FakeAgent], Awaitable[None]]
 async def calls(agent: FakeAgent) -> None:
     async for prompt in agent.prompts:
         answer = await agent.call_tool("greet", name="Ann")  # type: ignore[union-attr]
-        content = answer.get("content") or answer["contentItems"]
-        agent.say(content[0]["text"])
+        agent.say(answer.text)
         prompt.end()
 
 

@@ -237,21 +237,45 @@ async def test_a_process_that_does_not_leave_is_logged_with_each_signal(
     assert vars(kill)["pid"] == pid
 
 
+_BROKEN_POLICY = """
+import agentrt, trio
+{setup}
+def broken(request): raise RuntimeError("a mistake")
+async def main():
+    async with agentrt.open_session("demo", permissions=broken) as session:
+        result = await session.run("create a.txt with a")
+        assert result.denials
+        assert [each.error for each in result.failures] == ["RuntimeError: a mistake"]
+        await session.run("/slow 5", check=False, limits=agentrt.Limits(hard=0.1))
+trio.run(main)
+"""
+
+
 @pytest.mark.slow
-def test_a_library_prints_nothing_by_itself(tmp_path: Path) -> None:
-    program = (
-        "import agentrt, trio\n"
-        "def broken(request): raise RuntimeError\n"
-        "async def main():\n"
-        "    async with agentrt.open_session('demo', permissions=broken) as session:\n"
-        "        result = await session.run('create a.txt with a')\n"
-        "        assert result.denials\n"
-        "trio.run(main)\n"
-    )
+@pytest.mark.parametrize(
+    ("setup", "printed"),
+    [
+        ("", True),
+        ("import logging; logging.basicConfig(filename='log')", False),
+        ("import logging; logging.getLogger('agentrt').addHandler(logging.NullHandler())", False),
+    ],
+    ids=["no logging", "logging to a file", "logging turned off"],
+)
+def test_exceptions_of_the_program_s_own_code_are_printed_unless_it_configures_logging(
+    tmp_path: Path, setup: str, printed: bool
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path
+        [sys.executable, "-c", _BROKEN_POLICY.format(setup=setup)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stdout) == (0, "")
+    if printed:
+        assert done.stderr.startswith("agentrt: the permission policy failed\nTraceback ")
+        assert done.stderr.endswith("RuntimeError: a mistake\n")  # and nothing of the time limit
+    else:
+        assert done.stderr == ""
 
 
 async def test_a_piece_of_text_costs_no_call_of_logging(

@@ -288,7 +288,7 @@ async def test_claude_reaches_it_by_its_name() -> None:
                 city = {"city": "Oslo"}
                 called = await ask(agent, 3, "tools/call", name="forecast", arguments=city)
                 found.append(called["content"][0]["text"])
-                found.append((await agent.call_tool("own", text="mine"))["content"][0]["text"])
+                found.append((await agent.call_tool("own", text="mine")).text)
                 prompt.end()
 
     async with open_fake_session(

@@ -319,17 +319,19 @@ def test_a_star_behind_a_blank_says_the_same_as_behind_a_colon(rule: str) -> Non
     ("policy", "right"),
     [
         ("allow", "agentrt.allow_all"),
+        ("allow_all", "Did you mean agentrt.allow_all?"),
+        ("alow-all", "Did you mean agentrt.allow_all?"),
         ("ask", "agentrt.ask"),
         (True, "a function"),
         (7, "a function"),
     ],
 )
 async def test_what_is_no_policy_is_refused_with_the_right_one(policy: Any, right: str) -> None:
-    with pytest.raises(ValueError, match=r"is no policy") as refusal:
+    with pytest.raises(ValueError, match=r"is not a policy") as refusal:
         rules(otherwise=policy)
     assert right in str(refusal.value)
     for opening in (open_session("demo", permissions=policy), open_runtime(permissions=policy)):
-        with pytest.raises(ValueError, match=r"permissions=.* is no policy"):
+        with pytest.raises(ValueError, match=r"permissions=.* is not a policy"):
             async with opening:
                 pass
 

@@ -77,6 +77,21 @@ async def test_an_impossible_command_is_a_start_error(argv: list[str]) -> None:
             pass
 
 
+@pytest.mark.parametrize(
+    ("argv", "env", "longest"),
+    [
+        (["cat", "x" * 200_000], {"A": "1"}, "argument 1, with 200,000 bytes"),
+        (["cat"], {"A": "1", "HUGE": "x" * 300_000}, "the variable HUGE, with 300,000 bytes"),
+    ],
+)
+async def test_what_is_too_long_for_the_system_is_named(
+    argv: list[str], env: dict[str, str], longest: str
+) -> None:
+    with pytest.raises(AgentStartError, match=f"the longest is {longest}"):
+        async with started(argv, env=env | {"PATH": os.environ["PATH"]}):
+            pass
+
+
 async def test_the_environment_is_what_was_given_and_the_marker() -> None:
     with trio.fail_after(5):
         async with started(["/usr/bin/env"], env={"A": "1"}) as agent:

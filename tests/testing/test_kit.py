@@ -89,8 +89,7 @@ async def test_behind_the_block_agents_are_programs_again(tmp_path: Path) -> Non
 async def test_a_scripted_claude_calls_tools_and_hooks_and_asks(tmp_path: Path) -> None:
     told: list[object] = []
 
-    async def script(agent: testing.FakeAgent) -> None:
-        assert isinstance(agent, testing.FakeClaudeAgent)
+    async def script(agent: testing.FakeClaudeAgent) -> None:
         async for prompt in agent.prompts:
             told.append(await agent.call_tool("save", note="milk"))
             told.append(await agent.call_hook("PreToolUse", tool_name="Bash", tool_input="secret"))
@@ -104,8 +103,7 @@ async def test_a_scripted_claude_calls_tools_and_hooks_and_asks(tmp_path: Path) 
     with testing.scripted_agents({"claude": script}) as agents:
         await app.review(tmp_path)
     saved, hooked, allowed, denied = told
-    assert isinstance(saved, dict)
-    assert saved["content"][0]["text"] == "kept: milk"
+    assert saved == testing.ToolAnswer("kept: milk", is_error=False)
     assert app.saved == ["milk"]
     assert hooked == {"decision": "block", "reason": "no"}
     assert (allowed, denied) == ("allow", "deny")
@@ -138,8 +136,7 @@ async def test_a_scripted_claude_is_cancelled_and_fails_as_claude_does(
 async def test_a_scripted_codex_calls_tools_and_asks(tmp_path: Path) -> None:
     told: list[object] = []
 
-    async def script(agent: testing.FakeAgent) -> None:
-        assert isinstance(agent, testing.FakeCodexAgent)
+    async def script(agent: testing.FakeCodexAgent) -> None:
         async for prompt in agent.prompts:
             told.append(await agent.call_tool("save", note="milk"))
             told.append(await agent.ask(title="ls -l"))
@@ -150,8 +147,7 @@ async def test_a_scripted_codex_calls_tools_and_asks(tmp_path: Path) -> None:
     with testing.scripted_agents({"codex": script}) as agents:
         await app.review(tmp_path, "codex")
     saved, allowed, denied = told
-    assert isinstance(saved, dict)
-    assert (saved["success"], saved["contentItems"][0]["text"]) == (True, "kept: milk")
+    assert saved == testing.ToolAnswer("kept: milk", is_error=False)
     assert app.saved == ["milk"]
     assert (allowed, denied) == ("accept", "decline")
     assert [question.allowed for question in agents.session.questions] == [True, False]
@@ -160,8 +156,7 @@ async def test_a_scripted_codex_calls_tools_and_asks(tmp_path: Path) -> None:
 async def test_a_scripted_codex_is_steered_set_resumed_and_fails_as_codex_does(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    async def script(agent: testing.FakeAgent) -> None:
-        assert isinstance(agent, testing.FakeCodexAgent)
+    async def script(agent: testing.FakeCodexAgent) -> None:
         async for prompt in agent.prompts:
             if prompt.text == "fail":
                 prompt.fail()
@@ -334,12 +329,10 @@ async def test_a_scripted_claude_calls_a_tool_of_a_server_that_the_program_lends
         """What it costs."""
         return f"{item}: 3"
 
-    async def script(agent: testing.FakeAgent) -> None:
-        assert isinstance(agent, testing.FakeClaudeAgent)
+    async def script(agent: testing.FakeClaudeAgent) -> None:
         async for prompt in agent.prompts:
             for _ in range(2):
-                [said] = (await agent.call_tool("mcp__shop__price", item="tea"))["content"]
-                agent.say(said["text"])
+                agent.say((await agent.call_tool("mcp__shop__price", item="tea")).text)
             with pytest.raises(ValueError, match="mcp__store__price: there is no server store"):
                 await agent.call_tool("mcp__store__price", item="tea")
             prompt.end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
 from msgspec import UNSET, to_builtins
 
 from .._model.content import JsonObject
@@ -166,16 +167,38 @@ def _sum(usages: list[Usage]) -> Usage:
     return total
 
 
+_REASONS: Final = ("details", "message", "reason", "error", "detail", "description")
+"""Keys of an error's `data` under which agents put its text."""
+
+LONGEST_REASON_CHARS: Final = 300
+"""Characters of an error's `data` in a message, where it has no text of its own."""
+
+
+def _reason(data: Any) -> str:
+    """Return the text of an error's `data`, which each agent puts under a key of its own."""
+    if isinstance(data, dict):
+        named = [data[key] for key in _REASONS if data.get(key)]
+        if named:
+            return _reason(named[0])
+    if isinstance(data, str):
+        return data
+    if data in (None, {}, []):
+        return ""
+    text = msgspec.json.encode(data).decode()
+    return text if len(text) <= LONGEST_REASON_CHARS else f"{text[:LONGEST_REASON_CHARS]}…"
+
+
 def error_of(error: jsonrpc.RpcError) -> Error:
-    """An error for people and programs. The cause often stands in `data` alone, so that is kept
-    (`data = {"code", "data"}`), and what it says in words is put into the message."""
+    """Translate a JSON-RPC error.
+
+    The cause is often in the error's `data` alone, so that is kept (`data = {"code", "data"}`) and
+    its text is appended to the message.
+    """
     data: JsonObject = {"code": error.code}
     message = error.message
     if error.data is not None:
         data["data"] = error.data
-        words = error.data
-        if isinstance(words, dict):
-            words = words.get("details") or words.get("message") or words.get("error")
-        if isinstance(words, str) and words not in message:
+        words = _reason(error.data)
+        if words and words not in message:
             message = f"{message}: {words}"
     return Error(ERRORS.get(error.code, "agent_error"), message, data)

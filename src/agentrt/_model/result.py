@@ -22,6 +22,19 @@ class Denial(Struct, frozen=True, kw_only=True):
     """The tool call that it was about, if it was about one."""
 
 
+class Failure(Struct, frozen=True, kw_only=True):
+    """An exception that code of the program raised while a turn called it.
+
+    Such code is a tool, a hook, a permission policy or another handler. The agent got an error
+    instead of an answer, and the exception is logged with its traceback.
+    """
+
+    what: str
+    """The code that failed, such as `the tool greet`."""
+    error: str
+    """The exception's class and message."""
+
+
 class TurnResult(Struct, frozen=True, kw_only=True):
     """The end of a turn.
 
@@ -41,6 +54,8 @@ class TurnResult(Struct, frozen=True, kw_only=True):
     duration: float = 0.0
     denials: tuple[Denial, ...] = ()
     """What was rejected in the turn, in that order."""
+    failures: tuple[Failure, ...] = ()
+    """Exceptions of the program's own tools and handlers in the turn, in that order."""
 
     @property
     def cost(self) -> float | None:

@@ -18,7 +18,7 @@ from .._errors import AgentrtError, LocalProtocolError
 from .._limits import Limits
 from .content import Block
 from .events import CancelledBy, Error, Origin, Outcome, Phase, TurnEnded
-from .result import Denial, TurnResult
+from .result import Denial, Failure, TurnResult
 
 if TYPE_CHECKING:
     from .log import Cursor
@@ -151,6 +151,8 @@ class TurnMachine(Struct, eq=False):
     """Which limit it has reached."""
     denied: tuple[Denial, ...] = ()
     """What the agent asked for and was rejected."""
+    failures: tuple[Failure, ...] = ()
+    """Exceptions of the program's own tools and handlers."""
     ended: TurnEnded | None = None
     ended_at: float = 0.0
     ended_seq: int = 0
@@ -188,6 +190,7 @@ class TurnMachine(Struct, eq=False):
                 structured_output=ended.structured_output,
                 duration=self.ended_at - self.began_at,
                 denials=self.denied,
+                failures=self.failures,
             )
         return self._result
 

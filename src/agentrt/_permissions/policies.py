@@ -322,17 +322,28 @@ class _Judged:
 
 
 def check_policy(policy: object, name: str = "permissions") -> None:
-    """Raises ValueError for what is no policy."""
+    """Raise `ValueError` unless `policy` can be called."""
     if callable(policy):
         return
-    wanted = {"allow": "allow_all", "allow-all": "allow_all", "deny": "deny_all", "ask": "ask"}
+    wanted = {
+        "allow": "allow_all",
+        "allow_all": "allow_all",
+        "deny": "deny_all",
+        "deny_all": "deny_all",
+        "ask": "ask",
+        "rules": "rules",
+    }
     if isinstance(policy, str):
-        right = f"agentrt.{wanted.get(policy.casefold(), 'ask')}"
+        from difflib import get_close_matches  # for the few who pass a name
+
+        close = get_close_matches(policy.casefold().replace("-", "_"), list(wanted), 1)
+        meant = f"Did you mean agentrt.{wanted[close[0]]}? " if close else ""
     else:
-        right = "a function from a PermissionRequest to a Decision"
+        meant = ""
     raise ValueError(
-        f"{name}={policy!r} is no policy: {right} may be meant; there are allow_all, deny_all, ask,"
-        " rules(allow=[…], deny=[…]) and functions of your own"
+        f"{name}={policy!r} is not a policy. {meant}Choices: agentrt.allow_all, agentrt.deny_all,"
+        " agentrt.ask, agentrt.rules(allow=[…], deny=[…]), or a function that takes a"
+        " PermissionRequest and returns a Decision"
     )
 
 

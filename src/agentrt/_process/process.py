@@ -338,7 +338,7 @@ async def _spawn(
             start_new_session=True,
         )
     except (OSError, ValueError, RuntimeError) as error:
-        raise _explained(error, argv[0], os.fspath(cwd)) from error
+        raise _explained(error, argv, os.fspath(cwd), env) from error
 
 
 def _exit_status(pid: int, options: int = 0) -> int | None:
@@ -353,8 +353,14 @@ def _exit_status(pid: int, options: int = 0) -> int | None:
     return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
 
 
-def _explained(error: OSError | ValueError | RuntimeError, program: str, cwd: str) -> AgentrtError:
-    """Why a program could not be started, and what to do."""
+def _explained(
+    error: OSError | ValueError | RuntimeError,
+    argv: Sequence[str],
+    cwd: str,
+    env: Mapping[str, str],
+) -> AgentrtError:
+    """Return the error to raise for a program that could not be started, with the remedy."""
+    program = argv[0]
     if not isinstance(error, OSError):  # a zero byte, "=" in a variable's name; or no thread
         return AgentStartError(f"{program!r} cannot be started: {error}")
     reason = error.strerror or str(error)
@@ -378,5 +384,13 @@ def _explained(error: OSError | ValueError | RuntimeError, program: str, cwd: st
     if error.errno == errno.ENOEXEC:
         return AgentStartError(
             f"{path!r} is no program: a script needs a first line like #!/bin/sh"
+        )
+    if error.errno == errno.E2BIG:
+        sizes = {f"the variable {name}": len(os.fsencode(env[name])) for name in env}
+        sizes |= {f"argument {place}": len(os.fsencode(each)) for place, each in enumerate(argv)}
+        largest = max(sizes, key=lambda name: sizes[name])
+        return AgentStartError(
+            f"{program!r} cannot be started: its arguments and environment are too long for the"
+            f" system; the longest is {largest}, with {sizes[largest]:,} bytes"
         )
     return AgentStartError(f"{program!r} cannot be started: {reason}")

@@ -51,6 +51,7 @@ from .._model.events import (
 )
 from .._model.life import Life, LifeInput
 from .._model.repeated import repeated
+from .._model.result import Failure
 from .._model.turn import TurnInput, TurnMachine, TurnState
 from .._permissions.own_tools import OwnTools
 from .._permissions.policies import Policy
@@ -847,9 +848,13 @@ class SessionCore:
         self.start_failed = effect
 
     def handler_failed(self, what: str, error: Exception) -> None:
-        """A handler failed: its caller gets an error answer, and the log says so."""
-        message = f"{what} failed: {type(error).__name__}: {error}"
-        turn = None if self.turn is None else self.turn.id
+        """Record an exception of the program's own code; its caller gets an error as the answer."""
+        words = f"{type(error).__name__}: {error}"
+        message = f"{what} failed: {words}"
+        turn = None
+        if self.turn is not None:
+            turn = self.turn.id
+            self.turn.failures += (Failure(what=what, error=words),)
         self.scope.say(logging.ERROR, "%s failed", what, turn=turn, exc_info=error)
         with self:  # as the session's log has it
             self.log.append(Notice("error", "handler_failed", message))

@@ -37,6 +37,17 @@ from .interfaces import Host, Steps, lifetime_of
 from .withheld import Withheld
 
 
+def request_id(request: PermissionOpened | str) -> str:
+    """Return the id of a request that was given as its event or its id. Raises `TypeError`."""
+    if isinstance(request, str):
+        return request
+    if isinstance(request, PermissionOpened):
+        return request.request
+    raise TypeError(
+        f"a request is given as a PermissionOpened or its id, not as {type(request).__name__}"
+    )
+
+
 class Questions:
     """The open questions of one session. What is open is kept by the conversation."""
 

@@ -38,6 +38,7 @@ from .agent_sessions import (
 from .calls import call
 from .core import When
 from .host import SessionHost
+from .questions import request_id
 from .settings import SessionSettings
 from .subscription import Subscription
 from .turn import Turn
@@ -220,7 +221,7 @@ class Session:
             "user", limits or self._host.limits, blocks(content), attended=attended
         )
         machine.context = contextvars.copy_context()
-        return Turn(self._host, machine, check=check, when=when)
+        return Turn(self._host, machine, check=check, when=when, unused=attended)
 
     def steer(self, content: Prompt) -> None:
         """Send a prompt into the running turn. Raises `LocalProtocolError` if none runs or the
@@ -289,22 +290,23 @@ class Session:
         as `unqueue`."""
         self._core.promote(entry)
 
-    def answer(self, request: str, option: str, *, note: str = "") -> None:
-        """Answer a permission request with an option's id or kind (`"allow_once"`). `note` is
-        sent to agents that take one.
+    def answer(self, request: PermissionOpened | str, option: str, *, note: str = "") -> None:
+        """Answer a permission request, given as its event or its id.
 
-        Raises `LocalProtocolError` if it is not open or has no such option: then nothing happened.
+        `option` is the id of an option, or a kind such as `"allow_once"`. `note` is sent to agents
+        that take one. Raises `LocalProtocolError` if the request is not open or has no such option;
+        nothing has happened then.
         """
-        self._core.questions.answer(request, option, note=note)
+        self._core.questions.answer(request_id(request), option, note=note)
 
-    def fill(self, request: str, content: JsonObject) -> None:
-        """Answer an elicitation with the fields that its `form` asks for."""
-        self._core.questions.fill(request, content)
+    def fill(self, request: PermissionOpened | str, content: JsonObject) -> None:
+        """Answer an elicitation with the fields of its `form`."""
+        self._core.questions.fill(request_id(request), content)
 
-    def dismiss(self, request: str, message: str = "") -> None:
-        """Answer a question with neither yes nor no; agents take it as a rejection. `message` is
+    def dismiss(self, request: PermissionOpened | str, message: str = "") -> None:
+        """Answer a question with neither yes nor no; agents take that as a rejection. `message` is
         sent to agents that take one."""
-        self._core.questions.dismiss(request, message)
+        self._core.questions.dismiss(request_id(request), message)
 
     # --- settings
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from types import TracebackType
 from typing import Final
@@ -23,6 +24,7 @@ from .._model.result import (
 from .._model.turn import TurnMachine, TurnState
 from .core import When
 from .host import SessionHost
+from .questions import request_id
 from .readers import Pace
 from .turn_tasks import TurnTasks
 
@@ -54,12 +56,19 @@ class Turn:
     stays usable.
     """
 
+    _unused = False  # made by `Session.prompt`, and never entered
     _offered: str | None = None  # the question that iterating gave last
     _over = False
     _exhausted = False  # and the iteration has ended
 
     def __init__(
-        self, host: SessionHost, machine: TurnMachine, *, check: bool, when: When = "queue"
+        self,
+        host: SessionHost,
+        machine: TurnMachine,
+        *,
+        check: bool,
+        when: When = "queue",
+        unused: bool = False,
     ) -> None:
         self._host = host
         self._core = host.core
@@ -70,6 +79,17 @@ class Turn:
         self._pace = Pace(host.clock)
         self._ready: list[Event] = []  # what the cursor has in hand, while iterating just goes on
         machine.handle = weakref.ref(self)  # it holds the machine: no cycle for the collector
+        self._unused = unused
+
+    def __del__(self) -> None:
+        if self._unused:
+            warnings.warn(
+                "a prompt was never sent: enter it with `async with session.prompt(...)`, or use"
+                " `session.run` or `session.submit`",
+                RuntimeWarning,
+                source=self,
+                stacklevel=2,
+            )
 
     @classmethod
     def of(cls, host: SessionHost, machine: TurnMachine | None) -> Turn | None:
@@ -148,15 +168,18 @@ class Turn:
         self._core.withdraw(self._machine)
         self._core.cancel_turn(self._machine, "cancelled", by="caller")
 
-    def answer(self, request: str, option: str) -> None:
-        """Answer a permission request: `option` is an option's id, or a kind such as
-        `"allow_once"`. Raises `LocalProtocolError` if it is not open or has no such option."""
-        self._core.questions.answer(request, option)
+    def answer(self, request: PermissionOpened | str, option: str) -> None:
+        """Answer a permission request, given as its event or its id.
+
+        `option` is the id of an option, or a kind such as `"allow_once"`. Raises
+        `LocalProtocolError` if the request is not open or has no such option.
+        """
+        self._core.questions.answer(request_id(request), option)
 
     # --- the block
 
     async def __aenter__(self) -> Turn:
-        machine = self._machine
+        machine, self._unused = self._machine, False
         await checkpoint_if_cancelled()  # before anything is sent
         self._core.place(machine, self._when)
         machine.awaited = True

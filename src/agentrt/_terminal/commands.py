@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from .._agents import find_agents, resolve_agent
@@ -184,7 +185,7 @@ async def _retell(repl: Repl, argument: str) -> None:
         repl.session.retell()
 
 
-def _table(repl: Repl, rows: list[tuple[str, str]]) -> None:
+def _table(repl: Repl, rows: Sequence[tuple[str, str]]) -> None:
     width = max(len(name) for name, _ in rows)
     for name, description in rows:
         repl.say(f"  {name.ljust(width)}  {description}")

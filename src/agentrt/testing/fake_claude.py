@@ -8,6 +8,7 @@ import trio
 
 from .._model.content import JsonObject
 from .agent_side import AgentSide
+from .calls import ToolAnswer
 from .memory import MemoryAgent
 
 _SERVER: Final = "agentrt"
@@ -185,10 +186,13 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
         behavior: str | None = (answer.get("response") or {}).get("behavior")
         return behavior
 
-    async def call_tool(self, name: str, /, **arguments: Any) -> JsonObject:
-        """Ask for permission and call one of the program's own tools, as Claude does. Returns
-        MCP's result (`content`, `isError`); one that is an error if the call was denied. A tool of
-        a server that the program runs is called by Claude's name for it, `mcp__SERVER__TOOL`."""
+    async def call_tool(self, name: str, /, **arguments: Any) -> ToolAnswer:
+        """Ask for permission and call one of the program's own tools, as Claude does.
+
+        Returns what the model reads; a denied call is an error. A tool of a server that the program
+        runs is called by Claude's name for it, `mcp__SERVER__TOOL`. Raises `ValueError` if there is
+        no such tool or server.
+        """
         server, tool = _SERVER, name
         if name.startswith("mcp__"):
             server, _, tool = name.removeprefix("mcp__").partition("__")
@@ -203,12 +207,16 @@ class FakeClaudeAgent(AgentSide[FakeClaudePrompt]):
             behavior = await self._ask_tool(f"{asked}-{self._next}", asked, arguments)
             if behavior != "allow":
                 text = "The call was denied." if behavior == "deny" else "The call was cancelled."
-                return {"content": [{"type": "text", "text": text}], "isError": True}
+                return ToolAnswer(text, is_error=True)
         answer = await self._mcp(server, "tools/call", {"name": tool, "arguments": arguments})
         if "error" in answer:
             raise ValueError(f"{name}: {answer['error']['message']}")
         result: JsonObject = answer["result"]
-        return result
+        return ToolAnswer(
+            text="\n".join(part["text"] for part in result["content"] if part["type"] == "text"),
+            is_error=bool(result.get("isError")),
+            structured=result.get("structuredContent"),
+        )
 
     async def _mcp(self, server: str, method: str, params: JsonObject) -> JsonObject:
         self._next += 1

@@ -10,6 +10,7 @@ import trio
 from .._model.content import JsonObject
 from .._wire.jsonrpc import METHOD_NOT_FOUND
 from .agent_side import AgentSide
+from .calls import ToolAnswer
 from .memory import MemoryAgent
 
 _REFUSED: Final = -32600
@@ -209,15 +210,19 @@ class FakeCodexAgent(AgentSide[FakeCodexPrompt]):
         decision: str = answer["result"]["decision"]
         return None if decision == "cancel" else decision
 
-    async def call_tool(self, name: str, /, **arguments: Any) -> JsonObject:
-        """Call one of the program's own tools; Codex's result (`contentItems`, `success`)."""
+    async def call_tool(self, name: str, /, **arguments: Any) -> ToolAnswer:
+        """Call one of the program's own tools, and return what the model reads.
+
+        Raises `ValueError` if there is no such tool.
+        """
         self._next += 1
         call = {"callId": f"tool-{self._next}", "tool": name, "arguments": arguments}
         answer = await self.request("item/tool/call", call)
         if "error" in answer:
             raise ValueError(f"{name}: {answer['error']['message']}")
         result: JsonObject = answer["result"]
-        return result
+        parts = [part["text"] for part in result["contentItems"] if part["type"] == "inputText"]
+        return ToolAnswer("\n".join(parts), is_error=not result["success"])
 
 
 def _model(name: str) -> JsonObject:

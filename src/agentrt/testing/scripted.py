@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from .._agents import Agent, ProtocolName, find
 from .._errors import AgentStartError
@@ -36,8 +36,16 @@ from .replay import Replay
 from .sessions import attached_to
 
 FakeAgent: TypeAlias = FakeAcpAgent | FakeClaudeAgent | FakeCodexAgent
-Script: TypeAlias = Callable[[FakeAgent], Awaitable[None]]
-"""What an agent does in one process, from after its start to its exit."""
+Script: TypeAlias = (
+    Callable[[FakeAcpAgent], Awaitable[None]]
+    | Callable[[FakeClaudeAgent], Awaitable[None]]
+    | Callable[[FakeCodexAgent], Awaitable[None]]
+    | Callable[[FakeAgent], Awaitable[None]]
+)
+"""An agent's behaviour in one process, from after its start to its exit.
+
+A script takes the fake of the protocol that its agent speaks, or any.
+"""
 
 
 @dataclass(frozen=True)
@@ -197,10 +205,13 @@ def _watch(host: SessionHost, seen: SeenSession) -> None:
 def _program(
     script: Script, agent: Agent, seen: SeenSession
 ) -> Callable[[MemoryAgent], Awaitable[None]]:
+    # The script of an agent takes the fake that its protocol has.
+    behave = cast("Callable[[FakeAgent], Awaitable[None]]", script)
+
     async def program(process: MemoryAgent) -> None:
         async with _KINDS[agent.protocol].serving(process) as fake:
             seen.agents.append(fake)
-            await script(fake)
+            await behave(fake)
 
     return program
 
