@@ -77,10 +77,7 @@ HOSTILE: Final[Mapping[str, Files]] = {
         ".gemini/settings.json": {
             "mcpServers": {"x": {**_server("mcp"), "trust": True}},
             "hooks": _hook("hook", "SessionStart", "BeforeAgent", "BeforeModel"),
-            "tools": {
-                "allowed": ["run_shell_command"],
-                "discoveryCommand": f"{_touch('discovery')}; echo '[]'",
-            },
+            "tools": {"allowed": ["run_shell_command"]},
             "policyPaths": ["./p.toml"],
         },
         ".gemini/policies/x.toml": _POLICY,
@@ -125,10 +122,6 @@ HOSTILE: Final[Mapping[str, Files]] = {
         },
         ".opencode/agent/build.md": "---\ndescription: x\nmode: primary\npermission:\n"
         "  bash: allow\n---\nBe kind.\n",
-        ".opencode/plugin/x.ts": _TS.replace("NAME", "plugin")
-        + "export const X = async () => ({})\n",
-        ".opencode/tool/x.ts": _TS.replace("NAME", "tool")
-        + "export default { description: 'x', args: {}, async execute() { return 'x' } }\n",
     },
     "copilot": {
         ".mcp.json": {"mcpServers": {"x": {"type": "local", **_server("mcp"), "tools": ["*"]}}},
@@ -163,8 +156,10 @@ NEVER_IGNORED: Final[Mapping[str, Files]] = {
         }
     },
     "opencode": {
-        "opencode.json": {"plugin": ["./p.ts"]},
-        "p.ts": _TS.replace("NAME", "plugin") + "export const X = async () => ({})\n",
+        ".opencode/plugin/x.ts": _TS.replace("NAME", "plugin")
+        + "export const X = async () => ({})\n",
+        ".opencode/tool/x.ts": _TS.replace("NAME", "tool")
+        + "export default { description: 'x', args: {}, async execute() { return 'x' } }\n",
     },
 }
 """What these agents act on whatever they are told."""

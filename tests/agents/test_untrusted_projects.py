@@ -173,32 +173,36 @@ async def test_it_would_if_the_folder_were_trusted(lab: Lab) -> None:
 # --- the user's own configuration
 
 
-WRITING = [("codex", "workspace-write"), ("codex-acp-zed", "auto")]
-
-
+@pytest.mark.parametrize("agent", ["codex"])
 @pytest.mark.parametrize("trusted", [False, True])
-@pytest.mark.parametrize(("agent", "mode"), WRITING)
 async def test_no_run_makes_a_folder_trusted_in_the_user_s_own_configuration(
-    lab: Lab, mode: str, trusted: bool
+    lab: Lab, trusted: bool
 ) -> None:
+    put(lab, {} if trusted else HOSTILE[lab.agent])
     (lab.work / ".git").mkdir()
     config = lab.home / ".codex" / "config.toml"
     before = config.read_text()
     with trio.fail_after(PATIENCE):
-        async with session_with(lab, mode=mode, trusted=trusted) as (session, _):
+        async with session_with(lab, mode="workspace-write", trusted=trusted) as (session, _):
             await session.run("Please [[text]]", check=False)
     assert config.read_text() == before
-
-
-@pytest.mark.parametrize(("agent", "mode"), WRITING)
-async def test_in_a_mode_that_writes_nothing_of_the_project_runs_either(
-    lab: Lab, mode: str
-) -> None:
-    put(lab, HOSTILE[lab.agent])
-    with trio.fail_after(PATIENCE):
-        async with session_with(lab, mode=mode, trusted=False) as (session, _):
-            await session.run("Please [[text]]", check=False)
     assert ran(lab) == []
+
+
+@pytest.mark.parametrize("agent", ["codex-acp-zed"])
+async def test_a_mode_that_would_do_so_is_refused(lab: Lab) -> None:
+    config = lab.home / ".codex" / "config.toml"
+    before = config.read_text()
+    with trio.fail_after(PATIENCE):
+        with pytest.raises(agentrt.AgentStartError, match="the folder is not trusted"):
+            async with session_with(lab, mode="auto", trusted=False):
+                pass
+        async with session_with(lab, trusted=False) as (session, _):
+            for mode in ("auto", "full-access"):
+                with pytest.raises(agentrt.AgentrtError, match="the folder is not trusted"):
+                    await session.set_mode(mode)
+            await session.run("Please [[text]]")
+    assert config.read_text() == before
 
 
 # --- the program's own tools

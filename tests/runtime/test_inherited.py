@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 import agentrt
-from agentrt._config import Config, load_config
+from agentrt._config import Config, Serve, load_config
 from agentrt._process.inherited import inherited
 from agentrt._terminal.setup import agents_environment
 from hostile.kit import SHORT, bad_agent
@@ -160,3 +160,75 @@ def test_the_command_line_passes_no_password_of_its_store_on(
     environment = agents_environment(load_config(env={"HOME": "/nowhere", name: url}))
     assert "PGPASSWORD" not in environment
     assert url not in environment.values()
+
+
+OF_A_WORKER = {
+    "AGENTRT_SERVE_TOKEN": "x",
+    "AGENTRT_SERVE_METRICS_TOKEN": "x",
+    "AGENTRT_SERVE_STORE": "postgresql://",
+    "AGENTRT_CONFIG": "/etc/agentrt/config.toml",
+    "AGENTRT_MCP_SECRET": "x",
+    "PGPASSFILE": "/run/credentials/agentrt-worker@1.service/pgpass",
+    "PGSERVICEFILE": "/etc/agentrt/pg_service.conf",
+    "PGSERVICE": "agentrt",
+    "PGPASSWORD": "x",
+    "PGSSLKEY": "/etc/agentrt/client.key",
+    "PGSSLPASSWORD": "x",
+    "PGSYSCONFDIR": "/etc/agentrt",
+    "PGHOST": "database",
+    "PGUSER": "agentrt",
+    "HTTP_AUTHORIZATION": "Bearer x",
+    "OTEL_EXPORTER_OTLP_HEADERS": "authorization=x",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "authorization=x",
+    "OTEL_EXPORTER_OTLP_CLIENT_KEY": "/etc/agentrt/client.key",
+    "CREDENTIALS_DIRECTORY": "/run/credentials/agentrt-worker@1.service",
+    "MY_PASSFILE": "/run/credentials/agentrt-worker@1.service/other",
+    "NOTIFY_SOCKET": "/run/systemd/notify",
+    "LISTEN_FDS": "1",
+    "WATCHDOG_USEC": "1",
+    "STATE_DIRECTORY": "/var/lib/agentrt",
+}
+"""What a worker has in its environment for itself."""
+FOR_AGENTS = {
+    "PATH": "/usr/bin",
+    "HOME": "/home/agentrt",
+    "LANG": "C.UTF-8",
+    "ANTHROPIC_API_KEY": "sk-x",
+    "HTTPS_PROXY": "http://proxy:8080",
+    "AGENTRT_GUARD": "1,abc",
+    "OTEL_SERVICE_NAME": "app",
+    "PGADMIN": "x",
+}
+
+
+def test_an_agent_of_a_server_gets_nothing_that_the_server_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (OF_A_WORKER | FOR_AGENTS).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("PGADMIN")
+    environment = agents_environment(Config(serve=Serve(store="postgresql://")), server=True)
+    assert environment.keys() & OF_A_WORKER.keys() == set()
+    kept = FOR_AGENTS.keys() - {"PGADMIN"}
+    assert {name: environment[name] for name in kept} == {n: FOR_AGENTS[n] for n in kept}
+    assert not [value for value in environment.values() if "/run/credentials/" in value]
+
+
+def test_an_agent_of_a_program_gets_no_file_with_a_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (OF_A_WORKER | FOR_AGENTS).items():
+        monkeypatch.setenv(name, value)
+    left = inherited(os.environ).keys() & OF_A_WORKER.keys()
+    assert left <= {"AGENTRT_CONFIG", "PGHOST", "PGUSER", "PGSERVICE", "STATE_DIRECTORY"}
+
+
+def test_a_person_s_own_database_stays_where_agentrt_uses_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in OF_A_WORKER.items():
+        monkeypatch.setenv(name, value)
+    environment = agents_environment(Config())
+    assert {"PGHOST", "PGUSER", "PGPASSWORD", "PGSERVICE"} <= environment.keys()
+    assert "CREDENTIALS_DIRECTORY" not in environment
+    assert "PGPASSFILE" not in environment  # it lies in the folder of credentials

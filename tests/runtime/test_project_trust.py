@@ -241,6 +241,8 @@ async def test_what_was_refused_starts_in_a_trusted_folder(place: Place) -> None
 
 REFUSED = [
     ("copilot", ".github/hooks/x.json", "{}"),
+    ("opencode", ".opencode/plugin/x.ts", ""),
+    ("opencode", ".opencode/tools/x.ts", ""),
     ("opencode", "opencode.json", '{"plugin": ["./p.ts"]}'),
     ("opencode", "opencode.jsonc", '{"plu\\u0067in": ["./p.ts"]}'),
     ("opencode", ".opencode/opencode.json", '{"x": "{file:./y}"}'),
@@ -255,7 +257,8 @@ async def test_a_file_that_an_agent_acts_on_whatever_it_is_told(
     path = place.put(name, text)
     cwd = place.project / below
     cwd.mkdir(parents=True, exist_ok=True)
-    assert str(path.parent if agent == "copilot" else path) in await refused(place, agent, cwd=cwd)
+    folder = agent == "copilot" or path.suffix == ".ts"
+    assert str(path.parent if folder else path) in await refused(place, agent, cwd=cwd)
 
 
 async def test_a_configuration_without_plugins_is_no_reason(place: Place) -> None:

@@ -120,11 +120,19 @@ def test_viewers_get_a_link_of_their_own(program: Program) -> None:
 
 @pytest.mark.slow
 def test_agents_do_not_inherit_the_token(program: Program) -> None:
-    program.env["AGENTRT_SERVE_TOKEN"] = "the-token-that-is-kept-from-agents"
+    program.env |= {
+        "AGENTRT_SERVE_TOKEN": "the-token-that-is-kept-from-agents",
+        "CREDENTIALS_DIRECTORY": "/run/credentials/it",
+        "PGPASSFILE": "/run/credentials/it/pgpass",
+        "HTTP_AUTHORIZATION": "x",
+        "OTEL_EXPORTER_OTLP_HEADERS": "x",
+    }
     with serving(program, "--agent", "demo") as served:
         served.link()
         assert "AGENTRT_SERVE_TOKEN" in psutil.Process(served.process.pid).environ()
-        assert "AGENTRT_SERVE_TOKEN" not in the_agent(served.process.pid).environ()
+        its = the_agent(served.process.pid).environ()
+        assert its.keys() & {"AGENTRT_SERVE_TOKEN", "CREDENTIALS_DIRECTORY", "PGPASSFILE"} == set()
+        assert its.keys() & {"HTTP_AUTHORIZATION", "OTEL_EXPORTER_OTLP_HEADERS"} == set()
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ says it: that we cancelled is known above.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -101,14 +101,16 @@ class AcpDriver:
         extensions: Collection[str] = (),
         fork_at: bool = False,
         meta: JsonObject | None = None,
+        refused_modes: Mapping[str, str] | None = None,
         line_limit: int = Limits().line,
     ) -> None:
         """`capabilities` are what the host serves (`client_capabilities` makes them).
         `auth_method`: how to authenticate if the agent wants that; without it, its start fails.
         `late_history`: it repeats a loaded conversation behind its answer, too. `fork_at`: it takes
         where a fork is to end, whether it says so or not. `meta`: of the requests that open the
-        session; what the session itself is opened with wins. `extensions`: methods of the agent's
-        own that the host serves."""
+        session; what the session itself is opened with wins. `refused_modes`: modes
+        that are not chosen, and why not. `extensions`: methods of the agent's own that the host
+        serves."""
         self._capabilities = capabilities
         self._client = client
         self._auth_method = auth_method
@@ -117,7 +119,7 @@ class AcpDriver:
         self._meta = meta or {}
         self._lines = Lines(line_limit, long_apart=True)
         self._channel = Channel()
-        self._settings = AcpSettings()
+        self._settings = AcpSettings(refused_modes)
         self._requests = Requests(
             self._channel, new_key, capabilities, held=line_limit, extensions=extensions
         )

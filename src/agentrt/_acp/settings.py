@@ -7,7 +7,7 @@ config option counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from msgspec import Struct, ValidationError
@@ -42,7 +42,9 @@ class Change(NamedTuple):
 class AcpSettings:
     """The settings of one session, as last reported."""
 
-    def __init__(self) -> None:
+    def __init__(self, refused_modes: Mapping[str, str] | None = None) -> None:
+        """`refused_modes`: modes that the host does not choose in this session, and why not."""
+        self._refused_modes = refused_modes or {}
         self.modes: SessionModeState | None = None
         self.models: SessionModelState | None = None
         self.options: list[ConfigOption] = []
@@ -102,6 +104,7 @@ class AcpSettings:
         """Raises `Unsupported` if there is no such mode; so do the next two."""
         view = self.view()
         mode = _pick("mode", mode, view.modes)
+        self._check_mode(mode)
         if (option := self._option("mode")) is not None:
             return self._set(session, option, mode)
         return Change(
@@ -129,7 +132,13 @@ class AcpSettings:
                 raise Unsupported(f"option {id!r} is a switch: true or false, not {value!r}")
         else:
             value = _pick(f"value of {id!r}", str(value), _choices(option))
+        if option is self._option("mode"):
+            self._check_mode(str(value))
         return self._set(session, option, value)
+
+    def _check_mode(self, mode: str) -> None:
+        if mode in self._refused_modes:
+            raise Unsupported(self._refused_modes[mode])
 
     def _set(self, session: str, option: ConfigOption, value: str | bool) -> Change:
         def apply(result: Any) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -71,7 +72,10 @@ class ProjectRules(Struct, frozen=True, kw_only=True):
     refused_files: tuple[str, ...] = ()
     """Files and folders that it acts on whatever it is told: with one, it is not started."""
     refused_words: tuple[str, ...] = ()
-    """If there are any, such a file counts only if it contains one of these."""
+    """If there are any, such a file (not a folder) counts only if it contains one of these."""
+    refused_modes: tuple[str, ...] = ()
+    """Modes of an ACP agent by which it writes into its own configuration that the folder is
+    trusted: they are not chosen."""
     store: TrustStore | None = None
     """Its own list of trusted folders, which nothing overrules: if it has the folder or one above
     it, the agent is not started where the project has any of `files`."""
@@ -114,7 +118,8 @@ PROJECT_RULES: Final[Mapping[str, ProjectRules]] = {
     "codex-acp-zed": ProjectRules(
         files=files_of("codex-acp-zed"),
         codex_projects="argument",
-        lost="the project's configuration, rules and hooks",
+        refused_modes=("auto", "full-access"),
+        lost="the project's configuration, rules and hooks; its modes that write",
     ),
     "gemini": ProjectRules(
         files=files_of("gemini"),
@@ -137,11 +142,16 @@ PROJECT_RULES: Final[Mapping[str, ProjectRules]] = {
             "opencode.jsonc",
             ".opencode/opencode.json",
             ".opencode/opencode.jsonc",
+            ".opencode/plugin",
+            ".opencode/plugins",
+            ".opencode/tool",
+            ".opencode/tools",
         ),
-        # Its switch does not keep it from loading plugins by their path. The others hide the word.
+        # Its switch does not keep it from loading plugins. The other words can hide the first.
         refused_words=("plugin", "\\u", "{file:", "{env:"),
         lost="the project's configuration, agents, commands and AGENTS.md",
-        residue="`plugin` in `opencode.json`, with which it is not started",
+        residue="plugins and tools (`plugin` in `opencode.json`, `.opencode/plugin`,"
+        " `.opencode/tool`), with which it is not started",
     ),
     "copilot": ProjectRules(
         files=files_of("copilot"),
@@ -317,13 +327,22 @@ def _contains(path: str, words: Sequence[str]) -> bool:
 
 
 def _read(path: str) -> str | None:
-    """The text of a file; None if it cannot be read, or is too large. Does not wait."""
+    """The text of a file; None if it cannot be read, is no regular file or too large."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            data = file.read(LARGEST_BYTES + 1)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    return None if data is None or len(data) > LARGEST_BYTES else data.decode(errors="replace")
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        data = b""
+        while piece := os.read(descriptor, LARGEST_BYTES + 1 - len(data)):
+            data += piece
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return None if len(data) > LARGEST_BYTES else data.decode(errors="replace")
 
 
 def _trusting(store: TrustStore, folder: str, env: Mapping[str, str]) -> str:

@@ -60,10 +60,57 @@ _WITHOUT: Final = frozenset(
 """Folders, sockets and files: what is in them is another matter."""
 
 
+_ALWAYS: Final = re.compile(
+    r"HTTP_AUTHORIZATION|PROXY_AUTHORIZATION|CREDENTIALS_DIRECTORY|NOTIFY_SOCKET|MAINPID|FDSTORE"
+    r"|LISTEN_(?:FDS|PID|FDNAMES|PIDFDID)|WATCHDOG_(?:PID|USEC)|MEMORY_PRESSURE_(?:WATCH|WRITE)"
+    r"|AGENTRT_(?:SERVE_.*|TERMINAL_STORE|.*(?:TOKEN|SECRET|PASSWORD|KEY).*)"
+)
+"""Variables that are the host's own, wherever agentrt runs: its tokens, and what a service manager
+gives to a service."""
+_SERVER: Final = re.compile(
+    r"AGENTRT_(?!GUARD|TEST_).*|OTEL_EXPORTER_OTLP_(?:.*_)?(?:HEADERS|CLIENT_KEY|CLIENT_CERTIFICATE)"
+    r"|(?:CONFIGURATION|RUNTIME|STATE|CACHE|LOGS)_DIRECTORY|INVOCATION_ID|JOURNAL_STREAM"
+    r"|SYSTEMD_EXEC_PID|MANAGERPID"
+)
+"""Those of `agentrt serve`: its settings, the keys of its telemetry, the folders of its service."""
+_DATABASE: Final = re.compile(r"PG[A-Z]+")
+"""Those by which libpq finds a database, its password and its keys: `PGPASSFILE`, `PGSERVICE` …"""
+_TELEMETRY_SECRETS: Final = re.compile(r"OTEL_EXPORTER_OTLP_(?:.*_)?(?:HEADERS|CLIENT_KEY)")
+_DATABASE_SECRETS: Final = re.compile(
+    r"PG(?:PASSWORD|PASSFILE|SERVICEFILE|SSLKEY|SSLCERT|SSLPASSWORD|SYSCONFDIR)"
+)
+"""Of those the ones that hold or name secrets."""
+
+
+def without_own(
+    environ: Mapping[str, str], *, server: bool = False, database: bool = False
+) -> dict[str, str]:
+    """`environ` without the variables that agentrt itself needs, by value or by the name of a file.
+
+    `server`: this process is `agentrt serve`, whose other variables are its own as well.
+    `database`: its store is in PostgreSQL, so that all of libpq's variables are its own.
+    """
+    own = [_ALWAYS, *([_SERVER] if server else []), *([_DATABASE] if database else [])]
+    folder = environ.get("CREDENTIALS_DIRECTORY")
+    return {
+        name: value
+        for name, value in environ.items()
+        if not any(pattern.fullmatch(name) for pattern in own)
+        and not (folder and f"{folder.rstrip('/')}/" in value)
+    }
+
+
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` without what looks like a secret that is no key to a model: by its name, or by a
-    password, a token or a private key in its value."""
-    return {name: value for name, value in environ.items() if not is_secret(name, value)}
+    """`environ` without the variables that agentrt itself needs, and without those that look like a
+    secret and not like a key to a model: by their name, or by a password, a token or a private key
+    in their value."""
+    return {
+        name: value
+        for name, value in without_own(environ).items()
+        if not is_secret(name, value)
+        and not _DATABASE_SECRETS.fullmatch(name)
+        and not _TELEMETRY_SECRETS.fullmatch(name)
+    }
 
 
 def has_secret_name(name: str) -> bool:

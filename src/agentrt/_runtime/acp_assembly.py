@@ -81,6 +81,7 @@ def assemble_acp(agent: Agent, opening: Opening, offer: Offer) -> Assembly:
             extensions=extensions.methods,
             fork_at=agent.quirks.fork_at,
             meta=offer.project.meta if offer.project is not None else None,
+            refused_modes=offer.project.refused_modes if offer.project is not None else None,
             line_limit=offer.limits.line,
         )
 

@@ -94,6 +94,17 @@ class ProjectStart(Struct, frozen=True, kw_only=True):
         return {} if self.trusted else self.rules.meta
 
     @property
+    def refused_modes(self) -> Mapping[str, str]:
+        """Modes that are not chosen, and why not."""
+        if self.trusted:
+            return {}
+        why = (
+            f"{self.agent.name} would trust the folder for ever in its own configuration by the"
+            " mode {!r}, and the folder is not trusted"
+        )
+        return {mode: f"{why.format(mode)} ({HOW_TO_TRUST})" for mode in self.rules.refused_modes}
+
+    @property
     def thread_config(self) -> JsonObject:
         """Codex's configuration of a thread."""
         if self.rules.codex_projects != "thread":

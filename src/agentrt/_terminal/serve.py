@@ -89,7 +89,7 @@ async def serve_pages(setup: Setup, security: Security, *, start: bool) -> int:
             open_runtime(
                 config=config,
                 permissions=policy,
-                env=agents_environment(config),
+                env=agents_environment(config, server=True),
                 store=store,
                 telemetry=[each for each in (tracing, metrics) if each is not None] or None,
                 trace=trace,

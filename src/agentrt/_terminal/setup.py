@@ -40,6 +40,7 @@ from .._permissions.policies import (
     deny_all,
     rules,
 )
+from .._process.inherited import without_own
 from .._runtime.open import open_session, reopen_session
 from .._session.session import Session
 from .bound import TIMED_OUT, TimedOut
@@ -260,19 +261,16 @@ async def _resumed(
         yield session
 
 
-def agents_environment(config: Config) -> dict[str, str]:
-    """The person's own, as if they had started the agent by hand, without what opens a server or a
-    store: what holds a token can answer its own questions, and what holds a store's password can
-    write there."""
+def agents_environment(config: Config, *, server: bool = False) -> dict[str, str]:
+    """The environment of the agents that a command starts: the person's own, as if they had started
+    the agent by hand, without the variables that agentrt itself needs. A process that has a token
+    can answer its own questions, and one that has the password of a store can write there.
+
+    `server`: the command is `agentrt serve`.
+    """
     stores = (config.serve.store, config.terminal.store)
-    hidden = {"AGENTRT_TERMINAL_STORE"}
-    if any(said is not None and is_server(said) for said in stores):
-        hidden.add("PGPASSWORD")
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("AGENTRT_SERVE_") and name not in hidden
-    }
+    database = any(each is not None and is_server(each) for each in stores)
+    return without_own(os.environ, server=server, database=database)
 
 
 def _ask_forms(request: PermissionRequest) -> Decision:
