@@ -61,8 +61,9 @@ def test_a_cancelled_task_cancels_its_turn_and_the_agent_is_notified() -> None:
             assert len(agents.sent("session/cancel")) == 1
             assert session.state.turn is None
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.01):
+                async with asyncio.timeout(None) as limit:
                     async with session.prompt("more") as turn:
+                        limit.reschedule(asyncio.get_running_loop().time())
                         async for _ in turn:
                             pass
             assert turn.result.outcome == "cancelled"

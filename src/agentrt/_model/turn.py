@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextvars
 import enum
 import math
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -122,6 +123,8 @@ class TurnMachine(Struct, eq=False):
     """What its handlers run in."""
     handle: Callable[[], object | None] | None = None
     """Gives what its owner holds of it, as long as it is held."""
+    unused: bool = False
+    """True until the block of a prompt is entered, which sends it."""
     awaited: bool = False
     """Whether somebody is in its block, and gets what goes wrong."""
 
@@ -164,6 +167,15 @@ class TurnMachine(Struct, eq=False):
     error: BaseException | None = None
     """What a task of the program's in its nursery has raised."""
     _result: TurnResult | None = None
+
+    def __del__(self) -> None:
+        if self.unused:
+            warnings.warn(
+                "a prompt was never sent: enter it with `async with session.prompt(...)`, or use"
+                " `session.run` or `session.submit`",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def apply(self, input: TurnInput) -> TurnState:
         try:

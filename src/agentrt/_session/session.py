@@ -218,10 +218,10 @@ class Session:
         if limits is not None and not isinstance(limits, Limits):
             raise LocalProtocolError(f"limits is a Limits(…), not {type(limits).__name__}")
         machine = TurnMachine(
-            "user", limits or self._host.limits, blocks(content), attended=attended
+            "user", limits or self._host.limits, blocks(content), attended=attended, unused=attended
         )
         machine.context = contextvars.copy_context()
-        return Turn(self._host, machine, check=check, when=when, unused=attended)
+        return Turn(self._host, machine, check=check, when=when)
 
     def steer(self, content: Prompt) -> None:
         """Send a prompt into the running turn. Raises `LocalProtocolError` if none runs or the

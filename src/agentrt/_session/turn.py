@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from types import TracebackType
 from typing import Final
@@ -56,7 +55,6 @@ class Turn:
     stays usable.
     """
 
-    _unused = False  # made by `Session.prompt`, and never entered
     _offered: str | None = None  # the question that iterating gave last
     _over = False
     _exhausted = False  # and the iteration has ended
@@ -68,7 +66,6 @@ class Turn:
         *,
         check: bool,
         when: When = "queue",
-        unused: bool = False,
     ) -> None:
         self._host = host
         self._core = host.core
@@ -79,17 +76,6 @@ class Turn:
         self._pace = Pace(host.clock)
         self._ready: list[Event] = []  # what the cursor has in hand, while iterating just goes on
         machine.handle = weakref.ref(self)  # it holds the machine: no cycle for the collector
-        self._unused = unused
-
-    def __del__(self) -> None:
-        if self._unused:
-            warnings.warn(
-                "a prompt was never sent: enter it with `async with session.prompt(...)`, or use"
-                " `session.run` or `session.submit`",
-                RuntimeWarning,
-                source=self,
-                stacklevel=2,
-            )
 
     @classmethod
     def of(cls, host: SessionHost, machine: TurnMachine | None) -> Turn | None:
@@ -179,7 +165,8 @@ class Turn:
     # --- the block
 
     async def __aenter__(self) -> Turn:
-        machine, self._unused = self._machine, False
+        machine = self._machine
+        machine.unused = False
         await checkpoint_if_cancelled()  # before anything is sent
         self._core.place(machine, self._when)
         machine.awaited = True
