@@ -17,7 +17,7 @@ from .modelserver.scripts import Call, Text, prompt_for
 from .story import session_with
 
 AGENTS = ["claude", "codex", "gemini", "opencode"]
-MORE = ["qwen", "kimi", "claude-agent-acp", "codex-acp", "codex-acp-zed", "vibe"]
+MORE = ["kimi", "claude-agent-acp", "codex-acp", "codex-acp-zed", "vibe"]
 
 
 @agentrt.tool

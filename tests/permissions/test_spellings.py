@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from more_spellings import BENIGN, MORE_REMOVING
 from spellings import LIKE_GIT_STATUS, NOT_GIT_STATUS, NOT_REMOVING, REMOVING
 
 from agentrt._permissions.policies import Allow, Deny, PermissionRequest, allow_all, rules
@@ -38,6 +40,19 @@ def test_no_way_to_remove_a_file_is_allowed_where_rm_is_denied(line: str) -> Non
         assert isinstance(policy(asked(command)), Deny)
         everything = rules(deny=["Bash(rm:*)"], allow=["*"])
         assert isinstance(everything(asked(command)), Deny)
+
+
+@pytest.mark.parametrize("line", MORE_REMOVING)
+def test_no_further_way_to_run_rm_is_allowed_where_rm_is_denied(line: str) -> None:
+    policy = rules(deny=["Bash(rm:*)"], otherwise=allow_all)
+    for command in (line, ["bash", "-lc", line]):
+        assert isinstance(policy(asked(command)), Deny)
+
+
+@pytest.mark.parametrize("line", [each.replace("⏎", "\n") for each in BENIGN.strip().split("\n")])
+def test_a_line_that_does_not_run_rm_is_not_denied(line: str) -> None:
+    found = Rule("Bash(rm:*)", denies=True).touches(Seen(asked(line)))
+    assert found.verdict is Verdict.NO, found.why
 
 
 def run(shell: str, line: str, folder: Path) -> None:
@@ -226,28 +241,76 @@ def test_a_program_that_is_a_link_counts_as_what_it_leads_to(tmp_path: Path) -> 
     assert found.verdict is Verdict.YES
 
 
+PATHOLOGICAL = {
+    "eval": lambda n: "eval " * (n // 5) + "ls",
+    "eval of a quotation": lambda n: 'eval "' * (n // 6) + "ls",
+    "find -exec env -exec": lambda n: "find . " + "-exec env " * (n // 10) + "x \\;",
+    "find -exec find": lambda n: "find . -exec " * (n // 13),
+    "env": lambda n: "env " * (n // 4) + "ls",
+    "env settings": lambda n: "env " + "A=1 " * (n // 4) + "ls",
+    "sudo -u": lambda n: "sudo -u " * (n // 8),
+    "xargs": lambda n: "xargs -I{} " * (n // 11) + "ls",
+    "git": lambda n: "git " + "*a" * (n // 2) + " push",
+    "git -c": lambda n: "git " + "-c a.b=c " * (n // 9) + "x",
+    "words": lambda n: "x " * (n // 2),
+    "mentions": lambda n: "x " + "rm " * (n // 3),
+    "substitutions": lambda n: "$(" * (n // 2),
+    "quoted substitutions": lambda n: '"$(' * (n // 3),
+    "backticks": lambda n: "`" * n,
+    "nested backticks": lambda n: "`" + "\\" * (n - 9) + "`ls",
+    "if": lambda n: "if true; then " * (n // 14),
+    "braces": lambda n: "{" * n,
+    "brackets": lambda n: "[" * n,
+    "parameters": lambda n: "${a:-" * (n // 5),
+    "documents": lambda n: "<<E " * (n // 4),
+    "bodies": lambda n: "cat <<E\n" + "$(ls)" * (n // 5) + "\nE",
+    "bash -c": lambda n: "bash -c '" * (n // 9),
+    "bash -c in arguments": lambda n: "bash -c 'ls' x; " * (n // 16),
+    "escapes": lambda n: "\\" * n,
+    "sed": lambda n: "sed -n " + "p;" * (n // 2),
+    "awk": lambda n: "awk " + "|" * n,
+    "pipes": lambda n: "echo x | " * (n // 9) + "ls",
+    "patterns": lambda n: "/" + "*/" * (n // 2) + "r?",
+    "pattern of a copy": lambda n: "cp /" + "*b" * (n // 2) + "/r? x",
+}
+
+
+def steps(text: str, count: int) -> int:
+    """The calls of functions, Python's and C's, in judging a line by some rules."""
+    denying = [Rule(f"Bash({name}:*)", denies=True) for name in ("rm", "git push", "curl")[:count]]
+    seen = Seen(asked(text))
+    calls = 0
+
+    def called(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(called)
+    try:
+        for rule in denying:
+            rule.touches(seen)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("kind", PATHOLOGICAL)
+def test_the_work_for_a_line_grows_no_faster_than_the_line(kind: str) -> None:
+    make = PATHOLOGICAL[kind]
+    small, large = steps(make(300), 1), steps(make(1_200), 1)
+    assert large <= 5 * small + 1_000
+
+
 @pytest.mark.slow
-def test_a_long_line_is_read_in_time_that_grows_with_it() -> None:
-    for line in (
-        "git status; " * 2500,
-        "$(" * 5000,
-        "`" * 5000,
-        "env " * 8000,
-        "sudo -u " * 4000,
-        "if true; then " * 2000,
-        "{" * 30000,
-        '"$(' * 5000,
-        "xargs -I{} " * 2500,
-        "echo x | " * 3000 + "rm y",
-        "bash -c '" * 3000,
-        "\\" * 30001,
-        "sed -n " + "p;" * 15000,
-        "git " + "*a" * 15000 + " push",
-        "find . " + "-exec ls " * 3000,
-        "[" * 30000,
-        "${a:-" * 5000,
-        "<<E " * 8000,
-    ):
-        Rule("Bash(rm:*)", denies=True).touches(Seen(asked(line)))
+@pytest.mark.parametrize("kind", PATHOLOGICAL)
+def test_the_longest_line_has_bounded_work_over_all_rules(kind: str) -> None:
+    assert steps(PATHOLOGICAL[kind](32_000), 3) < 1_500_000
+
+
+def test_rules_share_one_budget_for_a_request() -> None:
+    seen = Seen(asked("x " * 4_000))
+    verdicts = [Rule("Bash(rm:*)", denies=True).touches(seen).verdict for _ in range(40)]
+    assert verdicts[0] is Verdict.NO
+    assert verdicts[-1] is Verdict.MAY
     too_long = Rule("Bash(rm:*)", denies=True).touches(Seen(asked("ls " + "x" * 70_000)))
     assert too_long.verdict is Verdict.MAY

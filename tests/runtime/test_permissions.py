@@ -300,7 +300,7 @@ def test_what_is_no_rule_is_refused_with_the_right_form(rule: str, right: str) -
 def test_a_string_is_no_list_of_rules() -> None:
     with pytest.raises(ValueError, match=r"allow=\['Read'\]"):
         rules(allow="Read")
-    with pytest.raises(ValueError, match="a rule is a string"):
+    with pytest.raises(ValueError, match="must be a list of rules"):
         rules(deny=[7])  # type: ignore[list-item]  # what it is about
 
 

@@ -2,7 +2,7 @@
 
 A function passed as `tools=` is code of the program itself, so every agent may call it unless a
 rule of the session's policy denies it or wants it asked. Agents differ in whether they ask at all
-(Codex, OpenCode and Qwen do not), and in how they name the tool when they ask. Both are
+(Codex and OpenCode do not), and in how they name the tool when they ask. Both are
 evened out here: a request about such a tool is recognised in each agent's shape, and the call
 itself, which agentrt serves, is checked against the same rules.
 """

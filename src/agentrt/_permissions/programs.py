@@ -1,45 +1,49 @@
-"""What a command would run: the program that it names, and those that this one runs for it.
+"""The verdict on a command: whether it runs the program that a rule names.
 
-No list of programs is complete, so three kinds are distinguished: those that do nothing with their
-arguments but read or write data (`HARMLESS`), those that run what they are given in a language of
-their own, where anything may be hidden (`INTERPRETERS`, shells without a line that can be read),
-and all others, which may run whatever their arguments mention.
+No list of programs is complete, so three kinds are distinguished: programs that only read or write
+data, programs that run what they are given in a language of their own, where anything may be
+hidden, and all others, which may run whatever their arguments mention. `table.py` says which is
+which.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import Final
 
-from .known import (
-    AWKS,
+from .budget import Budget
+from .languages import awk_runs_nothing, runs_code, runs_project, sed_runs_nothing
+from .options import running_option, walk
+from .paths import fits_pattern
+from .script import DEEPEST, HOLE, Command, Script, Word
+from .table import (
     COPIERS,
-    EVALUATORS,
     GIT,
-    GIT_SETTINGS,
-    HARMLESS,
-    INTERPRETERS,
-    LAUNCHERS,
-    LEADING,
-    PLAIN_LAUNCHERS,
+    GIT_OPTIONS,
+    GIT_SAFE_SETTINGS,
+    GIT_SETTING_NAME,
     POSIX_SHELLS,
     RISKY_VARIABLES,
     RUNNING_OPTIONS,
-    SED_SAFE,
-    SETTERS,
+    SHELL_CHARACTERS,
     SHELLS,
-    SIMPLE,
-    SUBSCRIPTS,
+    STANDARD_INPUT,
     SYSTEM,
+    Code,
+    Data,
+    Interpreter,
+    Kind,
+    Launcher,
+    Names,
+    Special,
+    Tool,
+    kind_of,
 )
-from .quoting import DEEPEST
-from .script import HOLE, Command, Script, Word
-from .shell import read_script
 
 
 class Verdict(IntEnum):
@@ -65,20 +69,49 @@ NOTHING: Final = Judgement(Verdict.NO)
 
 
 _PLAUSIBLE: Final = re.compile(r"[\w./+@:%-]+|~[\w./+@:%-]*/[\w./+@:%-]+|\[|\[\[")
+_SETTING: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_EXECUTES: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
-MOST_WORDS: Final = 100_000
-"""Words that are looked at, each as often as it may be where a command begins."""
+
+@dataclass(frozen=True)
+class _Call:
+    """A command that is judged, and where it stands."""
+
+    name: str
+    """The program's."""
+    arguments: Sequence[Word]
+    fed: bool
+    """Its input is what the line says."""
+    cwd: str
+    budget: Budget
+    depth: int
 
 
 class Target:
-    """The commands that a rule says: those that begin with some words, or that are just them."""
+    """The commands that a rule names: those that begin with some words, or that are just them."""
 
     def __init__(self, words: Sequence[str], *, exact: bool) -> None:
         self.words = tuple(words)
         self.exact = exact
         self.name = _name(words[0])
-        self._left = 0
-        """Words that may still be looked at: commands in commands could grow without end."""
+        self._kinds: dict[type[Kind], Callable[[_Call, Kind], Judgement]] = {
+            Data: self._judge_data,
+            Tool: self._judge_tool,
+            Launcher: self._judge_launcher,
+            Code: _judge_code,
+            Interpreter: _judge_interpreter,
+            Names: _judge_names,
+            Special: self._judge_special,
+        }
+        self._special: dict[str, Callable[[_Call], Judgement]] = {
+            "awk": _judge_awk,
+            "eval": self._judge_eval,
+            "find": self._judge_find,
+            "git": self._judge_git,
+            "sed": _judge_sed,
+            "setter": self._judge_setter,
+            "shell": self._judge_shell,
+        }
 
     @cached_property
     def _mention(self) -> re.Pattern[str]:
@@ -87,9 +120,9 @@ class Target:
         return re.compile(rf"(?<![A-Za-z0-9_.-])(?:{names})(?![A-Za-z0-9_-])", re.IGNORECASE)
 
     def mentioned(self, word: Word) -> bool:
-        """Whether a word names it, or may; also behind the letter of an option."""
-        behind = word.text[2:] if re.match("-[A-Za-z]", word.text) else ""
-        named = self._mention.search(word.text) or self._mention.search(behind)
+        """Whether a word names it, or may; also after the letter of an option."""
+        after = word.text[2:] if re.match("-[A-Za-z]", word.text) else ""
+        named = self._mention.search(word.text) or self._mention.search(after)
         return named is not None or self.may_be(word)
 
     def located(self, word: Word, cwd: str) -> bool:
@@ -100,37 +133,37 @@ class Target:
         if word.plain:
             return True
         path = os.path.normpath(os.path.join(cwd, folder or "/"))
-        pattern = ".*".join(map(re.escape, path.split(HOLE)))
-        return any(re.fullmatch(pattern, each) for each in SYSTEM)
+        return any(_fits(path, each) for each in SYSTEM)
 
     def may_be(self, word: Word) -> bool:
         """Whether a word may be its name, or a path to it."""
         if word.plain:
             return _name(word.text) == self.name
-        parts = word.text.rpartition("/")[2].casefold().split(HOLE)
-        if len(parts) > 32:
-            return True
-        return re.fullmatch(".*".join(map(re.escape, parts)), self.name) is not None
+        return _fits(word.text.rpartition("/")[2].casefold(), self.name)
 
     def _begins(self, arguments: Sequence[Word]) -> Verdict:
         """The verdict on a call of the program itself."""
         wanted = self.words[1:]
         if not wanted and not self.exact:
             return Verdict.YES
-        if all(word.plain for word in arguments):
+        plain = sum(word.plain for word in arguments)
+        if plain == len(arguments):
             given = tuple(word.text for word in arguments)
             if given == wanted or (not self.exact and given[: len(wanted)] == wanted):
                 return Verdict.YES
             if self.exact:
                 return Verdict.NO
-        elif self.exact and len(wanted) < sum(word.plain for word in arguments):
+        elif self.exact and len(wanted) < plain:
             return Verdict.NO
-        # The same with other options, in another order, with more words between: perhaps.
+        return self._contains(arguments)
+
+    def _contains(self, arguments: Sequence[Word]) -> Verdict:
+        """The same words with other options, in another order, with more words between: perhaps."""
         rest = iter(arguments)
-        for word in wanted:
-            if not word.startswith("-") and not any(
-                not each.plain or each.text == word for each in rest
-            ):
+        for word in self.words[1:]:
+            if word.startswith("-"):
+                continue
+            if not any(not each.plain or each.text == word for each in rest):
                 return self._spelled(word, arguments)
         return Verdict.MAY
 
@@ -141,46 +174,55 @@ class Target:
 
     # --- verdicts
 
-    def judge(self, script: Script, cwd: str, depth: int = 0) -> Judgement:
-        """Whether a script runs it."""
-        if not depth:
-            self._left = MOST_WORDS
+    def judge(
+        self, script: Script, cwd: str, budget: Budget | None = None, depth: int = 0
+    ) -> Judgement:
+        """Judge a script. `budget`: of the request that it belongs to."""
+        budget = Budget() if budget is None else budget
         found = NOTHING
         if script.unclear:
             found = Judgement(Verdict.MAY, f"it cannot be read for certain: {script.unclear}")
         for command in script.commands:
-            found = max(found, self._judge(command, cwd, depth), key=_rank)
-            if found.verdict is Verdict.YES:
-                break
+            found = max(found, self._judge(command, cwd, budget, depth), key=_rank)
+            if found.verdict is Verdict.YES or budget.left < 0:
+                return found
+        written = _written_programs(script) if len(script.commands) > 1 else set[str]()
+        for command in script.commands if written else ():
+            if command.words and command.words[0].text in written:
+                why = f"it writes a file {command.words[0].text}, and runs a program of that name"
+                return max(found, Judgement(Verdict.MAY, why), key=_rank)
         return found
 
-    def _judge(self, command: Command, cwd: str, depth: int) -> Judgement:
+    def _judge(self, command: Command, cwd: str, budget: Budget, depth: int) -> Judgement:
         found = NOTHING
         for name, value in command.sets:
             found = max(found, self._judge_setting(name, value), key=_rank)
-        return max(found, self.judge_words(command.words, command.fed, cwd, depth), key=_rank)
+        words = self.judge_words(command.words, command.fed, cwd, budget, depth)
+        return max(found, words, key=_rank)
 
     def _judge_setting(self, name: str, value: Word) -> Judgement:
         if RISKY_VARIABLES.fullmatch(name):
             return Judgement(Verdict.MAY, f"{name} may change what runs")
         if self._mention.search(value.text):
-            return Judgement(Verdict.MAY, f"{name} is set to what mentions it")
+            return Judgement(Verdict.MAY, f"{name} is set to a value that mentions it")
         return NOTHING
 
-    def judge_words(self, words: Sequence[Word], fed: bool, cwd: str, depth: int = 0) -> Judgement:
-        """Whether a command runs it. `fed`: its input is what the line says."""
+    def judge_words(
+        self, words: Sequence[Word], fed: bool, cwd: str, budget: Budget, depth: int = 0
+    ) -> Judgement:
+        """Judge one command. `fed`: its input is what the line says."""
         if not words:
             return NOTHING
-        self._left -= len(words)
-        if depth > DEEPEST or self._left < 0:
-            return Judgement(Verdict.MAY, "too many commands in each other")
+        price = sum(len(word.text) for word in words)
+        if depth > DEEPEST or not budget.spend(len(words), price):
+            return Judgement(Verdict.MAY, "there are too many commands in each other")
         program = words[0]
         if not program.plain or "{}" in program.text:
             return Judgement(Verdict.MAY, "only the shell knows which program that is")
         if not _PLAUSIBLE.fullmatch(program.text):
             # No program is called so. Codex quotes some lines as a whole.
-            inner = self.judge(read_script(program.text, depth + 1), cwd, depth + 1)
-            odd = Judgement(Verdict.MAY, f"{_shown(program)} is no name of a program")
+            inner = self.judge(budget.read(program.text), cwd, budget, depth + 1)
+            odd = Judgement(Verdict.MAY, f"{_shown(program)} is not the name of a program")
             return max(inner, odd, key=_rank)
         names, outside = _identify(program.text, cwd)
         found = NOTHING
@@ -190,149 +232,247 @@ class Target:
             hidden = Judgement(Verdict.HIDDEN, f"{program.text} is a program of the project's")
             found = max(found, hidden, key=_rank)
         for name in sorted(names):
-            found = max(found, self._judge_program(name, words, fed, cwd, depth), key=_rank)
+            call = _Call(name, words[1:], fed, cwd, budget, depth)
+            kind = kind_of(name)
+            found = max(found, self._kinds[type(kind)](call, kind), key=_rank)
         return found
 
-    def _judge_program(
-        self, name: str, words: Sequence[Word], fed: bool, cwd: str, depth: int
-    ) -> Judgement:
-        arguments = words[1:]
-        may = Judgement(Verdict.MAY, f"{name} may run it")
-        if name in SHELLS:
-            return self._judge_shell(name, arguments, cwd, depth)
-        if name == "eval":
-            if not all(word.plain for word in arguments):
-                return may
-            text = " ".join(word.text for word in arguments)
-            return self.judge(read_script(text, depth + 1), cwd, depth + 1)
-        if name in EVALUATORS:
-            return may if arguments or fed else NOTHING
-        if INTERPRETERS.fullmatch(name):
-            return _judge_interpreter(name, arguments, fed)
-        if name in AWKS:
-            return NOTHING if _awk_runs_nothing(arguments) else may
-        if name in ("sed", "gsed"):
-            return NOTHING if _sed_runs_nothing(arguments) else may
-        if name == "find":
-            return self._judge_find(arguments, cwd, depth)
-        if name in LAUNCHERS:
-            return self._judge_launcher(name, arguments, cwd, depth)
-        for word in arguments if name in COPIERS else ():
-            if self.located(word, cwd):
+    # --- the kinds of the table
+
+    def _judge_data(self, call: _Call, kind: Kind) -> Judgement:
+        assert isinstance(kind, Data)
+        if option := running_option(kind, call.arguments):
+            return Judgement(Verdict.MAY, f"{call.name} may run what {_shown(option)} says")
+        for word in call.arguments if call.name in COPIERS else ():
+            if self.located(word, call.cwd):
                 return Judgement(Verdict.MAY, f"{_shown(word)} is a path to it")
-        if name in SUBSCRIPTS and any(
-            "$(" in word.text or "`" in word.text or word.text == "-v" for word in arguments
-        ):
-            return may
-        if name in SETTERS:
-            for word in arguments:
-                variable, _, value = word.text.partition("=")
-                found = self._judge_setting(variable, Word(value))
-                if found.verdict or not Word(variable).plain:
-                    return found if found.verdict else may
-            return NOTHING
-        if name in SUBSCRIPTS and name not in HARMLESS:
-            return NOTHING if name in ("read", "unset", "wait") else self._mentions(name, arguments)
-        harmless = name in HARMLESS or (name == "git" and bool(words[1:]) and words[1].text in GIT)
-        if harmless and not any(RUNNING_OPTIONS.match(word.text) for word in arguments):
-            return NOTHING
-        if fed and any(word.text in ("-", "/dev/stdin", "/dev/fd/0") for word in arguments):
-            return Judgement(Verdict.MAY, f"{name} reads what the line gives it")
-        return self._mentions(name, arguments)
-
-    def _mentions(self, name: str, arguments: Sequence[Word]) -> Judgement:
-        settings = name == "git" and any(word.text == "config" for word in arguments)
-        for word in arguments:
-            if (
-                self.mentioned(word)
-                or RUNNING_OPTIONS.match(word.text)
-                or (settings and GIT_SETTINGS.search(word.text))
-            ):
-                return Judgement(Verdict.MAY, f"{name} may run what {_shown(word)} says")
         return NOTHING
 
-    def _judge_shell(self, name: str, arguments: Sequence[Word], cwd: str, depth: int) -> Judgement:
-        for at, word in enumerate(arguments):
-            if not word.plain or not re.fullmatch(r"-[leuxc]+", word.text):
-                break
-            if "c" in word.text and name in POSIX_SHELLS:
-                if at + 1 == len(arguments) or not arguments[at + 1].plain:
-                    break
-                text = arguments[at + 1].text
-                return self.judge(read_script(text, depth + 1), cwd, depth + 1)
-        return Judgement(Verdict.MAY, f"{name} runs what the line does not show")
+    def _judge_tool(self, call: _Call, kind: Kind) -> Judgement:
+        assert isinstance(kind, Tool)
+        if call.fed and kind.reads:
+            return Judgement(Verdict.MAY, f"{call.name} runs its input")
+        if option := running_option(kind, call.arguments):
+            return Judgement(Verdict.MAY, f"{call.name} may run what {_shown(option)} says")
+        for word in call.arguments:
+            if call.fed and STANDARD_INPUT.fullmatch(word.text):
+                return Judgement(Verdict.MAY, f"{call.name} reads what the line gives it")
+            if _SETTING.match(word.text):
+                name, _, value = word.text.partition("=")
+                found = self._judge_setting(name, Word(value))
+                if found.verdict:
+                    return found
+            if self.mentioned(word) or RUNNING_OPTIONS.match(word.text) or _is_code(word):
+                return Judgement(Verdict.MAY, f"{call.name} may run what {_shown(word)} says")
+        return NOTHING
 
-    def _judge_launcher(
-        self, name: str, arguments: Sequence[Word], cwd: str, depth: int
-    ) -> Judgement:
-        """A program that runs the one which its arguments name, behind options of its own."""
-        if name == "command" and arguments and re.fullmatch("-[vV]+", arguments[0].text):
-            return NOTHING
-        found, certain, programs = NOTHING, name in PLAIN_LAUNCHERS, list[str]()
-        for at, word in enumerate(arguments):
-            if not word.plain:
-                return Judgement(Verdict.MAY, f"only the shell knows what {name} runs")
-            if not SIMPLE.fullmatch(word.text):  # `flock -c`, `env -S`: a line in one word
-                inner = self.judge(read_script(word.text, depth + 1), cwd, depth + 1)
-                if inner.verdict:
-                    found = max(found, Judgement(Verdict.MAY, f"{name} may run it"), key=_rank)
-            if LEADING.fullmatch(word.text):
-                found = max(found, self._judge_leading(name, word), key=_rank)
-                certain = certain and not word.text.startswith("-")
-                continue
-            program = _name(word.text)
-            if program in LAUNCHERS and program not in ("find", "xargs"):
-                certain = certain and program in PLAIN_LAUNCHERS
-                continue
-            if len(programs) > 8:  # no option takes so many words
-                if self.mentioned(word):
-                    return Judgement(Verdict.MAY, f"{name} may run it")
-                continue
-            inner = self._judge_launched(name, arguments[at:], cwd, depth)
-            if inner.verdict is Verdict.YES and programs:
-                inner = Judgement(Verdict.MAY, f"{name} may run it")
+    def _judge_launcher(self, call: _Call, kind: Kind) -> Judgement:
+        assert isinstance(kind, Launcher)
+        walked = walk(kind, call.arguments)
+        found = NOTHING
+        for name, value in walked.settings:
+            found = max(found, self._judge_setting(name, value), key=_rank)
+        for line in walked.lines:
+            script = call.budget.read(line)
+            inner = self.judge(script, call.cwd, call.budget, call.depth + 1)
             found = max(found, inner, key=_rank)
-            if certain or found.verdict is Verdict.YES:
-                break  # else this word may be what an option takes
-            if name == "xargs" and program in programs:
-                return Judgement(Verdict.MAY, "xargs may put any program there")
-            programs.append(program)
-        return found
+        if walked.unsure:
+            unsure = Judgement(Verdict.MAY, f"{call.name} may run it: {walked.unsure}")
+            return max(found, unsure, key=_rank)
+        if walked.ends:
+            return found
+        rest = _with_input(walked.rest, walked.values) if kind.adds else walked.rest
+        depth = call.depth + 1
+        inner = self.judge_words(rest, call.fed and not kind.adds, call.cwd, call.budget, depth)
+        return max(found, inner, key=_rank)
 
-    def _judge_leading(self, name: str, word: Word) -> Judgement:
-        """An option of a launcher, or a variable that it sets."""
-        variable, is_set, value = word.text.partition("=")
-        if is_set and not variable.startswith("-"):
-            return self._judge_setting(variable, Word(value))
-        # `env -S` and `flock -c` have options with a command in them.
-        text = word.text.casefold()
-        attached = len(text) > 2 and text.endswith((self.name, *SHELLS))
-        splits = name == "env" and re.match("-[a-z0]*s|--split", text)
-        if self.mentioned(word) or attached or splits or not SIMPLE.fullmatch(text):
-            return Judgement(Verdict.MAY, f"{name} may run what {_shown(word)} says")
+    def _judge_special(self, call: _Call, kind: Kind) -> Judgement:
+        assert isinstance(kind, Special)
+        return self._special[kind.how](call)
+
+    def _judge_eval(self, call: _Call) -> Judgement:
+        if not all(word.plain for word in call.arguments):
+            return Judgement(Verdict.MAY, "only the shell knows what eval runs")
+        texts = [word.text for word in call.arguments]
+        text = " ".join(texts[1:] if texts[:1] == ["--"] else texts)
+        return self.judge(call.budget.read(text), call.cwd, call.budget, call.depth + 1)
+
+    def _judge_shell(self, call: _Call) -> Judgement:
+        line = False
+        options = True
+        for word in call.arguments:
+            if not word.plain:
+                break
+            if options and word.text in ("--", "-"):
+                options = False
+            elif options and re.fullmatch(r"-[leuxc]+", word.text):
+                line = line or "c" in word.text
+            elif line and call.name in POSIX_SHELLS and not (options and word.text[:1] in "-+"):
+                script = call.budget.read(word.text)
+                return self.judge(script, call.cwd, call.budget, call.depth + 1)
+            else:
+                break
+        return Judgement(Verdict.MAY, f"{call.name} runs what the line does not show")
+
+    def _judge_setter(self, call: _Call) -> Judgement:
+        """`declare`, `export` and the like: what they set, and indices that they compute."""
+        for word in call.arguments:
+            variable, _, value = word.text.partition("=")
+            found = self._judge_setting(variable, Word(value))
+            if found.verdict:
+                return found
+            if HOLE in variable or _computes(Word(variable)):
+                return Judgement(Verdict.MAY, f"only the shell knows what {call.name} sets")
         return NOTHING
 
-    def _judge_launched(self, name: str, words: Sequence[Word], cwd: str, depth: int) -> Judgement:
-        found = self.judge_words(words, False, cwd, depth + 1)
-        if name == "xargs" and found.verdict is not Verdict.YES:
-            program = _name(words[0].text)
-            takes_any = program in SHELLS | LAUNCHERS | EVALUATORS or program in (
-                self.name,
-                "eval",
-            )
-            if takes_any or "%" in program or INTERPRETERS.fullmatch(program):
-                return Judgement(Verdict.MAY, f"xargs adds arguments to {program}")
-        return found
-
-    def _judge_find(self, arguments: Sequence[Word], cwd: str, depth: int) -> Judgement:
-        if any(word.split for word in arguments):
+    def _judge_find(self, call: _Call) -> Judgement:
+        words = call.arguments
+        if any(word.split for word in words):
             return Judgement(Verdict.MAY, "only the shell knows all that find is to do")
         found = NOTHING
-        for at, word in enumerate(arguments):
-            if word.text in ("-exec", "-execdir", "-ok", "-okdir"):
-                inner = self.judge_words(arguments[at + 1 : at + 65], False, cwd, depth + 1)
-                found = max(found, inner, key=_rank)
+        at = 0
+        while at < len(words):
+            at += 1
+            if words[at - 1].text not in _EXECUTES:
+                continue
+            begin = at
+            while at < len(words) and not _ends_command(words, at):
+                at += 1
+            command = [_replaced(word, "{}") for word in words[begin:at]]
+            inner = self.judge_words(command, False, call.cwd, call.budget, call.depth + 1)
+            found = max(found, inner, key=_rank)
         return found
+
+    def _judge_git(self, call: _Call) -> Judgement:
+        may = Verdict.MAY
+        walked = walk(GIT_OPTIONS, call.arguments)
+        if walked.unsure:
+            return Judgement(may, f"git may run it: {walked.unsure}")
+        for name, value in walked.values:
+            if name == "-c" and not GIT_SAFE_SETTINGS.fullmatch(value.partition("=")[0]):
+                return Judgement(may, f"the setting {value!r} may make git run something")
+        if walked.ends or not walked.rest:
+            return NOTHING
+        name, arguments = walked.rest[0].text, walked.rest[1:]
+        data = GIT.get(name)
+        if data is None:
+            return Judgement(may, f"git {name.replace(HOLE, '…')} may run other programs")
+        if option := running_option(data, arguments):
+            return Judgement(may, f"git {name} may run what {_shown(option)} says")
+        for word in arguments:
+            if "::" in word.text and re.match(r"[A-Za-z0-9_-]+::", word.text):
+                return Judgement(may, f"git runs a helper program for {_shown(word)}")
+        return _judge_git_config(arguments) if name == "config" else NOTHING
+
+
+# --- kinds that do not depend on the target
+
+
+def _judge_code(call: _Call, kind: Kind) -> Judgement:
+    if call.arguments or call.fed:
+        return Judgement(Verdict.MAY, f"{call.name} may run it")
+    return NOTHING
+
+
+def _judge_interpreter(call: _Call, kind: Kind) -> Judgement:
+    if runs_code(call.arguments):
+        return Judgement(Verdict.MAY, f"{call.name} may run it")
+    if runs_project(call.arguments):
+        return Judgement(Verdict.HIDDEN, f"{call.name} runs a program of the project's")
+    return NOTHING
+
+
+def _judge_names(call: _Call, kind: Kind) -> Judgement:
+    """A builtin that may compute the index of a variable, and run what stands in it."""
+    assert isinstance(kind, Names)
+    may = Judgement(Verdict.MAY, f"{call.name} may compute an index, and run what is in it")
+    for at, word in enumerate(call.arguments):
+        if _computes(word):
+            return may
+        if not kind.after:
+            if not word.plain:
+                return may
+        elif word.text.startswith(kind.after):
+            named = call.arguments[at + 1 : at + 2] if word.text == kind.after else [word]
+            if any(not each.plain or "[" in each.text for each in named):
+                return may
+    return NOTHING
+
+
+def _judge_awk(call: _Call) -> Judgement:
+    if awk_runs_nothing(call.arguments):
+        return NOTHING
+    return Judgement(Verdict.MAY, f"{call.name} may run it")
+
+
+def _judge_sed(call: _Call) -> Judgement:
+    if sed_runs_nothing(call.arguments):
+        return NOTHING
+    return Judgement(Verdict.MAY, f"{call.name} may run it")
+
+
+def _judge_git_config(arguments: Sequence[Word]) -> Judgement:
+    if any(
+        word.text in ("--get", "--get-all", "--list", "-l", "list", "get") for word in arguments
+    ):
+        return NOTHING
+    for word in arguments:
+        named = GIT_SETTING_NAME.fullmatch(word.text) or not word.plain
+        if named and not GIT_SAFE_SETTINGS.fullmatch(word.text):
+            return Judgement(Verdict.MAY, f"the setting {_shown(word)} may make git run something")
+    return NOTHING
+
+
+# --- words
+
+
+def _is_code(word: Word) -> bool:
+    """Whether an argument is more than a word, so that a program may take it for a line."""
+    return SHELL_CHARACTERS.search(word.text) is not None
+
+
+def _computes(word: Word) -> bool:
+    return "$(" in word.text or "`" in word.text
+
+
+def _ends_command(words: Sequence[Word], at: int) -> bool:
+    text = words[at].text
+    return text == ";" or (text == "+" and "{}" in words[at - 1].text)
+
+
+def _replaced(word: Word, placeholder: str) -> Word:
+    if not placeholder or placeholder not in word.text:
+        return word
+    return replace(word, text=word.text.replace(placeholder, HOLE))
+
+
+def _with_input(words: Sequence[Word], values: Sequence[tuple[str, str]]) -> list[Word]:
+    """A command of `xargs`, with something unknown where it puts its input."""
+    for option, value in values:
+        if option in ("-I", "-i", "--replace"):
+            return [_replaced(word, value or "{}") for word in words]
+    return [*words, Word(HOLE, split=True)] if words else []
+
+
+def _written_programs(script: Script) -> set[str]:
+    """The names of files that a script writes, or may."""
+    found: set[str] = set()
+    for command in script.commands:
+        texts = [word.text for operator, word in command.redirects if ">" in operator]
+        if command.words and _name(command.words[0].text) in COPIERS - {"cat"}:
+            texts += [word.text for word in command.words[1:]]
+        for text in texts:
+            value = text.partition("=")[2] or text
+            if "/" in value:
+                found.add(os.path.basename(value.rstrip("/")))
+            elif text is not value or not text.startswith("-"):
+                found.add(value)
+    return found - {""}
+
+
+def _fits(pattern: str, text: str) -> bool:
+    """Whether a text is what a pattern says, in which a `HOLE` stands for anything."""
+    return fits_pattern(pattern, text, HOLE, str.__eq__)
 
 
 def _shown(word: Word) -> str:
@@ -363,74 +503,3 @@ def _identify(program: str, cwd: str) -> tuple[set[str], bool]:
         tuple(f"{folder}/" for folder in SYSTEM)
     )
     return names, outside or not os.path.exists(real)
-
-
-def _judge_interpreter(name: str, arguments: Sequence[Word], fed: bool) -> Judgement:
-    """Python, node and the like: code in the arguments or on the input may be anything; a script
-    or a module is the project's."""
-    may = Judgement(Verdict.MAY, f"{name} may run it")
-    for word in arguments:
-        if not word.plain or word.text == "-":
-            return may
-        if word.text in ("--version", "-V", "--help", "-h") and len(arguments) == 1:
-            return NOTHING
-        if word.text == "-m":
-            break
-        if not word.text.startswith("-"):
-            break
-        if not re.fullmatch(r"-[uBsISEOWq]+|--(?:no-warnings|test|watch)", word.text):
-            return may
-    else:
-        return may
-    return Judgement(Verdict.HIDDEN, f"{name} runs a program of the project's")
-
-
-def _awk_runs_nothing(arguments: Sequence[Word]) -> bool:
-    options = iter(arguments)
-    for word in options:
-        if not word.plain:
-            return False
-        if re.fullmatch(r"-[Fv]", word.text):
-            next(options, None)
-        elif re.fullmatch(r"-[Fv].+", word.text, re.DOTALL):
-            continue
-        elif word.text.startswith("-"):
-            return False
-        else:
-            program = word.text
-            return not re.search(r"system|getline|[|@]", program)
-    return True
-
-
-def _sed_runs_nothing(arguments: Sequence[Word]) -> bool:
-    scripts: list[str] = []
-    explicit = False
-    rest: list[str] = []
-    options: Iterator[Word] = iter(arguments)
-    for word in options:
-        text = word.text
-        if text in ("-n", "-E", "-r", "-s", "-u", "-z", "--quiet", "--silent") or (
-            text.startswith(("-i", "-ni", "-Ei", "-ri")) and word.plain
-        ):
-            continue
-        if text in ("-e", "--expression"):
-            explicit = True
-            script = next(options, None)
-            if script is None or not script.plain:
-                return False
-            scripts.append(script.text)
-        elif text.startswith("-"):
-            return False
-        elif not explicit and not scripts and not rest:
-            if not word.plain:
-                return False
-            rest.append(text)
-        else:
-            rest.append(text)
-    if not explicit:
-        scripts = rest[:1]
-    return sum(map(len, scripts)) < 1000 and all(
-        SED_SAFE.fullmatch(part.strip())
-        for script in scripts
-        for part in ([script] if SED_SAFE.fullmatch(script.strip()) else script.split(";"))
-    )

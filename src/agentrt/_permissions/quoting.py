@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
-from .script import HOLE, Script, Unclear, Word
+from .script import DEEPEST, HOLE, Script, Unclear, Word
 
-DEEPEST: Final = 24
-"""Substitutions and groups in each other that are read."""
+LONGEST: Final = 32_768
+"""Characters of a line that are read: 20 ms of work."""
 
 _RUN: Final = re.compile(r"[A-Za-z0-9_./:,@%+\-\u00a1-\u167f\u2010-\u2027\u3001-\U0010ffff]+")
 _BLANKS: Final = re.compile(r"(?:[ \t]|\\\n)*")
@@ -24,8 +26,25 @@ _LITERAL_BRACE: Final = re.compile(r"\{(?!\s)[^\s;&|<>()'\"`$\\,{}]*\}")
 _WORD_END: Final = frozenset(" \t\n;&|<>()")
 
 
+@dataclass
+class _State:
+    """A word that is being read."""
+
+    begin: int
+    value: bool
+    parts: list[str] = field(default_factory=list)
+    word: Word = field(default_factory=lambda: Word(""))
+    vague: bool = False
+    """From here on anything may stand there."""
+
+    def unknown(self) -> None:
+        """Add a part that only the shell knows."""
+        self.parts.append(HOLE)
+        self.word.sure = self.word.bare = False
+
+
 class WordReader(ABC):
-    """Reads the words of one text, from its beginning to its end."""
+    """Reads the words of one text, from its beginning to its end: a function for each token."""
 
     def __init__(self, text: str, script: Script, depth: int) -> None:
         self.text = text
@@ -44,124 +63,137 @@ class WordReader(ABC):
         """A reader of a text that was found in this one."""
 
     def word(self, *, value: bool = False) -> Word:
-        """A word; `value`: it may be empty."""
-        begin, parts, word = self.at, list[str](), Word("")
-        vague = False  # from here on anything may stand there
+        """Read a word. `value`: it may be empty."""
+        state = _State(begin=self.at, value=value)
         while self.at < len(self.text):
             if run := _RUN.match(self.text, self.at):
-                parts.append(run[0])
+                state.parts.append(run[0])
                 self.at = run.end()
-                continue
-            now = self.text[self.at]
-            if now in "<>" and self.peek(1) == "(":
-                self.at += 2
-                self.commands(")")
-                parts.append(HOLE)
-                word.sure = word.bare = False
-                continue
-            if now == "(":
-                raise Unclear("a function, a list or a pattern in brackets")
-            if now in _WORD_END:
+            elif not self._token(state):
                 break
-            first = self.at == begin
-            if now == "'":
-                end = self.text.find("'", self.at + 1)
-                if end < 0:
-                    raise Unclear("a quotation without its end")
-                self._check_lines(self.text[self.at : end])
-                parts.append(self.text[self.at + 1 : end])
-                self.at = end + 1
-                word.bare = False
-            elif now == '"':
-                self.at += 1
-                if not self.quoted('"', parts):
-                    word.sure = False
-                word.bare = False
-            elif now == "\\":
-                following = self.peek(1)
-                if not following:
-                    raise Unclear("a backslash at the end")
-                word.sure = False
-                if following != "\n":
-                    parts.append(following)
-                    word.bare = False
-                self.at += 2
-            elif now == "$":
-                vague = self._dollar(parts, quoted=False) or vague
-                word.sure = word.bare = False
-                word.split = True
-            elif now == "`":
-                self._backticks(parts, quoted=False)
-                word.sure = word.bare = False
-                word.split = True
-            elif now in "*?":
-                parts.append(HOLE)
-                word.bare = False
-                self.at += 1
-            elif now == "[":
-                alone = (first and self._ends(self.at + 1)) or (
-                    first and self.text.startswith("[[", self.at) and self._ends(self.at + 2)
-                )
-                if alone:
-                    size = 1 if self._ends(self.at + 1) else 2
-                    parts.append("[" * size)
-                    self.at += size
-                else:  # a pattern
-                    vague, word.bare = True, False
-                    parts.append(HOLE)
-                    self.at += 1
-            elif now == "{":
-                if first and self._ends(self.at + 1):
-                    parts.append("{")
-                    self.at += 1
-                elif literal := _LITERAL_BRACE.match(self.text, self.at):
-                    if ".." in literal[0]:
-                        vague = True
-                        parts.append(HOLE)
-                    parts.append(literal[0])
-                    word.sure = word.sure and literal[0] == "{}"
-                    word.bare = False
-                    self.at = literal.end()
-                else:
-                    vague, word.sure, word.bare = True, False, False
-                    parts.append(HOLE)
-                    self.at += 1
-            else:
-                if now == "=" and first and not value and not self._ends(self.at + 1):
-                    vague, word.sure = True, False  # zsh: where that program is
-                    parts.append(HOLE)
-                elif now in "!^}#":
-                    word.sure = False
-                parts.append(now)
-                self.at += 1
-        if self.at == begin and not value:
+        if self.at == state.begin and not value:
             raise Unclear("a word is missing")
-        word.text = "".join(parts)
-        if vague:
+        word = state.word
+        word.text = "".join(state.parts)
+        if state.vague:
             word.text = word.text[: word.text.index(HOLE) + 1]
         return word
 
+    def _token(self, state: _State) -> bool:
+        """One token of a word that is not plain letters. False: the word ends before it."""
+        now = self.text[self.at]
+        if now in "<>" and self.peek(1) == "(":
+            self._process(state)
+        elif now == "(":
+            raise Unclear("a function, a list or a pattern in brackets")
+        elif now in _WORD_END:
+            return False
+        elif token := _TOKENS.get(now):
+            token(self, state)
+        else:
+            self._character(state)
+        return True
+
+    def _process(self, state: _State) -> None:
+        """`<(…)`: the name of a pipe from a command."""
+        self.at += 2
+        self.commands(")")
+        state.unknown()
+
+    def _single_quotes(self, state: _State) -> None:
+        end = self.text.find("'", self.at + 1)
+        if end < 0:
+            raise Unclear("a quotation without its end")
+        self._check_lines(self.text[self.at : end])
+        state.parts.append(self.text[self.at + 1 : end])
+        self.at = end + 1
+        state.word.bare = False
+
+    def _double_quotes(self, state: _State) -> None:
+        self.at += 1
+        if not self.quoted('"', state.parts):
+            state.word.sure = False
+        state.word.bare = False
+
+    def _backslash(self, state: _State) -> None:
+        following = self.peek(1)
+        if not following:
+            raise Unclear("a backslash at the end")
+        state.word.sure = False
+        if following != "\n":
+            state.parts.append(following)
+            state.word.bare = False
+        self.at += 2
+
+    def _expansion(self, state: _State) -> None:
+        state.vague = self._dollar(state.parts, quoted=False) or state.vague
+        state.word.sure = state.word.bare = False
+        state.word.split = True
+
+    def _command(self, state: _State) -> None:
+        self._backticks(state.parts, quoted=False)
+        state.word.sure = state.word.bare = False
+        state.word.split = True
+
+    def _pattern(self, state: _State) -> None:
+        state.parts.append(HOLE)
+        state.word.bare = False
+        self.at += 1
+
+    def _bracket(self, state: _State) -> None:
+        """`[` and `[[` alone are names of commands; else a pattern begins."""
+        if self.at == state.begin:
+            for size in (1, 2):
+                if self.text.startswith("[" * size, self.at) and self._ends(self.at + size):
+                    state.parts.append("[" * size)
+                    self.at += size
+                    return
+        state.vague, state.word.bare = True, False
+        state.parts.append(HOLE)
+        self.at += 1
+
+    def _brace(self, state: _State) -> None:
+        if self.at == state.begin and self._ends(self.at + 1):
+            state.parts.append("{")
+            self.at += 1
+        elif literal := _LITERAL_BRACE.match(self.text, self.at):
+            if ".." in literal[0]:
+                state.vague = True
+                state.parts.append(HOLE)
+            state.parts.append(literal[0])
+            state.word.sure = state.word.sure and literal[0] == "{}"
+            state.word.bare = False
+            self.at = literal.end()
+        else:
+            state.vague = True
+            state.unknown()
+            self.at += 1
+
+    def _equals(self, state: _State) -> None:
+        if self.at == state.begin and not state.value and not self._ends(self.at + 1):
+            state.vague, state.word.sure = True, False  # zsh: where that program is
+            state.parts.append(HOLE)
+        self._character(state)
+
+    def _unsure(self, state: _State) -> None:
+        """A character with a meaning in some shells."""
+        state.word.sure = False
+        self._character(state)
+
+    def _character(self, state: _State) -> None:
+        state.parts.append(self.text[self.at])
+        self.at += 1
+
     def quoted(self, end: str, parts: list[str]) -> bool:
-        """The inside of double quotes, or of a here-document without an `end`; whether it is all
-        literal."""
+        """Read the inside of double quotes, or of a here-document without an `end`. Returns
+        whether all of it is literal."""
         literal = True
         begin = self.at
-        while True:
-            now = self.peek()
-            if now == end:
-                self._check_lines(self.text[begin : self.at])
-                self.at += 1
-                return literal
+        while (now := self.peek()) != end:
             if not now:
                 raise Unclear("a quotation without its end")
             if now == "\\":
-                following = self.peek(1)
-                if following in ("$", "`", "\\", "\n") or (following == '"' and end):
-                    parts.append("" if following == "\n" else following)
-                    self.at += 2
-                else:
-                    parts.append("\\")
-                    self.at += 1
+                self._quoted_backslash(end, parts)
                 literal = False
             elif now == "$":
                 self._dollar(parts, quoted=True)
@@ -170,50 +202,64 @@ class WordReader(ABC):
                 self._backticks(parts, quoted=bool(end))
                 literal = False
             else:
-                if now == "!":
-                    literal = False  # an interactive shell puts an earlier command there
+                # An interactive shell puts an earlier command in the place of `!`.
+                literal = literal and now != "!"
                 parts.append(now)
                 self.at += 1
+        self._check_lines(self.text[begin : self.at])
+        self.at += 1
+        return literal
+
+    def _quoted_backslash(self, end: str, parts: list[str]) -> None:
+        following = self.peek(1)
+        if following in ("$", "`", "\\", "\n") or (following == '"' and end):
+            parts.append("" if following == "\n" else following)
+            self.at += 2
+        else:
+            parts.append("\\")
+            self.at += 1
 
     def _dollar(self, parts: list[str], *, quoted: bool) -> bool:
-        """What begins with a dollar. True: anything may be meant, from here to the word's end."""
+        """Read an expansion. True: anything may be meant, from here to the word's end."""
         following = self.peek(1)
         if following == "(":
-            if self.peek(2) == "(":
-                found = _ARITHMETIC.match(self.text, self.at + 1)
-                if found is None:
-                    raise Unclear("arithmetic")
-                self.at = found.end()
-            else:
-                self.at += 2
-                self.commands(")")
+            self._parentheses()
         elif following == "{":
-            found = _PARAMETER.match(self.text, self.at + 1)
-            if found is None:
-                raise Unclear("a parameter that is more than its name")
-            self.at = found.end()
+            self._skip(_PARAMETER, "a parameter that is more than its name")
         elif following == "[":
             raise Unclear("arithmetic")
         elif following == "'" and not quoted:
-            found = _ANSI.match(self.text, self.at + 1)
-            if found is None:
-                raise Unclear("a quotation that shells end at different places")
-            self._check_lines(found[0])
-            self.at = found.end()
+            begin = self.at
+            self._skip(_ANSI, "a quotation that shells end at different places")
+            self._check_lines(self.text[begin : self.at])
         elif following == '"' and not quoted:
             self.at += 1  # translated, or a dollar and a quotation
         elif found := _VARIABLE.match(self.text, self.at + 1):
             self.at = found.end()
-        elif quoted or not following or following in _WORD_END:
-            parts.append("$")
+        else:
             self.at += 1
-            return False
-        else:  # zsh has more of them
-            parts.append(HOLE)
-            self.at += 1
+            if quoted or not following or following in _WORD_END:
+                parts.append("$")
+                return False
+            parts.append(HOLE)  # zsh has more of them
             return True
         parts.append(HOLE)
         return False
+
+    def _parentheses(self) -> None:
+        """`$(…)`, or `$((…))` with nothing but numbers in it."""
+        if self.peek(2) == "(":
+            self._skip(_ARITHMETIC, "arithmetic")
+        else:
+            self.at += 2
+            self.commands(")")
+
+    def _skip(self, pattern: re.Pattern[str], otherwise: str) -> None:
+        """Skip what follows a dollar. Raises `Unclear` if it is anything else."""
+        found = pattern.match(self.text, self.at + 1)
+        if found is None:
+            raise Unclear(otherwise)
+        self.at = found.end()
 
     def _backticks(self, parts: list[str], *, quoted: bool) -> None:
         inside: list[str] = []
@@ -230,9 +276,17 @@ class WordReader(ABC):
                 self.at += 1
         self.at += 1
         self.enter()
-        self.inner("".join(inside)).commands("")
+        self.again("".join(inside)).commands("")
         self.depth -= 1
         parts.append(HOLE)
+
+    def again(self, text: str) -> WordReader:
+        """A reader of a text that was read as a part of this one. Raises `Unclear` if too much
+        was."""
+        self.script.chars += len(text)
+        if self.script.chars > LONGEST:
+            raise Unclear("too many things in each other")
+        return self.inner(text)
 
     def peek(self, ahead: int = 0) -> str:
         at = self.at + ahead
@@ -256,3 +310,18 @@ class WordReader(ABC):
         self.depth += 1
         if self.depth > DEEPEST:
             raise Unclear("too many things in each other")
+
+
+_TOKENS: Final[Mapping[str, Callable[[WordReader, _State], None]]] = {
+    "'": WordReader._single_quotes,
+    '"': WordReader._double_quotes,
+    "\\": WordReader._backslash,
+    "$": WordReader._expansion,
+    "`": WordReader._command,
+    "*": WordReader._pattern,
+    "?": WordReader._pattern,
+    "[": WordReader._bracket,
+    "{": WordReader._brace,
+    "=": WordReader._equals,
+    **dict.fromkeys("!^}#", WordReader._unsure),
+}

@@ -155,14 +155,14 @@ class Rule:
         script = seen.script
         if script is None and not seen.has_command and seen.shown_script is not None:
             assert self._target is not None
-            shown = self._target.judge(seen.shown_script, seen.folder)
+            shown = self._target.judge(seen.shown_script, seen.folder, seen.budget)
             if seen.request.shown_command is not None or shown.verdict is Verdict.YES:
                 return shown
         if script is None:
             return Judgement(Verdict.MAY, "the agent does not say which command it is")
         if self._target is None:  # several commands, as they are: such a rule only allows
             return Judgement(Verdict.YES) if seen.text == self._what else NOTHING
-        return self._target.judge(script, seen.folder)
+        return self._target.judge(script, seen.folder, seen.budget)
 
     def _judge_words(self, seen: Seen, pattern: PathPattern) -> Judgement:
         """A rule for paths on a command: each word may be one."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+DEEPEST: Final = 24
+"""Substitutions, groups and commands in each other that are read."""
+
 HOLE: Final = "\0"
 """Stands in a word's text for what only the shell that runs it knows. No shell's word has a NUL."""
 
@@ -50,6 +53,8 @@ class Script:
     """Why the rest of it was not read; empty if all was."""
     sure: bool = True
     """Whether it is nothing but simple commands behind one another."""
+    chars: int = 0
+    """Characters that were read again, as a text inside of another one."""
 
 
 class Unclear(Exception):

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Protocol
 
-from .known import POSIX_SHELLS, SYSTEM
+from .budget import Budget
 from .paths import LONGEST, Place, TooLarge, absolute_path, find_paths, find_places
 from .script import Command, Script, Word
 from .shell import read_script
+from .table import POSIX_SHELLS, SYSTEM
 from .words import KINDS, meant_by, perhaps_meant_by
 
 _COMMAND_KEYS: Final = ("command", "cmd")
@@ -61,6 +62,8 @@ class Seen:
         self.tool = request.tool
         self.input = request.input
         self.cwd = request.cwd
+        self.budget = Budget()
+        """The work that all rules together may do for this request."""
 
     # --- what it is
 

@@ -13,18 +13,16 @@ its licence is the GPL; tree-sitter-bash reads a line with an error as if there 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
-from .quoting import WordReader
+from .quoting import LONGEST, WordReader
 from .script import HOLE, Command, Script, Unclear, Word
-
-LONGEST: Final = 32_768
-"""Characters of a line that are read: 20 ms of work."""
 
 
 def read_script(text: str, depth: int = 0) -> Script:
-    """Read a line, or several. `depth`: of the script that it was found in."""
+    """Read a line, or several. `depth`: how many lines it is inside of."""
     reader = _Reader(text, Script(), depth)
     if len(text) > LONGEST:
         reader.script.unclear = f"it is longer than {LONGEST} characters"
@@ -77,6 +75,18 @@ class _Document:
     literal: bool
 
 
+@dataclass(slots=True)
+class _Line:
+    """Commands that are being read."""
+
+    end: str
+    nested: bool
+    groups: list[str] = field(default_factory=list)
+    """The words that close what is open."""
+    fed: bool = False
+    """The next command's input is a pipe."""
+
+
 class _Reader(WordReader):
     def __init__(self, text: str, script: Script, depth: int) -> None:
         super().__init__(text, script, depth)
@@ -88,109 +98,142 @@ class _Reader(WordReader):
     # --- commands
 
     def commands(self, end: str) -> None:
-        """Everything up to `end`, which is `)`, or nothing for the end of the text."""
+        """Read everything up to `end`, which is `)`, or nothing for the end of the text."""
         self.enter()
-        open_groups: list[str] = []
-        fed = False
+        line = _Line(end, nested=bool(end) or self.depth > 1)
         while True:
             self.blanks()
             now = self.peek()
-            following = self.peek(1)
             if not now:
-                if end or open_groups or self.documents:
+                if end or line.groups or self.documents:
                     raise Unclear("something in it is not closed")
                 break
-            if now == "\n":
-                self._newline(nested=bool(end) or self.depth > 1)
-                fed = False
-            elif now == "#":
-                self._comment()
-            elif now == ";":
-                if following in (";", "&", "|"):
-                    raise Unclear("a case")
+            if now == ")" and end and not line.groups:
                 self.at += 1
-                fed = False
-            elif now == "|":
-                self.at += 2 if following in ("|", "&") else 1
-                fed = following != "|"
-            elif now == "&" and following != ">":
-                self.at += 2 if following == "&" else 1
-                fed = False
-            elif now == ")":
-                self.at += 1
-                if open_groups and open_groups[-1] == ")":
-                    open_groups.pop()
-                    self._behind_group()
-                elif end == ")" and not open_groups:
-                    break
-                else:
-                    raise Unclear("a bracket that nothing opened")
-            elif now == "(":
-                if following == "(":
-                    raise Unclear("arithmetic")
-                self.at += 1
-                self.script.sure = False
-                open_groups.append(")")
+                break
+            if now == "&" and self.peek(1) == ">":
+                self._simple(line)
+            elif separator := _SEPARATORS.get(now):
+                separator(self, line)
             else:
-                self._simple(open_groups, fed)
+                self._simple(line)
         self.depth -= 1
 
-    def _simple(self, open_groups: list[str], fed: bool) -> None:
-        """A simple command, or a reserved word in front of one."""
-        command = Command(fed=fed)
+    def _end_of_line(self, line: _Line) -> None:
+        self._newline(nested=line.nested)
+        line.fed = False
+
+    def _hash(self, line: _Line) -> None:
+        self._comment()
+
+    def _semicolon(self, line: _Line) -> None:
+        if self.peek(1) in (";", "&", "|"):
+            raise Unclear("a case")
+        self.at += 1
+        line.fed = False
+
+    def _pipe(self, line: _Line) -> None:
+        following = self.peek(1)
+        self.at += 2 if following in ("|", "&") else 1
+        line.fed = following != "|"
+
+    def _ampersand(self, line: _Line) -> None:
+        self.at += 2 if self.peek(1) == "&" else 1
+        line.fed = False
+
+    def _open(self, line: _Line) -> None:
+        if self.peek(1) == "(":
+            raise Unclear("arithmetic")
+        self.at += 1
+        self.script.sure = False
+        line.groups.append(")")
+
+    def _close(self, line: _Line) -> None:
+        self.at += 1
+        if line.groups[-1:] != [")"]:
+            raise Unclear("a bracket that nothing opened")
+        line.groups.pop()
+        self._behind_group()
+
+    def _simple(self, line: _Line) -> None:
+        """Read a simple command, or a reserved word in front of one."""
+        command = Command(fed=line.fed)
         ended = False  # by `&>`: for dash that is the end, and another command begins
-        while True:
-            self.blanks()
-            now = self.peek()
-            if now in ("", "\n", ";", "|", ")") or (now == "&" and self.peek(1) != ">"):
-                break
-            if now == "(":
+        while not self._at_end():
+            if self.peek() == "(":
                 raise Unclear("a function, a list or a pattern in brackets")
-            if now == "#":
+            if self.peek() == "#":
                 self._comment()
-                continue
-            if redirect := _REDIRECT.match(self.text, self.at):
+            elif redirect := _REDIRECT.match(self.text, self.at):
                 self._redirect(redirect[1], command)
                 ended = ended or redirect[1].startswith("&")
-                continue
-            if ended:
+            elif ended:
                 raise Unclear("words behind &>")
-            if not command.words:
-                if _ELEMENT.match(self.text, self.at):
-                    raise Unclear("an element of an array")
-                if named := _SET.match(self.text, self.at):
-                    self.at = named.end()
-                    command.sets.append((named[1], self.word(value=True)))
-                    continue
-            word = self.word()
-            if word.bare and not command.words and not command.sets and not command.redirects:
-                if word.text in _UNREAD:
-                    raise Unclear(f"`{word.text}`")
-                if word.text == "for":
-                    self._for(open_groups)
-                    return
-                if word.text == "[[":
-                    self._condition()
-                    self._behind_group()
-                    return
-                if word.text == "!" or word.text in _OPENS or word.text in _INSIDE:
-                    self.script.sure = False
-                    if word.text in _OPENS:
-                        open_groups.append(_OPENS[word.text])
-                    elif word.text != "!" and open_groups[-1:] != [_INSIDE[word.text]]:
-                        raise Unclear(f"`{word.text}` that belongs to nothing")
-                    continue
-                if word.text in _CLOSES:
-                    if open_groups[-1:] != [word.text]:
-                        raise Unclear(f"`{word.text}` that closes nothing")
-                    open_groups.pop()
-                    self._behind_group()
-                    return
-            if word.bare and word.text in ("{", "}"):
-                raise Unclear("a brace that only some shells take for one")
-            command.words.append(word)
+            elif not command.words and self._setting(command):
+                continue
+            elif self._next_word(command, line):
+                return
         if command.words or command.sets or command.redirects:
             self.script.commands.append(command)
+
+    def _at_end(self) -> bool:
+        """Skip blanks. True: a simple command ends here."""
+        self.blanks()
+        now = self.peek()
+        return now in ("", "\n", ";", "|", ")") or (now == "&" and self.peek(1) != ">")
+
+    def _setting(self, command: Command) -> bool:
+        """`NAME=VALUE` in front of a command. False: something else stands there."""
+        if _ELEMENT.match(self.text, self.at):
+            raise Unclear("an element of an array")
+        named = _SET.match(self.text, self.at)
+        if named is None:
+            return False
+        self.at = named.end()
+        command.sets.append((named[1], self.word(value=True)))
+        return True
+
+    def _next_word(self, command: Command, line: _Line) -> bool:
+        """A word of a simple command. True: it was a reserved word, and the command is over."""
+        word = self.word()
+        if word.bare:
+            if not (command.words or command.sets or command.redirects):
+                reserved = self._reserved(word.text, line)
+                if reserved is not None:
+                    return reserved
+            if word.text in ("{", "}"):
+                raise Unclear("a brace that only some shells take for one")
+        command.words.append(word)
+        return False
+
+    def _reserved(self, text: str, line: _Line) -> bool | None:
+        """A reserved word: whether the command is over with it. None: it is an ordinary word."""
+        if text in _UNREAD:
+            raise Unclear(f"`{text}`")
+        if text == "for":
+            self._for(line.groups)
+            return True
+        if text == "[[":
+            self._condition()
+            self._behind_group()
+            return True
+        if text in _CLOSES:
+            if line.groups[-1:] != [text]:
+                raise Unclear(f"`{text}` that closes nothing")
+            line.groups.pop()
+            self._behind_group()
+            return True
+        return self._opens(text, line)
+
+    def _opens(self, text: str, line: _Line) -> bool | None:
+        if text in _INSIDE and line.groups[-1:] != [_INSIDE[text]]:
+            raise Unclear(f"`{text}` that belongs to nothing")
+        if text in _OPENS:
+            line.groups.append(_OPENS[text])
+        elif text != "!" and text not in _INSIDE:
+            return None
+        self.script.sure = False
+        return False
 
     def _behind_group(self) -> None:
         """Behind a group there may be redirections, and nothing else."""
@@ -212,7 +255,7 @@ class _Reader(WordReader):
             self.script.commands.append(command)
 
     def _for(self, open_groups: list[str]) -> None:
-        """`for name in words`, up to the `do`."""
+        """Read `for name in words`, up to the `do`."""
         self.script.sure = False
         self.blanks()
         name = self.word()
@@ -227,17 +270,28 @@ class _Reader(WordReader):
             if begin.text == "do":
                 self.at -= 2
             else:
-                while True:
-                    self.blanks()
-                    if self.peek() in (";", "\n"):
-                        break
-                    value = self.word()
-                    if value.bare and value.text in ("{", "}"):
-                        raise Unclear("a brace that only some shells take for one")
-                    command.sets.append((name.text, value))
+                self._values(name.text, command)
         self.script.commands.append(command)
         if self.peek() == ";":
             self.at += 1
+        self._empty_lines()
+        begin = self.word()
+        if not begin.bare or begin.text != "do":
+            raise Unclear("a loop")
+        open_groups.append("done")
+
+    def _values(self, name: str, command: Command) -> None:
+        """The words of a loop."""
+        while True:
+            self.blanks()
+            if self.peek() in (";", "\n"):
+                return
+            value = self.word()
+            if value.bare and value.text in ("{", "}"):
+                raise Unclear("a brace that only some shells take for one")
+            command.sets.append((name, value))
+
+    def _empty_lines(self) -> None:
         while True:
             self.blanks()
             if self.peek() == "\n":
@@ -245,11 +299,7 @@ class _Reader(WordReader):
             elif self.peek() == "#":
                 self._comment()
             else:
-                break
-        begin = self.word()
-        if not begin.bare or begin.text != "do":
-            raise Unclear("a loop")
-        open_groups.append("done")
+                return
 
     def _condition(self) -> None:
         """`[[ … ]]`. What is compared as a number is computed, and that may run something."""
@@ -296,34 +346,46 @@ class _Reader(WordReader):
         self.at = found.end()
 
     def _newline(self, *, nested: bool) -> None:
-        """The end of a line, behind which the here-documents of the line come."""
+        """The end of a line, after which the here-documents of the line come."""
         self.at += 1
         if self.documents and nested:
             raise Unclear("a here-document in something else")
         documents, self.documents = self.documents, []
         self.awaits_lines = False
         for document in documents:
-            body: list[str] = []
-            while True:
-                if self.at >= len(self.text):
-                    raise Unclear("a here-document without its end")
-                end = self.text.find("\n", self.at)
-                end = len(self.text) if end < 0 else end
-                line = self.text[self.at : end]
-                self.at = end + 1
-                if (line.lstrip("\t") if document.tabs else line) == document.end:
-                    break
-                body.append(line)
-            self.at = min(self.at, len(self.text))
+            text = self._body(document)
             if not document.literal:
-                text = "\n".join(body)
                 if "\\\n" in text:
                     raise Unclear("a line that goes on in a here-document")
-                self.inner(text).quoted("", [])
+                self.again(text).quoted("", [])
             if self.at == len(self.text) and document is not documents[-1]:
                 raise Unclear("a here-document without its end")
+
+    def _body(self, document: _Document) -> str:
+        body: list[str] = []
+        while True:
+            if self.at >= len(self.text):
+                raise Unclear("a here-document without its end")
+            end = self.text.find("\n", self.at)
+            end = len(self.text) if end < 0 else end
+            line = self.text[self.at : end]
+            self.at = min(end + 1, len(self.text))
+            if (line.lstrip("\t") if document.tabs else line) == document.end:
+                return "\n".join(body)
+            body.append(line)
 
     def _comment(self) -> None:
         self.script.sure = False  # an interactive zsh knows none
         end = self.text.find("\n", self.at)
         self.at = len(self.text) if end < 0 else end
+
+
+_SEPARATORS: Final[Mapping[str, Callable[[_Reader, _Line], None]]] = {
+    "\n": _Reader._end_of_line,
+    "#": _Reader._hash,
+    ";": _Reader._semicolon,
+    "|": _Reader._pipe,
+    "&": _Reader._ampersand,
+    "(": _Reader._open,
+    ")": _Reader._close,
+}
