@@ -86,6 +86,8 @@ class Checker:
         """The agent's ids of the tool calls that were shown."""
         self.questions: dict[str, Question] = {}
         self.asked: set[str] = set()
+        self.stopped: set[str | None] = set()
+        """The tags of questions that ended with the running turn when the host was to end."""
         self.cut_off: set[str | None] = set()
         """The tags of questions that were open when the host ended."""
         self.closed_as: dict[str, tuple[str, str | None]] = {}
@@ -206,6 +208,9 @@ class Checker:
         if turn is None or turn.id != event.turn:
             self.fail("W2", f"{event.turn} ended, but {turn and turn.id} runs")
             return
+        if self.stopped:  # else the agent was faster
+            self.cut_off |= self.stopped if event.outcome == "cancelled" else set()
+            self.stopped.clear()
         left = [id for id, item in self.open.items() if item.turn == turn.id]
         asks = [key for key, question in self.questions.items() if question.turn is not None]
         if left or asks:
@@ -436,7 +441,7 @@ class Checker:
         world = self.world
         if world.ends and world.leaving == "cancel" and event.by == "turn" and question.options:
             if trio.current_time() == world.left_at and turn is not None and not turn.wishes:
-                self.cut_off.add(question.tag)
+                self.stopped.add(question.tag)
         if turn is not None and turn.person_since is not None:
             if not any(q.turn for q in self.questions.values()):
                 turn.person_for += trio.current_time() - turn.person_since
