@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -24,6 +25,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
     folder = Path(tempfile.mkdtemp(prefix="agentrt-endings-"))
     began = time.monotonic()
     with ExitStack() as stack:

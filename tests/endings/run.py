@@ -134,6 +134,8 @@ class Endings:
         chance, counts = self.chance, self.outcome.counts
         ending = chance.choice(self.servers)
         how = chance.choice(SHARED_WAYS if ending.is_shared else WAYS)
+        if how == "SIGINT" and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            how = "SIGTERM"  # a shell has started this in the background, and the server heeds that
         self.client.move(ending.port)
         sessions = [await self.open(chance.choice(KINDS)) for _ in range(self.plan.sessions)]
         ids = {id: (session, self.send(session, id)) for session, id in sessions}

@@ -209,7 +209,8 @@ class Checker:
             self.fail("W2", f"{event.turn} ended, but {turn and turn.id} runs")
             return
         if self.stopped:  # else the agent was faster
-            self.cut_off |= self.stopped if event.outcome == "cancelled" else set()
+            ours = (event.outcome, event.by) == ("cancelled", "caller")
+            self.cut_off |= self.stopped if ours else set()
             self.stopped.clear()
         left = [id for id, item in self.open.items() if item.turn == turn.id]
         asks = [key for key, question in self.questions.items() if question.turn is not None]

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 import trio
-from hub_kit import Tab
+import trio.testing
+from hub_kit import Tab, stage_with
 from test_native_stored import stored_stage
 
+from agentrt import Limits, open_store
 from journal.disks import Lock, locks_of, stalled_commits
-from runtime.fakes import asking, echo
+from runtime.fakes import asking, echo, obedient
 
 
 @pytest.fixture
@@ -109,3 +111,42 @@ async def test_an_error_is_said_in_words_until_the_store_works_again(
         await trio.to_thread.run_sync(lock.release)
         assert "message" not in await store_says(tab, "ok")
         await tab.prompt(id, "hello")
+
+
+async def test_a_command_that_was_unavailable_and_is_sent_again_is_carried_out_once(
+    path: Path, disk: threading.Event, locked: Callable[[], Lock]
+) -> None:
+    """It was carried out, and could not be stored in time."""
+    async with (
+        open_store(path, limits=Limits(store_wait=0.3)) as store,
+        stage_with(obedient, store=store) as stage,
+    ):
+        id = await stage.session()
+        tab = stage.connect(id)
+        assert (await tab.ask("prompt", session=id, content=[{"type": "text", "text": "running"}]))[
+            "ok"
+        ]
+        text = [{"type": "text", "text": "once"}]
+        disk.clear()
+        sent = {"session": id, "content": text}
+        prompt = tab.wire.send("prompt", **sent)
+        await trio.testing.wait_all_tasks_blocked()
+        lock = await trio.to_thread.run_sync(locked)
+        disk.set()
+        answer = await tab.answer(prompt)
+        assert answer["error"]["code"] == "unavailable"
+        await trio.to_thread.run_sync(lock.release)
+        await store_says(tab, "ok")
+        for _ in range(2):
+            tab.wire.send("prompt", again=prompt, **sent)
+            answer = await tab.answer(prompt)
+            assert answer["ok"]
+            assert answer["entry"] == "q1"
+        other = [{"type": "text", "text": "another"}]
+        tab.wire.send("prompt", again=prompt, session=id, content=other)
+        assert (await tab.answer(prompt))["error"]["code"] == "bad_request"
+        shown = stage.runtime.get(id).snapshot()
+        begun = [item.content for item in shown.items if item.type == "user"]
+        waiting = [entry.content for entry in shown.queue]
+        texts = [content[0].text for content in (*begun, *waiting)]
+        assert texts == ["running", "once"]

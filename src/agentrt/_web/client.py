@@ -14,6 +14,7 @@ import msgspec
 import trio
 from msgspec import Struct
 
+from .._errors import StoreUnavailable
 from .._journal.base import Answer
 from .._journal.store import Store
 from .._model.content import JsonObject
@@ -38,6 +39,14 @@ Job: TypeAlias = Callable[[], Awaitable[Fields]]
 Done: TypeAlias = Callable[[Fields], None]
 Fail: TypeAlias = Callable[[Refused], None]
 Reply: TypeAlias = Callable[[bytes], None]
+
+
+class _Begun(Struct):
+    """A command that was carried out, but refused as `unavailable` because that could not be stored
+    in time. `job` waits for it once more."""
+
+    sent: bytes
+    job: Job
 
 
 class GivenUp(Refused):
@@ -90,6 +99,8 @@ class Client:
         self._answers = OrderedDict(
             (each.id, _Answer(each.digest, each.body)) for each in list(answered)[-ANSWERS:]
         )
+        self._begun: OrderedDict[str, _Begun] = OrderedDict()
+        """Commands that were carried out and have no answer that is stored."""
         self._jobs = 0
         self._ahead: dict[str, _Place] = {}
         """By session: that of the last command that others wait behind."""
@@ -184,6 +195,33 @@ class Client:
             known.once = True
             if given:
                 self._answers.pop(id, None)
+
+    def begun(self, command: Command) -> Job | None:
+        """The rest of a command that was carried out before, and is sent again because its answer
+        could not be stored: what is to be waited for in the place of carrying it out once more.
+        Raises `Refused` if the id was used for another command."""
+        known = self._begun.get(command.id)
+        if known is not None and known.sent != digest_of(command):
+            raise Refused("bad_request", f"the id {command.id!r} was used for another command")
+        return None if known is None else known.job
+
+    def once(self, command: Command, job: Job) -> Job:
+        """Make sure that a command which has been carried out is not carried out again if `job`,
+        which waits until that is stored, is given up."""
+
+        async def waits() -> Fields:
+            try:
+                fields = await job()
+            except StoreUnavailable:
+                self._begun[command.id] = _Begun(digest_of(command), waits)
+                self._begun.move_to_end(command.id)
+                while len(self._begun) > ANSWERS:
+                    self._begun.popitem(last=False)
+                raise
+            self._begun.pop(command.id, None)
+            return fields
+
+        return waits
 
     def start(self, job: Job, done: Done, fail: Fail, *, always: bool = False) -> None:
         """Carry out what takes time, whatever becomes of the connection; then `done`, or `fail`

@@ -239,6 +239,8 @@ async def _cancelled_once(hub: Hub, store: Store, client: Client, command: c.Can
 
 
 def _kept_here(hub: Hub, store: Store, client: Client, command: c.Command) -> Job:
+    if (begun := client.begun(command)) is not None:
+        return begun
     if isinstance(command, c.ForSession):
         if hub.runtime.stored(command.session) is None:
             return _kept_with_events(hub, store, client, command)
@@ -278,19 +280,23 @@ def _kept_with_events(hub: Hub, store: Store, client: Client, command: c.ForSess
             keeper.check()  # says why
         return fields
 
-    return job
+    return client.once(command, job)
 
 
 async def _kept_behind(
     store: Store, client: Client, command: c.Command, outcome: Fields | Job
 ) -> Fields:
     fields = outcome if isinstance(outcome, dict) else await outcome()
-    try:
-        await store.keep_answer(client.answer_to(command, fields))
-    except StoreUnavailable:
-        if not isinstance(command, ENDS):
-            raise
-    return fields
+
+    async def job() -> Fields:
+        try:
+            await store.keep_answer(client.answer_to(command, fields))
+        except StoreUnavailable:
+            if not isinstance(command, ENDS):
+                raise
+        return fields
+
+    return await client.once(command, job)()
 
 
 def _in_stored(hub: Hub, client: Client, command: c.ForSession) -> Fields | Job:
