@@ -91,7 +91,9 @@ class Story:
                         yield f"{key} grew while it was not open"
                 case agentrt.ItemUpdated(item=key, patch=patch):
                     # A tool call that was denied may still learn what its agent made of that.
-                    if key not in items and (closed.get(key) != running or "status" in patch):
+                    if "turn" in patch and key in items:  # work moved to the background
+                        items[key] = patch["turn"]
+                    elif key not in items and (closed.get(key) != running or "status" in patch):
                         yield f"{key} changed while it was not open"
                 case agentrt.ItemClosed(item=key):
                     if key not in items:

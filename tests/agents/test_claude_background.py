@@ -17,14 +17,16 @@ pytestmark = [pytest.mark.real_agent, pytest.mark.parametrize("agent", CLAUDES)]
 PATIENCE = 120.0
 
 
-def sub_agent(*work: list[Step], background: bool) -> Step:
-    """A call that starts a sub-agent with a script of its own."""
+def sub_agent(*work: list[Step], background: bool | None = None) -> Step:
+    """A call that starts a sub-agent with a script of its own. `background`: where it runs; by
+    default, where this version of Claude Code likes."""
     arguments: Arguments = {
         "description": "look",
         "subagent_type": "general-purpose",
         "prompt": prompt_for(list(work)),
-        "run_in_background": background,
     }
+    if background is not None:
+        arguments["run_in_background"] = background
     return Call("Agent", arguments)
 
 
@@ -80,6 +82,42 @@ async def test_a_background_agent_outlives_its_turn_and_is_followed_by_another(l
     assert result.text == "Started."
     assert turns(story) == [("user", "completed"), ("agent", "completed")]
     assert items(story, result.turn) == [("user", False), ("tool", False), ("text", False)]
+
+
+@pytest.mark.parametrize("background", [None, True, False])
+async def test_what_a_sub_agent_says_and_does_is_logged_below_its_call(
+    lab: Lab, background: bool | None
+) -> None:
+    """Also what it was not asked about, and its report."""
+    work: list[list[Step]] = [
+        [Text("Looking."), Shell("cat secret.txt")],
+        [Shell("touch sub.txt")],
+        [Text("All is well.")],
+    ]
+    script: Script = [
+        [sub_agent(*work, background=background)],
+        [Text("Started.")],
+        [Text("It looked.")],
+    ]
+    (lab.work / "secret.txt").write_text("a secret")
+    with trio.fail_after(PATIENCE):
+        async with session_with(lab, permissions=agentrt.allow_all) as (session, _):
+            await session.run(prompt_for(script))
+            await session.drained()
+        items = session.snapshot().items
+    [call] = [item for item in items if item.tool is not None and item.parent is None]
+    below = [item for item in items if item.parent == call.id]
+    assert [item.text for item in below if item.type == "text"] == ["Looking.", "All is well."]
+    commands = [item.tool for item in below if item.tool is not None]
+    assert [tool.input["command"] for tool in commands] == ["cat secret.txt", "touch sub.txt"]
+    assert "a secret" in str(commands[0].content)
+    assert {item.status for item in below} == {"completed"}
+    tasks = list(session.tasks.values())
+    assert [(task.item, task.status) for task in tasks] == [(call.id, "completed")] * len(tasks)
+    assert all(item.turn is None for item in below) or not tasks
+    assert [task.detail for task in tasks] == ["All is well."] * len(tasks)
+    if background is not None:
+        assert len(tasks) == background
 
 
 async def test_a_prompt_is_answered_while_an_agent_works_in_the_background(lab: Lab) -> None:

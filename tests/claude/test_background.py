@@ -34,7 +34,10 @@ async def test_no_turn_s_end_touches_what_an_agent_in_the_background_asks_and_ca
                 turn.cancel()
             assert session.state.phase == "idle"
             [question] = session.permissions.values()
-            assert (question.title, question.background, question.item) == ("dig", True, None)
+            assert (question.title, question.background) == ("dig", True)
+            asked = session.snapshot().items
+            [about] = [item for item in asked if item.id == question.item]
+            assert (about.status, about.turn) == ("waiting", None)
             session.answer(question.request, "allow_once")
             go_on.set()
     assert [context.turn for context in contexts] == [None]

@@ -157,11 +157,13 @@ def test_what_a_sub_agent_in_the_foreground_asks_belongs_to_its_turn(rig: Rig) -
     assert not only(rig.feed(ask("r1", call="c2", agent_id="a1")), Asked).background
 
 
-def test_a_background_agents_request_is_about_no_call_that_is_shown(rig: Rig) -> None:
+def test_a_background_agents_request_is_about_its_call_and_no_turn(rig: Rig) -> None:
     task = {"task_id": "a1", "task_type": "local_agent", "tool_use_id": "c9"}
     rig.feed(system("task_started", is_backgrounded=True, **task))
-    assert only(rig.feed(ask(agent_id="a1")), Asked).tool_call is None
-    assert only(rig.feed(ask("r2", agent_id="other")), Asked).tool_call == "c1"
+    asked = only(rig.feed(ask(agent_id="a1")), Asked)
+    assert (asked.tool_call, asked.background) == ("c1", True)
+    other = only(rig.feed(ask("r2", agent_id="other")), Asked)
+    assert (other.tool_call, other.background) == ("c1", False)
 
 
 # --- questions

@@ -46,7 +46,8 @@ def items(session: agentrt.Session, kind: str) -> list[agentrt.Item]:
 
 
 def texts(session: agentrt.Session) -> list[str]:
-    return [item.text for item in items(session, "text")]
+    """What the main agent said."""
+    return [item.text for item in items(session, "text") if item.parent is None]
 
 
 def turns(session: agentrt.Session) -> list[tuple[str, str | None]]:

@@ -220,9 +220,15 @@ def test_a_continuation_after_an_empty_ledger_is_a_turn_of_its_own() -> None:
     """A background agent settles before its turn's result; Claude goes on without `idle`."""
     rig = replay("subagent_bg")
     assert endings(rig) == [("t1", "completed", "end_turn"), (None, "completed", "end_turn")]
-    assert rig.of(TaskSet)[-1].task.status == "completed"
-    assert spoken(rig) == ["Agent started.", "Agent finished."]
-    assert not [e for e in rig.of(Spoke) if e.parent]  # the agent's steps are its task's detail
+    said = [(e.parent is None, e.text) for e in rig.of(Spoke)]
+    assert said == [
+        (True, "Agent started."),
+        (False, "Calling the app."),
+        (False, "The app has answered."),
+        (True, "Agent finished."),
+    ]
+    report = rig.of(TaskSet)[-1]
+    assert (report.task.status, report.task.detail) == ("completed", "The app has answered.")
     methods = [r.params["message"].get("method") for r in rig.of(Requested)]
     assert "tools/call" in methods  # but its calls of our tools arrive
 

@@ -32,7 +32,9 @@ async def ask(
 
 
 def texts(query: agentrt.Query) -> list[str]:
-    return [item.text for item in query.session.snapshot().items if item.type == "text"]
+    """What the main agent said."""
+    items = query.session.snapshot().items
+    return [item.text for item in items if item.type == "text" and item.parent is None]
 
 
 async def codes(query: agentrt.Query) -> list[str]:

@@ -318,7 +318,7 @@ def test_a_heartbeat_is_no_sub_agent(rig: Rig) -> None:
     assert rig.feed(beat) == []
 
 
-def test_steps_of_a_background_agent_are_its_tasks_detail(rig: Rig) -> None:
+def test_steps_of_a_background_agent_belong_to_its_call(rig: Rig) -> None:
     rig.feed(assistant(tool_use("c1", "Task", description="dig", run_in_background=True)))
     rig.feed(
         system(
@@ -335,9 +335,28 @@ def test_steps_of_a_background_agent_are_its_tasks_detail(rig: Rig) -> None:
         *streamed("digging", id="m4", parent="c1"),
         system("task_progress", task_id="a1", description="Running ls"),
     )
-    assert not [e for e in rig.of(Spoke) if e.parent]
-    assert [e.id for e in rig.of(ToolCalled)] == ["c1", "c1"]
-    assert rig.of(TaskSet)[-1].task.detail == "Running ls"
+    said = [(e.parent, e.text) for e in rig.of(Spoke)]
+    assert said == [("c2", "deep down"), ("c1", "digging")]
+    assert [(e.id, e.parent) for e in rig.of(ToolCalled)] == [
+        ("c1", None),
+        ("c1", None),
+        ("c2", "c1"),
+    ]
+    last = rig.of(TaskSet)[-1]
+    assert (last.task.detail, last.call, last.detaches) == ("Running ls", "c1", True)
+
+
+def test_a_turn_s_end_does_not_forget_the_calls_of_a_background_agent(rig: Rig) -> None:
+    rig.feed(assistant(tool_use("c1", "Agent", description="dig")))
+    rig.feed(
+        system("task_started", task_id="a1", tool_use_id="c1", task_type="local_agent"),
+        system("task_updated", task_id="a1", patch={"is_backgrounded": True}),
+        tool_result("c1", "Async agent launched"),
+        assistant(tool_use("c2", "Edit", file_path="/a"), parent="c1", id="m2"),
+    )
+    rig.driver._forget_turn()
+    edited = only(rig.feed(tool_result("c2", "done", parent_tool_use_id="c1")), ToolCalled)
+    assert edited.content is UNSET  # an edit shows its change, not what the tool says about it
 
 
 # --- the plan

@@ -17,6 +17,9 @@ def begins(kind: str = "local_bash", background: bool = True, **fields: Any) -> 
     return system("task_started", **{**task, "is_backgrounded": background, **fields})
 
 
+COMPLETED = {"status": "completed"}
+
+
 def level(*ids: str, kind: str = "local_bash") -> Json:
     tasks = [{"task_id": id, "task_type": kind, "description": "serve"} for id in ids]
     return system("background_tasks_changed", tasks=tasks)
@@ -44,8 +47,22 @@ def test_either_end_of_a_task_is_enough_and_the_second_says_nothing_new(rig: Rig
     assert statuses(rig.feed(update, notification)) == ["cancelled"]
 
 
-def test_the_level_may_come_before_its_edge(rig: Rig) -> None:
-    assert len([e for e in rig.feed(level("b1"), begins()) if isinstance(e, TaskSet)]) == 1
+@pytest.mark.parametrize("end", [system("task_updated", task_id="b1", patch=COMPLETED), level()])
+def test_the_report_of_a_task_is_kept_though_its_end_came_first(rig: Rig, end: Json) -> None:
+    rig.feed(begins("local_agent"), end)
+    done = system("task_notification", task_id="b1", status="failed", summary="all is well")
+    task = only(rig.feed(done), TaskSet).task
+    assert task.detail == "all is well"
+    # The level only says that it is over: how it ended is known from the notification.
+    guessed = end["subtype"] == "background_tasks_changed"
+    assert task.status == ("failed" if guessed else "completed")
+
+
+def test_the_level_may_come_before_its_edge_which_names_the_call(rig: Rig) -> None:
+    told = rig.feed(level("b1", kind="local_agent"), begins("local_agent"), begins("local_agent"))
+    reports = [e for e in told if isinstance(e, TaskSet)]
+    assert [(e.call, e.detaches) for e in reports] == [(None, False), ("c1", True)]
+    assert reports[0].task == reports[1].task
 
 
 def test_a_task_that_left_the_level_unheard_is_over(rig: Rig) -> None:
@@ -68,8 +85,9 @@ def test_work_that_is_moved_to_the_background_becomes_a_task(rig: Rig) -> None:
     rig.feed(begins("local_agent", background=False))
     moved = system("task_updated", task_id="b1", patch={"is_backgrounded": True})
     assert statuses(rig.feed(moved)) == ["running"]
+    assert rig.of(TaskSet)[-1].detaches
     rig.feed(*streamed("digging", parent="c1"))
-    assert not rig.of(Spoke)
+    assert [(e.parent, e.text) for e in rig.of(Spoke)] == [("c1", "digging")]
 
 
 @pytest.mark.parametrize("quiet", ["ambient", "skip_transcript"])

@@ -14,6 +14,7 @@ from agentrt._model.events import (
     TERMINAL,
     AgentState,
     Event,
+    Item,
     ItemClosed,
     ItemDelta,
     ItemOpened,
@@ -206,6 +207,11 @@ class Rules:
         self._turns: set[str] = set()
         self._items: dict[str, tuple[str | None, str, bool]] = {}  # turn, type, is it over
         self._requests: set[str] = set()
+        self._parents: dict[str, str | None] = {}
+
+    def _in_background(self, item: Item) -> bool:
+        """Whether it may be a step of background work, or the call that began it."""
+        return item.type == "tool" or item.parent is not None
 
     def check(self, event: Event) -> None:
         match event:
@@ -222,10 +228,12 @@ class Rules:
                 self.turn = None
             case ItemOpened(item=item):
                 assert item.id not in self._items, "an item's id is used twice"
-                assert item.turn == (None if item.replay or item.type == "user" else self.turn) or (
-                    item.type == "user" and item.turn == self.turn
-                ), "an item is opened in a turn that does not run"
                 assert item.parent is None or item.parent in self._items
+                assert item.turn in (self.turn, None), "an item is opened in a turn that is over"
+                outside = item.replay or item.type == "user" or self._in_background(item)
+                assert item.turn == self.turn or outside, "an item is opened outside its turn"
+                assert not item.replay or item.turn is None
+                self._parents[item.id] = item.parent
                 self._items[item.id] = (item.turn, item.type, item.status in TERMINAL)
             case ItemDelta(item=id):
                 turn, type, over = self._items[id]
@@ -236,6 +244,9 @@ class Rules:
                 turn, _, over = self._items[id]
                 assert turn == self.turn or turn is None, "a change of an item of an earlier turn"
                 assert patch, "an update without content"
+                if "turn" in patch:
+                    assert patch["turn"] is None, "only background work leaves its turn"
+                    self._items[id] = (None, *self._items[id][1:])
                 if "status" in patch:
                     assert not over, "a closed item is opened again"
                     assert patch["status"] not in TERMINAL

@@ -89,9 +89,13 @@ values = st.one_of(
     st.builds(lambda n: CommandsSet([Command(n)]), letters),
     st.builds(TitleSet, st.none() | letters),
     st.builds(
-        lambda id, status: TaskSet(Task(id=id, status=status)),
+        lambda id, status, call, agent: TaskSet(
+            Task(id=id, title="dig", status=status), call, call is not None and agent
+        ),
         st.sampled_from(["b1", "b2"]),
-        st.sampled_from(["running", "completed"]),
+        st.sampled_from(["running", "completed", "failed"]),
+        st.sampled_from([None, "c1", "c2", "c8"]),
+        st.booleans(),
     ),
     st.builds(lambda m: Notice("info", "noted", m, [m]), letters),
 )
@@ -357,6 +361,7 @@ class AnyOrder(RuleBasedStateMachine):
         if self.turn is not None:
             self.end("completed", None)
         self.talk.items.replayed()
+        self.talk.items.close_background()  # as the end of its process does
         self.talk.step()
         self.the_rules_hold_and_the_fold_is_the_snapshot()
         self._every_viewer_shows_the_same()

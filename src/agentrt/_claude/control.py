@@ -54,7 +54,7 @@ class Requests:
         self,
         new_key: NewKey,
         tasks: Tasks,
-        hidden: set[str],
+        background: set[str],
         denied: set[str],
         extensions: Collection[str] = (),
     ) -> None:
@@ -65,7 +65,7 @@ class Requests:
         self._extensions = frozenset(extensions)
         self._new_key = new_key
         self._tasks = tasks
-        self._hidden = hidden
+        self._background = background
         """The tool calls of background agents."""
         self._denied = denied
         self._open: dict[str, _Asking] = {}  # by the CLI's id
@@ -135,7 +135,7 @@ class Requests:
                 self._mcp_cancelled(server, message.get("params"), out)
                 return
         params = {"server": server, "message": message}
-        background = _tool_call(message) in self._hidden
+        background = _tool_call(message) in self._background
         out.append(Requested(key=asking.key, method="mcp", params=params, background=background))
 
     def _mcp_cancelled(self, server: str, params: Any, out: list[Effect]) -> None:

@@ -42,7 +42,7 @@ from .options import ClaudeOptions, effective
 from .outcome import judge, session_usage, total_cost, turn_usage
 from .settings import ClaudeSettings
 from .speech import Translator
-from .tasks import Tasks, reports_end
+from .tasks import Tasks
 from .turns import Turns
 
 INTERRUPT: Final = {"subtype": "interrupt", "cancel_queued": True}
@@ -92,7 +92,7 @@ class ClaudeDriver:
         self._settings = ClaudeSettings()
         self._calls = Calls()
         self._requests = Requests(
-            new_key, self._tasks, self._speech.hidden, self._speech.denied, extensions
+            new_key, self._tasks, self._speech.background, self._speech.denied, extensions
         )
         self._opening = Opening(cwd="")
         self._handshake = Handshake(files=files)
@@ -322,14 +322,14 @@ class ClaudeDriver:
             for block in m.message.content:
                 if block.type == "tool_result" and block.tool_use_id is not None:
                     failed = bool(block.is_error)
-                    self._tasks.returned(block.tool_use_id, failed, self._speech.hidden, out)
+                    self._tasks.returned(block.tool_use_id, failed, self._speech.background, out)
 
     def _requested(self, m: wire.ControlRequest, out: Out) -> None:
         match m.request:
             case {"subtype": "can_use_tool", "agent_id": str(agent), "tool_use_id": str(call)}:
                 # Up to 2.1.270 the question may come before the call, and names no parent.
                 parent = self._tasks.call_of(agent)
-                if parent is not None and not self._tasks.in_background(agent):
+                if parent is not None:
                     self._speech.announced(call, str(m.request.get("tool_name")), parent, out)
         self._requests.received(m, out)
 
@@ -398,9 +398,8 @@ class ClaudeDriver:
                     self._turns.began(out)
                     out += [Spoke(text), SpeechEnded()]
             case subtype if subtype in TASKS:
-                before = len(out)
-                self._tasks.received(fields, self._turns.current, self._speech.hidden, out)
-                if reports_end(out[before:]):
+                turn = self._turns.current
+                if self._tasks.received(fields, turn, self._speech.background, out):
                     self._turns.work_ended()
             case subtype:
                 if subtype == "status":

@@ -33,19 +33,19 @@ DETAILS = (
 
 
 def ask_permission(key: str, request: JsonObject, *, background: bool) -> Asked:
-    """`can_use_tool`. `background`: a background agent asks, whose calls are not shown."""
+    """`can_use_tool`. `background`: a background agent asks, whose call may not be shown yet."""
     name = _str(request.get("tool_name"))
     arguments = request.get("input")
     call = request.get("tool_use_id")
     detail = {name: request[name] for name in DETAILS if name in request}
-    if background:  # there is no call to be seen
+    if background:  # the call may not be there to be seen
         detail["input"] = arguments
     asked = Asked(
         key=key,
         kind="permission",
         title=_str(request.get("title")) or title_of(name, arguments),
         options=_options(name, request),
-        tool_call=call if isinstance(call, str) and not background else None,
+        tool_call=call if isinstance(call, str) else None,
         name=name,
         tool_kind=kind_of(name),
         input=arguments,

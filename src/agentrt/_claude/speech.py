@@ -9,8 +9,8 @@ says so) is no second one.
 A stream may break off in the middle of a block. Claude asks the model again, and what was said of
 that block is no part of the answer; nor is what Claude takes back by its uuids.
 
-The steps of a background agent are no part of any turn and are not shown here; its task says how
-it gets on (`tasks.py`).
+The steps of a background agent are reported like those of any sub-agent, below the call that
+started it; that they belong to no turn follows from its task (`tasks.py`).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Translator:
     """Turns the conversation's messages into effects, appended to `out`."""
 
     def __init__(self) -> None:
-        self.hidden: set[str] = set()
+        self.background: set[str] = set()
         """Tool calls whose sub-agent works in the background, and all calls below them."""
         self.denied: set[str] = set()
         """Tool calls that were refused, by us or by a rule."""
@@ -103,11 +103,11 @@ class Translator:
         self._plan = Plan()
 
     def turn_ended(self) -> None:
-        """Forget what concerned the turn."""
+        """Forget what concerned the turn, except for calls of background agents."""
         self.interrupted = False
         self.api_error = None
-        self.denied.clear()
-        self._names.clear()
+        self.denied &= self.background
+        self._names = {id: name for id, name in self._names.items() if id in self.background}
 
     # --- in pieces
 
@@ -115,8 +115,6 @@ class Translator:
         self, parent: str | None, index: int, thought: bool, text: str, out: list[Effect]
     ) -> None:
         """Text of one block, perhaps of many deltas."""
-        if parent in self.hidden:
-            return
         stream = self._streams.get(parent)
         if stream is None:
             stream = self._streams[parent] = _Stream()
@@ -135,8 +133,6 @@ class Translator:
 
     def stream_event(self, event: wire.Event, parent: str | None, out: list[Effect]) -> None:
         """A streaming event that is no piece of text."""
-        if parent in self.hidden:
-            return
         match event.type:
             case "message_start":
                 message = event.message
@@ -197,7 +193,7 @@ class Translator:
         """A tool call, of whose input nothing is known yet."""
         if call in self._names:
             return  # its whole came first
-        self._names[call] = name
+        self._name(call, name, parent)
         out.append(
             ToolCalled(
                 id=call,
@@ -230,9 +226,6 @@ class Translator:
         parent, message = m.parent_tool_use_id, m.message
         blocks = _blocks(message)
         if isinstance(m.uuid, str) and self._is_known(m.uuid, message.id):
-            return
-        if parent in self.hidden:
-            self.hidden.update(b.id for b in blocks if b.type in CALLS and b.id)
             return
         if m.error is not None and message.model == SYNTHETIC:
             self._break_off(parent, out)
@@ -277,7 +270,7 @@ class Translator:
     def _call(self, block: wire.Block, id: str, parent: str | None, out: list[Effect]) -> None:
         name = block.name or ""
         opens = id not in self._names
-        self._names[id] = name
+        self._name(id, name, parent)
         out.append(
             ToolCalled(
                 id=id,
@@ -294,6 +287,12 @@ class Translator:
         )
         if parent is None and (plan := self._plan.called(id, name, block.input)) is not None:
             out.append(PlanSet(plan))
+
+    def _name(self, call: str, name: str, parent: str | None) -> None:
+        """Remember a call until its result comes."""
+        self._names[call] = name
+        if parent in self.background:
+            self.background.add(call)
 
     def _is_known(self, uuid: str, message: str | None) -> bool:
         """Whether this whole message has come before."""
@@ -324,8 +323,6 @@ class Translator:
     def user(self, m: wire.User, ours: bool, out: list[Effect]) -> None:
         """Tool results and echoes. `ours`: it repeats a prompt of ours."""
         parent, content = m.parent_tool_use_id, m.message.content
-        if parent in self.hidden:
-            return
         if isinstance(content, str):
             self._said(content, m, ours, out)
             return
@@ -361,13 +358,12 @@ class Translator:
         structured: Any,
         out: list[Effect],
     ) -> None:
-        if id in self.hidden and id not in self._names:
-            return  # a step of a background agent
         failed = bool(block.is_error)
         status = self._status(id, failed, meta.get("non_execution_kind"))
         content: list[ToolContent] = _unwrapped(block.content)
         name = self._names.pop(id, "")
-        self._streams.pop(id, None)  # a sub-agent has ended with its call
+        if id not in self.background:
+            self._streams.pop(id, None)  # a sub-agent has ended with its call
         out.append(
             ToolCalled(
                 id=id,

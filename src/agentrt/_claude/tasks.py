@@ -2,15 +2,15 @@
 
 Claude reports a task by edges (`task_started`, `task_updated`, `task_notification`), either of
 whose ends may be missing, and by the level (`background_tasks_changed`, the whole set). Both are
-believed: a task is over when one of them says so. Work in the foreground is announced by the same
-messages (any shell command of more than 3 s is) and is no background task, unless it becomes one.
-Up to 2.1.165 nothing says where a task runs: the work of a call that returns before it is over goes
-on in the background.
+believed: a task is over when one of them says so. The level does not say how it ended, and
+`task_updated` does not have the report: a `task_notification` after either adds what they lack.
+Work in the foreground is announced by the same messages (any shell command of more than 3 s is) and
+is no background task, unless it becomes one. Up to 2.1.165 nothing says where a task runs: the work
+of a call that returns before it is over goes on in the background.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -44,7 +44,10 @@ class _Known(Struct):
     call: str | None = None
     """The tool call that began it."""
     shown: Task | None = None
-    """What was reported last."""
+    """The task as it was reported last, and its call then."""
+    shown_call: str | None = None
+    guessed: bool = False
+    """It is over, but how it ended was not reported."""
 
 
 class Tasks:
@@ -79,16 +82,15 @@ class Tasks:
         return known.call if known is not None else None
 
     def received(
-        self, m: JsonObject, turn: str | None, hidden: set[str], out: list[Effect]
-    ) -> None:
-        """A `system` message about tasks. The tool call of an agent that works in the background
-        is added to `hidden`."""
+        self, m: JsonObject, turn: str | None, background: set[str], out: list[Effect]
+    ) -> bool:
+        """Take a `system` message about tasks. The tool call of an agent that works in the
+        background is added to `background`. Returns True if background work has ended by it."""
         if m.get("subtype") == "background_tasks_changed":
-            self._level(m.get("tasks"), turn, hidden, out)
-            return
+            return self._level(m.get("tasks"), turn, background, out)
         id = m.get("task_id")
         if not isinstance(id, str):
-            return
+            return False
         match m.get("subtype"):
             case "task_started":
                 self._started(id, m, turn)
@@ -100,12 +102,11 @@ class Tasks:
                 if isinstance(patch, dict):
                     self._patch(id, patch)
             case "task_notification":
-                self._change(id, status=STATUS.get(str(m.get("status"))), detail=m.get("summary"))
+                self._notified(id, STATUS.get(str(m.get("status"))), text(m.get("summary")))
             case _:
-                return
+                return False
         known = self._tasks.get(id)
-        if known is not None:
-            self._report(known, hidden, out)
+        return known is not None and self._report(known, background, out)
 
     def _started(self, id: str, m: JsonObject, turn: str | None) -> None:
         known = self._tasks.get(id)
@@ -119,20 +120,21 @@ class Tasks:
         call = text(m.get("tool_use_id"))
         unplaced = call is not None and "is_backgrounded" not in m
         if known is not None:
+            call = call if call is not None else known.call  # the level does not name it
             unplaced = unplaced and not known.background
         background = m.get("is_backgrounded") is not False and not quiet and not unplaced
-        shown = known.shown if known is not None else None
-        new = self._tasks[id] = _Known(task, background, call, shown)
+        shown, shown_call = (None, None) if known is None else (known.shown, known.shown_call)
+        new = self._tasks[id] = _Known(task, background, call, shown, shown_call)
         if unplaced and not quiet:
             assert call is not None
             self.unplaced[call] = new
 
-    def returned(self, call: str, failed: bool, hidden: set[str], out: list[Effect]) -> None:
+    def returned(self, call: str, failed: bool, background: set[str], out: list[Effect]) -> None:
         """A tool call has its result. If its task goes on, it does so in the background."""
         known = self.unplaced.pop(call, None)
         if known is not None and not failed and known.task.status not in OVER:
             known.background = True
-            self._report(known, hidden, out)
+            self._report(known, background, out)
 
     def _patch(self, id: str, patch: JsonObject) -> None:
         known = self._tasks.get(id)
@@ -151,10 +153,23 @@ class Tasks:
             new = {name: value for name, value in fields.items() if isinstance(value, str)}
             known.task = replace(known.task, **new)
 
-    def _level(self, tasks: Any, turn: str | None, hidden: set[str], out: list[Effect]) -> None:
-        """The whole set of live tasks: adds what began unheard, ends what ended unheard."""
-        if not isinstance(tasks, list):
+    def _notified(self, id: str, status: str | None, report: str | None) -> None:
+        """The last message about a task; its end may have been reported before."""
+        known = self._tasks.get(id)
+        if known is None:
             return
+        if status in OVER and (known.task.status not in OVER or known.guessed):
+            known.task = replace(known.task, status=status)
+            known.guessed = False
+        if report is not None:
+            known.task = replace(known.task, detail=report)
+
+    def _level(self, tasks: Any, turn: str | None, background: set[str], out: list[Effect]) -> bool:
+        """The whole set of live tasks: adds those that began unreported, and ends those that ended
+        unreported. Returns True if one has ended."""
+        ended = False
+        if not isinstance(tasks, list):
+            return ended
         live = {t["task_id"]: t for t in tasks if isinstance(t, dict) and _id(t)}
         for id, m in live.items():
             known = self._tasks.get(id)
@@ -162,23 +177,29 @@ class Tasks:
                 self._started(id, {"is_backgrounded": True, **m}, turn)
             elif not m.get("ambient"):
                 known.background = True
-            self._report(self._tasks[id], hidden, out)
+            self._report(self._tasks[id], background, out)
         for id, known in self._tasks.items():
             if known.background and id not in live:
-                self._change(id, status="completed")
-                self._report(known, hidden, out)
+                if known.task.status not in OVER:
+                    self._change(id, status="completed")
+                    known.guessed = True
+                ended |= self._report(known, background, out)
+        return ended
 
-    def _report(self, known: _Known, hidden: set[str], out: list[Effect]) -> None:
-        if known.background and known.task != known.shown:
-            known.shown = known.task
-            out.append(TaskSet(known.task))
-        if known.background and known.task.kind in AGENTS and known.call is not None:
-            hidden.add(known.call)
-
-
-def reports_end(effects: Iterable[Effect]) -> bool:
-    """Whether one of these says that a background task is over."""
-    return any(type(e) is TaskSet and e.task.status in OVER for e in effects)
+    def _report(self, known: _Known, background: set[str], out: list[Effect]) -> bool:
+        """Report a background task if it has changed. Returns True if it has ended by this."""
+        if not known.background:
+            return False
+        task, shown, call = known.task, known.shown, known.call
+        detaches = task.kind in AGENTS and call is not None
+        if detaches:
+            assert call is not None
+            background.add(call)
+        if task == shown and call == known.shown_call:
+            return False
+        known.shown, known.shown_call = task, call
+        out.append(TaskSet(task, call, detaches=detaches))
+        return task.status in OVER and (shown is None or shown.status not in OVER)
 
 
 def _id(m: JsonObject) -> bool:

@@ -86,6 +86,13 @@ CLOSING: Final[dict[Outcome, ItemStatus]] = {
 }
 """What becomes of an item that the agent left open at the end of its turn."""
 
+CLOSED_WITH_TASK: Final[dict[str, ItemStatus]] = {
+    "cancelled": "cancelled",
+    "failed": "failed",
+    "orphaned": "orphaned",
+}
+"""What becomes of an item that background work left open, by the end of that work."""
+
 _COUNTS: Final = Usage.__struct_fields__
 _NONES: Final = (None,) * len(_COUNTS)
 
@@ -138,7 +145,7 @@ class Conversation:
             ModesSet: lambda e: self._append(ModesChanged(cut_modes(e.modes))),
             CommandsSet: lambda e: self._append(CommandsChanged(cut_commands(e.commands))),
             TitleSet: self._titled,
-            TaskSet: lambda e: self._append(TaskChanged(cut_task(e.task))),
+            TaskSet: self._task,
             Notice: self._append,
         }
 
@@ -297,6 +304,16 @@ class Conversation:
     def _titled(self, effect: TitleSet) -> None:
         if not self._named:
             self._append(TitleChanged(effect.title and cut(effect.title)))
+
+    def _task(self, effect: TaskSet) -> None:
+        task, call = cut_task(effect.task), effect.call
+        if call is not None:
+            if effect.detaches and task.status not in TERMINAL:
+                self.items.detach(call, task.title)
+            elif effect.detaches:
+                self.items.close_detached(call, CLOSED_WITH_TASK.get(task.status, "completed"))
+            task = msgspec.structs.replace(task, item=self.items.item_of(call))
+        self._append(TaskChanged(task))
 
     def rename(self, title: str) -> None:
         """A person's title stays whatever the agent calls the session later."""

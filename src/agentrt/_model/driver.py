@@ -178,7 +178,13 @@ class TitleSet(Struct):
 
 
 class TaskSet(Struct):
+    """Background work exists or changed. `call` is the tool call that started it. If `detaches`,
+    what the agent reports below that call are steps of this work: they belong to no turn, and what
+    they leave open is closed with the task."""
+
     task: Task
+    call: str | None = None
+    detaches: bool = False
 
 
 class Asked(Struct, kw_only=True):

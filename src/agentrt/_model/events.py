@@ -82,7 +82,8 @@ class Tool(Struct, omit_defaults=True, kw_only=True):
 
 
 class Item(Struct, omit_defaults=True, kw_only=True, gc=False):
-    """One thing shown. `parent` is the tool call (a sub-agent's) that it belongs to."""
+    """One thing shown. `parent` is the tool call (a sub-agent's) that it belongs to. `turn` is None
+    for a step of a sub-agent that works in the background, and for repeated history."""
 
     id: str
     type: ItemType
@@ -150,7 +151,11 @@ class Command(Struct, omit_defaults=True):
 
 
 class Task(Struct, omit_defaults=True, kw_only=True):
-    """Background work that the agent reports. It outlives turns and never makes a session busy."""
+    """Background work that the agent reports. It outlives turns and never makes a session busy.
+
+    `item` is the tool call that started it; the steps of a background sub-agent are items below
+    that one, without a turn. `detail` is the latest progress, and the final report once `status` is
+    terminal, as far as the agent gives one."""
 
     id: str
     title: str = ""
@@ -158,6 +163,7 @@ class Task(Struct, omit_defaults=True, kw_only=True):
     turn: str | None = None
     kind: str | None = None
     detail: str | None = None
+    item: str | None = None
 
 
 class QueueEntry(Struct, omit_defaults=True):

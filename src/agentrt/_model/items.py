@@ -2,6 +2,10 @@
 
 `Items` keeps what is open now. It appends the events; whether content is to be shown at all, and
 in which turn, is the conversation's to say (`Admit`).
+
+The steps of a sub-agent that works in the background belong to no turn: once `detach` names the
+tool call that started it, everything below that call opens without a turn, whichever turn runs, and
+no turn's end closes it. `close_detached` does, when the work is over.
 """
 
 from __future__ import annotations
@@ -51,6 +55,7 @@ class _Speech(Struct):
     thought: bool
     message: str | None
     replay: bool
+    turn: str | None
 
 
 class _Call(Struct):
@@ -63,6 +68,10 @@ class _Call(Struct):
     """None for what the agent repeats of an earlier process's conversation."""
     status: ItemStatus
     """The agent's own word, also while a question shows the item as `waiting`."""
+    parent: str | None = None
+    """The tool call of the sub-agent that made it."""
+    root: str | None = None
+    """The call given to `detach` whose background work it is a step of."""
     asks: int = 0
     told_late: bool = False
 
@@ -101,6 +110,8 @@ class Items:
         self._speech: dict[str | None, _Speech] = {}
         self._calls: dict[str, _Call] = {}
         self._open: dict[str, _Call] = {}  # the calls that are not over, by item
+        self._detached: dict[str, str] = {}
+        """Calls whose steps belong to no turn, each with the call that `detach` named."""
         self._waiting: set[str] = set()  # the open items that wait for a client, not for an answer
         self._asks: dict[str, _Ask] = {}
         self._asked: set[str] = set()
@@ -132,8 +143,7 @@ class Items:
     def close_all(self, tools: ItemStatus, speech: ItemStatus) -> None:
         """Close what is open of the running turn."""
         if not self._open and not self._asks:  # most turns end so
-            for parent in tuple(self._speech):
-                self._close_speech(parent, speech)
+            self._close_speeches(speech)
             self._unplaced.clear()
             return
         self._unplaced.clear()
@@ -144,25 +154,70 @@ class Items:
             if not ask.request.background:
                 self.resolve(key, "cancelled", by="turn")
                 self.released.append(key)
-        for parent in tuple(self._speech):
-            self._close_speech(parent, speech)
+        self._close_speeches(speech)
         for call in calls:
             del self._open[call.item]
             self._append(ItemClosed(call.item, tools))
         self._waiting.clear()
+
+    def _close_speeches(self, status: ItemStatus) -> None:
+        for parent in tuple(self._speech):
+            if parent not in self._detached:
+                self._close_speech(parent, status)
 
     def close_background(self) -> None:
         """Close what no turn's end closes: the process that asked is gone."""
         for key, ask in tuple(self._asks.items()):
             if not ask.request.orphaned:
                 self.resolve(key, "cancelled", by="agent")
+        for root in set(self._detached.values()):
+            self.close_detached(root, "orphaned")
+
+    # --- sub-agents in the background
+
+    def detach(self, root: str, title: str) -> None:
+        """The steps below the tool call `root` belong to no turn from now on; those that are open
+        leave theirs. Idempotent. A call that is not shown, because its turn was being cancelled,
+        is shown now, by `title`."""
+        detached = self._detached
+        if detached.get(root) == root:
+            return
+        detached[root] = root
+        if self.item_of(root) is None:
+            tool = Tool(call=root, title=title)
+            item = self._show("tool", replay=False, status="running", tool=tool, outside=True)
+            call = self._calls[root] = _Call(root, item, None, "running", root=root)
+            self._open[item] = call
+        for call in self._open.values():  # a call comes after the one that it is below
+            if call.parent is not None and detached.get(call.parent) == root:
+                if call.turn is None and call.root is None:
+                    continue  # repeated history
+                detached[call.id] = call.root = root
+                self._leave_turn(call, call.item)
+        for parent, speech in self._speech.items():
+            if parent is not None and detached.get(parent) == root and not speech.replay:
+                self._leave_turn(speech, speech.item)
+
+    def _leave_turn(self, step: _Call | _Speech, item: str) -> None:
+        if step.turn is not None:
+            step.turn = None
+            self._append(ItemUpdated(item, {"turn": None}))
+
+    def close_detached(self, root: str, status: ItemStatus) -> None:
+        """The background work of the tool call `root` is over: close what it left open."""
+        for call in [call for call in self._open.values() if call.root == root]:
+            if self._open.get(call.item) is call:
+                self._close_call(call, status)
+        for parent in tuple(self._speech):
+            if parent is not None and self._detached.get(parent) == root:
+                self._close_speech(parent, status)
 
     # --- what the agent says
 
     def spoke(self, effect: Spoke) -> None:
         if not effect.text:
             return  # some agents end a message with nothing, also behind the turn's end
-        if (effect.replay or not self.admits) and not self._admit(effect.replay):
+        if (effect.replay or not self.admits) and not self._admits(effect):
             return
         speech = self._speech.get(effect.parent)
         if (
@@ -178,6 +233,12 @@ class Items:
         else:
             append(TextDelta(speech.item, effect.text))
 
+    def _admits(self, effect: Spoke | Showed | ToolCalled) -> bool:
+        """Whether it is shown: a step of background work always is."""
+        if effect.parent in self._detached and not effect.replay:
+            return True
+        return self._admit(effect.replay)
+
     def _open_speech(
         self, parent: str | None, thought: bool, message: str | None, replay: bool
     ) -> _Speech:
@@ -186,7 +247,8 @@ class Items:
         item = self._show(
             "thought" if thought else "text", replay, parent, status="running", message=message
         )
-        speech = self._speech[parent] = _Speech(item, thought, message, replay)
+        turn = None if replay or parent in self._detached else self.turn
+        speech = self._speech[parent] = _Speech(item, thought, message, replay, turn)
         if not thought and parent is None and not replay:
             answer, cut = self._answer, self._cut
             self._cut = None
@@ -212,7 +274,7 @@ class Items:
         self._answer = [part for part in self._answer if part[0] not in effect.messages]
 
     def showed(self, effect: Showed) -> None:
-        if not self._admit(effect.replay):
+        if not self._admits(effect):
             return
         self._close_speech(effect.parent, "completed")
         self._show(
@@ -249,7 +311,7 @@ class Items:
             if speech.replay:
                 self._close_speech(parent, "completed")
         for call in list(self._open.values()):
-            if call.turn is None:
+            if call.turn is None and call.root is None:
                 self._close_call(call, "completed")
 
     def _show(
@@ -262,14 +324,17 @@ class Items:
         content: list[Block] | None = None,
         tool: Tool | None = None,
         message: str | None = None,
+        outside: bool = False,
     ) -> str:
-        """Open an item; returns its id. One that is complete is born with its end."""
+        """Open an item; returns its id. One that is complete is born with its end. `outside`: it
+        belongs to no turn."""
         id = self._new_id("i")
+        outside = outside or replay or parent in self._detached
         item = Item(
             id=id,
             type=type,
-            turn=None if replay else self.turn,
-            parent=None if parent is None else self._parent(parent),
+            turn=None if outside else self.turn,
+            parent=None if parent is None else self.item_of(parent),
             status=status,
             content=content or [],
             tool=tool,
@@ -279,8 +344,8 @@ class Items:
         self._append(ItemOpened(item))
         return id
 
-    def _parent(self, call: str) -> str | None:
-        """The item of the tool call that something belongs to."""
+    def item_of(self, call: str) -> str | None:
+        """The item that shows the tool call of that id, open or not."""
         known = self._calls.get(call)
         return known.item or None if known is not None else None
 
@@ -296,16 +361,19 @@ class Items:
             return
         if call is not None and effect.opens and not self._is_same(call, effect):
             call = None
-        if not effect.replay and not self._admit(False):
+        if not effect.replay and not self._admits(effect):
             if call is None:
                 self._never_shown(effect.id)
-        elif call is None:
+        elif call is None or not call.item:
             self._open_call(effect)
         else:
             self._update_call(call, effect)
 
     def _belongs(self, call: _Call, replay: bool) -> bool:
-        """Whether the call is of the running turn, or, of the history, that is being replayed."""
+        """Whether the call is of the running turn or of background work, or, of the history, that
+        is being replayed."""
+        if call.root is not None:
+            return not replay
         return call.turn is None if replay else call.turn is not None and call.turn == self.turn
 
     def _is_same(self, call: _Call, effect: ToolCalled) -> bool:
@@ -343,8 +411,14 @@ class Items:
             status="running" if status in TERMINAL else status,
             tool=Tool(call=effect.id, **_tool_fields(effect)),
         )
-        call = _Call(effect.id, item, None if effect.replay else self.turn, status)
+        root: str | None = None
+        if effect.parent is not None and not effect.replay:
+            root = self._detached.get(effect.parent)
+        turn = None if effect.replay or root is not None else self.turn
+        call = _Call(effect.id, item, turn, status, effect.parent, root)
         self._calls[effect.id] = call
+        if root is not None:
+            self._detached[effect.id] = root
         self._place_terminals(call, effect)
         if effect.append is not UNSET:
             self._append(ItemDelta(call.item, effect.append))
@@ -385,7 +459,8 @@ class Items:
                 if ask.call is call:
                     self.resolve(key, "cancelled", by="agent")
                     self.released.append(key)
-        self._close_speech(call.id, "completed")  # a sub-agent's
+        if call.id not in self._detached:
+            self._close_speech(call.id, "completed")  # a sub-agent's
         del self._open[call.item]
         self._waiting.discard(call.item)
         self._append(ItemClosed(call.item, status))
@@ -404,7 +479,7 @@ class Items:
         for part in effect.content or ():
             if (
                 isinstance(part, TerminalRef)
-                and call.turn is not None
+                and (call.turn is not None or call.root is not None)
                 and self._terminals.get(part.terminal_id) not in self._open
             ):
                 self._terminals[part.terminal_id] = call.item
@@ -418,7 +493,8 @@ class Items:
         `decided`: it will be resolved in the same step."""
         call = self._calls.get(effect.tool_call) if effect.tool_call is not None else None
         if effect.background:
-            call = None
+            if call is not None and call.root is None:
+                call = None
         elif not self._admit(False):
             if effect.tool_call is not None and call is None:
                 self._never_shown(effect.tool_call)
@@ -434,6 +510,7 @@ class Items:
                         input=effect.input if effect.input is not None else UNSET,
                     )
                 )
+        if call is not None:
             call.asks += 1
             if call.asks == 1 and call.status not in TERMINAL and not decided:
                 self._append(ItemUpdated(call.item, {"status": "waiting"}))

@@ -13,7 +13,7 @@ from typing import Final
 from .._model.events import PlanEntry, Task, TurnEnded, TurnStarted
 from .output import Output
 from .text import one_line, plain
-from .view import ENDS, Call
+from .view import ENDS, SUB_AGENT, Call
 
 LONG: Final = 2.0
 """Seconds from which on the end of a tool call gets a line of its own."""
@@ -135,6 +135,9 @@ class Transcript:
             if line != self._plan:
                 self._plan = line
                 self._hint(line)
+
+    def sub_agent_said(self, text: str) -> None:
+        self._hint(f"  {one_line(text, SUB_AGENT)}")
 
     def task_changed(self, task: Task, *, over: bool) -> None:
         self._hint(f"background: {one_line(task.title or task.id)}: {plain(task.status)}")

@@ -61,6 +61,8 @@ PIECES: Final = 20_000
 """Pieces of output that are kept at least."""
 THOUGHT: Final = 160
 """Characters of a thought that are shown."""
+SUB_AGENT: Final = 1000
+"""Characters of a sub-agent's message that are shown."""
 
 ENDS: Final[dict[ItemStatus, str]] = {
     "completed": "",
@@ -160,6 +162,10 @@ class Display(Protocol):
         """That part of the answer is over."""
         ...
 
+    def sub_agent_said(self, text: str) -> None:
+        """A sub-agent has finished a message."""
+        ...
+
     def thought(self, words: str, seconds: float) -> None:
         """A thought is over; its beginning, in one line."""
         ...
@@ -214,6 +220,8 @@ class View:
         self.usage: Usage | None = None
         self._display = display
         self._texts: set[str] = set()
+        self._asides: dict[str, list[str]] = {}  # the open messages of sub-agents
+        self._tasks_over: dict[str, str] = {}  # the status that was shown last
         self._options: dict[str, dict[str, str]] = {}
         self._silent = True
         self._broken_off = False
@@ -285,9 +293,11 @@ class View:
             return
         over = item.status in TERMINAL
         if item.type == "text":
-            if item.parent is None:  # what sub-agents say among themselves is no answer
+            if item.parent is None:
                 self._texts.add(item.id)
                 self._say(item.id, plain_text(item.content))
+            else:
+                self._asides[item.id] = [plain_text(item.content)]
         elif item.type == "thought":
             if item.parent is None and not over:
                 self.thoughts[item.id] = trio.current_time(), []
@@ -304,6 +314,8 @@ class View:
     def _delta(self, event: ItemDelta) -> None:
         if event.item in self._texts:
             self._say(event.item, event.text)
+        elif event.item in self._asides:
+            self._asides[event.item].append(event.text)
         elif event.item in self.thoughts:
             self.thoughts[event.item][1].append(event.text)
         elif event.item in self.calls:
@@ -330,6 +342,9 @@ class View:
         if event.item in self._texts:
             self._texts.discard(event.item)
             self._display.said_all(event.item)
+        elif (pieces := self._asides.pop(event.item, None)) is not None:
+            if text := "".join(pieces).strip():
+                self._display.sub_agent_said(text)
         elif (thought := self.thoughts.pop(event.item, None)) is not None:
             since, parts = thought
             words = one_line("".join(parts), THOUGHT)
@@ -361,9 +376,12 @@ class View:
         task = event.task
         over = task.status in TERMINAL or task.status in ("stopped", "killed")
         known = self.tasks.pop(task.id, None)
-        if not over:
+        before = known.status if known is not None else self._tasks_over.get(task.id)
+        if over:
+            self._tasks_over[task.id] = task.status
+        else:
             self.tasks[task.id] = task
-        if known is None or known.status != task.status:
+        if before != task.status:  # a report may follow the end
             self._display.task_changed(task, over=over)
 
     def _modes(self, event: ModesChanged) -> None:

@@ -13,7 +13,7 @@ from ..._model.events import PlanEntry, Task, TurnEnded, TurnStarted
 from ..._model.state import TurnRecord
 from ..console import quoted
 from ..text import folded, one_line, plain, safe
-from ..view import Call, View
+from ..view import SUB_AGENT, Call, View
 from .cards import SPINNER, drawn, full, has_more, printed
 from .frame import last_lines
 from .markdown import Blocks, Renderer
@@ -119,6 +119,9 @@ class Drawing:
         if plan and all(entry.status == "completed" for entry in plan):
             text = self.page.paint(("good", "✓ "), ("", f"plan {len(plan)}/{len(plan)} done"))
             self.page.write(text + "\n", "card")
+
+    def sub_agent_said(self, text: str) -> None:
+        self.page.line(("dim", f"  {one_line(text, SUB_AGENT)}"), kind="card")
 
     def task_changed(self, task: Task, *, over: bool) -> None:
         if over:

@@ -66,7 +66,7 @@ export interface Modes {
 export interface Command { name: string; description?: string; hint?: string | null }
 export interface Task {
   id: string; title?: string; status?: string; turn?: string | null; kind?: string | null;
-  detail?: string | null;
+  detail?: string | null; item?: string | null;
 }
 export interface Usage {
   used?: number | null; size?: number | null; input_tokens?: number | null;
