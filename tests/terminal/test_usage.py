@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from program import COMMAND, FAST_DEMO, PATIENCE, Program, fake_claude, odd
 
 from agentrt import __version__
 from agentrt._cli import main
+from agentrt._terminal.arguments import make_parser
 
 
 def test_the_version_is_reported_by_either_name_of_the_program(program: Program) -> None:
@@ -23,14 +26,31 @@ def test_the_version_is_reported_by_either_name_of_the_program(program: Program)
     assert told.stdout == f"agentrt {__version__}\n"
 
 
-@pytest.mark.parametrize("command", [[], ["agents"], ["doctor"], ["serve"]])
-def test_help_is_there_for_each_command(
-    command: list[str], capsys: pytest.CaptureFixture[str]
+COMMANDS = sorted(
+    name
+    for action in make_parser()._actions
+    if isinstance(action, argparse._SubParsersAction)
+    for name in action.choices
+)
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_is_there_for_each_command_and_fits(
+    command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*command, "--help"]) == 0
+    assert main([*command.split(), "--help"]) == 0
     told = capsys.readouterr().out
     assert told.startswith("usage: agentrt")
     assert max(map(len, told.splitlines())) <= 100
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--help"])
+    told = capsys.readouterr().out
+    usage = told.partition("Run a coding agent")[0]
+    for name in COMMANDS:
+        assert f"\n  agentrt {name} " in told
+        assert re.search(rf"\b{name}\b", usage)
 
 
 @pytest.mark.slow

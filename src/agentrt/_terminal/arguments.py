@@ -1,4 +1,4 @@
-"""What can be said on the command line."""
+"""The options of every command."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def make_parser() -> argparse.ArgumentParser:
         action="store_true",
         default=None,
         dest="continue_",
-        help="go on with the latest session of this folder",
+        help="continue the most recent session in this directory",
     )
     _add_terminal(parser)
     _add_log(parser)
@@ -136,12 +136,12 @@ def make_parser() -> argparse.ArgumentParser:
     _fill_trace(command("trace", manual.TRACE, manual.TRACE_MORE))
     record = command("record", manual.RECORD, manual.RECORD_MORE)
     record.add_argument("file", metavar="FILE", help="the trace")
-    record.add_argument("words", metavar="COMMAND", nargs="+", help="the agent: behind --")
+    record.add_argument("words", metavar="COMMAND", nargs="+", help="the agent's command, after --")
     replay = command("replay", manual.REPLAY, manual.REPLAY_MORE)
     replay.add_argument("file", metavar="FILE", help="the trace")
     add = replay.add_argument
     add("--speed", type=_speed, metavar="N", default=1.0, help="times as fast (1)")
-    add("--session", metavar="ID", default="", help="the beginning of its id")
+    add("--session", metavar="ID", default="", help="an id prefix")
     add("--page", action="store_true", default=False, help="in the page, once a browser has come")
     add("--port", type=int, metavar="N", default=0, help="of the page (any free one)")
     _fill_conformance(command("conformance", manual.CONFORMANCE, manual.CONFORMANCE_MORE))
@@ -161,25 +161,31 @@ def _add_agent(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
             metavar="NAME",
             action="append",
             dest="agents",
-            help="only this one; repeatable",
+            help="only this one (repeatable)",
         )
     else:
-        add("--agent", "-a", metavar="NAME", help="a name of `agentrt agents`")
-    add("--command", metavar="'CMD ARGS'", help="any other agent: how to start it")
-    add("--protocol", choices=("acp", "claude", "codex"), help="what --command speaks (acp)")
-    add("--trace", metavar="FILE", help="write what goes over the wire there (see agentrt trace)")
+        add(
+            "--agent", "-a", metavar="NAME", help="the agent, by a name that `agentrt agents` lists"
+        )
+    add("--command", metavar="'CMD ARGS'", help="any other agent, by its command line")
+    add(
+        "--protocol",
+        choices=("acp", "claude", "codex"),
+        help="protocol of --command (default: acp)",
+    )
+    add("--trace", metavar="FILE", help="record protocol messages to FILE (see agentrt trace)")
 
 
 def _add_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--store",
         metavar="FILE",
-        help="where sessions are kept: a file, postgresql://…, or `off` (see agentrt doctor)",
+        help="where sessions are stored: a file, postgresql://…, or `off` (see agentrt doctor)",
     )
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", default=False, help="for programs")
+    parser.add_argument("--json", action="store_true", default=False, help="print JSON")
 
 
 def _add_prompt(parser: argparse.ArgumentParser) -> None:
@@ -188,24 +194,24 @@ def _add_prompt(parser: argparse.ArgumentParser) -> None:
     add(
         "--json-schema",
         metavar="SCHEMA",
-        help="what the answer must be a value of: a JSON schema, or a file with one; the answer"
-        " is then that value (Claude Code)",
+        help="JSON schema of the answer, or a file with one; the answer is then a JSON value"
+        " (Claude Code)",
     )
-    add("--max-turns", type=_count, metavar="N", help="the most calls of the model (Claude Code)")
+    add("--max-turns", type=_count, metavar="N", help="maximum number of model calls (Claude Code)")
 
 
 def _add_one_prompt(add: Callable[..., argparse.Action]) -> None:
     add(
         *("-p", "--prompt"),
         metavar="TEXT",
-        help="the prompt; standard input is added to it, and is all of it for `-`",
+        help="the prompt; standard input is appended to it (`-`: standard input alone)",
     )
     add(
         "--output-format",
         choices=("text", "json", "stream-json"),
-        help="the answer while it comes (default), one object at the end, or one event a line",
+        help="text as it streams (default), one object at the end, or one event per line",
     )
-    add("--last-message", metavar="FILE", help="also write the agent's last message to a file")
+    add("--last-message", metavar="FILE", help="also write the agent's last message to FILE")
     add(
         "--fail-on-denied",
         action="store_true",
@@ -216,24 +222,24 @@ def _add_one_prompt(add: Callable[..., argparse.Action]) -> None:
 
 def _add_session(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the session").add_argument
-    add("--cwd", metavar="DIR", help="the folder that the agent works in")
+    add("--cwd", metavar="DIR", help="the agent's working directory")
     add(
         "--resume",
         nargs="?",
         const="",
         metavar="ID",
-        help="go on with an earlier session: the beginning of its id (see `agentrt sessions`), or"
-        " the agent's own id; a conversation offers those of the folder if there is none",
+        help="resume an earlier session by an id prefix (see `agentrt sessions`) or by the agent's"
+        " own id; without ID, choose one of this directory",
     )
     _add_settings(add)
-    add("--system", metavar="TEXT", help="a system prompt instead of the agent's (Claude Code)")
-    add("--append-system", metavar="TEXT", help="more behind the agent's own (Claude Code)")
+    add("--system", metavar="TEXT", help="replace the agent's system prompt (Claude Code)")
+    add("--append-system", metavar="TEXT", help="append to the agent's system prompt (Claude Code)")
     _add_bounds(parser)
 
 
 def _add_settings(add: Callable[..., argparse.Action]) -> None:
-    add("--model", metavar="ID", help="the agent's model, by its own name for it")
-    add("--mode", metavar="ID", help="the agent's mode, by its own name for it")
+    add("--model", metavar="ID", help="the model, by the agent's name for it")
+    add("--mode", metavar="ID", help="the mode, by the agent's name for it")
 
 
 def _add_bounds(parser: argparse.ArgumentParser) -> None:
@@ -241,11 +247,16 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
     add(
         "--permissions",
         choices=("ask", "deny", "allow-all"),
-        help="what happens to a request that no rule covers"
-        " (ask where somebody can be asked, else deny)",
+        help="decision for requests that no rule matches (default: ask if there is a terminal, else"
+        " deny)",
     )
-    add("--allow", metavar="RULE", action="append", help="allow what the rule covers (see below)")
-    add("--deny", metavar="RULE", action="append", help="deny what it is about, or may be")
+    add(
+        "--allow",
+        metavar="RULE",
+        action="append",
+        help="allow requests that match the rule (see below)",
+    )
+    add("--deny", metavar="RULE", action="append", help="deny requests that match the rule")
     add(
         "--trusted",
         action="store_true",
@@ -258,15 +269,20 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
         "--timeout",
         type=_seconds,
         metavar="S",
-        help="the longest that the command may take (1800 for its turn), or a turn where a person"
-        " sits, in a conversation or in `serve` (none)",
+        help="maximum time for the command (default 1800 for the turn); in an interactive session"
+        " or `serve`: per turn (default none)",
     )
-    add("--idle-timeout", type=_seconds, metavar="S", help="the longest silence in it (none)")
+    add(
+        "--idle-timeout",
+        type=_seconds,
+        metavar="S",
+        help="maximum silence in a turn (default none)",
+    )
     add(
         "--cancel-grace",
         type=_seconds,
         metavar="S",
-        help="how long a cancelled agent may take to end its turn (10)",
+        help="time for a cancelled agent to end its turn (default 10)",
     )
 
 
@@ -278,7 +294,7 @@ def _add_terminal(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         dest="serve",
-        help="let browsers and other clients into the conversation; /share prints the link",
+        help="also accept browsers and other clients; /share prints the link",
     )
 
 
@@ -286,12 +302,12 @@ def _add_look(add: Callable[..., argparse.Action]) -> None:
     add(
         "--color",
         choices=("auto", "always", "never"),
-        help="colours: on a terminal unless NO_COLOR is set (auto), always, or never",
+        help="use colours: auto (on a terminal, unless NO_COLOR is set), always or never",
     )
     add(
         "--plain",
         action="store_true",
-        help="the conversation line by line, for screen readers and simple terminals",
+        help="line-by-line output, for screen readers and simple terminals",
     )
 
 
@@ -300,85 +316,88 @@ def _add_log(parser: argparse.ArgumentParser) -> None:
     add(
         "--log-level",
         choices=("debug", "info", "warning", "error"),
-        help="say on standard error what happens, from this level on (nothing; `serve`: error)",
+        help="log to stderr at this level and above (default: off; `serve`: error)",
     )
-    add("--log-format", choices=("text", "json"), help="lines for people (text) or programs")
+    add("--log-format", choices=("text", "json"), help="log lines as text (default) or JSON")
 
 
 def _fill_rules(rules: argparse.ArgumentParser) -> None:
-    rules.add_argument("verb", choices=("check",), help="say what a rule would do about a call")
+    rules.add_argument("verb", choices=("check",), help="explain a rule's effect on a call")
     rules.add_argument("rule", metavar="RULE", help="the rule")
     rules.add_argument("call", metavar="CALL", help="a shell command, or a call such as Edit(a.py)")
-    rules.add_argument("--cwd", metavar="DIR", help="the folder that the agent would work in")
+    rules.add_argument("--cwd", metavar="DIR", help="the agent's working directory")
     _add_json(rules)
 
 
 def _fill_serve(serve: argparse.ArgumentParser) -> None:
     _add_agent(serve)
     add = serve.add_argument_group("the server").add_argument
-    add("--host", metavar="ADDRESS", help="the address to listen on (127.0.0.1)")
-    add("--port", type=int, metavar="N", help="the port (0: any free one)")
-    add("--token", help="what programs show, and links stand for (random)")
-    add("--viewer-token", metavar="TOKEN", help="another one, which lets its bearers only look on")
+    add("--host", metavar="ADDRESS", help="address to listen on (default 127.0.0.1)")
+    add("--port", type=int, metavar="N", help="port to listen on (default 0: any free port)")
     add(
-        "--metrics-token", help="serve /metrics to who shows this one, and nobody else (not served)"
+        "--token",
+        help="bearer token for clients; links to the page carry a one-time ticket instead"
+        " (default: random)",
     )
+    add("--viewer-token", metavar="TOKEN", help="read-only token")
+    add("--metrics-token", help="token required for /metrics (default: /metrics is off)")
     add(
         "--url",
         metavar="URL",
         help="address under which people reach it, such as https://agents.example",
     )
-    add("--allow-host", metavar="NAME[:PORT]", action="append", help="a name that it is reached by")
+    add("--allow-host", metavar="NAME[:PORT]", action="append", help="a host name of the server")
     add("--allow-origin", metavar="URL", action="append", help="an origin whose pages may connect")
     add(
         "--root",
         metavar="DIR",
         action="append",
-        help="a folder that pages may open sessions in (any)",
+        help="a directory for sessions of pages (repeatable; default: any)",
     )
     add(
         "--store",
         metavar="FILE",
-        help="where sessions are kept (~/.local/state/agentrt/journal.db): a file,"
+        help="where sessions are stored (default ~/.local/state/agentrt/journal.db): a file,"
         " postgresql://…, or `off`",
     )
     add(
         "--node",
         metavar="NAME",
-        help="share the store, one in PostgreSQL, with other servers that have said a name",
+        help="name of this server; servers with names share a PostgreSQL store",
     )
     add(
         "--role",
         choices=("both", "gateway", "worker"),
-        help="with --node: a gateway runs no sessions, a worker serves no browsers (both)",
+        help="with --node: gateway (runs no sessions), worker (serves no browsers), or both"
+        " (default)",
     )
     add(
         "--home",
         metavar="NAME",
-        help="with --node: the same on machines that have the same files (this machine's name)",
+        help="with --node: equal on machines that share files (default: this machine's name)",
     )
     add(
         "--otel",
         action="store_true",
-        help="send spans of what happens to OpenTelemetry, as its own variables (OTEL_…) say",
+        help="send OpenTelemetry spans, configured by the variables OTEL_…",
     )
     _add_session(serve)
 
 
 def _fill_attach(attach: argparse.ArgumentParser) -> None:
     attach.add_argument("url", metavar="URL", nargs="?", default=None, help="the server (yours)")
-    attach.add_argument("--session", metavar="ID", help="the session: the beginning of its id")
+    attach.add_argument("--session", metavar="ID", help="the session, by an id prefix")
     add = attach.add_argument_group("one prompt").add_argument
     _add_one_prompt(add)
     add(
         "--timeout",
         type=_number_of_seconds,
         metavar="S",
-        help="the longest that it may take, after which its turn is cancelled (none)",
+        help="maximum time, after which the turn is cancelled (default none)",
     )
     add = attach.add_argument_group("a new session").add_argument
-    add("--agent", "-a", metavar="NAME", help="one of the server's agents")
-    add("--cwd", metavar="DIR", help="the folder that it works in")
+    add("--agent", "-a", metavar="NAME", help="an agent of the server")
+    add("--cwd", metavar="DIR", help="the agent's working directory")
     _add_settings(add)
     add = attach.add_argument_group("the terminal").add_argument
     _add_look(add)
@@ -392,9 +411,9 @@ def _fill_acp(acp: argparse.ArgumentParser) -> None:
         nargs="?",
         const=True,
         metavar="URL",
-        help="be a client of a server that runs: of this URL, or of the one that is yours",
+        help="use the sessions of a running server: of this URL, or your own server",
     )
-    add("--session", metavar="ID", help="that one, instead of new ones")
+    add("--session", metavar="ID", help="use this session instead of new ones")
     add = acp.add_argument_group("new sessions").add_argument
     _add_settings(add)
     _add_store(acp)
@@ -403,9 +422,7 @@ def _fill_acp(acp: argparse.ArgumentParser) -> None:
 
 def _fill_doctor(doctor: argparse.ArgumentParser) -> None:
     _add_agent(doctor, several=True)
-    doctor.add_argument(
-        "--timeout", type=_seconds, metavar="S", help="the longest that all of it may take"
-    )
+    doctor.add_argument("--timeout", type=_seconds, metavar="S", help="maximum time for everything")
     _add_json(doctor)
 
 
@@ -417,22 +434,26 @@ def _fill_conformance(conformance: argparse.ArgumentParser) -> None:
         nargs="+",
         help="a name of `agentrt agents`, or how to start any other: behind --",
     )
-    add("--protocol", choices=("acp", "claude", "codex"), help="what a command speaks (acp)")
+    add(
+        "--protocol",
+        choices=("acp", "claude", "codex"),
+        help="protocol of a command (default: acp)",
+    )
     add(
         "--timeout",
         type=_number_of_seconds,
         metavar="S",
-        help="the longest that one check may take (60)",
+        help="maximum time for each check (default 60)",
     )
-    add("--only", metavar="CHECK", action="append", help="only this one; repeatable")
-    add("--trace", metavar="FILE", help="write what goes over the wire there, of all checks")
-    add("--traces", metavar="DIR", help="the same in a folder, with a file for each check")
+    add("--only", metavar="CHECK", action="append", help="only this one (repeatable)")
+    add("--trace", metavar="FILE", help="record the protocol messages of all checks to FILE")
+    add("--traces", metavar="DIR", help="the same into a directory, one file per check")
     add(
         "--output-format",
         choices=("text", "json"),
         default="text",
         dest="report",
-        help="a table (default), or one object at the end",
+        help="text: a table (default); json: one object at the end",
     )
     add = conformance.add_argument_group("what the model is asked for").add_argument
     add("--text", metavar="PROMPT", default=None, help="a short answer")
@@ -446,7 +467,7 @@ def _fill_conformance(conformance: argparse.ArgumentParser) -> None:
 
 
 def _fill_sessions(sessions: argparse.ArgumentParser) -> None:
-    verbs = sessions.add_subparsers(dest="verb", metavar="VERB", title="what to do with them")
+    verbs = sessions.add_subparsers(dest="verb", metavar="VERB", title="subcommands")
 
     def verb(name: str, description: str, *, of_agents: bool = True) -> argparse.ArgumentParser:
         parser = verbs.add_parser(
@@ -458,49 +479,49 @@ def _fill_sessions(sessions: argparse.ArgumentParser) -> None:
         _add_log(parser)
         if of_agents:
             _add_agent(parser, several=name == "list")
-            parser.add_argument("--cwd", metavar="DIR", help="the folder whose sessions are meant")
+            parser.add_argument("--cwd", metavar="DIR", help="sessions of this directory")
         _add_store(parser)
         return parser
 
-    listing = verb("list", "list them, the newest first (default)")
-    search = verb("search", "list those in which all of some words are", of_agents=False)
-    search.add_argument("words", metavar="WORD", nargs="+", help="a word, or its beginning")
+    listing = verb("list", "list sessions, newest first (default)")
+    search = verb("search", "list sessions that contain all the given words", of_agents=False)
+    search.add_argument("words", metavar="WORD", nargs="+", help="a word, or a word prefix")
     for parser in (sessions, listing, search):
-        parser.add_argument("--json", action="store_true", help="for programs")
+        parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument(
-            "--limit", type=_count, metavar="N", help=f"as many at the most ({LISTED})"
+            "--limit", type=_count, metavar="N", help=f"show at most N (default {LISTED})"
         )
     for parser in (sessions, listing):
-        parser.add_argument("--all", action="store_true", help="those of all folders")
+        parser.add_argument("--all", action="store_true", help="sessions of all directories")
     _add_agent(sessions, several=True)
     _add_store(sessions)
-    sessions.add_argument("--cwd", metavar="DIR", help="the folder whose sessions are meant")
+    sessions.add_argument("--cwd", metavar="DIR", help="sessions of this directory")
     sessions.set_defaults(verb="list", all=False, json=False, limit=LISTED)
-    show = verb("show", "show what was said in one")
-    export = verb("export", "write one as Markdown, or as JSON with all there is")
+    show = verb("show", "print a session")
+    export = verb("export", "export a session as Markdown, or as JSON with all details")
     export.add_argument("--format", choices=("markdown", "json"), default="markdown")
-    delete = verb("delete", "delete one for ever")
+    delete = verb("delete", "delete a session; this cannot be undone")
     for parser in (show, export, delete):
-        parser.add_argument("session", metavar="ID", help="its id, or the beginning of it")
-    verb("repair", "save what can be read of a damaged store", of_agents=False)
-    verb("vacuum", "make the store as small as what is in it", of_agents=False)
+        parser.add_argument("session", metavar="ID", help="the session id, or an id prefix")
+    verb("repair", "recover the readable part of a damaged store", of_agents=False)
+    verb("vacuum", "release unused space of the store", of_agents=False)
 
 
 def _fill_nodes(nodes: argparse.ArgumentParser) -> None:
-    verbs = nodes.add_subparsers(dest="verb", metavar="VERB", title="what to do with them")
+    verbs = nodes.add_subparsers(dest="verb", metavar="VERB", title="subcommands")
     verbs.add_parser(
         "list",
-        help="list those that are alive (default)",
-        description="Lists those that are alive.",
+        help="list the running servers (default)",
+        description="List the running servers.",
         argument_default=argparse.SUPPRESS,
     )
     drain = verbs.add_parser(
         "drain",
-        help="let one take no more sessions, and leave when what it has begun is over",
-        description="Lets a server take no more sessions, and leave when all it has is over.",
+        help="let a server finish its turns, take no new sessions, and exit",
+        description="Let a server finish its turns, take no new sessions, and exit.",
         argument_default=argparse.SUPPRESS,
     )
-    drain.add_argument("name", metavar="NAME", help="what its --node says")
+    drain.add_argument("name", metavar="NAME", help="the name of the server (its --node)")
     for parser in (nodes, drain):
         parser.add_argument("--store", metavar="URL", help="the store: postgresql://…")
     _add_json(nodes)
@@ -518,17 +539,23 @@ def _fill_trace(trace: argparse.ArgumentParser) -> None:
     show.add_argument("file", metavar="FILE", help="the trace")
     _add_log(show)
     add = show.add_argument
-    add("--follow", "-f", action="store_true", default=False, help="go on with what is written")
-    add("--odd", action="store_true", default=False, help="only what is not as it should be")
-    add("--session", metavar="ID", default="", help="only this session: the beginning of its id")
-    add("--grep", metavar="TEXT", default="", help="only what has this text in it")
-    add("--whole", action="store_true", default=False, help="with the lines as they were")
+    add(
+        "--follow",
+        "-f",
+        action="store_true",
+        default=False,
+        help="keep printing as the trace grows",
+    )
+    add("--odd", action="store_true", default=False, help="only unusual messages")
+    add("--session", metavar="ID", default="", help="only this session, by an id prefix")
+    add("--grep", metavar="TEXT", default="", help="only messages that contain TEXT")
+    add("--whole", action="store_true", default=False, help="with the raw lines")
     add(
         "--late",
         type=_number_of_seconds,
         metavar="S",
         default=10.0,
-        help="from how many seconds on an answer is late (10)",
+        help="seconds after which an answer counts as late (default 10)",
     )
 
 

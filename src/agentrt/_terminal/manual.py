@@ -1,43 +1,44 @@
-"""What `--help` says beside the options: one text for each command."""
+"""The texts of `--help` around the options: one for each command."""
 
 from __future__ import annotations
 
 from typing import Final
 
 USAGE: Final = """\
-agentrt [options]              a conversation
+agentrt [options]              interactive session
        agentrt [options] -p TEXT      one prompt
-       agentrt serve [options]        the same for browsers
-       agentrt attach [URL]           the same on a server that runs
-       agentrt acp [options]          the same for editors
-       agentrt COMMAND [options]      agents, doctor, sessions, nodes, trace, config, completion"""
+       agentrt serve [options]        web server
+       agentrt attach [URL]           interactive session on a server
+       agentrt acp [options]          agent for editors
+       agentrt COMMAND [options]      agents, doctor, sessions, nodes, rules, trace, record,
+                                      replay, conformance, config, completion"""
 
 MAIN: Final = """\
-Talk to a coding agent: in a conversation, or with one prompt whose answer goes to standard output.
+Run a coding agent: interactively, or with one prompt whose answer is written to standard output.
 
-  agentrt                       a conversation in this folder
-  agentrt --serve               the same, and others are let into it (/share)
-  agentrt -p "list the files"   one prompt
+  agentrt                       start an interactive session in this directory
+  agentrt --serve               also accept browsers and other clients (see /share)
+  agentrt -p "list the files"   send one prompt
   git diff | agentrt -p "explain this"
 """
 
 MAIN_MORE: Final = """\
 commands:
-  agentrt serve       serves sessions to browsers, and prints a link to the page
-  agentrt attach      the same conversation on a session of a server that runs
-  agentrt acp         is the agent that an editor starts (Zed, JetBrains, Neovim, …)
-  agentrt agents      the agents that are known, which are installed, how to get the rest
-  agentrt doctor      starts the installed agents and says what works
-  agentrt sessions    earlier sessions: lists, searches, shows, exports, deletes them
-  agentrt nodes       the servers that share a store: lists them, takes one out
-  agentrt rules       what a permission rule would do, and why
-  agentrt trace       what went over the wire, in a file that --trace wrote
-  agentrt record      a conversation with any command, and a trace of it
-  agentrt replay      a trace at the pace at which it happened
-  agentrt conformance checks what an agent does with what a client may send it
-  agentrt config      the settings in force, and where each was made
-  agentrt completion  completion of all this for a shell
-  (agentrt COMMAND --help says more)
+  agentrt serve       serve sessions to browsers; prints a link to the page
+  agentrt attach      interactive session on a running server
+  agentrt acp         the agent command for editors (Zed, JetBrains, Neovim, …)
+  agentrt agents      list known agents, and how to install them
+  agentrt doctor      start the installed agents and report problems
+  agentrt sessions    list, search, show, export and delete earlier sessions
+  agentrt nodes       list the servers that share a store; drain one
+  agentrt rules       explain the effect of a permission rule
+  agentrt trace       show the protocol messages that --trace recorded
+  agentrt record      run a command as the agent and record a trace
+  agentrt replay      play a trace at its original pace
+  agentrt conformance test an agent against its protocol
+  agentrt config      show the settings in force and their origin
+  agentrt completion  print the shell completion script
+  (agentrt COMMAND --help has the details)
 
 examples, on the built-in demo agent:
   agentrt --agent demo
@@ -47,27 +48,28 @@ examples, on the built-in demo agent:
   agentrt --agent demo -p "list the files" --output-format json
   agentrt --agent demo -p /slow --timeout 2
 
-permission rules (--allow, --deny, repeatable; the same words for every agent):
-  Read                   files read, listed or searched
-  "Bash(git status:*)"   commands that begin with these words
-  "Bash(npm test)"       this command
-  "Edit(src/**)"         changes of files in src (Write: files written as a whole)
+permission rules (--allow, --deny; repeatable; the same for every agent):
+  Read                   reading, listing and searching files
+  "Bash(git status:*)"   commands that start with these words
+  "Bash(npm test)"       exactly this command
+  "Edit(src/**)"         changes to files in src (Write: whole files)
   "Fetch(*.example.org)" pages of these hosts
-  mcp__app__*            tools of an MCP server; * alone is everything
-What is denied is denied. What a --deny rule may be about is asked, or denied where nobody can be.
+  mcp__app__*            tools of an MCP server; * alone matches everything
+--deny wins over --allow. A request that a --deny rule might match is asked, or denied if nobody
+can be asked.
 
 exit status of -p:
-  0  the turn was completed       4  no such agent or session
-  1  the agent or the turn failed 5  it ended because a permission was denied
+  0  the turn completed           4  no such agent or session
+  1  the agent or the turn failed 5  ended by a denied permission
   2  wrong usage                  130, 143  interrupted (SIGINT, SIGTERM)
-  3  a time limit was reached     141  nobody reads the output any more
+  3  a time limit was reached     141  the output was closed
 
 files and environment: see `agentrt config --help`
 """
 
 AGENTS: Final = """\
-Lists the agents that agentrt knows: those that are installed with their program and version, and
-how to get the others. Agents of your own go into the configuration file.
+List the agents that agentrt knows: installed ones with program and version, others with the command
+that installs them. Add your own agents in the configuration file.
 """
 
 AGENTS_MORE: Final = """\
@@ -75,13 +77,13 @@ examples:
   agentrt agents
   agentrt agents --json
 
-exit status: 0, whatever is installed
+exit status: 0
 """
 
 DOCTOR: Final = """\
-Starts each installed agent in an empty folder, shakes hands with it, and says what works: version,
-what it can do, its modes and models, or why it does not start. No prompt is sent, nothing is spent.
-Without an agent said, also where sessions are kept, and by which SQLite.
+Start each installed agent in an empty folder and report its version, capabilities, modes and
+models, or why it does not start. No prompt is sent, so nothing is spent.
+Without --agent, also shows where sessions are stored.
 """
 
 DOCTOR_MORE: Final = """\
@@ -91,14 +93,13 @@ examples:
   agentrt doctor --command "python -m agentrt.demo" --json
 
 exit status:
-  0  all of them work             2  wrong usage
-  1  one of them, or a store,     4  no such agent
-     does not
+  0  everything works             2  wrong usage
+  1  an agent or a store does not 4  no such agent
 """
 
 SERVE: Final = """\
-Serves sessions to browsers: prints a link to the page, which the first browser that opens it is let
-in by; and then another link. Ctrl-C or SIGTERM ends it: every page is closed, every agent is ended.
+Serve sessions to browsers. Prints a one-time link to the page; once it is used, prints the next
+one. Ctrl-C or SIGTERM stops the server and its agents.
 """
 
 SERVE_MORE: Final = """\
@@ -107,10 +108,10 @@ examples:
   agentrt serve --agent demo --port 8000
   agentrt serve --host 0.0.0.0 --port 8000 --allow-host agents.example --token "$TOKEN"
 
-A program without a browser connects to /ws with `Authorization: Bearer TOKEN`. To keep the token
-from those who list processes, say it as AGENTRT_SERVE_TOKEN.
+Programs connect to /ws with `Authorization: Bearer TOKEN`. Set the token as AGENTRT_SERVE_TOKEN to
+keep it out of process lists.
 
-Several tenants, each with a token, sessions and limits of its own, are in the configuration file:
+Tenants, each with its own token, sessions and limits, are defined in the configuration file:
 
   [serve.tenants.acme]
   token = "..."
@@ -118,35 +119,35 @@ Several tenants, each with a token, sessions and limits of its own, are in the c
 """
 
 ATTACH: Final = """\
-The conversation in this terminal on a session of a server (`agentrt serve`, `agentrt --serve`):
-the same screen and keys, beside browsers, editors and other terminals. Leaving leaves the session
-as it is; when the connection is cut, it is taken up again, and nothing is lost or sent twice.
+Join a session of a server (`agentrt serve`, `agentrt --serve`) in this terminal, with the same
+screen and keys, next to browsers, editors and other terminals. The session continues when you
+leave. A lost connection is reestablished; nothing is lost or sent twice.
 """
 
 ATTACH_MORE: Final = """\
 examples:
-  agentrt attach                              the server of yours that runs
+  agentrt attach                              your running server
   agentrt attach http://127.0.0.1:8000 --session 3f2a
-  agentrt attach --agent claude               a new session of it
+  agentrt attach --agent claude               a new session
   agentrt attach -p "run the tests" --output-format json
 
-The token is the one that the server has written down for you alone, or AGENTRT_SERVE_TOKEN. Without
---session it is the newest session that is open, and where there are several, they are offered;
-without any it is a new one. Agents, rules and the store are the server's.
+The token of your own server is known; for another one, set AGENTRT_SERVE_TOKEN. Without --session
+you join the newest open session, or choose if there are several; if there is none, a new one is
+opened. Agents, rules and the store are those of the server.
 
-With -p, or a prompt on standard input, it is one prompt, as `agentrt -p` runs one: the answer on
-standard output, and an exit status that says how the turn ended. It goes to the session above; one
-that is busy takes it behind what waits. What the server's rules leave open is asked where there is
-a terminal, and waits for the others in the session where there is none. A signal cancels its turn.
+With -p, or a prompt on standard input, one prompt is sent as by `agentrt -p`: the answer goes to
+standard output and the exit status tells how the turn ended. If the session is busy, the prompt is
+queued. Requests that the server's rules leave open are asked here if there is a terminal; otherwise
+they wait for other clients of the session. A signal cancels the prompt's turn.
 
-exit status: 0 when it is left, 1 no server, 2 wrong usage, 4 no such session; with -p that of the
-turn (see agentrt --help)
+exit status: 0 on leaving, 1 if no server can be reached, 2 wrong usage, 4 no such session; with -p
+that of the turn (see agentrt --help)
 """
 
 ACP: Final = """\
-Is an agent for editors and other clients that start one by a command and speak the Agent Client
-Protocol with it. Behind it is any agent, or with --attach the sessions of a server that runs: there
-they go on when the editor is closed, and are seen in browsers at the same time.
+Act as an Agent Client Protocol agent for editors and other clients that start one by a command. It
+runs any agent, or with --attach uses the sessions of a running server: those continue when the
+editor is closed, and are visible in browsers at the same time.
 """
 
 ACP_MORE: Final = """\
@@ -156,19 +157,20 @@ examples:
   agentrt acp --attach
   agentrt acp --attach http://127.0.0.1:8000 --session ID
 
-A server of this user's is known with its token; for another one the token is said as
-AGENTRT_SERVE_TOKEN. The end of standard input ends it, and without --attach its agents.
+The token of your own server is known; for another one, set AGENTRT_SERVE_TOKEN. The end of standard
+input ends the program and, without --attach, its agents.
 
 exit status:
-  0  standard input has ended     4  no such agent or session
-  1  the server is gone, say      130, 143  interrupted (SIGINT, SIGTERM)
-  2  wrong usage                  141  nobody reads standard output
+  0  standard input ended         4  no such agent or session
+  1  failed, for example, the     130, 143  interrupted (SIGINT, SIGTERM)
+     server went away             141  standard output was closed
+  2  wrong usage
 """
 
 SESSIONS: Final = """\
-Earlier sessions: those that agentrt has stored, whatever their agent. Reading works beside a server
-or a conversation that writes the same store. With --agent NAME, or --store off for all installed
-agents: those that agents keep themselves.
+List, search, show, export and delete earlier sessions: those that agentrt has stored, of any agent.
+Reading works while a server or an interactive session uses the store. With --agent NAME, or with
+--store off for all installed agents, the sessions that the agents themselves have stored.
 """
 
 SESSIONS_MORE: Final = """\
@@ -182,14 +184,14 @@ examples:
 
 exit status:
   0  done                         3  a store is damaged (`agentrt sessions repair`)
-  1  it failed                    4  no such agent or session
+  1  failed                       4  no such agent or session
   2  wrong usage, or another process writes the store
 """
 
 CONFORMANCE: Final = """\
-Checks what an agent does with what a client may send it: odd versions, unknown and broken messages,
-cancels at every moment, permission requests answered in every way, the end of its input. Each check
-has a process of its own in an empty folder, and says where the specification asks for it.
+Test an agent against its protocol: odd versions, unknown and malformed messages, cancels at every
+moment, every answer to a permission request, the end of its input. Each check runs in its own
+process and an empty folder, and names the part of the specification that demands it.
 """
 
 CONFORMANCE_MORE: Final = """\
@@ -201,34 +203,34 @@ examples:
   agentrt conformance codex --only turn --only cancel-text
   agentrt conformance -- node dist/agent.js --acp
 
-A check that needs the model to do something says so if it did not: `not provoked` is no pass. Runs
-of an agent that has a model cost some prompts.
+A check that needs an action of the model reports `not provoked` if there was none; that is not a
+pass. With a real model, a run costs some prompts.
 
 exit status:
-  0  nothing that the specification demands (a must) is broken
-  1  something is, or the agent does not start
+  0  the agent meets every demand (a must) of the specification
+  1  it does not, or it does not start
   2  wrong usage
   4  no such agent
 """
 
 CONFIG: Final = """\
-Shows the settings in force in a folder, where each was made, and what was ignored and why.
+Show the settings in force in a folder, the origin of each, and what was ignored and why.
 """
 
 CONFIG_MORE: Final = """\
-files, the later wins:
-  ~/.config/agentrt/config.toml   the user's (under $XDG_CONFIG_HOME, or what AGENTRT_CONFIG names)
-  .agentrt.toml                   the project's, in the folder or above. It may forbid and lower
-                                  limits; the rest only if the user's file has the folder under
-                                  `trusted`
+files (later ones win):
+  ~/.config/agentrt/config.toml   the user's (under $XDG_CONFIG_HOME, or the file AGENTRT_CONFIG)
+  .agentrt.toml                   the project's, in the folder or above. It may deny and lower
+                                  limits; anything else only if the folder is listed under
+                                  `trusted` in the user's file
 
-environment, before the command line:
+environment (the command line wins over it):
   AGENTRT_AGENT                   the agent
   AGENTRT_PERMISSIONS             ask, deny or allow-all
   AGENTRT_LIMITS_HARD, …          limits, by their names
   AGENTRT_SERVE_PORT, …           the server's settings
-  AGENTRT_TRACE                   the file for what goes over the wire, as --trace
-  AGENTRT_LOG_LEVEL, …_FORMAT     what is logged on standard error, as --log-level, --log-format
+  AGENTRT_TRACE                   record protocol messages to this file, as --trace
+  AGENTRT_LOG_LEVEL, …_FORMAT     logging to standard error, as --log-level, --log-format
   NO_COLOR                        no colours
 
 settings:
@@ -237,7 +239,7 @@ settings:
   [agents.mine]                   # an agent of your own, or changes to a known one
   command = "mine --acp"
   env = { MINE_KEY = "…" }
-  [limits]                        # seconds and bytes; "none" takes a limit away
+  [limits]                        # seconds and bytes; "none" removes a limit
   hard = 600
   [permissions]
   mode = "ask"
@@ -252,8 +254,8 @@ examples:
 """
 
 NODES: Final = """\
-The servers that share a store in PostgreSQL (agentrt serve --node NAME), as the store knows them:
-who is alive, how long its lease lasts, the sessions that it has and the turns that run there.
+List the servers that share a PostgreSQL store (agentrt serve --node NAME), with their leases,
+sessions and running turns, or drain one.
 """
 
 NODES_MORE: Final = """\
@@ -263,8 +265,8 @@ examples:
 """
 
 RULES: Final = """\
-Says what a permission rule would do about a shell command or a tool call, why, and for which agents
-it can never apply.
+Explain the effect of a permission rule on a shell command or a tool call, and name the agents for
+which it can never apply.
 """
 
 RULES_MORE: Final = """\
@@ -273,13 +275,13 @@ examples:
   agentrt rules check "Edit(src/**)" "Edit(src/../setup.py)"
   agentrt rules check "mcp__app__*" '{"tool": "mcp__app__deploy", "input": {}}' --json
 
-exit status: 0 if it allows, denies or may deny it, 1 if it is not about it, 2 if it is no rule
+exit status: 0 if the rule matches or might match, 1 if it does not, 2 if it is not a rule
 """
 
 TRACE: Final = """\
-Shows a trace: what went over the wire between agentrt and an agent, each request with its answer
-and how long it took, and what is not as it should be. --trace FILE, or AGENTRT_TRACE, has any
-command that runs an agent write one; secrets are taken out of it.
+Show a trace: the protocol messages between agentrt and an agent, each request with its answer and
+duration, and anything unusual. Any command that runs an agent writes one with --trace FILE or
+AGENTRT_TRACE; secrets are redacted.
 """
 
 TRACE_MORE: Final = """\
@@ -289,12 +291,12 @@ examples:
   agentrt trace show t.trace --odd
   agentrt trace show t.trace --follow --session ID
 
-exit status: 0, or 2 if it is no trace
+exit status: 0, or 2 if the file is not a trace
 """
 
 RECORD: Final = """\
-A conversation with an agent that is given by its command, as with --command, and a trace of it.
-All options of a conversation stand before `record`.
+Run a command as the agent, as with --command, and record a trace. Options of the session go before
+`record`.
 """
 
 RECORD_MORE: Final = """\
@@ -305,8 +307,8 @@ examples:
 """
 
 REPLAY: Final = """\
-Shows a trace as `agentrt trace show` does, at the pace at which it happened; or, with --page, its
-session on the page, where nobody can do more than look on.
+Play a trace at its original pace: as `agentrt trace show`, or with --page as a read-only session on
+the page.
 """
 
 REPLAY_MORE: Final = """\
@@ -316,13 +318,13 @@ examples:
   agentrt replay t.trace --page
 
 exit status:
-  0  it was shown                 2  it is no trace, or has no such session
-  1  the page cannot be served, or agentrt would say something else today (--page)
+  0  the trace was shown          2  not a trace, or no such session in it
+  1  the page cannot be served, or this version handles the trace differently (--page)
 """
 
 COMPLETION: Final = """\
-Prints what makes a shell complete agentrt's commands, options and agents. It needs argcomplete,
-which comes with agentrt[repl].
+Print the shell completion script for commands, options and agent names. Needs argcomplete, which is
+part of agentrt[repl].
 """
 
 COMPLETION_MORE: Final = """\
@@ -331,6 +333,6 @@ to try it:
   autoload -Uz compinit && compinit && eval "$(agentrt completion zsh)"
   agentrt completion fish | source
 
-to keep it: the same line in ~/.bashrc or ~/.zshrc;
+to install it, put that line into ~/.bashrc or ~/.zshrc; for fish:
   agentrt completion fish > ~/.config/fish/completions/agentrt.fish
 """
