@@ -20,7 +20,7 @@ from .budget import Budget
 from .languages import awk_runs_nothing, runs_code, runs_project, sed_runs_nothing
 from .options import running_option, walk
 from .paths import fits_pattern
-from .script import DEEPEST, HOLE, Command, Script, Word
+from .script import HOLE, Command, Script, Word
 from .table import (
     COPIERS,
     GIT,
@@ -67,6 +67,9 @@ class Judgement:
 
 NOTHING: Final = Judgement(Verdict.NO)
 
+
+MOST_NESTED: Final = 8
+"""Commands that run each other and are still looked at, such as `env nice sudo …`."""
 
 _PLAUSIBLE: Final = re.compile(r"[\w./+@:%-]+|~[\w./+@:%-]*/[\w./+@:%-]+|\[|\[\[")
 _SETTING: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
@@ -214,7 +217,7 @@ class Target:
         if not words:
             return NOTHING
         price = sum(len(word.text) for word in words)
-        if depth > DEEPEST or not budget.spend(len(words), price):
+        if depth > MOST_NESTED or not budget.spend(len(words), price):
             return Judgement(Verdict.MAY, "there are too many commands in each other")
         program = words[0]
         if not program.plain or "{}" in program.text:
