@@ -114,7 +114,7 @@ def absolute_path(path: str, cwd: str) -> str:
 
 
 def _named_paths(input: Any) -> Iterator[str]:
-    for value in _containers(input):
+    for value in containers(input):
         if isinstance(value, dict):
             for key, named in value.items():
                 if key == "changes" and isinstance(named, dict):  # codex: what changes at each path
@@ -123,7 +123,7 @@ def _named_paths(input: Any) -> Iterator[str]:
                     yield from _strings(named)
 
 
-def _containers(input: Any) -> list[dict[str, Any] | list[Any]]:
+def containers(input: Any) -> list[dict[str, Any] | list[Any]]:
     """Every object and array in it. Raises `TooLarge`."""
     found = [input] if isinstance(input, dict | list) else []
     parts = 0

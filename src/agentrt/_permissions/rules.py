@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
+from .pages import named_pages, normal_host, only_pages
 from .paths import PathPattern, Place, absolute_path, fits_name
 from .programs import NOTHING, Judgement, Target, Verdict
 from .script import HOLE, Command, Script
@@ -55,11 +55,7 @@ class Rule:
         if self.is_about("Bash"):
             self._read_command(text, denies)
         elif self.is_about("Fetch"):
-            self._host = re.sub("^domain:", "", what).casefold()
-            if not re.fullmatch(r"[a-z0-9.*_-]+(?::[0-9]+)?", self._host):
-                raise _wrong(
-                    text, f"a host is wanted: {self.name}(docs.example.com), (*.example.com)"
-                )
+            self._host = _read_host(text, self.name, what)
         else:
             if what.endswith(":*") or ".." in what.split("/"):
                 raise _wrong(text, "a path without .. and :* is wanted")
@@ -181,20 +177,18 @@ class Rule:
         return NOTHING
 
     def _judge_page(self, seen: Seen) -> Judgement:
-        pages = _pages(seen)
+        pages = named_pages(seen.input)
         if not pages:
             return Judgement(Verdict.MAY, "it does not say which page")
-        return Judgement(Verdict.YES) if any(map(self._is_host, pages)) else NOTHING
+        if any(self._is_host(*host) for page in pages for host in page.hosts):
+            return Judgement(Verdict.YES)
+        if not all(page.certain for page in pages):
+            return Judgement(Verdict.MAY, "its URL can be read in more than one way")
+        return NOTHING
 
-    def _is_host(self, page: str) -> bool:
-        try:
-            parts = urlsplit(page if "://" in page else f"https://{page}")
-            host = (parts.hostname or "").casefold()
-            port = f":{parts.port}" if parts.port is not None else ""
-        except ValueError:
-            return False
-        wanted, given = self._host, host.rstrip(".")
-        return fits_name(wanted, given + port if ":" in wanted else given)
+    def _is_host(self, host: str, port: str) -> bool:
+        name, _, wanted = self._host.partition(":")
+        return fits_name(name, host) and (not wanted or wanted == (port or "443"))
 
     def _covers_all(self, seen: Seen) -> bool:
         """What it says of anything but commands."""
@@ -205,8 +199,10 @@ class Rule:
         if self.is_about("Bash"):
             return self._target is None and seen.runs_as_told and seen.text == self._what
         if self.is_about("Fetch"):
-            pages = _pages(seen)
-            return bool(pages) and all(map(self._is_host, pages))
+            pages = only_pages(seen.input)
+            return bool(pages) and all(
+                page.certain and all(self._is_host(*host) for host in page.hosts) for page in pages
+            )
         if self._pattern is None or seen.has_command:
             return False
         places = seen.places
@@ -277,20 +273,6 @@ def worst(rules: Iterable[Rule], seen: Seen) -> tuple[Rule | None, Judgement]:
     return found
 
 
-def _pages(seen: Seen) -> list[str]:
-    if not isinstance(seen.input, dict):
-        return []
-    found: list[str] = []
-    for key, value in seen.input.items():
-        if str(key).casefold() in ("url", "uri", "urls"):
-            found += [
-                v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)
-            ]
-    if not found and isinstance(prompt := seen.input.get("prompt"), str):
-        found = re.findall(r"https?://[^\s'\"<>]+", prompt)
-    return found
-
-
 def _simple_words(script: Script) -> list[str]:
     """The words of a script that is one simple command."""
     if script.unclear or not script.sure or len(script.commands) != 1:
@@ -299,6 +281,14 @@ def _simple_words(script: Script) -> list[str]:
     if command.sets or command.redirects:
         return []
     return [word.text for word in command.words]
+
+
+def _read_host(text: str, name: str, what: str) -> str:
+    """The host of a rule, with its port. Raises ValueError for anything else."""
+    host, colon, port = re.sub("^domain:", "", what).casefold().partition(":")
+    if not re.fullmatch(r"[\w.*-]+", host) or not re.fullmatch("(?::[0-9]+)?", colon + port):
+        raise _wrong(text, f"a host is wanted: {name}(docs.example.com), (*.example.com)")
+    return f"{normal_host(host)}{colon}{port}"
 
 
 def _wrong(text: object, why: str = "", *more: str) -> ValueError:
