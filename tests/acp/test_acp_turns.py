@@ -497,3 +497,25 @@ def test_no_words_are_sent_to_an_agent_that_takes_none_or_without_a_turn() -> No
     with pytest.raises(LocalProtocolError, match="no turn runs"):
         peer.driver.steer("s1", [Text("faster")])
     assert "_session/steering" not in peer.methods()
+
+
+OF_C1 = {"claudeCode": {"parentToolUseId": "c1"}}
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_steps_of_a_sub_agent_are_below_its_call_also_if_its_card_comes_later(
+    announced: bool,
+) -> None:
+    peer, _ = running()
+    card = update("tool_call", toolCallId="c1", title="dig")
+    steps = [
+        update("tool_call", toolCallId="c2", title="ls", _meta=OF_C1),
+        update("agent_message_chunk", content={"type": "text", "text": "deep"}, _meta=OF_C1),
+        update("agent_thought_chunk", content={"type": "text", "text": "hm"}, _meta=OF_C1),
+        update("agent_message_chunk", content={"type": "text", "text": "mine"}),
+    ]
+    peer.say(*([card, *steps] if announced else [*steps, card]))
+    calls = [(e.id, e.parent) for e in peer.of(ToolCalled)]
+    assert calls == [("c1", None), ("c2", "c1"), *([] if announced else [("c1", None)])]
+    spoken = [(e.text, e.parent) for e in peer.of(Spoke)]
+    assert spoken == [("deep", "c1"), ("hm", "c1"), ("mine", None)]

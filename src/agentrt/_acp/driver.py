@@ -62,6 +62,7 @@ from .updates import (
     UnknownUpdate,
     UpdateFrame,
     read_update,
+    sub_agent_of,
 )
 
 _updates: msgspec.json.Decoder[UpdateFrame] = msgspec.json.Decoder(UpdateFrame)
@@ -353,6 +354,7 @@ class AcpDriver:
                 and params.session_id == live
                 and type(content := update.content) is Text
                 and content.text  # an empty one may carry something else
+                and (update.meta is None or sub_agent_of(update.meta) is None)
             ):
                 if type(update) is not kind or update.message_id != message:
                     if pieces:

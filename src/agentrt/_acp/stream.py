@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import UNSET, Struct, to_builtins
 
 from .._model.content import Block, Diff, Text, plain_text
-from .._model.driver import Asked, ModesSet, Said, Showed, Spoke, TaskSet, TitleSet
+from .._model.driver import Asked, ModesSet, Said, Showed, Spoke, TaskSet, TitleSet, ToolCalled
 from .._model.events import Task, Usage
 from .._wire.channel import Channel
 from .services import PermissionRequest
@@ -37,6 +37,7 @@ from .updates import (
     UnknownUpdate,
     UsageUpdate,
     UserMessageChunk,
+    sub_agent_of,
 )
 
 EARLY = 10_000
@@ -91,6 +92,8 @@ class Stream:
         self._early: list[tuple[str, KnownUpdate | UnknownUpdate]] = []
         self._children: dict[str, _Child] = {}
         self._tools: dict[str, _Tool] = {}
+        self._calls: set[str] = set()
+        """Every tool call that has a card."""
         self._summaries: dict[str, list[str]] = {}
 
     # --- what the driver knows
@@ -145,7 +148,8 @@ class Stream:
             else:
                 self.works_by_itself = self.live is None
                 self.replayed += self._phase == "replay"
-                self._content(update, parent, self._phase == "replay")
+                replay = self._phase == "replay"
+                self._content(update, parent or self._sub_agent(update, replay), replay)
         elif isinstance(update, SubagentUpdate):
             self._subagent(update)
         elif parent is None:
@@ -177,8 +181,29 @@ class Stream:
                 self._remember(update)
                 out.append(tool_called(update, parent, replay))
 
+    def _sub_agent(self, update: Content | ToolFields, replay: bool) -> str | None:
+        """The tool call of the sub-agent that an update is of, where the agent names it. A call
+        that was not reported yet gets its card now: the steps come below it."""
+        parent = sub_agent_of(update.meta)
+        if parent is None or parent == getattr(update, "tool_call_id", None):
+            return None
+        if parent not in self._calls:
+            self._calls.add(parent)
+            self._channel.out.append(
+                ToolCalled(
+                    id=parent,
+                    opens=True,
+                    title="Sub-agent",
+                    kind="think",
+                    status="running",
+                    replay=replay,
+                )
+            )
+        return parent
+
     def _remember(self, update: ToolFields) -> _Tool:
         tool = self._tools.setdefault(update.tool_call_id, _Tool())
+        self._calls.add(update.tool_call_id)
         tool.title = update.title or tool.title
         tool.name = tool_name(update) or tool.name
         tool.kind = update.kind or tool.kind
@@ -196,6 +221,7 @@ class Stream:
         known = update.tool_call_id in self._tools
         tool = self._remember(update)
         parent = request.session_id if request.session_id in self._children else None
+        parent = parent or self._sub_agent(update, False)
         called = tool_called(update, parent, False)
         called.opens = not known
         if known:
@@ -293,7 +319,8 @@ class Stream:
             ends = {"cancelled": "cancelled", "error": "failed"}
             reason = str(update.state.get("stopReason"))
             task.status = ends.get(reason, "completed") if idle else "running"
-        self._channel.out.append(TaskSet(task))
+        # No tool call stands for a child session: `detaches` gives it a card for its steps.
+        self._channel.out.append(TaskSet(task, call=update.session_id, detaches=True))
 
 
 def _speech(

@@ -21,6 +21,16 @@ class Message(Struct, rename="camel", omit_defaults=True, kw_only=True, gc=False
     meta: JsonObject | None = field(default=None, name="_meta")
 
 
+def sub_agent_of(meta: JsonObject | None) -> str | None:
+    """The tool call whose sub-agent a message is of. ACP has no word for it; Claude Code's adapter
+    says it in `_meta.claudeCode`."""
+    match meta:
+        case {"claudeCode": {"parentToolUseId": str(parent)}} if parent:
+            return parent
+        case _:
+            return None
+
+
 # --- shared shapes
 
 
