@@ -202,7 +202,8 @@ def reported(path: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise RequestError(NOT_FOUND, f"{path:.500}: there is no such file or folder") from error
     except ValueError as error:  # a NUL, or half a character
-        raise RequestError(INVALID_PARAMS, f"{path!r:.500}: {error}") from error
+        why = "a path cannot contain a null byte" if "\0" in path else str(error)
+        raise RequestError(INVALID_PARAMS, f"{path!r:.500}: {why}") from error
     except OSError as error:
         code = INVALID_PARAMS if error.errno in _IMPOSSIBLE else INTERNAL_ERROR
         raise RequestError(code, f"{path:.500}: {error.strerror}") from error
