@@ -492,7 +492,7 @@ def _found(options: argparse.Namespace, config: Config) -> Setup | None:
     Its agent is the one it had."""
     from msgspec import structs
 
-    from ._agents import resolve_agent
+    from ._agents import resolve_stored_agent
     from ._errors import SessionNotFound
     from ._terminal.setup import Setup, UsageError, choose_agent
     from ._terminal.stores import find, latest, store_files
@@ -514,7 +514,7 @@ def _found(options: argparse.Namespace, config: Config) -> Setup | None:
             kept = find(files, prefix, name)
         except SessionNotFound:
             return None  # perhaps an agent knows it
-    agent = agent or resolve_agent(kept.entry.agent, config)
+    agent = agent or resolve_stored_agent(kept.entry.agent, config)
     if _claude_options(options, agent):
         raise UsageError("a session that is gone on with keeps what it was begun with")
     setup = Setup(agent=agent, config=config, store=options.store).going_on(kept, agent)

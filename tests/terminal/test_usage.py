@@ -16,7 +16,9 @@ from program import COMMAND, FAST_DEMO, PATIENCE, Program, fake_claude, odd
 
 from agentrt import __version__
 from agentrt._cli import main
+from agentrt._config import Config
 from agentrt._terminal.arguments import make_parser
+from agentrt._terminal.setup import choose_agent
 
 
 def test_the_version_is_reported_by_either_name_of_the_program(program: Program) -> None:
@@ -315,3 +317,29 @@ def test_little_is_imported_to_say_little(program: Program) -> None:
             check=True,
         )
         assert done.stderr.split() == []
+
+
+# --- agents by their command
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("sh -c 'exit 1'", "sh"),
+        ("cat", "cat"),
+        (f"{sys.executable} -m agentrt.demo", "agentrt.demo"),
+        (f"{sys.executable} /somewhere/my_agent.py --acp", "my_agent"),
+        (f"{sys.executable}", "python"),
+    ],
+)
+def test_an_agent_is_named_by_its_program_or_its_script(command: str, name: str) -> None:
+    agent, _ = choose_agent(Config(), command=command)
+    assert agent.name.rstrip("0123456789.") == name
+
+
+def test_a_stored_session_of_a_command_says_how_to_continue_it(program: Program) -> None:
+    command = shlex.join([sys.executable, "-m", "agentrt.demo"])
+    program.run("--command", command, "-p", "list the files")
+    told = program.run("--continue", "-p", "list the files", status=4).stderr
+    assert "the session's agent 'agentrt.demo' is not known here; give its command again" in told
+    program.run("--continue", "--command", command, "-p", "list the files")

@@ -12,3 +12,4 @@ from .find import agent_version as agent_version
 from .find import find_agents as find_agents
 from .find import name_of as name_of
 from .find import resolve_agent as resolve_agent
+from .find import resolve_stored_agent as resolve_stored_agent

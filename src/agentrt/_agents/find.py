@@ -73,6 +73,21 @@ def resolve_agent(agent: str | Agent, config: OwnAgents | None = None) -> Agent:
     return found.agent
 
 
+def resolve_stored_agent(name: str, config: OwnAgents | None = None) -> Agent:
+    """Return the agent of an earlier session, ready to be started.
+
+    A session that was run with a command of its own has an agent that no catalogue knows. Raises
+    `AgentNotFound`, with the ways to name it.
+    """
+    if not is_known(name, config):
+        raise AgentNotFound(
+            f"the session's agent {name!r} is not known here; give its command again (--command"
+            f" 'CMD ARGS', or agent=agentrt.acp(…)), or define [agents.{name}] in the configuration"
+            " file"
+        )
+    return resolve_agent(name, config)
+
+
 def is_known(name: str, config: OwnAgents | None = None) -> bool:
     """Whether an agent is called so, installed or not."""
     return any(name in (each.name, *each.aliases) for each in _known(config).values())

@@ -216,14 +216,17 @@ async def reopen_session(
     Raises `SessionNotFound`, `StoreError`, `AgentNotFound`, or `LocalProtocolError` if the session
     is open or its folder is gone.
     """
-    from .._agents import resolve_agent
+    from .._agents import resolve_agent, resolve_stored_agent
     from .stored import Again
 
     check_trio("reopen_session")
     check("id", id, str, "a session's id is a string")
     check_store("journal", journal)
     stored = await journal.load(id)
-    found = resolve_agent(stored.about.agent if agent is None else agent)
+    if agent is None:
+        found = resolve_stored_agent(stored.about.agent)
+    else:
+        found = resolve_agent(agent)
     if found.protocol != stored.about.protocol:
         raise LocalProtocolError(
             f"{found.name} cannot go on with {id!r}, which is a session of {stored.about.agent}"

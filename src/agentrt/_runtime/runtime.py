@@ -636,7 +636,7 @@ async def open_runtime(
     """
     check_trio("open_runtime")
     # The catalogue and the drivers cost as much to import as all the rest.
-    from .._agents import find_agents, resolve_agent
+    from .._agents import find_agents, resolve_agent, resolve_stored_agent
     from .._process.guard import guard
     from .assembly import limits_for
     from .project_start import checked_trusted
@@ -681,7 +681,7 @@ async def open_runtime(
         roots: Sequence[str | os.PathLike[str]] | None,
     ) -> AbstractAsyncContextManager[Session]:
         assert kept is not None
-        found = resolve_agent(entry.agent, config)
+        found = resolve_stored_agent(entry.agent, config)
         return reopen_session(
             entry.session,
             kept,

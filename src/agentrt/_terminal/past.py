@@ -13,7 +13,7 @@ from typing import Final
 import trio
 from msgspec import structs
 
-from .._agents import resolve_agent
+from .._agents import resolve_stored_agent
 from .._errors import AgentrtError, SessionNotFound, StoreError
 from .._session.agent_sessions import AgentSession
 from .._session.session import Session
@@ -82,7 +82,7 @@ async def pick_session(setup: Setup, own: OwnStore | None) -> Setup | None:
 
 async def _setup_of(past: Past, setup: Setup, own: OwnStore | None) -> Setup:
     """Return the setup that resumes an earlier session. Raises `AgentrtError`."""
-    agent = resolve_agent(past.agent, setup.config)
+    agent = resolve_stored_agent(past.agent, setup.config)
     if agent.name == setup.agent.name:
         agent = setup.agent
     if past.kept is None or own is None:

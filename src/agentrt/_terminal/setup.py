@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -47,6 +48,7 @@ from .bound import TIMED_OUT, TimedOut
 from .kept import Kept, Own
 from .text import one_line
 
+_INTERPRETER = re.compile(r"python[\d.]*|pypy[\d.]*|node|bun|deno|ruby|perl|sh|bash|uvx|npx")
 DEMO = "demo"
 NO_AGENT = (
     "no agent is installed; `agentrt agents` lists agents and how to install them"
@@ -319,7 +321,22 @@ def _of_command(command: str, protocol: str | None) -> Agent:
             agent = structs.replace(BUILT_IN["codex"], command=agent.command)
     except ValueError as error:
         raise UsageError(f"--command: {error}") from error
-    return structs.replace(agent, name=os.path.basename(agent.command[0]))
+    return structs.replace(agent, name=_name_of(agent.command))
+
+
+def _name_of(command: Sequence[str]) -> str:
+    """Name the agent of a command: its program or, for an interpreter, the script that it runs."""
+    program = os.path.basename(command[0])
+    if not _INTERPRETER.fullmatch(program):
+        return program
+    for place, word in enumerate(command[1:], 1):
+        if word in ("-c", "-e", "--eval"):
+            break
+        if word == "-m":
+            return command[place + 1] if place + 1 < len(command) else program
+        if not word.startswith("-"):
+            return os.path.splitext(os.path.basename(word))[0] or program
+    return program
 
 
 def read_schema(said: str | None) -> JsonObject | None:
