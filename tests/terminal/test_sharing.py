@@ -12,7 +12,7 @@ from test_acp import INITIALIZE, Editor, editing
 from test_repl import PROMPT, talking
 from test_serve import get
 
-from agentrt._terminal.sharing import qr_code
+from agentrt._terminal.sharing import qr_code, reaches_other_machines
 
 
 def enter(editor: Editor, session: str) -> None:
@@ -99,8 +99,9 @@ def test_a_second_terminal_takes_the_first_one_s_conversation_for_its_agent(
 def test_share_prints_a_link_that_lets_a_browser_in(program: Program) -> None:
     with talking(program, *FAST_DEMO, "--serve") as it:
         it.line("/share")
-        it.expect("▄")
         link = it.expect(r"Open once, in one browser: (http://\S+)", regex=True)[1]
+        it.expect("Only browsers on this machine can open it")
+        assert "▄" not in it.shown  # a phone could do nothing with a QR code
         assert get(link).status == 303
         it.line("/new")
         it.expect("starting demo")
@@ -156,8 +157,23 @@ def test_a_port_that_is_taken_is_said(program: Program) -> None:
 
 
 def test_a_qr_code_is_as_many_half_lines_as_it_has_rows() -> None:
-    lines = qr_code("http://127.0.0.1:8000/?t=x")
+    lines = qr_code("http://agents.example:8000/?t=x")
     assert len({len(line) for line in lines}) == 1
     assert len(lines) == (len(lines[0]) + 1) // 2
     assert {mark for line in lines for mark in line} == {"█", "▀", "▄", " "}
     assert set(lines[0]) == {"█"}, "light all around"
+
+
+@pytest.mark.parametrize(
+    ("link", "reaches"),
+    [
+        ("http://127.0.0.1:8000/?t=x", False),
+        ("http://[::1]:8000/?t=x", False),
+        ("http://localhost:8000/?t=x", False),
+        ("http://192.168.1.7:8000/?t=x", True),
+        ("https://agents.example/?t=x", True),
+    ],
+)
+def test_there_is_a_qr_code_only_of_what_a_phone_can_open(link: str, reaches: bool) -> None:
+    assert reaches_other_machines(link) is reaches
+    assert bool(qr_code(link)) is reaches

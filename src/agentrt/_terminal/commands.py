@@ -147,12 +147,16 @@ async def _session(repl: Repl, argument: str) -> None:
 async def _share(repl: Repl, argument: str) -> None:
     if repl.place.share is None:
         raise UsageError("this session is not shared; start `agentrt --serve` to share it")
-    from .sharing import qr_code
+    from .sharing import qr_code, reaches_other_machines
 
     link = repl.place.share.link()
     for line in qr_code(link):
         repl.say(line)
     repl.say(f"Open once, in one browser: {link}")
+    if not reaches_other_machines(link):
+        repl.say(
+            "Only browsers on this machine can open it; [serve] host in the settings changes that."
+        )
 
 
 async def _steer(repl: Repl, argument: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from urllib.parse import urlsplit
 
 import trio
 
@@ -81,13 +83,27 @@ async def open_share(setup: Setup, own: OwnStore | None) -> AsyncIterator[Share]
         nursery.cancel_scope.cancel(reason="left")
 
 
-def qr_code(text: str) -> list[str]:
-    """The lines of a QR code, two rows of it in each, for dark terminals; none without `segno`."""
+def reaches_other_machines(link: str) -> bool:
+    """True unless the link's host is this machine's own loopback address."""
+    host = urlsplit(link).hostname or ""
+    try:
+        return not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host != "localhost" and not host.endswith(".localhost")
+
+
+def qr_code(link: str) -> list[str]:
+    """Return the lines of a QR code, two rows of it in each, for dark terminals.
+
+    It is for phones: there is none for a link that only this machine can open, nor without `segno`.
+    """
+    if not reaches_other_machines(link):
+        return []
     try:
         import segno
     except ModuleNotFoundError:
         return []
-    rows = [list(row) for row in segno.make(text, error="l").matrix_iter(border=QUIET)]
+    rows = [list(row) for row in segno.make(link, error="l").matrix_iter(border=QUIET)]
     rows += [[0] * len(rows[0])] * (len(rows) % 2)
     marks = {(0, 0): "█", (0, 1): "▀", (1, 0): "▄", (1, 1): " "}
     pairs = zip(rows[::2], rows[1::2], strict=True)
