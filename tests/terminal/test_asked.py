@@ -40,7 +40,7 @@ def test_nothing_is_allowed_before_all_of_it_was_shown(program: Program) -> None
         shown = terminal.expect(r"The agent asks.*Enter/d\? ", regex=True)[0]
         assert "  │ command: line 0\n  │     line 1\n" in shown
         assert "  │     line 15\n  … 21 more …\n  │     line 37\n" in shown
-        assert "  │ -a\n  │ +b\n  │ why␛ not\n" in shown  # the end of it
+        assert "  │ -a\n  │ +b\n  │ text: why␛ not\n" in shown  # the end of it
         assert "  Enter  shows more (29 rows left)\n  d  shows all of it\n  n  rejects\n" in shown
         time.sleep(INERT)
         for answer in ("y", "2", "yes"):
@@ -50,7 +50,7 @@ def test_nothing_is_allowed_before_all_of_it_was_shown(program: Program) -> None
         terminal.line("")
         assert "line 39" in terminal.expect(r"line 16\n.*Enter/d\? ", regex=True)[0]
         terminal.line("")
-        shown = terminal.expect(r"  │ why␛ not\n.*y/2/3/n\? ", regex=True)[0]
+        shown = terminal.expect(r"  │ text: why␛ not\n.*y/2/3/n\? ", regex=True)[0]
         assert "  2  allow once   │ “Sure too”\n  3  another answer   │ “Neither”\n" in shown
         terminal.line("2")
         terminal.expect("chosen: fine")
@@ -72,7 +72,7 @@ def test_all_of_a_long_question_is_shown_if_asked_for(program: Program) -> None:
         time.sleep(INERT)
         terminal.line("d")
         shown = terminal.expect(r"line 0\n.*line 39\n.*y/2/3/n\? ", regex=True)[0]
-        assert "  │ change of /x.py\n  │ @@ -1 +1 @@\n  │ -a\n  │ +b\n  │ why␛ not\n" in shown
+        assert "  │ change of /x.py\n  │ @@ -1 +1 @@\n  │ -a\n  │ +b\n  │ text: why␛ not\n" in shown
         terminal.line("y")
         terminal.expect("chosen: ok")
         assert terminal.ended() == 0

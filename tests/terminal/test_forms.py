@@ -66,5 +66,5 @@ def test_a_form_that_needs_what_cannot_be_typed_is_none() -> None:
 
 def test_a_field_s_words_have_no_power() -> None:
     field = Field("f", {"title": "T\x1b[2J", "description": "a\x9bb", "enum": ["\x07"]}, True)
-    assert field.lines() == ["a�b", "1  ␇"]
+    assert field.lines() == ["a⟨U+009B⟩b", "1  ␇"]
     assert field.prompt == "T␛[2J (a number): "

@@ -29,12 +29,12 @@ def test_the_screen_of_a_question(program: Program) -> None:
         shown = text[text.index("The agent asks") :].replace(str(program.folder), "FOLDER")
         assert re.sub(r". Edit a.py( \d+ s)? · waits for you", "CARD", shown).startswith(
             "The agent asks: │ Edit a.py\n"
-            "  │ path: a.py\n"
             "  │ change of FOLDER/a.py\n"
             "  │ @@ -1,2 +1,2 @@\n"
             "  │  one = 1\n"
             "  │ -two = 2\n"
             "  │ +two = 3\n"
+            "  │ path: a.py\n"
             "\n"
             "CARD\n"
             "\n"

@@ -90,17 +90,29 @@ def test_json_on_a_terminal_says_the_same(text: str) -> None:
 def test_a_change_is_shown_with_what_stands_around_it() -> None:
     old = "".join(f"{n}\n" for n in range(10))
     diff = Diff(path="/a\x1b/b", old_text=old, new_text=old.replace("5\n", "five\x9b\n"))
-    assert show_diff(diff) == [
+    assert show_diff(diff.path, diff.new_text, diff.old_text) == [
         "change of /a␛/b",
-        "@@ -4,5 +4,5 @@",
-        " 3",
-        " 4",
+        "@@ -1,10 +1,10 @@",
+        *(f" {n}" for n in range(5)),
         "-5",
-        "+five�",
-        " 6",
-        " 7",
+        "+five⟨U+009B⟩",
+        *(f" {n}" for n in range(6, 10)),
     ]
-    assert show_diff(Diff(path="/new", new_text="x\n")) == ["new file /new", "@@ -0,0 +1 @@", "+x"]
+    assert show_diff("/new", "x\n", None) == ["new file /new", "@@ -0,0 +1 @@", "+x"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "shown"),
+    [
+        ("a\n", "a\u2028rm -rf /\n", ["-a", "+a⟨U+2028⟩rm -rf /"]),
+        ("a\n", "a\r\n", ["-a", "+a␍"]),
+        ("a\n", "a", ["-a", "+a  ⟨no newline at the end⟩"]),
+        ("a", "a", ["  (nothing changes)", " a"]),
+        ("", "", []),
+    ],
+)
+def test_no_difference_is_lost_in_the_ends_of_lines(old: str, new: str, shown: list[str]) -> None:
+    assert [line for line in show_diff("/a", new, old)[1:] if line[:2] != "@@"] == shown
 
 
 def test_a_large_change_is_shown_at_once() -> None:

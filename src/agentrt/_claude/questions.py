@@ -16,20 +16,11 @@ from .toolkit import kind_of, title_of
 
 ALLOW_ONCE, ALLOW_ALWAYS, REJECT = "allow_once", "allow_always", "reject_once"
 ACCEPT_EDITS = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
-DETAILS = (
-    "description",
-    "decision_reason",
-    "decision_reason_type",
-    "blocked_path",
-    "permission_suggestions",
-    "matched_ask_rule",
-    "classifier_approvable",
-    "default_to_no",
-    "requires_user_interaction",
-    "mcp_server",
-    "agent_id",
+CALL = frozenset(
+    {"subtype", "tool_name", "tool_use_id", "input", "title", "suppress_always_allow_rule"}
 )
-"""What the CLI says about a request beside the call itself; it may carry terminal escapes."""
+"""Fields of a request that are shown as the call itself, or are not for people. All others are its
+detail: what the CLI says about the request. They may carry terminal escapes."""
 
 
 def ask_permission(key: str, request: JsonObject, *, background: bool) -> Asked:
@@ -37,9 +28,11 @@ def ask_permission(key: str, request: JsonObject, *, background: bool) -> Asked:
     name = _str(request.get("tool_name"))
     arguments = request.get("input")
     call = request.get("tool_use_id")
-    detail = {name: request[name] for name in DETAILS if name in request}
+    detail = {key: value for key, value in request.items() if key not in CALL}
+    if detail.get("display_name") == name:
+        del detail["display_name"]
     if background:  # the call may not be there to be seen
-        detail["input"] = arguments
+        detail |= {"tool": name, "input": arguments}
     asked = Asked(
         key=key,
         kind="permission",
@@ -170,7 +163,11 @@ def ask_elicitation(key: str, request: JsonObject) -> Asked:
         kind="elicitation",
         title=_str(request.get("title")) or _str(request.get("message")),
         name=_str(request.get("mcp_server_name")) or None,
-        detail={"message": request.get("message")},
+        detail={
+            key: value
+            for key, value in request.items()
+            if key not in ("subtype", "title", "requested_schema", "url", "mode") and value
+        },
         form=schema if isinstance(schema, dict) else None,
         url=url if isinstance(url, str) else None,
         raw=request,

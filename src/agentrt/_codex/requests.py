@@ -188,7 +188,7 @@ class Requests:
                 name="networkAccess" if connects else "commandExecution",
                 tool_kind="fetch" if connects else "execute",
                 input=given,
-                detail={"reason": params.reason} if params.reason else None,
+                detail=_detail(request),
             ),
         )
 
@@ -212,7 +212,7 @@ class Requests:
                 tool_kind="edit",
                 input=given,
                 changes=files,
-                detail={"reason": params.reason} if params.reason else None,
+                detail=_detail(request),
             ),
         )
 
@@ -244,6 +244,7 @@ class Requests:
                 name="request_permissions",
                 tool_kind="other",
                 input={**given, "cwd": params.cwd},
+                detail=_detail(request),
                 changes=[] if files is None else files.write or [],
             ),
         )
@@ -284,6 +285,7 @@ class Requests:
                 kind="elicitation",
                 title=params.message,
                 name=params.server_name,
+                detail=_detail(request, "message", "requestedSchema", "mode", "url"),
                 form=params.requested_schema if form else None,  # type: ignore[union-attr]
                 url=None if form else params.url,  # type: ignore[union-attr]
             ),
@@ -314,6 +316,8 @@ class Requests:
                 title=title,
                 name=f"mcp__{server}__{meta.get('tool_name')}",
                 input=meta.get("tool_params"),
+                detail={"tool": f"{meta.get('tool_name')} ({server})"}
+                | {key: value for key, value in meta.items() if key not in _TOLD},
             ),
         )
 
@@ -409,6 +413,21 @@ class Requests:
 
     def _refuse(self, id: Id, code: int, message: str) -> None:
         self._channel.write(error_line(id, RpcError(code, message)))
+
+
+_NOT_FOR_PEOPLE: Final = frozenset(
+    {"threadId", "turnId", "itemId", "approvalId", "elicitationId", "startedAtMs", "kind"}
+    | {"availableDecisions"}
+)
+_TOLD: Final = frozenset({"codex_approval_kind", "persist", "tool_name", "tool_params"})
+
+
+def _detail(request: Request, *shown: str) -> JsonObject | None:
+    """Everything that a request says for people, without the fields `shown`. That repeats what is
+    asked for: the call that it is about may be known already, and say something else."""
+    params = request.params if isinstance(request.params, dict) else {}
+    hidden = {*_NOT_FOR_PEOPLE, *shown}
+    return {k: v for k, v in params.items() if k not in hidden and v is not None} or None
 
 
 def _decision(answer: Answer) -> str:

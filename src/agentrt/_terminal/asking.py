@@ -16,11 +16,11 @@ from typing import Final, Protocol
 import trio
 
 from .._errors import LocalProtocolError
-from .._model.events import Event, PermissionClosed, PermissionOpened
+from .._model.events import Event, ItemUpdated, PermissionClosed, PermissionOpened
 from .held import HeldSession
 from .lines import LineReader
 from .pages import BAR, Pages
-from .questions import Question, make_question, reject
+from .questions import Choice, Question, make_question, reject
 from .text import broken, one_line
 from .view import View
 
@@ -73,6 +73,8 @@ class Asker:
         self._waiting: deque[PermissionOpened] = deque()
         self._current: tuple[PermissionOpened, Question] | None = None
         self._pages = Pages([], width=80, room=1, page=1)
+        self._subject: list[str] = []
+        """The lines of the question, as they were shown last."""
         self._shown_at = 0.0
         self._news = trio.Event()
         self._reading: trio.CancelScope | None = None
@@ -98,6 +100,9 @@ class Asker:
             if self._current is not None and self._current[0].request == event.request:
                 self._shows.line("The question is over.")
                 self._over()
+        elif isinstance(event, ItemUpdated):
+            self._renew(event.item)
+            return
         else:
             return
         self._next()
@@ -177,6 +182,18 @@ class Asker:
             self._show(question)
             self._news.set()
 
+    def _renew(self, item: str) -> None:
+        """Show the question again if the agent has made something else of it."""
+        if self._current is None or self._current[0].item != item:
+            return
+        question = self._current[1]
+        question.renew(self._view.asked_about(item))
+        subject = question.subject(self._shows.size[0])
+        if subject and subject != self._subject:
+            self._shows.line("The agent has changed its request:")
+            self._shown_at = trio.current_time()
+            self._show(question)
+
     def _over(self) -> None:
         self._current = None
         self._shows.over()
@@ -196,7 +213,8 @@ class Asker:
 
     def _show(self, question: Question) -> None:
         """What is asked now, as far as it is to be seen at once."""
-        self._pages = self._paged(question.subject())
+        self._subject = question.subject(self._shows.size[0])
+        self._pages = self._paged(self._subject)
         self._ask(self._pages.first())
 
     def _paged(self, lines: list[str]) -> Pages:
@@ -210,10 +228,8 @@ class Asker:
         line, left = line.strip(), self._pages.left
         if question.declines(line):
             return None
-        details = question.details() if line == "d" else None
-        if details is not None:
-            self._pages = self._paged(details)
-        if details is not None or (left and line == "d"):
+        if line == "d" and (left or isinstance(question, Choice)):
+            self._pages = self._paged(question.subject(self._shows.size[0]))
             return self._pages.rest()
         if left and not line:
             return self._pages.more()

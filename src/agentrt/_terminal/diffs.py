@@ -7,27 +7,53 @@ from itertools import takewhile
 from typing import Final
 
 from .._model.content import Diff
-from .text import one_line, plain
+from .._model.reveal import reveal
 
 LARGE: Final = 2000
 """Lines from which on a line-by-line comparison could take seconds."""
 
 
+NO_NEWLINE: Final = "  ⟨no newline at the end⟩"
+"""Stands after a last line that does not end, if that of the other version does."""
+SMALL: Final = 40
+"""Lines up to which a question shows also those that do not change."""
+
+
 def changes(diff: Diff) -> list[str]:
     """The lines of a unified diff behind its head, each with its mark. The agent's own text."""
-    old, new = (diff.old_text or "").splitlines(), diff.new_text.splitlines()
+    return _compared(diff.old_text, diff.new_text, around=2)
+
+
+def _compared(old_text: str | None, new_text: str, *, around: int) -> list[str]:
+    old, new = _split(old_text or ""), _split(new_text)
+    if old and new and old_text is not None and old_text[-1:] != new_text[-1:]:
+        for lines, text in ((old, old_text), (new, new_text)):
+            lines[-1] += "" if text.endswith("\n") else NO_NEWLINE
     if len(old) + len(new) <= LARGE:
-        return list(difflib.unified_diff(old, new, lineterm="", n=2))[2:]
+        return list(difflib.unified_diff(old, new, lineterm="", n=around))[2:]
     start = _common(old, new)
     end = _common(old[start:][::-1], new[start:][::-1])
     removed, added = old[start : len(old) - end], new[start : len(new) - end]
     return [f"@@ line {start + 1} @@", *(f"-{x}" for x in removed), *(f"+{x}" for x in added)]
 
 
-def show_diff(diff: Diff) -> list[str]:
-    """The same with the file's name, to be shown."""
-    what = "new file" if diff.old_text is None else "change of"
-    return [f"{what} {one_line(diff.path)}", *map(plain, changes(diff))]
+def show_diff(path: str, new: str, old: str | None) -> list[str]:
+    """A change for somebody who decides on it: its file and its lines, with every character
+    visible."""
+    small = len(_split(new)) + len(_split(old or "")) <= SMALL
+    lines = _compared(old, new, around=SMALL if small else 2)
+    if not lines and new:
+        lines = ["  (nothing changes)", *(f" {line}" for line in _split(new))]
+    what = "new file" if old is None else "change of"
+    first, *rest = reveal(path).expandtabs(4).split("\n")
+    shown = [line for each in lines for line in [reveal(each).expandtabs(4)]]
+    return [f"{what} {first}", *(f"    {line}" for line in rest), *shown]
+
+
+def _split(text: str) -> list[str]:
+    """The lines of a text. Only a newline ends one: what else Python takes for the end of a line
+    would be lost."""
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _common(one: list[str], other: list[str]) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from .._model.content import JsonObject
-from .text import one_line, plain, whole_line
+from .._model.reveal import reveal
+from .text import revealed_line
 
 _YES_NO: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
@@ -41,10 +42,16 @@ class Field:
 
     def lines(self) -> list[str]:
         """What to show above the prompt, in the agent's words: all that the prompt cuts, too."""
-        lines = [whole_line(self._title)] if len(self._title) > SHORT else []
-        lines += plain(str(self._schema.get("description") or "")).splitlines()
-        lines += [f"{n}  {whole_line(label)}" for n, (_, label) in enumerate(self._choices, 1)]
-        if len(default := whole_line(str(self.default or ""))) > SHORT:
+        lines = (
+            [revealed_line(self._title)]
+            if revealed_line(self._title, SHORT) != revealed_line(self._title)
+            else []
+        )
+        lines += reveal(str(self._schema.get("description") or "")).expandtabs(4).splitlines()
+        lines += [
+            f"{n}  {revealed_line(label)}" for n, (_, _, label) in enumerate(self._choices, 1)
+        ]
+        if len(default := revealed_line(str(self.default or ""))) > SHORT:
             lines.append(f"Enter is for: {default}")
         return lines
 
@@ -60,10 +67,10 @@ class Field:
             hints.append("a number")
         if self.default is not None:
             default = self.default if not isinstance(self.default, bool) else "ny"[self.default]
-            hints.append(f"Enter for {one_line(str(default), SHORT)}")
+            hints.append(f"Enter for {revealed_line(str(default), SHORT)}")
         elif not self.required:
             hints.append("Enter to leave it out")
-        title = one_line(self._title, SHORT)
+        title = revealed_line(self._title, SHORT)
         return f"{title} ({'; '.join(hints)}): " if hints else f"{title}: "
 
     def read(self, line: str) -> Any:
@@ -105,8 +112,8 @@ class Field:
     def _chosen(self, text: str) -> Any:
         if text.isdecimal() and 1 <= int(text) <= len(self._choices):
             return self._choices[int(text) - 1][0]
-        for value, label in self._choices:
-            if text.casefold() in (str(value).casefold(), label.casefold()):
+        for value, name, _ in self._choices:
+            if text.casefold() in (str(value).casefold(), name.casefold()):
                 return value
         raise Unfit(f"Type a number from 1 to {len(self._choices)}.")
 
@@ -124,18 +131,19 @@ def fields_of(form: JsonObject) -> list[Field] | None:
     return [field for field in fields if field.known]
 
 
-def _choices(schema: JsonObject) -> list[tuple[Any, str]]:
-    """The values that are allowed, each with what to call it."""
+def _choices(schema: JsonObject) -> list[tuple[Any, str, str]]:
+    """The values that are allowed, each with its name, and with all that is known of it."""
     values = schema.get("enum")
     if isinstance(values, list):
         names = schema.get("enumNames")
         labels = names if isinstance(names, list) and len(names) == len(values) else values
-        return [(value, str(label)) for value, label in zip(values, labels, strict=True)]
+        pairs = zip(values, labels, strict=True)
+        return [(value, str(name), _named(value, str(name))) for value, name in pairs]
     for key in ("oneOf", "anyOf"):
         options = schema.get(key)
         if isinstance(options, list):
             return [
-                (option["const"], _label(option))
+                (option["const"], str(option.get("title") or option["const"]), _label(option))
                 for option in options
                 if isinstance(option, dict) and "const" in option
             ]
@@ -143,5 +151,11 @@ def _choices(schema: JsonObject) -> list[tuple[Any, str]]:
 
 
 def _label(option: JsonObject) -> str:
-    title, description = option.get("title") or option["const"], option.get("description")
-    return f"{title}: {description}" if description else str(title)
+    label = _named(option["const"], str(option.get("title") or option["const"]))
+    description = option.get("description")
+    return f"{label}: {description}" if description else label
+
+
+def _named(value: Any, name: str) -> str:
+    """The name of a value, with the value if that is something else."""
+    return name if name == str(value) else f"{name} ({value})"

@@ -6,19 +6,18 @@ lets something happen counts once all that it is about has been shown (`asking.p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, Protocol
-
-import msgspec
+from typing import Final, Protocol
 
 from .._errors import LocalProtocolError
-from .._model.content import Diff, JsonObject, ToolContent, ToolText, plain_text
-from .._model.events import Item, PermissionOpened
+from .._model.content import JsonObject
+from .._model.events import Item, PermissionOpened, PermissionOption
+from .._model.request_parts import TITLE, RequestPart, form_parts, request_parts
+from .._model.reveal import reveal
 from .._permissions.policies import Deny, choose_option
 from .diffs import show_diff
 from .forms import Field, Unfit, fields_of
 from .held import HeldSession
-from .text import as_json, one_line, plain, whole_line
+from .text import revealed_line
 
 _KINDS: Final = {
     "allow_once": ("y", "allow once", "yes"),
@@ -50,12 +49,13 @@ class Question(Protocol):
         """The answers that there are, if there are a few, each in a row of the terminal."""
         ...
 
-    def subject(self) -> list[str]:
-        """What the answer is about: all that must have been seen before one counts."""
+    def subject(self, width: int) -> list[str]:
+        """The lines that must have been seen before an answer counts. `width`: the columns of the
+        terminal."""
         ...
 
-    def details(self) -> list[str] | None:
-        """The same with everything else that is known, if there may be such a thing."""
+    def renew(self, item: Item | None) -> None:
+        """Take a newer state of the tool call that the question is about."""
         ...
 
     def expects(self, line: str) -> bool:
@@ -76,7 +76,7 @@ def make_question(
 ) -> Question | None:
     """The question of a request; None if a line cannot answer it. `item`: what it is about."""
     if request.url is not None:
-        return Visit(session, request, request.url)
+        return Visit(session, request)
     if request.form is not None:
         fields = fields_of(request.form)
         return Form(session, request, fields) if fields else None
@@ -114,7 +114,7 @@ class Choice:
         self._keys: list[str] = []
         self._answers: dict[str, str] = {}
         """What may be typed, and which option it is."""
-        self.title = f"The agent asks: │ {one_line(request.title)}"
+        self.title = f"The agent asks: │ {revealed_line(request.title, TITLE)}"
         kinds = [option.kind for option in request.options]
         for number, option in enumerate(request.options, 1):
             key, _, word = _KINDS.get(option.kind, ("", "", ""))
@@ -131,7 +131,7 @@ class Choice:
         rows = []
         for key, option in zip(self._keys, self._request.options, strict=True):
             words = _words(option.kind)
-            name = one_line(option.name, max(12, min(_NAME, width - len(words) - 14)))
+            name = _short_name(option, width)
             called = "" if name.casefold() == words else f"   │ “{name}”"
             rows.append(f"  {key}  {words}{called}")
         return [*rows, "  r  reject, and say why"] if self._rejects is not None else rows
@@ -140,21 +140,18 @@ class Choice:
     def prompt(self) -> str:
         return "what should it know? " if self._why else f"{'/'.join(self._keys)}? "
 
-    def subject(self) -> list[str]:
-        return [] if self._why else self._about(brief=True)
-
-    def details(self) -> list[str]:
-        return self._about(brief=False)
-
-    def _about(self, *, brief: bool) -> list[str]:
-        lines = _details(self._request, self._item, brief=brief)
-        title = plain(self._request.title)
-        if one_line(title) != title:
-            lines = [*title.splitlines(), *lines]
+    def subject(self, width: int) -> list[str]:
+        if self._why:
+            return []
+        lines = [line for part in request_parts(self._request, self._item) for line in _lines(part)]
         for key, option in zip(self._keys, self._request.options, strict=True):
-            if len(option.name) > _NAME // 2:
-                lines.append(f"{key}, {_words(option.kind)}: {whole_line(option.name)}")
+            if _short_name(option, width) != reveal(option.name):
+                part = RequestPart(f"answer {key}, {_words(option.kind)}", option.name)
+                lines += _lines(part)
         return lines
+
+    def renew(self, item: Item | None) -> None:
+        self._item = item
 
     def expects(self, line: str) -> bool:
         word = line.strip().casefold()
@@ -185,75 +182,29 @@ _NAME: Final = 60
 """Characters of an option's name that are shown beside its letter."""
 
 
+def _short_name(option: PermissionOption, width: int) -> str:
+    """The name of an option next to its letter, in a row of so many columns."""
+    return revealed_line(option.name, max(12, min(_NAME, width - len(_words(option.kind)) - 14)))
+
+
 def _words(kind: str) -> str:
     return _KINDS[kind][1] if kind in _KINDS else "another answer"
 
 
-def _details(request: PermissionOpened, item: Item | None, *, brief: bool) -> list[str]:
-    """What the agent would do, as far as it said; safe, and not shortened. `brief`: without the
-    arguments that a change repeats which is shown, and without what only programs read."""
-    lines: list[str] = []
-    tool = item.tool if item is not None else None
-    content = _content(request.detail) or (tool.content if tool is not None else [])
-    shown: list[str] = []
-    for part in content:
-        if isinstance(part, Diff):
-            shown += show_diff(part)
-        elif isinstance(part, ToolText):
-            shown += plain(plain_text([part.content])).splitlines()
-    if tool is not None:
-        if tool.name:
-            lines.append(f"tool: {one_line(tool.name)}")
-        lines += _arguments(_unrepeated(tool.input, shown) if brief else tool.input)
-    lines += shown
-    if isinstance(request.detail, dict):
-        for name, value in request.detail.items():
-            if name == "input":
-                lines += _arguments(value)
-            elif not brief or (isinstance(value, str | int | float) and value is not True):
-                lines += _entry(str(name), value)
-    return lines
-
-
-_TEXTS: Final = frozenset(
-    {"content", "file_text", "new", "new_str", "new_string", "new_text", "newString", "newText"}
-    | {"old", "old_str", "old_string", "old_text", "oldString", "oldText", "text"}
-)
-"""Arguments that are the text before or behind a change, where an agent also shows the change."""
-
-
-def _unrepeated(input: Any, shown: Sequence[str]) -> Any:
-    """The arguments without the texts of which a change shows every line."""
-    changed = {line[1:] for line in shown}
-    if not isinstance(input, dict):
-        return input
-    return {
-        name: value
-        for name, value in input.items()
-        if name not in _TEXTS
-        or not isinstance(value, str)
-        or not changed.issuperset(plain(value).splitlines())
-    }
-
-
-def _content(detail: Any) -> list[ToolContent]:
-    """The content that came with the question, where the protocol has such a thing."""
-    try:
-        return msgspec.convert(detail, list[ToolContent])
-    except msgspec.ValidationError:
-        return []
-
-
-def _arguments(input: Any) -> list[str]:
-    if isinstance(input, dict):
-        return [line for name, value in input.items() for line in _entry(str(name), value)]
-    return plain(as_json(input)).splitlines() if input is not None else []
-
-
-def _entry(name: str, value: Any) -> list[str]:
-    text = value if isinstance(value, str) else as_json(value)
-    first, *rest = plain(text).splitlines() or [""]
-    return [f"{one_line(name)}: {first}", *(f"    {line}" for line in rest)]
+def _lines(part: RequestPart) -> list[str]:
+    """A part of a request as lines: the agent's text comes after a label of ours, or is indented,
+    so that none of it looks like a label."""
+    match part.kind:
+        case "diff":
+            return show_diff(part.label, part.text, part.old)
+        case "same":
+            text = "as above"
+        case "media":
+            text = f"{part.text} (not shown in a terminal)"
+        case _:
+            text = part.text
+    first, *rest = reveal(text).expandtabs(4).split("\n")
+    return [f"{reveal(part.label)}: {first}".rstrip(" "), *(f"    {line}" for line in rest)]
 
 
 class Visit:
@@ -261,20 +212,18 @@ class Visit:
 
     prompt = "y/n? "
 
-    def __init__(self, session: HeldSession, request: PermissionOpened, url: str) -> None:
+    def __init__(self, session: HeldSession, request: PermissionOpened) -> None:
         self._session = session
         self._request = request
-        self._url = url
-        self.title = f"The agent asks you to visit a page: │ {one_line(request.title)}"
+        self.title = f"The agent asks you to visit a page: │ {revealed_line(request.title, TITLE)}"
 
     def offered(self, width: int) -> list[str]:
         return ["  y  I have been there", "  n  I will not"]
 
-    def subject(self) -> list[str]:
-        return [whole_line(self._url)]
+    def subject(self, width: int) -> list[str]:
+        return [line for part in request_parts(self._request, None) for line in _lines(part)]
 
-    def details(self) -> None:
-        return None
+    def renew(self, item: Item | None) -> None: ...
 
     def expects(self, line: str) -> bool:
         return could_be_an_answer(line)
@@ -302,7 +251,9 @@ class Form:
         self._request = request
         self._left = fields
         self._values: JsonObject = {}
-        self.title = f"The agent asks: │ {one_line(request.title)}\n  (Ctrl-D answers nothing)"
+        self._began = False
+        title = revealed_line(request.title, TITLE)
+        self.title = f"The agent asks: │ {title}\n  (Ctrl-D answers nothing)"
 
     def offered(self, width: int) -> list[str]:
         return []
@@ -311,13 +262,14 @@ class Form:
     def prompt(self) -> str:
         return f"│ {self._left[0].prompt}"
 
-    def subject(self) -> list[str]:
-        title = plain(self._request.title)
-        whole = title.splitlines() if one_line(title) != title and not self._values else []
-        return [*whole, *self._left[0].lines()]
+    def subject(self, width: int) -> list[str]:
+        lines: list[str] = []
+        if not self._began:
+            parts = [*request_parts(self._request, None), *form_parts(self._request.form or {})]
+            lines = [line for part in parts for line in _lines(part)]
+        return [*lines, *self._left[0].lines()]
 
-    def details(self) -> None:
-        return None
+    def renew(self, item: Item | None) -> None: ...
 
     def expects(self, line: str) -> bool:
         return True
@@ -334,6 +286,7 @@ class Form:
         if value is not None:
             self._values[field.name] = value
         self._left = self._left[1:]
+        self._began = True
         if self._left:
             return ""
         self._session.fill(self._request.request, self._values)

@@ -11,6 +11,8 @@ import re
 import unicodedata
 from typing import Any, Final
 
+from .._model.reveal import reveal
+
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """All control characters but newline and tab. The C1 codes are whole escape sequences."""
 
@@ -58,12 +60,25 @@ def one_line(text: str, width: int = 200) -> str:
     return f"{line[:half]} … {line[-half:]}"
 
 
+def revealed_line(text: str, width: int | None = None) -> str:
+    """Text on which a decision rests, with every character visible, in one line; cut off in the
+    middle if it has more than `width` characters."""
+    line = " ".join(reveal(text).split())
+    if width is None or len(line) <= width:
+        return line
+    half = (width - 3) // 2
+    return f"{line[:half]} … {line[-half:]}"
+
+
 def broken(line: str, width: int) -> list[str]:
-    """A line in rows of at most so many columns, every character of it kept."""
+    """A line in rows of at most so many columns, every character of it kept. What is drawn onto the
+    character before it stays with that."""
     rows, start, columns = [], 0, 0
     for place, character in enumerate(line):
-        wide = 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        if columns + wide > width and place > start:
+        category = "" if character.isascii() else unicodedata.category(character)
+        joins = category[:1] == "M" or category == "Cf"
+        wide = 2 if unicodedata.east_asian_width(character) in "WF" else int(not joins)
+        if columns + wide > width and place > start and not joins:
             rows.append(line[start:place])
             start, columns = place, 0
         columns += wide

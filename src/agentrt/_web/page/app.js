@@ -38,7 +38,7 @@ function App() {
             <div class="dock"><div class="column">
               <${Aside} seat=${here} offline=${offline} reading=${reading} />
               <${Elsewhere} seat=${here} />
-              ${!reading && html`<${Sheet} seat=${here} cwd=${cwd} offline=${offline} />`}
+              ${!reading && html`<${Sheet} seat=${here} offline=${offline} />`}
               <${Composer} seat=${here} offline=${offline || here.view.state.phase === "closed"} reading=${reading} />
             </div></div>`
         : html`<div class="start">${server && !session

@@ -3,23 +3,28 @@
 import { diffLines } from "./vendor/libraries.js";
 import { within } from "./format.js";
 import { html, memo } from "./html.js";
-import { oneLine, running, whole } from "./safe.js";
+import { revealed } from "./revealed.js";
+import { oneLine, running } from "./safe.js";
 
-/** Lines that are shown; of a question, the first and the last so many. And what may be compared at all. */
+/** Lines that are shown, if it is not a question; and characters that may be compared at all. */
 const SHOWN = 400;
-const ENDS = 5_000;
 const LARGEST = 2_000_000;
 
-/** The lines that are shown about one that differs. */
+/** The lines that are shown about one that differs; of a short text in a question, all of them. */
 const AROUND = [-3, -2, -1, 0, 1, 2, 3];
+const SHORT = 40;
+
+/** Stands after a last line that does not end, if that of the other version does. */
+const NO_NEWLINE = "  ⟨no newline at the end⟩";
 
 /**
  * @param {string} before
  * @param {string} after
+ * @param {boolean} [whole] whether the lines that do not differ are parts, too
  * @returns {Line[][] | null} the parts that differ, each with some lines around it; null if it
  *   takes too long to find them
  */
-export function hunks(before, after) {
+export function hunks(before, after, whole = false) {
   if (before.length + after.length > LARGEST) return null;
   const changes = diffLines(before, after, { timeout: 500 });
   if (!changes) return null;
@@ -33,6 +38,7 @@ export function hunks(before, after) {
       after: removed ? null : now++,
     })),
   );
+  if (whole) return lines.length ? [lines] : [];
   const near = new Set(lines.flatMap(({ sign }, at) => (sign === " " ? [] : AROUND.map((step) => at + step))));
   /** @type {Line[][]} */
   const parts = [];
@@ -57,24 +63,23 @@ const SPOKEN = { "+": "added", "-": "removed", " ": "" };
 export const Diff = memo(
   /** @param {{ diff: Extract<w.ToolContent, { type: "diff" }>, cwd: string, all?: boolean }} props `all`: of a question */
   ({ diff, cwd, all = false }) => {
-    const parts = hunks(diff.oldText ?? "", diff.newText);
-    const kind = diff.oldText == null ? "new file" : summary(parts);
+    const { path, oldText, newText } = diff;
+    if (all) return Asked(path, oldText ?? null, newText);
+    const parts = hunks(oldText ?? "", newText);
+    const kind = oldText == null ? "new file" : summary(parts);
     const count = (parts ?? []).reduce((sum, lines) => sum + lines.length, 0);
-    const first = all ? ENDS : SHOWN;
-    const last = all ? count - ENDS : count;
     let number = 0;
     return html`<figure class="diff">
-      <figcaption><span class="path">${oneLine(within(diff.path, cwd))}</span><span>${kind}</span></figcaption>
+      <figcaption><span class="path">${oneLine(within(path, cwd))}</span><span>${kind}</span></figcaption>
       ${parts === null
-        ? html`<p class="hint">These versions are too different, or too large, to be compared here.</p>
-            ${all && html`<pre class="command" role="group" aria-label="the new version">${whole(diff.newText)}</pre>`}`
+        ? html`<p class="hint">These versions are too different, or too large, to be compared here.</p>`
         : html`<div class="scroll" tabindex="0" role="group" aria-label="changes"><table><tbody>
             ${parts.map((lines, at) => {
-              const shown = lines.filter(() => number++ < first || number > last);
+              const shown = lines.filter(() => number++ < SHOWN);
               return [
                 at > 0 && html`<tr class="gap"><td colspan="3">⋯</td></tr>`,
                 shown.map(
-                  (line) => html`<tr class=${line.sign === "+" ? "added" : line.sign === "-" ? "removed" : ""}>
+                  (line) => html`<tr class=${look(line)}>
                     <td class="number">${line.before}</td><td class="number">${line.after}</td>
                     <td class="line"><span class="sign" aria-label=${SPOKEN[line.sign]}>${line.sign}</span>${running(line.text)}</td>
                   </tr>`,
@@ -82,8 +87,54 @@ export const Diff = memo(
               ];
             })}
           </tbody></table></div>`}
-      ${last > first && html`<p class="hint">${last - first} lines ${all ? "in the middle " : "below "}are not shown.</p>`}
+      ${count > SHOWN && html`<p class="hint">${count - SHOWN} lines below are not shown.</p>`}
       ${parts?.length === 0 && html`<p class="hint">Nothing is different.</p>`}
     </figure>`;
   },
 );
+
+/** @type {(line: Line) => string} */
+const look = ({ sign }) => (sign === "+" ? "added" : sign === "-" ? "removed" : "");
+
+/**
+ * A change that somebody decides on: every line of it that differs, with every character visible.
+ * Where the versions cannot be compared, both are shown whole.
+ * @type {(path: string, before: string | null, after: string) => Shown}
+ */
+function Asked(path, before, after) {
+  const ends = before && after && before.endsWith("\n") !== after.endsWith("\n");
+  const marked = (/** @type {string} */ text) => (ends && !text.endsWith("\n") ? `${text}${NO_NEWLINE}` : text);
+  const [old, now] = [marked(before ?? ""), marked(after)];
+  const short = old.split("\n").length + now.split("\n").length <= SHORT;
+  const parts = before === null ? [entire("+", now)] : (hunks(old, now, short || old === now) ?? [entire("-", old), entire("+", now)]);
+  const same = old === now;
+  return html`<figure class="diff asked">
+    <figcaption><span class="path verbatim" dir="ltr">${revealed(path)}</span><span>${before === null ? "new file" : same ? "no change" : summary(parts)}</span></figcaption>
+    <div class="scroll" role="group" aria-label="changes">
+      ${parts.map((lines, at) => [
+        at > 0 && html`<div class="gap">⋯</div>`,
+        ...blocks(lines).map(
+          (block, key) => html`<div class="block-of" key=${`${at} ${key}`}>
+            ${block.map(
+              (line, row) => html`<div key=${row} class=${`row ${look(line)}`}>
+                <span class="number" aria-hidden="true">${line.after ?? line.before}</span><span class="sign" aria-label=${SPOKEN[line.sign]}>${line.sign}</span><span class="line" dir="ltr">${revealed(line.text)}</span>
+              </div>`,
+            )}
+          </div>`,
+        ),
+      ])}
+    </div>
+  </figure>`;
+}
+
+/** Lines that the browser lays out together, or not at all while they are out of sight. */
+const TOGETHER = 100;
+
+/** @type {(lines: Line[]) => Line[][]} */
+const blocks = (lines) => Array.from({ length: Math.ceil(lines.length / TOGETHER) }, (_, at) => lines.slice(at * TOGETHER, (at + 1) * TOGETHER));
+
+/** @type {(sign: Line["sign"], text: string) => Line[]} */
+const entire = (sign, text) =>
+  text === ""
+    ? []
+    : text.replace(/\n$/, "").split("\n").map((line, at) => ({ sign, text: line, before: sign === "-" ? at + 1 : null, after: sign === "+" ? at + 1 : null }));

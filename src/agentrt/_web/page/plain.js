@@ -2,7 +2,9 @@
 
 import { Connection } from "./connection.js";
 import { EMPTY, take } from "./model.js";
-import { asJson, plain, running, whole } from "./safe.js";
+import { formParts, requestParts } from "./request_parts.js";
+import { reveal } from "./reveal.js";
+import { plain, running } from "./safe.js";
 
 let model = EMPTY;
 let session = "";
@@ -66,13 +68,19 @@ function line({ type, text, content, tool, status = "running" }) {
   return element("div", { className: `plain ${type}` }, running(all));
 }
 
-/** All that it is about stands above the buttons. @param {w.Permission} ask @param {w.Item | undefined} item */
-function question({ request, title, detail, options = [] }, item) {
-  const { input, content = [] } = item?.tool ?? {};
-  const about = [title, ...[input, ...content, detail].map((part) => part && asJson(part))].filter(Boolean);
+/** All parts of the request stand above the buttons. @param {w.Permission} ask @param {w.Item | undefined} item */
+function question(ask, item) {
+  const { request, title, form, options = [] } = ask;
+  const parts = [...requestParts(ask, item), ...(form ? formParts(form) : [])];
+  const lines = parts.map(({ label, text, kind, old }) => {
+    if (kind === "same") return `${reveal(label)}: as above`;
+    if (kind !== "diff") return `${reveal(label)}: ${reveal(text)}`;
+    return old == null ? `new file ${reveal(label)}\n${reveal(text)}` : `change of ${reveal(label)}, from:\n${reveal(old)}\nto:\n${reveal(text)}`;
+  });
   const answer = (/** @type {object} */ fields) => () => connection.send("permission", { session, request, ...fields });
-  const buttons = options.map(({ id, name }) => button(name, answer({ option: id })));
-  return element("div", { className: "sheet" }, element("div", { className: "plain" }, whole(about.join("\n"))), ...buttons, button("Dismiss", answer({ cancel: true })));
+  const buttons = options.map(({ id, name, kind }) => button(`${reveal(name)} (${reveal(kind.replace("_", " "))})`, answer({ option: id })));
+  const about = element("div", { className: "plain" }, [reveal(title), ...lines].join("\n"));
+  return element("div", { className: "sheet" }, about, ...buttons, button("Dismiss", answer({ cancel: true })));
 }
 
 const sessions = element("select", { ariaLabel: "session", onchange: () => choose(sessions.value) });

@@ -83,14 +83,3 @@ export function dataUrl(mimeType, data) {
 export function asJson(value) {
   return typeof value === "string" ? value : JSON.stringify(value, null, 2);
 }
-
-/** Characters of a text of which all is shown; of a longer one, so many of both ends. */
-const WHOLE = 100_000;
-const END = 20_000;
-
-/** @type {(text: string) => string} of what is too long for anybody, both ends */
-export function whole(text) {
-  if (text.length <= WHOLE) return plain(text);
-  const left = text.length - 2 * END;
-  return `${plain(text.slice(0, END))}\n\n… ${left} characters are not shown …\n\n${plain(text.slice(-END))}`;
-}

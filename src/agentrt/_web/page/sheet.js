@@ -6,13 +6,18 @@ import { FormFields, isComplete } from "./form.js";
 import { duration } from "./format.js";
 import { composing, html, icon } from "./html.js";
 import { InView } from "./inview.js";
-import { oneLine } from "./safe.js";
+import { requestParts, TITLE } from "./request_parts.js";
+import { reveal, revealedLine } from "./reveal.js";
+import { isolated } from "./revealed.js";
 import { field, here, setUi, ui } from "./store.js";
-import { Subject, TITLE } from "./subject.js";
+import { effect, Part, Subject } from "./subject.js";
 
 /** Milliseconds for which a question that has just come up takes no answer: whoever was about to
  *  press a key or a button meant something else. */
 const GUARD = 500;
+
+/** Characters of an option's name on its button; a longer one stands above as well. */
+const NAME = 80;
 
 /** How far a key scrolls. @type {Record<string, (page: HTMLElement) => number>} */
 const KEYS = {
@@ -25,13 +30,13 @@ const KEYS = {
   Home: ({ scrollHeight }) => -scrollHeight,
 };
 
-/** @param {{ seat: Seat, cwd: string, offline: boolean }} props */
-export function Sheet({ seat, cwd, offline }) {
+/** @param {{ seat: Seat, offline: boolean }} props */
+export function Sheet({ seat, offline }) {
   const asks = [...seat.view.permissions.values()];
   const ask = asks[0];
   if (!ask) return null;
   const item = seat.view.items.get(ask.item ?? "");
-  return html`<${Question} key=${here(ask.request)} ask=${ask} item=${item} count=${asks.length} cwd=${cwd} offline=${offline} />`;
+  return html`<${Question} key=${here(ask.request)} ask=${ask} item=${item} count=${asks.length} offline=${offline} />`;
 }
 
 /** One question, as long as it is the first. */
@@ -42,6 +47,8 @@ class Question extends Component {
   subject = null;
   /** What it is about, as text. */
   about = "";
+  /** What is drawn of it, and of what. @type {{ ask?: w.Permission, item?: w.Item, shown?: Shown }} */
+  drawn = {};
   /** Whether the focus is in it, as far as is known. @type {boolean | undefined} */
   within = false;
   /** When all of it had been in view. */
@@ -73,7 +80,7 @@ class Question extends Component {
   /** All of it is to be seen, also when the agent has made something else of it. */
   read() {
     const { item, ask } = this.props;
-    const about = JSON.stringify([ask.detail, item?.tool?.input, item?.tool?.content]);
+    const about = JSON.stringify(requestParts(ask, item));
     if (about !== this.about && this.subject?.firstElementChild) this.inView.watch(this.subject.firstElementChild);
     this.about = about;
   }
@@ -134,6 +141,19 @@ class Question extends Component {
     page?.scrollBy({ top: by(page) });
   }
 
+  /** All of the question, drawn again only when it has become another one. @returns {Shown} */
+  all() {
+    const { ask, item } = this.props;
+    if (this.drawn.ask !== ask || this.drawn.item !== item) {
+      const long = this.options().map((option, index) => {
+        const label = `answer ${index + 1}${effect(option) && `, ${effect(option)}`}`;
+        return revealedLine(option.name, NAME) !== reveal(option.name) && Part({ label, text: option.name, kind: "value" }, option.id);
+      });
+      this.drawn = { ask, item, shown: [Subject(ask, item), long] };
+    }
+    return this.drawn.shown;
+  }
+
   /** @type {() => w.Option[]} */
   options() {
     const { ask } = this.props;
@@ -160,7 +180,7 @@ class Question extends Component {
   };
 
   /** @param {any} props */
-  render({ ask, item, count, cwd, offline }) {
+  render({ ask, count, offline }) {
     const blocked = this.blocked();
     const unread = this.unread();
     const why = this.inView.left.size ? "ask-unread" : null;
@@ -169,12 +189,12 @@ class Question extends Component {
       <div ref=${(/** @type {any} */ subject) => (this.subject = subject)} class="subject" tabindex="0" role="group" aria-label="what it is about"><div>
         <i class="mark-of" aria-hidden="true"></i>
         <header>
-          <h2 id="ask-title" dir="auto">${oneLine(ask.title, TITLE) || "The agent asks"}</h2>
+          <h2 id="ask-title" dir="ltr">${isolated(revealedLine(ask.title, TITLE) || "The agent asks")}</h2>
           ${count > 1 && html`<span class="count">1 of ${count}</span>`}
           ${ask.expires && html`<span class="count">${duration(ask.expires - ui().now)} left</span>`}
           ${ask.background && html`<span class="count">${ask.orphaned ? "asked before the agent was ended" : "from background work"}</span>`}
         </header>
-        <div id="ask-detail" class="detail">${Subject(ask, item, cwd)}</div>
+        <div id="ask-detail" class="detail">${this.all()}</div>
         ${ask.form && html`<${FormFields} form=${ask.form} give=${this.give} />`}
         <i class="mark-of end" aria-hidden="true"></i>
       </div></div>
@@ -191,7 +211,7 @@ class Question extends Component {
               aria-describedby=${option.kind.startsWith("reject") ? null : why}
               aria-disabled=${blocked || (unread && !option.kind.startsWith("reject"))}
               onClick=${() => this.give({ option: option.id })}>
-            <kbd aria-hidden="true">${index + 1}</kbd>${oneLine(option.name, 80)}
+            <kbd aria-hidden="true">${index + 1}</kbd><bdi dir="ltr">${isolated(revealedLine(option.name, NAME))}</bdi>${effect(option) && html` <small class="effect">${effect(option)}</small>`}
           </button>`,
         )}
         <button class="quiet" aria-disabled=${blocked} onClick=${() => this.give({ cancel: true })}>

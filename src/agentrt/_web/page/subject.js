@@ -1,70 +1,72 @@
-// What a question is about: the exact command, change or arguments, all of it.
+// What a question is about: all parts of the request, each with every character visible.
 
-import { code } from "./code.js";
 import { Diff } from "./diff.js";
 import { html } from "./html.js";
-import { anchor } from "./markdown.js";
-import { Output } from "./output.js";
-import { asJson, plain, whole } from "./safe.js";
+import { formParts, requestParts } from "./request_parts.js";
+import { reveal } from "./reveal.js";
+import { revealed } from "./revealed.js";
+import { dataUrl, link } from "./safe.js";
 
-/** Characters of a title that stand above; a longer one is told again, whole. */
-export const TITLE = 200;
+/** Characters of a text that are laid out together: those out of sight cost nothing. */
+const TOGETHER = 4_000;
 
-/** @type {(ask: w.Permission, item: w.Item | undefined, cwd: string) => Shown} */
-export function Subject(ask, item, cwd) {
-  const { input, content = [] } = item?.tool ?? background(ask);
-  const diffs = content.filter((part) => part.type === "diff");
-  const { command, rest } = parted(input);
-  return html`
-    ${ask.title.length > TITLE && ask.title !== command && html`<p class="verbatim">${whole(ask.title)}</p>`}
-    ${ask.url && html`<p>The agent asks you to visit this page: ${anchor(ask.url, [plain(ask.url)])}</p>`}
-    ${command && html`<pre class="command" role="group" aria-label="command"><code>${whole(command)}</code></pre>`}
-    ${diffs.map((part) => html`<${Diff} diff=${part} cwd=${cwd} all=${true} />`)}
-    ${!diffs.length && rest != null && json(rest)}
-    ${Detail(ask.detail, item, cwd)}
-  `;
+/** @type {(ask: w.Permission, item: w.Item | undefined) => Shown} */
+export function Subject(ask, item) {
+  const parts = [...requestParts(ask, item), ...(ask.form ? formParts(ask.form) : [])];
+  return parts.map((part, index) => Part(part, index));
 }
 
-/** @type {(ask: w.Permission) => w.Tool} what is known of a call that nobody sees */
-const background = ({ detail }) => ({ input: Object(detail).input });
-
-/** @type {(value: unknown) => Shown} */
-const json = (value) => code({ text: whole(asJson(value) ?? ""), language: "json" });
-
-/** @type {(input: unknown) => { command: string | null, rest: unknown }} the exact command, and what else is given */
-function parted(input) {
-  if (typeof input !== "object" || input === null || !("command" in input)) return { command: null, rest: input };
-  const { command, ...rest } = input;
-  const words = Array.isArray(command) ? command.map(String).join(" ") : command;
-  if (typeof words !== "string") return { command: null, rest: input };
-  return { command: words, rest: Object.keys(rest).length ? rest : null };
+/** @type {(part: RequestPart, key: string | number) => Shown} */
+export function Part({ label, text, kind, old, block }, key) {
+  switch (kind) {
+    case "diff":
+      return html`<${Diff} key=${key} diff=${{ type: "diff", path: label, newText: text, oldText: old }} cwd="" all=${true} />`;
+    case "command":
+      return html`<pre class="command" key=${key} role="group" aria-label="command"><code dir="ltr">${inChunks(text)}</code></pre>`;
+    case "link": {
+      const href = link(text);
+      const words = html`<code dir="ltr">${revealed(text)}</code>`;
+      return html`<p class="argument" key=${key}><b>${label}</b> ${href ? html`<a href=${href} target="_blank" rel="noopener noreferrer">${words}</a>` : words}</p>`;
+    }
+    case "media": {
+      const source = block && "data" in block ? dataUrl(block.mimeType ?? "", block.data) : null;
+      return html`<div class="argument" key=${key}><b>${label}</b> <span dir="ltr">${revealed(text)}</span>
+        ${source && (block?.type === "audio" ? html`<audio controls src=${source}></audio>` : html`<img class="picture" src=${source} alt="" />`)}</div>`;
+    }
+    case "same":
+      return html`<p class="argument" key=${key}><b>${revealed(label)}</b> <i>as above</i></p>`;
+    case "text":
+      return html`<div class="argument" key=${key}>${label !== "text" && html`<b>${revealed(label)}</b>`}
+        <div class="verbatim said" dir="ltr">${inChunks(text)}</div></div>`;
+    default:
+      return html`<div class="argument" key=${key}><b>${revealed(label)}</b> <span class="verbatim" dir="ltr">${inChunks(text)}</span></div>`;
+  }
 }
 
-/** @type {(detail: unknown, item: w.Item | undefined, cwd: string) => Shown} */
-function Detail(detail, item, cwd) {
-  if (detail == null) return null;
-  if (typeof detail === "string") return html`<p class="verbatim">${whole(detail)}</p>`;
-  if (!Array.isArray(detail)) return Reasons(/** @type {Record<string, unknown>} */ (detail));
-  const known = JSON.stringify(item?.tool?.content ?? []);
-  return detail.map((part, index) => {
-    if (known.includes(JSON.stringify(part))) return null; // it stands above already
-    if (part?.type === "diff") return html`<${Diff} key=${index} diff=${part} cwd=${cwd} all=${true} />`;
-    if (part?.type === "content" && part.content) return Output(item?.tool, part.content, cwd, index);
-    return null;
-  });
+/** @type {(text: string) => Shown[]} a long text in parts of whole lines, of which the browser lays out those in sight */
+export function inChunks(text) {
+  if (text.length < 4 * TOGETHER) return revealed(text);
+  /** @type {Shown[]} */
+  const out = [];
+  for (let at = 0, end = 0; at < text.length; at = end) {
+    const line = text.indexOf("\n", at + TOGETHER);
+    // A line without an end is not cut inside of a character or a word.
+    end = line < 0 ? text.length : line + 1;
+    out.push(html`<span class="part" key=${out.length}>${revealed(text.slice(at, end))}</span>`);
+  }
+  return out;
 }
 
-/** @type {(detail: Record<string, unknown>) => Shown} sentences, and folded, the rest */
-function Reasons({ input: _, ...detail }) {
-  const entries = Object.entries(detail);
-  const said = entries.filter(([, value]) => typeof value === "string" && value.includes(" "));
-  const rest = entries.filter((entry) => !said.includes(entry));
-  return html`
-    ${said.map(([name, value]) => html`<p class="verbatim" key=${name}>${whole(String(value))}</p>`)}
-    ${rest.length > 0 &&
-    html`<details class="fold">
-      <summary>What else was told</summary>
-      ${json(Object.fromEntries(rest))}
-    </details>`}
-  `;
-}
+/** Words for the kinds of options. @type {Record<string, string>} */
+const KINDS = { allow_once: "allow once", allow_always: "allow always", reject_once: "reject", reject_always: "reject always" };
+
+/** Names that say what an option of a kind does. @type {Record<string, RegExp>} */
+const PLAIN = {
+  allow_once: /^(?:allow|allow once|accept)$/i,
+  allow_always: /^(?:always allow|allow always)$/i,
+  reject_once: /^(?:reject|reject once|deny|decline)$/i,
+  reject_always: /^(?:reject always|always reject)$/i,
+};
+
+/** @type {(option: w.Option) => string} what an option does, where its name does not say it in plain words */
+export const effect = ({ kind, name }) => (PLAIN[kind]?.test(name) ? "" : (KINDS[kind] ?? `another answer${kind ? `: ${reveal(kind)}` : ""}`));

@@ -157,6 +157,16 @@ interface ParserEnv extends Env {
 /** What a program wrote in one style: the names of classes, and colours as CSS writes them. */
 interface Piece { text: string; style: string; color?: string; background?: string }
 
+/** One thing that a question shows. A diff has its path as `label`, the new text as `text` and the old
+ *  one as `old` (null: a new file); `block` is a picture or a sound. */
+interface RequestPart {
+  label: string;
+  text: string;
+  kind: "text" | "command" | "diff" | "media" | "link" | "value" | "same";
+  old?: string | null;
+  block?: w.Block;
+}
+
 /** A line of a diff, with its numbers before and after. */
 interface Line { sign: " " | "+" | "-"; text: string; before: number | null; after: number | null }
 
