@@ -108,13 +108,14 @@ function Asked(path, before, after) {
   const short = old.split("\n").length + now.split("\n").length <= SHORT;
   const parts = before === null ? [entire("+", now)] : (hunks(old, now, short || old === now) ?? [entire("-", old), entire("+", now)]);
   const same = old === now;
+  const many = parts.reduce((sum, lines) => sum + lines.length, 0) > MANY;
   return html`<figure class="diff asked">
     <figcaption><span class="path verbatim" dir="ltr">${revealed(path)}</span><span>${before === null ? "new file" : same ? "no change" : summary(parts)}</span></figcaption>
     <div class="scroll" role="group" aria-label="changes">
       ${parts.map((lines, at) => [
         at > 0 && html`<div class="gap">⋯</div>`,
         ...blocks(lines).map(
-          (block, key) => html`<div class="block-of" key=${`${at} ${key}`}>
+          (block, key) => html`<div class=${many ? "block-of" : null} key=${`${at} ${key}`}>
             ${block.map(
               (line, row) => html`<div key=${row} class=${`row ${look(line)}`}>
                 <span class="number" aria-hidden="true">${line.after ?? line.before}</span><span class="sign" aria-label=${SPOKEN[line.sign]}>${line.sign}</span><span class="line" dir="ltr">${revealed(line.text)}</span>
@@ -127,8 +128,10 @@ function Asked(path, before, after) {
   </figure>`;
 }
 
-/** Lines that the browser lays out together, or not at all while they are out of sight. */
+/** Lines in a block of a question; and lines of a change from which on the browser lays out only the
+ *  blocks in sight. It guesses the height of the others, so that the end moves while it is approached. */
 const TOGETHER = 100;
+const MANY = 20_000;
 
 /** @type {(lines: Line[]) => Line[][]} */
 const blocks = (lines) => Array.from({ length: Math.ceil(lines.length / TOGETHER) }, (_, at) => lines.slice(at * TOGETHER, (at + 1) * TOGETHER));

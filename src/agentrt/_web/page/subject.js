@@ -7,7 +7,8 @@ import { reveal } from "./reveal.js";
 import { revealed } from "./revealed.js";
 import { dataUrl, link } from "./safe.js";
 
-/** Characters of a text that are laid out together: those out of sight cost nothing. */
+/** Characters of a text from which on the browser lays out only the parts in sight, of about so many. */
+const MANY = 400_000;
 const TOGETHER = 4_000;
 
 /** @type {(ask: w.Permission, item: w.Item | undefined) => Shown} */
@@ -45,7 +46,7 @@ export function Part({ label, text, kind, old, block }, key) {
 
 /** @type {(text: string) => Shown[]} a long text in parts of whole lines, of which the browser lays out those in sight */
 export function inChunks(text) {
-  if (text.length < 4 * TOGETHER) return revealed(text);
+  if (text.length < MANY) return revealed(text);
   /** @type {Shown[]} */
   const out = [];
   for (let at = 0, end = 0; at < text.length; at = end) {
