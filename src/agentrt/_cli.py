@@ -194,6 +194,8 @@ def _work(options: argparse.Namespace) -> Work:
             from ._terminal.stores import store_files
 
             chosen = _chosen(options, config)
+            if options.project is not None:
+                return _project_examination(chosen or installed(config), options)
             work = partial(
                 examine,
                 chosen or installed(config),
@@ -629,6 +631,21 @@ def _claude_options(options: argparse.Namespace, agent: Agent) -> JsonObject:
             f"{agent.name} speaks ACP, which has nothing for {', '.join(names)}; Claude Code has"
         )
     return said
+
+
+def _project_examination(agents: list[Agent], options: argparse.Namespace) -> Work:
+    """Report on the folder that `--project` names, by the settings that hold there."""
+    from functools import partial
+
+    from ._config import load_config
+    from ._terminal.project import examine_project
+    from ._terminal.setup import UsageError
+
+    folder = options.project
+    if not os.path.isdir(folder):
+        raise UsageError(f"--project: there is no folder {folder!r}")
+    config = load_config(folder, flags=_flags(options))
+    return partial(examine_project, agents, config, folder, as_json=options.json)
 
 
 def _trusted_folders(options: argparse.Namespace) -> list[str]:

@@ -156,6 +156,8 @@ NEVER_IGNORED: Final[Mapping[str, Files]] = {
         }
     },
     "opencode": {
+        "opencode.json": {"plugin": ["./p.ts"]},
+        "p.ts": _TS.replace("NAME", "path") + "export const X = async () => ({})\n",
         ".opencode/plugin/x.ts": _TS.replace("NAME", "plugin")
         + "export const X = async () => ({})\n",
         ".opencode/tool/x.ts": _TS.replace("NAME", "tool")

@@ -43,7 +43,7 @@ SHOWN: Final = 6
 """Files that a notice names."""
 
 HOW_TO_TRUST: Final = (
-    "to trust it, list it under `trusted` in your configuration file, say --trusted, or open the"
+    "to trust it, list it under `trusted` in your configuration file, use --trusted, or open the"
     " session with trusted=True"
 )
 

@@ -422,6 +422,15 @@ def _fill_acp(acp: argparse.ArgumentParser) -> None:
 
 def _fill_doctor(doctor: argparse.ArgumentParser) -> None:
     _add_agent(doctor, several=True)
+    doctor.add_argument(
+        "--project",
+        nargs="?",
+        const=".",
+        default=None,
+        metavar="DIR",
+        help="list the files of a folder (default: this one) that agents would act on, and what"
+        " agentrt does about them; starts nothing",
+    )
     doctor.add_argument("--timeout", type=_seconds, metavar="S", help="maximum time for everything")
     _add_json(doctor)
 

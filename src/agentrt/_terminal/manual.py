@@ -84,6 +84,9 @@ DOCTOR: Final = """\
 Start each installed agent in an empty folder and report its version, capabilities, modes and
 models, or why it does not start. No prompt is sent, so nothing is spent.
 Without --agent, also shows where sessions are stored.
+
+With --project, starts nothing: lists the files of a folder that could make each agent run programs
+or allow things, and what agentrt does about them.
 """
 
 DOCTOR_MORE: Final = """\
@@ -91,6 +94,7 @@ examples:
   agentrt doctor
   agentrt doctor --agent demo --agent claude
   agentrt doctor --command "python -m agentrt.demo" --json
+  agentrt doctor --project ~/Downloads/something
 
 exit status:
   0  everything works             2  wrong usage

@@ -1,0 +1,132 @@
+"""`agentrt doctor --project`: the files of a folder that agents would act on, and what agentrt does
+about them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+import trio
+from msgspec import Struct
+
+from .._agents import Agent
+from .._agents.projects import judge, project_rules
+from .._config import Config
+from .._runtime.offer import environment
+from .._runtime.project_start import HOW_TO_TRUST, project_start
+from .setup import agents_environment
+from .text import one_line, plain
+
+Outcome: TypeAlias = Literal["acted on", "ignored", "not started", "unknown"]
+
+WORDS: Final[Mapping[Outcome, str]] = {
+    "acted on": "the agent acts on {files}",
+    "ignored": "the agent is started so that it ignores {files}",
+    "not started": "the agent is not started",
+    "unknown": "nobody has measured whether the agent acts on {files}",
+}
+
+
+class FileReport(Struct, kw_only=True):
+    """A file of the folder, or of one above it."""
+
+    path: str
+    effect: str
+    """The effect that it has on the agent, unless something keeps the agent from it."""
+    outcome: Outcome
+
+
+class AgentReport(Struct, kw_only=True):
+    """An agent, and the files that it would act on."""
+
+    name: str
+    starts: bool
+    reason: str = ""
+    """Why it is not started."""
+    lost: str = ""
+    """What is missing in the folder as long as it is not trusted."""
+    residue: str = ""
+    """What agentrt cannot keep the agent from."""
+    files: list[FileReport] = []
+
+
+class ProjectReport(Struct, kw_only=True):
+    """What the files of a folder would make agents do."""
+
+    folder: str
+    trusted: bool
+    agents: list[AgentReport]
+
+
+async def examine_project(
+    agents: Sequence[Agent], config: Config, folder: str, *, as_json: bool
+) -> int:
+    """Report what the files of a folder would make each agent do. Starts nothing."""
+    report = await trio.to_thread.run_sync(report_project, agents, config, folder)
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(report)).decode())
+    else:
+        print("\n".join(_lines(report)))
+    return 0
+
+
+def report_project(agents: Sequence[Agent], config: Config, folder: str) -> ProjectReport:
+    """Look at a folder. Blocks."""
+    real = os.path.realpath(folder)
+    base = agents_environment(config)
+    reports = [_report(agent, config, real, base) for agent in agents]
+    trusted = any(project_start(each, real, (), config.trusted).trusted for each in agents)
+    return ProjectReport(folder=real, trusted=trusted, agents=reports)
+
+
+def _report(agent: Agent, config: Config, folder: str, base: Mapping[str, str]) -> AgentReport:
+    start = project_start(agent, folder, (), config.trusted)
+    rules = project_rules(agent)
+    verdict = judge(rules, (folder,), environment(agent, base))
+    refusal = "" if start.trusted else verdict.refusal
+    outcome: Outcome = "ignored" if rules.known else "unknown"
+    if start.trusted:
+        outcome = "acted on"
+    elif refusal:
+        outcome = "not started"
+    return AgentReport(
+        name=agent.name,
+        starts=not refusal,
+        reason=refusal,
+        lost="" if start.trusted else rules.lost,
+        residue="" if start.trusted else rules.residue,
+        files=[
+            FileReport(path=each.path, effect=each.file.effect, outcome=outcome)
+            for each in verdict.found
+        ],
+    )
+
+
+def _lines(report: ProjectReport) -> list[str]:
+    state = "trusted" if report.trusted else "not trusted"
+    lines = [f"{plain(report.folder)} is {state}"]
+    if not report.trusted:
+        lines[0] += f" ({HOW_TO_TRUST})"
+    for agent in report.agents:
+        if not agent.files and agent.starts:
+            lines.append(f"✓ {agent.name}: no file that it acts on")
+            continue
+        mark = "✓" if agent.starts and not report.trusted else "!" if agent.starts else "✗"
+        lines.append(f"{mark} {agent.name}: {_summary(agent)}")
+        if agent.reason:
+            lines.append(f"    reason   {one_line(agent.reason, 1000)}")
+        for file in agent.files:
+            path = os.path.relpath(file.path, report.folder)
+            lines.append(f"    {one_line(path)}  {file.effect}")
+        if agent.lost and agent.starts:
+            lines.append(f"    lost     {agent.lost}")
+    return lines
+
+
+def _summary(agent: AgentReport) -> str:
+    if not agent.files:
+        return WORDS["not started"]
+    files = "these files" if len(agent.files) > 1 else "this file"
+    return WORDS[agent.files[0].outcome].format(files=files)
