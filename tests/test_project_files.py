@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentrt import Allow, Deny, PermissionRequest, rules
 from agentrt._acp.roots import NotAllowed, Roots
 from agentrt._agents import BUILT_IN
-from agentrt._agents.projects import PROJECT_RULES
+from agentrt._agents.projects import PROJECT_RULES, measures
 from agentrt._permissions.policies import allow_all, ask
 from agentrt._project_files import PROJECT_FILES, protected_file
 
@@ -162,3 +162,48 @@ def test_it_may_be_read(tmp_path: Path) -> None:
         title="", tool="Read", input={"file_path": f"{tmp_path}/.git/config"}, cwd=str(tmp_path)
     )
     assert rules(allow=["Read"])(request) == Allow()
+
+
+# --- the documentation
+
+PAGE = Path(__file__).parents[1] / "docs" / "trust.md"
+
+
+def generated(page: str, name: str) -> str:
+    """The lines between the marks of that name."""
+    return page.partition(f"<!-- {name} -->\n")[2].partition("<!-- end -->")[0]
+
+
+def agents_table() -> str:
+    rows = ["| agent | in a folder that is not trusted | lost by it | not prevented |"]
+    rows.append("|---|---|---|---|")
+    for name, row in PROJECT_RULES.items():
+        cells = "; ".join(measures(row)), row.lost or "–", row.residue or "–"
+        rows.append(f"| `{name}` | {' | '.join(cells)} |")
+    return "\n".join(rows) + "\n"
+
+
+def files_list() -> str:
+    """The protected files by their effect."""
+    by_effect: dict[str, list[str]] = {}
+    for file in PROJECT_FILES:
+        if file.protected:
+            by_effect.setdefault(file.effect, []).append(f"`{file.path}`")
+    return "".join(
+        f"- {effect[0].upper()}{effect[1:]}: {', '.join(dict.fromkeys(paths))}\n"
+        for effect, paths in by_effect.items()
+    )
+
+
+def test_the_page_shows_the_tables_of_the_code() -> None:
+    """To bring it up to date: `python tests/test_project_files.py`."""
+    page = PAGE.read_text()
+    assert generated(page, "agents") == agents_table()
+    assert generated(page, "files") == files_list()
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text()
+    for each, made in (("agents", agents_table()), ("files", files_list())):
+        text = text.replace(f"<!-- {each} -->\n{generated(text, each)}", f"<!-- {each} -->\n{made}")
+    PAGE.write_text(text)

@@ -415,5 +415,14 @@ async def test_a_runtime_trusts_what_its_configuration_lists(place: Place) -> No
     assert levels == ["true", "true", "false"]
 
 
+@pytest.mark.slow
+async def test_a_module_of_the_project_is_not_imported_by_the_demo_agent(place: Place) -> None:
+    for name in ("msgspec.py", "trio.py", "agentrt/__init__.py"):
+        place.put(name, f"open({str(place.log)!r}, 'w')")
+    async with agentrt.open_session("demo", cwd=place.project, limits=QUICK) as session:
+        await session.run("hi")
+    assert not place.log.exists()
+
+
 def test_each_row_is_of_an_agent_of_the_catalogue() -> None:
     assert PROJECT_RULES.keys() <= BUILT_IN.keys()

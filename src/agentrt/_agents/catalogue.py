@@ -61,7 +61,8 @@ BUILT_IN: dict[str, Agent] = {
             installed_as="@agentclientprotocol",
             install=_npm("@agentclientprotocol/codex-acp"),
             docs="https://github.com/agentclientprotocol/codex-acp",
-            note="asks only in its read-only mode, in which it is started",
+            note="asks only in its read-only mode, in which it is started; is started in trusted"
+            " folders only",
             quirks=Quirks(
                 mode="read-only",
                 unasked_modes=("workspace-write", "agent", "agent-full-access"),
@@ -93,7 +94,7 @@ BUILT_IN: dict[str, Agent] = {
             install=_npm("@google/gemini-cli") + " (0.33 or newer)",
             docs="https://geminicli.com/docs",
             note="says no input of its tools: no rule allows a command of it, and rules that deny"
-            " read its title",
+            " read its title; gets no tools of the program in a folder that is not trusted",
             quirks=Quirks(
                 eof_exits=False,
                 late_history=True,
@@ -126,6 +127,7 @@ BUILT_IN: dict[str, Agent] = {
             command=("qwen", "--acp"),
             install=_npm("@qwen-code/qwen-code"),
             docs="https://github.com/QwenLM/qwen-code",
+            note="gets no tools of the program in a folder that is not trusted",
             tools={
                 "run_shell_command": "Bash",
                 "monitor": "Bash",

@@ -138,14 +138,14 @@ PROJECT_RULES: Final[Mapping[str, ProjectRules]] = {
         files=files_of("opencode"),
         env={"OPENCODE_DISABLE_PROJECT_CONFIG": "1"},
         refused_files=(
-            "opencode.json",
-            "opencode.jsonc",
-            ".opencode/opencode.json",
-            ".opencode/opencode.jsonc",
             ".opencode/plugin",
             ".opencode/plugins",
             ".opencode/tool",
             ".opencode/tools",
+            "opencode.json",
+            "opencode.jsonc",
+            ".opencode/opencode.json",
+            ".opencode/opencode.jsonc",
         ),
         # Its switch does not keep it from loading plugins. The other words can hide the first.
         refused_words=("plugin", "\\u", "{file:", "{env:"),
@@ -215,6 +215,41 @@ _PROGRAMS: Final[Mapping[str, frozenset[str]]] = {
     "vibe": frozenset({"vibe-acp", "mistral-vibe"}),
 }
 """Names of programs and packages by which an agent is known that was given by its command."""
+
+
+def measures(rules: ProjectRules) -> list[str]:
+    """The ways in which the rules keep an agent from a project's files, in Markdown."""
+    found = [f"`{name}={value}`" for name, value in rules.env.items()]
+    found += [f"without `{name}`" for name in rules.unset_env]
+    if rules.claude:
+        found.append("`--setting-sources=user --strict-mcp-config`")
+    if rules.meta:
+        found.append('`settingSources: ["user"]`, `strictMcpConfig: true` in `_meta.claudeCode`')
+    if rules.codex_projects:
+        where = "the thread's configuration" if rules.codex_projects == "thread" else "`-c`"
+        found.append(f'`trust_level = "untrusted"` for each folder, in {where}')
+    if rules.qwen_settings:
+        found.append("a system settings file with folder trust on, and a list of trusted folders")
+    if rules.refused_modes:
+        modes = ", ".join(f"`{mode}`" for mode in rules.refused_modes)
+        found.append(f"its modes {modes} are refused")
+    if rules.refused:
+        found.append("not started")
+    plain = [name for name in rules.refused_files if not rules.refused_words or "json" not in name]
+    worded = [name for name in rules.refused_files if name not in plain]
+    if plain:
+        found.append(f"not started if there is {_any(plain)}")
+    if worded:
+        found.append(f"not started if `{rules.refused_words[0]}` is in {_any(worded)}")
+    if rules.store is not None:
+        found.append(
+            "not started if there are such files, and its own list trusts the folder or one above"
+        )
+    return found or ["nothing is needed"]
+
+
+def _any(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 # --- which folders are trusted

@@ -12,7 +12,7 @@ import trio
 from msgspec import Struct
 
 from .._agents import Agent
-from .._agents.projects import judge, project_rules
+from .._agents.projects import judge, measures, project_rules
 from .._config import Config
 from .._runtime.offer import environment
 from .._runtime.project_start import HOW_TO_TRUST, project_start
@@ -45,6 +45,8 @@ class AgentReport(Struct, kw_only=True):
     starts: bool
     reason: str = ""
     """Why it is not started."""
+    measures: list[str] = []
+    """How agentrt keeps it from the files, in Markdown."""
     lost: str = ""
     """What is missing in the folder as long as it is not trusted."""
     residue: str = ""
@@ -95,6 +97,7 @@ def _report(agent: Agent, config: Config, folder: str, base: Mapping[str, str]) 
         name=agent.name,
         starts=not refusal,
         reason=refusal,
+        measures=[] if start.trusted or not rules.known else measures(rules),
         lost="" if start.trusted else rules.lost,
         residue="" if start.trusted else rules.residue,
         files=[
