@@ -6,6 +6,8 @@ While a background agent lives, the oldest ones hold every result back, and writ
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from agentrt._claude.legacy import LegacyDriver
@@ -170,6 +172,17 @@ def test_silence_behind_a_result_that_somebody_else_began_ends_the_prompt(rig: R
 
 def test_a_prompt_that_runs_behind_such_a_result_has_its_own(rig: Rig) -> None:
     rig.feed(result(origin=NOTIFIED), INIT)
+    assert not rig.driver.settling
+    rig.feed(assistant(text("x")), result())
+    assert finished(rig) == [("t1", "completed")]
+
+
+def test_half_a_line_behind_such_a_result_is_no_silence(rig: Rig) -> None:
+    rig.feed(result(origin=NOTIFIED))
+    line = json.dumps(INIT).encode() + b"\n"
+    rig.driver.receive(line[:20])
+    assert not rig.driver.settling
+    rig.driver.receive(line[20:])
     assert not rig.driver.settling
     rig.feed(assistant(text("x")), result())
     assert finished(rig) == [("t1", "completed")]

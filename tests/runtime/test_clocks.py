@@ -119,6 +119,20 @@ async def test_an_agent_that_waits_for_a_tool_of_the_host_s_does_not_hang(
         assert (await session.run("go", check=False)).outcome == "completed"
 
 
+async def test_the_end_of_an_agent_s_output_is_no_sign_of_life(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    async def closing(agent: FakeAcpAgent) -> None:
+        async for _ in agent.prompts:
+            await trio.sleep(1.49)
+            agent.process.close_stdout()
+
+    async with session_with(closing, limits=IDLE) as (session, _):
+        result = await session.run("go", check=False)
+        assert result.error is not None
+        assert result.error.data == {"limit": "idle"}
+
+
 # --- a person's time
 
 

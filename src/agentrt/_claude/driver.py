@@ -207,7 +207,8 @@ class ClaudeDriver:
 
     @property
     def settling(self) -> bool:
-        return self._turns.settling
+        # Half a line is no silence: the rest of it may say that the guess is wrong.
+        return self._turns.settling and not (self._turns.guesses and self._lines.begun)
 
     def settle(self) -> list[Effect]:
         out: Out = []

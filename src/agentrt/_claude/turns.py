@@ -235,6 +235,11 @@ class Turns:
             agent is not None and agent.presumed(reports_states=states) is not None
         )
 
+    @property
+    def guesses(self) -> bool:
+        """Whether the prompt's turn would end by a result that may be of something else."""
+        return self.user is not None and self.user.progress is Progress.GUESSED
+
     def settle(self, out: list[Effect]) -> None:
         """What `settling` waits for is not waited for any more."""
         if self._quiet:

@@ -172,6 +172,7 @@ class Items:
                 self.resolve(key, "cancelled", by="agent")
         for root in set(self._detached.values()):
             self.close_detached(root, "orphaned")
+        self._detached.clear()  # another process may use the ids again
 
     # --- sub-agents in the background
 
@@ -419,6 +420,8 @@ class Items:
         self._calls[effect.id] = call
         if root is not None:
             self._detached[effect.id] = root
+        elif not effect.replay:
+            self._detached.pop(effect.id, None)  # the id is used again
         self._place_terminals(call, effect)
         if effect.append is not UNSET:
             self._append(ItemDelta(call.item, effect.append))

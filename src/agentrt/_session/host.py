@@ -441,10 +441,13 @@ class SessionHost:
         self.look()
         self.readers.wake()  # who is in the turn's block waits for them
 
-    def received(self, link: Link, effects: list[Effect], size: int = 0) -> None:
+    def received(
+        self, link: Link, effects: list[Effect], size: int = 0, *, alive: bool = True
+    ) -> None:
         core = self.core
         if link.driver is core.driver:  # else it is the word of a process that was given up on
-            core.active_at = self.clock()
+            if alive:
+                core.active_at = self.clock()
             if effects or size:  # else the end of a line has not come
                 core.receive(effects, size)
             if not link.opened:

@@ -30,8 +30,11 @@ UNOPENED: Final = 0.5
 class Owner(Protocol):
     """What a link reports to, synchronously and in order."""
 
-    def received(self, link: Link, effects: list[Effect], size: int = 0) -> None:
-        """Effects of the driver, and the size of the lines that they were made of, in bytes."""
+    def received(
+        self, link: Link, effects: list[Effect], size: int = 0, *, alive: bool = True
+    ) -> None:
+        """Effects of the driver, and the size of the lines that they were made of, in bytes.
+        `alive`: the agent has written something, which the end of its output is not."""
         ...
 
     def closing(self, link: Link, reason: str) -> None:
@@ -182,7 +185,7 @@ class Link:
     def _eof(self) -> None:
         if self._watcher is not None and self._watcher.on:
             self._watcher.happened("stdout_closed")
-        self._owner.received(self, self.driver.receive_eof())
+        self._owner.received(self, self.driver.receive_eof(), alive=False)
         self._lost("the agent closed its output")
 
     # --- what the owner does with it

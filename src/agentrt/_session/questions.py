@@ -245,7 +245,7 @@ class Questions:
             if denied:
                 denial = Denial(title=request.title, by=by, reason=reason, item=request.item)
                 turn.denied += (denial,)
-            self._core.touch()
+        self._core.touch()  # the agent has been answered, also about its background work
         if waits:
             say = partial(self._say_stored, request, answer)
             self._withheld.send("allow", key, turn, say, partial(self.drop, key))

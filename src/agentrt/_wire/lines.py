@@ -43,6 +43,11 @@ class Lines:
         self._long: LongLine | None = None
         """The line that has not ended, if it is a long one; it is not in `_pieces` then."""
 
+    @property
+    def begun(self) -> bool:
+        """True if a line has come in part."""
+        return bool(self._size or self._skipped) or self._long is not None
+
     def feed(self, data: bytes) -> bytes | bytearray:
         """The whole lines that are complete with `data`; empty if there are none."""
         if self._long is not None:
