@@ -520,6 +520,8 @@ def _found(options: argparse.Namespace, config: Config) -> Setup | None:
     if _claude_options(options, agent):
         raise UsageError("a session that is gone on with keeps what it was begun with")
     setup = Setup(agent=agent, config=config, store=options.store).going_on(kept, agent)
+    if prefix is not None and options.cwd != ".":
+        setup = structs.replace(setup, cwd=os.path.abspath(options.cwd), moved=True)
     return _checked(structs.replace(setup, model=options.model, mode=options.mode))
 
 

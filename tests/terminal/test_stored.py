@@ -47,6 +47,22 @@ def file(program: Program) -> Path:
     return path
 
 
+@pytest.mark.slow
+def test_a_session_whose_folder_moved_is_resumed_where_it_is_now(program: Program) -> None:
+    assert program.run("--agent", "demo", "-p", "hello").returncode == 0
+    [one] = listed(program)
+    moved = program.home / "moved"
+    program.folder.rename(moved)
+    program.folder = program.home
+    gone = program.run("--resume", one["session"], "-p", "again", status=None)
+    assert gone.returncode != 0
+    assert "--cwd DIR" in gone.stderr
+    resumed = program.run("--resume", one["session"], "--cwd", str(moved), "-p", "again")
+    assert resumed.returncode == 0
+    [found] = listed(program, "--cwd", str(moved))
+    assert (found["session"], found["turns"]) == (one["session"], 2)
+
+
 @contextmanager
 def held(file: Path) -> Iterator[None]:
     """The file is being written: by process 4711."""

@@ -156,8 +156,9 @@ class Terminals:
             count = self._limits.terminals
             raise RequestError(INTERNAL_ERROR, f"{count} terminals are open: release some")
         # Whatever the program starts, in whichever session, inherits the marker.
-        marker = secrets.token_hex(8)
-        outer = environment.get(MARKER)
+        outer = environment.get(MARKER, "")
+        run = outer.rpartition(",")[2].partition(":")[0] or secrets.token_hex(8)
+        marker = f"{run}:{secrets.token_hex(8)}"
         environment[MARKER] = f"{outer},{marker}" if outer else marker
         self._starting += 1
         try:
@@ -285,6 +286,7 @@ class _Terminal:
             self._tree.kill_known()
             self._stdout.close()
             self._process.poll()
+            self._tree.reaped()
             self._exited.set()
 
     async def _read(self) -> None:

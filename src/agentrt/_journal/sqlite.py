@@ -67,7 +67,7 @@ _CARRIED = (
 )
 _FRAME = "first, last, owner, at, body"
 _INSERT = f"INSERT INTO frame(session, {_FRAME}) VALUES(?,?,?,?,?,?)"
-_ROW = "next=?, updated=?, title=?, prompt=?, phase=?, turns=?, about=?"
+_ROW = "next=?, updated=?, title=?, prompt=?, phase=?, turns=?, about=?, cwd=?"
 _HEAD = "head=?, head_seq=?"
 _SET_ROW = f"UPDATE session SET {_ROW} WHERE num=?"
 _SET_HEAD = f"UPDATE session SET {_HEAD} WHERE num=?"
@@ -415,7 +415,7 @@ class SqliteBackend:
         known = self._rows.get(num)
         about = known[3] if known is not None and known[2] is row.about else encode(row.about)
         self._rows[num] = row.title, row.prompt, row.about, about
-        values = (next, now, row.title, row.prompt, row.phase, row.turns, about)
+        values = (next, now, row.title, row.prompt, row.phase, row.turns, about, row.about.cwd)
         if head is None:
             self.database.execute(_SET_ROW, (*values, num))
         else:

@@ -22,6 +22,7 @@ import os
 import resource
 import signal
 import time
+import zlib
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
@@ -83,10 +84,10 @@ class _Stat(NamedTuple):
 
 
 def number_of(marker: str) -> int:
-    """The number that stands for a marker `RUN:AGENT`, in hexadecimal, in a resource limit. Its
+    """The number that stands for a marker `RUN:AGENT` in a resource limit. Its
     upper half is the same for all agents of a run; see `supervisor.py`."""
     run, _, agent = marker.rpartition(",")[2].partition(":")
-    return 1 << 62 | (int(run, 16) >> 34) << 32 | int(agent, 16) >> 32
+    return 1 << 62 | zlib.crc32(run.encode()) >> 2 << 32 | zlib.crc32(agent.encode())
 
 
 def mark(pid: int, marker: str) -> None:

@@ -21,7 +21,7 @@ import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -30,7 +30,7 @@ import trio
 from .._errors import AgentStartError
 from .descendants import MARKER, reap_adopted
 from .forks import forget_in_forks
-from .tree import reap
+from .tree import leaders, reap
 
 _log = logging.getLogger("agentrt.process")
 
@@ -180,17 +180,16 @@ async def keep_guard() -> None:
         _log.warning("the guard program ended and could not be started again: %s", error)
 
 
-async def reap_orphans(waited_for: Collection[int]) -> None:
+async def reap_orphans() -> None:
     """While this process is PID 1, as in a container, reap what agents leave to it when it dies,
-    until this is cancelled: inside a block of `guard`, once for all agents. `waited_for`: the
-    agents' own processes."""
+    until this is cancelled: inside a block of `guard`, once for all agents."""
     shared = _current.get()
     if shared is None or os.getpid() != 1:
         return
     async with shared.reaping:
         while True:
             await trio.sleep(_REAP_S)
-            reap_adopted(shared.token, waited_for)
+            reap_adopted(shared.token, leaders)
 
 
 def private_folder(run: str) -> Path:

@@ -24,7 +24,7 @@ import trio
 from .._errors import AgentNotFound, AgentrtError, AgentStartError
 from .._limits import Limits
 from .._nesting import open_service_nursery
-from .descendants import MARKER, mark
+from .descendants import MARKER
 from .forks import forget_in_forks
 from .guard import guard, keep_guard, reap_orphans
 from .pipes import Happening, ReadEnd, Transport, Watcher, Writer, read_loop
@@ -35,10 +35,6 @@ _stderr = logging.getLogger("agentrt.process.stderr")
 
 LINE: Final = 8 * 1024
 """Bytes of a line of stderr that are logged."""
-
-
-_agents: set[int] = set()
-"""The numbers of the agents' own processes, from their start until they are reaped."""
 
 
 @asynccontextmanager
@@ -66,12 +62,10 @@ async def open_process(
     async with guard() as run, open_service_nursery() as services:
         marker = f"{run}:{secrets.token_hex(8)}"
         process = await _spawn(argv, cwd, env, marker)
-        _agents.add(process.pid)
-        mark(process.pid, marker)
         agent = AgentProcess(process, marker, limits, on_stderr, watcher)
         agent._report("started", pid=agent.pid, command=list(argv), cwd=os.fspath(cwd), env=env)
         services.start_soon(keep_guard)
-        services.start_soon(reap_orphans, _agents)
+        services.start_soon(reap_orphans)
         services.start_soon(agent._watch_exit)
         services.start_soon(agent._watch_stderr)
         try:
@@ -84,7 +78,6 @@ async def open_process(
                     await close(agent, limits)
             finally:
                 agent._release()
-                _agents.discard(process.pid)
 
 
 async def close(

@@ -24,6 +24,9 @@ WALK: Final = 1.0
 """Seconds that one walk over `/proc` may take before the ladder goes on without it: reading the
 environment of a process that hangs in the kernel may hang as well."""
 
+leaders: set[int] = set()
+"""The programs' own processes, from their start until they are reaped: others wait for them."""
+
 _walkers = trio.CapacityLimiter(math.inf)
 """Ending programs must not wait for the application's own use of worker threads."""
 
@@ -101,7 +104,8 @@ def _walks_of_this_run() -> _Walks:
 
 class ProcessTree:
     """Finds and signals what belongs to a program: the leader of a session and group of its own,
-    with `marker` in its environment. Whether it has exited is for its owner to say."""
+    with `marker` in its environment. To be made as soon as it was started, so that what it starts
+    inherits the other mark. Whether it has exited is for its owner to say."""
 
     def __init__(self, pid: int, marker: str) -> None:
         self._group: int | None = pid
@@ -117,6 +121,8 @@ class ProcessTree:
         self._blind = False
         """The last look failed: there may be others."""
         self._gone = False
+        leaders.add(pid)
+        descendants.mark(pid, marker)
         try:
             self._leader = descendants.identify(pid)
         except OSError:
@@ -125,6 +131,7 @@ class ProcessTree:
     def reaped(self) -> None:
         """The leader's number may be another's from now on: its group is not signalled again."""
         self._group = None
+        leaders.discard(self._pid)
 
     async def note(self) -> None:
         """Take down who belongs to it, to find them again when their ties are cut."""

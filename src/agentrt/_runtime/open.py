@@ -191,6 +191,7 @@ async def reopen_session(
     hooks: Iterable[Hook] = (),
     extensions: Iterable[Extension] = (),
     mcp_servers: Sequence[JsonObject] = (),
+    cwd: str | os.PathLike[str] | None = None,
     roots: Sequence[str | os.PathLike[str]] | None = None,
     env: Mapping[str, str] | None = None,
     trusted: Trusted = False,
@@ -210,11 +211,11 @@ async def reopen_session(
 
     `agent`: as in `open_session`, for one that is not in the catalogue; default: by the stored
     name. What a store does not keep (functions, servers, the environment) is to be given again,
-    with the meaning it has there. `roots`, where they are said, are in the place of the stored
-    ones.
+    with the meaning it has there. `cwd` and `roots`, where they are given, replace the stored ones:
+    a session whose folder has moved continues in another one, and keeps that.
 
     Raises `SessionNotFound`, `StoreError`, `AgentNotFound`, or `LocalProtocolError` if the session
-    is open or its folder is gone.
+    is open, or its folder is gone and no `cwd` is given.
     """
     from .._agents import resolve_agent, resolve_stored_agent
     from .stored import Again
@@ -247,10 +248,19 @@ async def reopen_session(
         telemetry=telemetry,
     )
     elsewhere = found.connect is not None
-    folder(stored.about.cwd, elsewhere=elsewhere)
+    try:
+        working = folder(stored.about.cwd if cwd is None else cwd, elsewhere=elsewhere)
+    except LocalProtocolError as error:
+        if cwd is not None:
+            raise
+        raise LocalProtocolError(
+            f"{error}, or continue the session in another folder (cwd=…, --cwd DIR)"
+        ) from None
     beside = None if roots is None else folders(roots, elsewhere=elsewhere)
     again = Again(id, *await journal.claim(id))
     opening = structs.replace(again.opening, mcp_servers=given.mcp_servers)
+    if cwd is not None:
+        opening = structs.replace(opening, cwd=working)
     if beside is not None:
         opening = structs.replace(opening, roots=beside)
     async with _opened(found, opening, given, trace, journal, again) as session:

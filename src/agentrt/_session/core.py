@@ -750,6 +750,25 @@ class SessionCore:
             serving=silent and self.serving,
         )
 
+    def stood_still(self, gap_s: float) -> None:
+        """Move the limits by the seconds in which this program did not run. A deadline that the
+        program has set stays where it is."""
+        self.active_at += gap_s
+        turn = self.conversation.turn
+        if turn is None or turn.over:
+            return
+        with self:
+            self._moved = True
+            turn.grace_at += gap_s
+            turn.resend_at += gap_s
+            own = turn.scope is None or turn.scope.deadline == turn.hard_at
+            if turn.hard_left is None and not turn.moved and own and turn.hard_at < math.inf:
+                self._set_hard(turn, turn.hard_at + gap_s)
+            message = (
+                f"this program did not run for {gap_s:.0f} s: the turn's limits are moved by that"
+            )
+            self._noticed(Notice("info", "stood_still", message))
+
     def ring(self) -> None:
         """A clock is due: do what it asks for."""
         _, ring = self.alarm()

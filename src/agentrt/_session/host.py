@@ -17,6 +17,7 @@ from msgspec import structs
 
 from .._errors import AgentrtError, RequestError, SessionClosed, SessionMoved, SessionNotFound
 from .._limits import Limits
+from .._model.clocks import NEVER
 from .._model.content import JsonObject
 from .._model.conversation import Conversation
 from .._model.driver import Driver, Effect, Opening, Requested, Write
@@ -33,6 +34,7 @@ from .interfaces import CANCELLED, ClientServices, Lifetime, Observer
 from .link import Connect, Link, exit_words
 from .pace import LOOK, Pace
 from .readers import Readers
+from .standstill import TICK_S, on_standstill
 from .turn_tasks import TurnTasks
 
 if TYPE_CHECKING:
@@ -259,9 +261,9 @@ class SessionHost:
         elif self._asleep is not None:
             # A deadline later than before is left alone: moving it costs more than to wake once in
             # vain, and turns are many while limits are long.
-            alarm = core.alarm()[0]
-            if alarm < self._wakes_at:
-                self._asleep.deadline = self._wakes_at = alarm
+            soonest = self._soonest()
+            if soonest < self._wakes_at:
+                self._asleep.deadline = self._wakes_at = soonest
         if self._rest.tasks:
             self._rest.wake()
 
@@ -547,22 +549,23 @@ class SessionHost:
     async def run(self) -> None:
         """Host turns for as long as the session lives. To be run once, in its service nursery."""
         core = self.core
-        while True:
-            if self._spare is None:
-                await self._open_tasks()
-            elif core.conversation.life is Life.REPLACING:
-                await self._replace()
-            elif core.waits and core.ready:
-                core.begin_next()
-            elif core.waits:
-                turn = core.queue.next
-                assert turn is not None
-                try:
-                    await self.restart()
-                except AgentrtError as error:
-                    core.fail(turn, error)
-            else:
-                await self._sleep()
+        with on_standstill(core.stood_still):
+            while True:
+                if self._spare is None:
+                    await self._open_tasks()
+                elif core.conversation.life is Life.REPLACING:
+                    await self._replace()
+                elif core.waits and core.ready:
+                    core.begin_next()
+                elif core.waits:
+                    turn = core.queue.next
+                    assert turn is not None
+                    try:
+                        await self.restart()
+                    except AgentrtError as error:
+                        core.fail(turn, error)
+                else:
+                    await self._sleep()
 
     def _work(self) -> bool:
         """Whether there is something that only the task can do."""
@@ -572,7 +575,7 @@ class SessionHost:
     async def _sleep(self) -> None:
         """Until somebody pokes, or a clock has rung and was seen to."""
         core = self.core
-        self._wakes_at = core.alarm()[0]
+        self._wakes_at = self._soonest()
         with trio.CancelScope(deadline=self._wakes_at) as self._asleep:
             await self._poke.wait()
         self._asleep = None
@@ -585,6 +588,11 @@ class SessionHost:
                 await trio.lowlevel.checkpoint()
             if core.alarm() == due:
                 core.ring()
+
+    def _soonest(self) -> float:
+        """The time of the next alarm, or of a look whether the program stood still."""
+        alarm = self.core.alarm()
+        return alarm[0] if alarm is NEVER else min(alarm[0], self.clock() + TICK_S)
 
     async def drained(self) -> None:
         """Until no turn runs or waits and, by its own word, the agent has nothing left to do. A

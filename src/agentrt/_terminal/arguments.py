@@ -222,7 +222,11 @@ def _add_one_prompt(add: Callable[..., argparse.Action]) -> None:
 
 def _add_session(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the session").add_argument
-    add("--cwd", metavar="DIR", help="the agent's working directory")
+    add(
+        "--cwd",
+        metavar="DIR",
+        help="the agent's working directory; with --resume, the session moves there",
+    )
     add(
         "--resume",
         nargs="?",

@@ -90,6 +90,8 @@ class Setup(Struct, frozen=True, kw_only=True):
     """Where that copy ends, if not at its end."""
     kept: Kept | None = None
     """A stored session that is gone on with."""
+    moved: bool = False
+    """True if that session continues in `cwd` instead of in its own folder."""
     store: str | None = None
     """What `--store` says."""
     model: str | None = None
@@ -206,6 +208,7 @@ class Setup(Struct, frozen=True, kw_only=True):
             kept.entry.session,
             own.store,
             agent=self.agent,
+            cwd=self.cwd if self.moved else None,
             permissions=policy,
             limits=limits,
             env=agents_environment(self.config),
@@ -240,7 +243,14 @@ class Setup(Struct, frozen=True, kw_only=True):
     def changed(self, agent: Agent) -> Setup:
         """A new conversation, perhaps with another agent: models and modes are each one's own."""
         new = structs.replace(
-            self, agent=agent, resume=None, fork=False, fork_at=None, kept=None, note=""
+            self,
+            agent=agent,
+            resume=None,
+            fork=False,
+            fork_at=None,
+            kept=None,
+            moved=False,
+            note="",
         )
         if agent == self.agent:
             return new

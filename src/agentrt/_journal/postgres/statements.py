@@ -42,13 +42,14 @@ u AS (UPDATE session s SET next=f.last+1 FROM f WHERE {_OURS} RETURNING s.num, {
 
 _ROWS = f""",
 r AS (SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::bigint[],
-        %s::bytea[], %s::bytea[], %s::bigint[])
-    AS r(num, title, prompt, phase, turns, about, head, head_seq)),
+        %s::bytea[], %s::text[], %s::bytea[], %s::bigint[])
+    AS r(num, title, prompt, phase, turns, about, cwd, head, head_seq)),
 u AS (UPDATE session s SET next=f.last+1,
         updated=CASE WHEN r.num IS NULL THEN s.updated ELSE now() END,
         title=CASE WHEN r.num IS NULL THEN s.title ELSE r.title END,
         prompt=coalesce(r.prompt, s.prompt), phase=coalesce(r.phase, s.phase),
         turns=coalesce(r.turns, s.turns), about=coalesce(r.about, s.about),
+        cwd=coalesce(r.cwd, s.cwd),
         head=coalesce(r.head, s.head), head_seq=coalesce(r.head_seq, s.head_seq)
     FROM f LEFT JOIN r USING (num) WHERE {_OURS} RETURNING s.num, {_EPOCH})"""
 
@@ -133,7 +134,7 @@ def statement(flush: Flush, lease: int | None) -> Statement:
     ]
     params = _columns(frames, "nnnn" if copied else "nnnnb")
     if rows:
-        params += _columns(rows, "ntttnbbn")
+        params += _columns(rows, "ntttnbtbn")
     params.append(None if lease is None else pack(">q", lease))
     if records:
         params += _columns(records, "nnnbtt")
@@ -198,6 +199,7 @@ def _row(part: Part) -> tuple[object, ...]:
         row.phase,
         row.turns,
         encode(row.about),
+        clean(row.about.cwd),
         None if head is None else encode(head),
         None if head is None else head.seq,
     )

@@ -1,0 +1,116 @@
+"""A program that did not run for a while does not hold that against its agents."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import trio
+from fakes import session_with, unresponsive
+from hypothesis import given
+from hypothesis import strategies as st
+
+import agentrt
+from agentrt._session.session import host_of
+from agentrt._session.standstill import GAP_S, Standstill
+from agentrt.testing import FakeAcpAgent
+
+# --- the gap is the time since the loop was last seen, if it is much later than it meant to be
+
+times = st.integers(0, 100).map(float)
+
+
+@given(st.lists(st.tuples(times, times, times), max_size=20))
+def test_every_gap_is_told_once(steps: list[tuple[float, float, float]]) -> None:
+    """Each step: the time of the tasks, of the sleep as planned, and beyond that."""
+    now_s = 0.0
+    told: list[float] = []
+    expected: list[float] = []
+    watch = Standstill(lambda: now_s)
+    watch.listeners.add(told.append)
+    for busy_s, planned_s, more_s in steps:
+        now_s += busy_s + planned_s + more_s
+        watch.after_io_wait(planned_s)
+        if busy_s + more_s >= GAP_S:
+            expected.append(busy_s + planned_s + more_s)
+    assert told == expected
+
+
+def test_a_sleep_that_ends_early_is_no_gap() -> None:
+    now_s = 0.0
+    told: list[float] = []
+    watch = Standstill(lambda: now_s)
+    watch.listeners.add(told.append)
+    now_s = 10.0
+    watch.after_io_wait(1000)
+    now_s += GAP_S / 2
+    watch.after_io_wait(0)
+    assert told == []
+
+
+# --- the limits move by it
+
+
+async def slow(agent: FakeAcpAgent) -> None:
+    """Takes six seconds for its answer."""
+    async for prompt in agent.prompts:
+        await trio.sleep(6)
+        prompt.end()
+
+
+@pytest.mark.parametrize("limit", ["idle", "hard"])
+async def test_a_limit_is_moved_by_the_gap_and_a_notice_tells(
+    autojump_clock: trio.testing.MockClock, limit: str
+) -> None:
+    limits = agentrt.Limits(**{"idle": None, "hard": None, limit: 10.0})
+    async with session_with(slow, limits=limits) as (session, _):
+        async with session.prompt("go", check=False) as turn:
+            await trio.sleep(3)
+            # The loop stands still: its clock goes on, and then it is told.
+            autojump_clock.jump(60)
+            host_of(session).core.stood_still(60)
+            codes = [event.code async for event in turn if isinstance(event, agentrt.Notice)]
+        assert turn.result.outcome == "completed"
+    assert codes == ["stood_still"]
+
+
+async def test_behind_the_gap_the_limit_counts_on(autojump_clock: trio.testing.MockClock) -> None:
+    limits = agentrt.Limits(hard=10.0, cancel_grace=1)
+    async with session_with(unresponsive, limits=limits) as (session, _):
+        async with session.prompt("go", check=False) as turn:
+            await trio.sleep(3)
+            autojump_clock.jump(60)
+            host_of(session).core.stood_still(60)
+        assert turn.result.outcome == "timed_out"
+        assert trio.current_time() >= 70
+
+
+HOST = """
+import sys, trio, agentrt
+
+async def main():
+    agent = agentrt.acp([sys.executable, "-m", "agentrt.demo"], name="demo")
+    limits = agentrt.Limits(idle=7, hard=9)
+    async with agentrt.open_session(agent, limits=limits) as session:
+        async with session.prompt("/slow 18", check=False) as turn:
+            print("prompted", flush=True)
+        print(turn.result.outcome, turn.result.error, turn.result.duration)
+
+trio.run(main)
+"""
+
+
+@pytest.mark.slow
+def test_a_host_that_is_stopped_for_longer_than_its_limits_goes_on() -> None:
+    host = subprocess.Popen([sys.executable, "-c", HOST], stdout=subprocess.PIPE, text=True)
+    with host:
+        assert host.stdout is not None
+        assert host.stdout.readline() == "prompted\n"
+        time.sleep(1)
+        host.send_signal(signal.SIGSTOP)
+        time.sleep(14)
+        host.send_signal(signal.SIGCONT)
+        assert "completed" in host.stdout.read()
