@@ -69,6 +69,21 @@ class PathPattern:
             for folder in place.leads
         )
 
+    def may_fit(self, path: str, cwd: str) -> bool:
+        """Whether a path is what the pattern says, without its case, by its name or by the place
+        that it leads to."""
+        places = {path, os.path.normpath(path), resolve(path), resolve(os.path.normpath(path))}
+        folded = PathPattern(self._text.casefold())
+        folders = (cwd, os.path.realpath(cwd))
+        return any(
+            folded._fits(each.casefold(), here.casefold()) for each in places for here in folders
+        )
+
+    @property
+    def parts(self) -> list[str]:
+        """The parts of the pattern that are plain names."""
+        return [part for part in self._parts if "*" not in part and "?" not in part]
+
     def _fits(self, path: str, cwd: str) -> bool:
         if not path.startswith("/"):
             return False

@@ -7,16 +7,18 @@ where nothing else can be meant.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from .pages import named_pages, normal_host, only_pages
-from .paths import PathPattern, Place, absolute_path, fits_name
+from .paths import PathPattern, absolute_path, fits_name
 from .programs import NOTHING, Judgement, Target, Verdict
 from .script import HOLE, Command, Script
-from .seen import Request, Seen, is_shell
+from .seen import Request, Seen, is_shell, literal_script
 from .shell import read_script
+from .table import READ_ONLY, SIMPLE, Data, kind_of
 from .words import CLASSES, meaning, right_word
 
 SYNTAX: Final = """\
@@ -24,6 +26,7 @@ write NAME or NAME(WHAT): Bash(git status:*), Bash(npm test), Edit(src/**), Writ
 Read(~/notes/**), Fetch(*.example.com), mcp__SERVER__TOOL, or an agent's own name of a tool"""
 
 _NAME: Final = re.compile(r"[A-Za-z_*][A-Za-z0-9_.*?/-]*")
+_IN_CODE: Final = re.compile(r"[~.\w-]*/[\w./~-]*")
 _UNSURE: Final = "the agent does not say for certain what it is"
 
 
@@ -97,10 +100,42 @@ class Rule:
         seen = request if isinstance(request, Seen) else Seen(request)
         named = self._named(seen)
         if named.verdict is Verdict.NO:
-            return named
+            return self._look_around(seen)
         found = self._judge(seen)
         if found.verdict is Verdict.YES and named.verdict is not Verdict.YES:
             return named
+        return found
+
+    def _look_around(self, seen: Seen) -> Judgement:
+        """Judge a request that has another name: a command in an input, files of a command."""
+        if self.is_about("Bash"):
+            return self._judge_lines(seen)
+        about_files = any(map(self.is_about, ("Edit", "Write", "Read")))
+        if self._pattern is not None and about_files and seen.has_command:
+            return self._judge_words(seen, self._pattern)
+        return NOTHING
+
+    def _judge_lines(self, seen: Seen) -> Judgement:
+        """Every string of the input as a command. One whose key does not say that it is one only
+        may be."""
+        if seen.lines is None:
+            return Judgement(Verdict.MAY, "its input has too many parts")
+        found = NOTHING
+        for line in seen.lines:
+            if self._target is None:
+                if line.is_command:
+                    return Judgement(Verdict.MAY, "its input may contain a command")
+                continue
+            judged = self._target.judge(seen.budget.read(line.text), seen.folder, seen.budget)
+            if line.words:
+                words = literal_script(line.words)
+                inner = self._target.judge(words, seen.folder, seen.budget)
+                judged = max(judged, inner, key=lambda each: each.verdict)
+            if not line.is_command:
+                sure = judged.verdict is Verdict.YES
+                why = "its input contains such a command"
+                judged = Judgement(Verdict.MAY, why) if sure else NOTHING
+            found = max(found, judged, key=lambda each: each.verdict)
         return found
 
     def names(self, seen: Seen) -> bool:
@@ -132,7 +167,8 @@ class Rule:
         if self._all:
             return Judgement(Verdict.YES)
         if self.is_about("Bash"):
-            return self._judge_command(seen)
+            found = self._judge_command(seen)
+            return max(found, self._judge_lines(seen), key=lambda each: each.verdict)
         if self.is_about("Fetch"):
             return self._judge_page(seen)
         assert self._pattern is not None
@@ -145,6 +181,10 @@ class Rule:
             return Judgement(Verdict.MAY, "it does not say which files")
         if any(self._pattern.may_lie_in(place, seen.cwd) for place in places):
             return Judgement(Verdict.MAY, "it names a folder in which such files may be")
+        if seen.possible_paths is None:
+            return Judgement(Verdict.MAY, "its input has too many parts")
+        if any(self._pattern.may_fit(path, seen.cwd) for path in seen.possible_paths):
+            return Judgement(Verdict.MAY, "its input may name such a file")
         return NOTHING
 
     def _judge_command(self, seen: Seen) -> Judgement:
@@ -161,19 +201,32 @@ class Rule:
         return self._target.judge(script, seen.folder, seen.budget)
 
     def _judge_words(self, seen: Seen, pattern: PathPattern) -> Judgement:
-        """A rule for paths on a command: each word may be one."""
+        """Judge a command by a rule for paths: each word, and each target, may be one."""
         script = seen.script
         if script is None or script.unclear:
-            return Judgement(Verdict.MAY, "its command cannot be read for certain")
+            return self._judge_text(seen, pattern)
+        reads = not (self.is_about("Edit") or self.is_about("Write"))
+        folders = {seen.folder, *_entered(script, seen.folder)}
         for command in script.commands:
-            words = [*command.words, *(target for _, target in command.redirects)]
-            for word in words:
-                if not word.plain:
-                    return Judgement(Verdict.MAY, "only the shell knows all paths of its command")
-                for text in {word.text, word.text.partition("=")[2] or word.text}:
-                    place = Place(absolute_path(text, seen.folder)) if "\0" not in text else None
-                    if place and True in pattern.fits(place, seen.cwd):
+            targets = [word for sign, word in command.redirects if reads or ">" in sign]
+            name = os.path.basename(command.words[0].text) if command.words else ""
+            words = command.words if reads or name not in READ_ONLY else []
+            if any(not word.plain for word in targets):
+                return Judgement(Verdict.MAY, "only the shell knows which file it writes")
+            runs = name != "git" and not isinstance(kind_of(name.casefold()), Data)
+            for word in (*words, *targets):
+                for text in _path_texts(word.text, code=runs):
+                    paths = [absolute_path(text, folder) for folder in folders]
+                    if any(pattern.may_fit(path, seen.cwd) for path in paths):
                         return Judgement(Verdict.MAY, f"its command names {text}")
+        return NOTHING
+
+    def _judge_text(self, seen: Seen, pattern: PathPattern) -> Judgement:
+        """Judge a command that cannot be read, by the names in the rule's path."""
+        text = (seen.text or str(seen.input)).casefold()
+        names = [part.casefold() for part in pattern.parts]
+        if not names or any(name in text for name in names):
+            return Judgement(Verdict.MAY, "its command cannot be read for certain")
         return NOTHING
 
     def _judge_page(self, seen: Seen) -> Judgement:
@@ -271,6 +324,29 @@ def worst(rules: Iterable[Rule], seen: Seen) -> tuple[Rule | None, Judgement]:
         if verdict.verdict > found[1].verdict:
             found = (rule, verdict)
     return found
+
+
+def _entered(script: Script, folder: str) -> list[str]:
+    """The folders that a script changes to."""
+    found: list[str] = []
+    for command in script.commands:
+        texts = [word.text for word in command.words]
+        if len(texts) > 1 and texts[0] in ("cd", "pushd"):
+            found += [
+                absolute_path(texts[-1], each) for each in (folder, *found) if HOLE not in texts[-1]
+            ]
+    return found[:8]
+
+
+def _path_texts(text: str, *, code: bool) -> set[str]:
+    """The paths that a word may contain: itself, and the value of an option or a setting; of
+    `code`, all that looks like one."""
+    if code and not SIMPLE.fullmatch(text):
+        return set(_IN_CODE.findall(text))
+    found = {text, text.partition("=")[2], text.partition(":")[2]}
+    if re.match("-[A-Za-z].", text):
+        found.add(text[2:])
+    return {each.partition(HOLE)[0] if HOLE in each else each for each in found} - {""}
 
 
 def _simple_words(script: Script) -> list[str]:

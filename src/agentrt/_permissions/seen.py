@@ -8,21 +8,25 @@ from functools import cached_property
 from typing import Any, Final, Protocol
 
 from .budget import Budget
+from .inputs import MOST_PATHS, Line, find_lines, find_possible_paths, folded_key, path_spellings
 from .paths import LONGEST, Place, TooLarge, absolute_path, find_paths, find_places
 from .script import Command, Script, Word
 from .shell import read_script
 from .table import POSIX_SHELLS, SYSTEM
 from .words import KINDS, meant_by, perhaps_meant_by
 
+_TOLD_KEYS: Final = frozenset(
+    """args arguments description explanation reason justification title timeout timeoutms
+    timeoutsec runinbackground isbackground background login tty yieldtimems maxoutputtokens callid
+    turnid sessionid threadid conversationid processid approvalid startedatms parsedcmd
+    commandactions source availabledecisions proposedexecpolicyamendment shell""".split()  # noqa: SIM905
+)
+"""Keys, without case, `_` and `-`, that do not change what a command does."""
 _COMMAND_KEYS: Final = ("command", "cmd")
 _OTHER_COMMAND_KEYS: Final = frozenset(
     {"script", "code", "commands", "commandline", "command_line", "shell_command", "exec", "chars"}
 )
 """Keys of what may be a command, too."""
-_CHANGING_KEYS: Final = frozenset(
-    {"env", "environ", "environment", "envs", "executable", "interpreter", "stdin", "wrapper"}
-)
-"""Keys that change what a command does."""
 _FOLDER_KEYS: Final = ("cwd", "workdir", "working_directory", "directory", "dir_path", "dir")
 MOST_WORDS: Final = 4096
 
@@ -108,6 +112,34 @@ class Seen:
         return any(key in keys for key in (*_COMMAND_KEYS, *_OTHER_COMMAND_KEYS))
 
     @cached_property
+    def lines(self) -> list[Line] | None:
+        """Every string of the input as a command, where it may be one; None if there is too much
+        of it."""
+        if self.names & {"Edit", "Write", "Read", "Fetch"} or self._own_tool:
+            return []
+        try:
+            return [line for line in find_lines(self.input) if line.text != self.text]
+        except TooLarge:
+            return None
+
+    @cached_property
+    def possible_paths(self) -> list[str] | None:
+        """Every way to read a string of the input as a path, absolute; None if there is too much
+        of it."""
+        try:
+            texts = list(dict.fromkeys(find_possible_paths(self.input)))
+        except TooLarge:
+            return None
+        if len(texts) > MOST_PATHS:
+            return None
+        return [
+            absolute_path(each, folder)
+            for text in texts
+            for each in path_spellings(text, self.cwd)
+            for folder in dict.fromkeys((self.cwd, self.folder))
+        ]
+
+    @cached_property
     def folder(self) -> str:
         """Where its command would run."""
         if isinstance(self.input, dict):
@@ -143,13 +175,15 @@ class Seen:
         """Whether nothing but its command says what it does: no other folder, no environment."""
         if not isinstance(self.input, dict):
             return False
-        if any(self.input.get(key) for key in self.input if str(key).casefold() in _CHANGING_KEYS):
-            return False
+        known = (*_COMMAND_KEYS, *_FOLDER_KEYS)
+        for key, value in self.input.items():
+            if value and key not in known and folded_key(key) not in _TOLD_KEYS:
+                return False
         shell = self.input.get("shell")
         if shell and not (isinstance(shell, str) and is_shell(shell)):
             return False
-        here, there = os.path.realpath(self.cwd), os.path.realpath(self.folder)
-        return f"{there}/".startswith(here.rstrip("/") + "/")
+        # In another folder, its configuration may make a harmless command run anything.
+        return os.path.realpath(self.cwd) == os.path.realpath(self.folder)
 
     # --- paths
 

@@ -316,6 +316,17 @@ def kind_of(name: str) -> Kind:
 COPIERS: Final = frozenset(_words("cat cp curl dd install ln mv tee wget"))
 """Programs that may give a program another name, or write a new one."""
 
+READ_ONLY: Final = frozenset(
+    _words(
+        """: [ basename bat cat cd cksum cmp column comm cut df diff dirname du echo egrep env expr
+        false fgrep file find fold free getent grep groups head hexdump id jq last less locale ls
+        lsof man md5sum more nl od paste pgrep printenv printf ps pwd readlink realpath rev rg
+        sha1sum sha256sum sha512sum shasum stat strings sum tac tail test true type uname uniq
+        users wc which who whoami xxd"""
+    )
+)
+"""Programs that write no file that their arguments name."""
+
 SIMPLE: Final = re.compile(r"[A-Za-z0-9_./:,@%+=~^-]*|\\[0abfnrtv]|\{\}")
 """A value that no shell would read as more than a word."""
 SHELL_CHARACTERS: Final = re.compile(r"[;&|<>`$\\(){}'\"!\n]")

@@ -1,0 +1,91 @@
+"""Every string of a tool's input that may be a command or a path, whatever its key is called.
+
+A rule that allows looks at the keys that agents are known to use, and wants no others. A rule that
+denies looks at all strings: an MCP server may call a command `cmdline`, or a path `dst`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote
+
+from .paths import LONGEST, containers
+
+_COMMAND_KEY: Final = re.compile(
+    r".*(?:command|commands|cmd|cmds|cmdline|commandline|argv|script|shell|exec|bash|code|run"
+    r"|program|executable|stdin|chars)"
+)
+_PATCHED: Final = re.compile(
+    r"^(?:\*\*\* (?:Add|Update|Delete) File: |\*\*\* Move to: |(?:---|\+\+\+) (?:[ab]/)?)"
+    r"([^\t\n]+)",
+    re.MULTILINE,
+)
+"""The files of a patch."""
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/*(?:localhost(?=/))?")
+MOST_PATHS: Final = 100
+"""Strings of an input that are looked at as paths."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A string that may be a command."""
+
+    text: str
+    is_command: bool
+    """Its key says so."""
+    words: Sequence[str] = ()
+    """The vector that it is a part of."""
+
+
+def folded_key(key: object) -> str:
+    """A key without its case, `_` and `-`."""
+    return re.sub("[_ -]", "", str(key)).casefold()
+
+
+def find_lines(input: Any) -> Iterator[Line]:
+    """Every string of an input as a command. Raises `TooLarge`."""
+    if isinstance(input, str):
+        yield Line(input, False)
+    for value in containers(input):
+        if not isinstance(value, dict):
+            continue
+        for key, each in value.items():
+            named = _COMMAND_KEY.fullmatch(folded_key(key)) is not None
+            if isinstance(each, str):
+                yield Line(each, named)
+            elif isinstance(each, list) and each and all(isinstance(one, str) for one in each):
+                yield Line(" ".join(each), named, tuple(each))
+                yield from (Line(one, False) for one in each)
+
+
+def find_possible_paths(input: Any) -> Iterator[str]:
+    """Every string of an input that may be a path. Raises `TooLarge`."""
+    texts = [input] if isinstance(input, str) else []
+    for value in containers(input):
+        each = value.values() if isinstance(value, dict) else value
+        texts += [one for one in each if isinstance(one, str)]
+    for text in texts:
+        if "\n" in text.strip() or len(text) > LONGEST:
+            yield from _PATCHED.findall(text)
+        elif text.strip():
+            yield text
+
+
+def path_spellings(text: str, cwd: str) -> list[str]:
+    """The ways to read a path: with its variables, as a URL, percent-encoded, with backslashes."""
+    home = os.path.expanduser("~")
+    text = text.strip().strip("'\"")
+    for name, value in (("HOME", home), ("PWD", cwd)):
+        text = re.sub(rf"\$(?:{name}(?![A-Za-z0-9_])|\{{{name}\}})", value.replace("\\", "/"), text)
+    found = [text, unquote(text), text.replace("\\", "/"), unicodedata.normalize("NFKC", text)]
+    for each in tuple(found):
+        if begin := _SCHEME.match(each):
+            rest = each[begin.end() :]
+            # `file:///etc` and `x://host/etc`
+            found += [f"/{rest}", "/" + rest.partition("/")[2]]
+    return [each for each in dict.fromkeys(found) if each and "\0" not in each]
