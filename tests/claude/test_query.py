@@ -132,3 +132,18 @@ async def test_a_query_whose_prompts_fail_raises_that_and_ends() -> None:
 
     with pytest.raises(KeyError, match="no more"):
         await ask("plain", prompts())
+
+
+@pytest.mark.parametrize("answer", ["allow_once", None])
+async def test_the_reader_of_a_query_is_asked_where_there_is_no_policy(answer: str | None) -> None:
+    agent = agentrt.claude([sys.executable, FAKE, "permission"])
+    closed = []
+    with trio.fail_after(20):
+        async with agentrt.query("go", agent=agent, limits=NEVER) as query:
+            async for event in query:
+                if isinstance(event, agentrt.PermissionOpened) and answer is not None:
+                    query.session.answer(event, answer)
+                elif isinstance(event, agentrt.PermissionClosed):
+                    closed.append((event.outcome, event.by))
+    assert closed == [("selected", "unattended" if answer is None else "user")]
+    assert len(query.results[0].denials) == (answer is None)

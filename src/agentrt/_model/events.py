@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from .causes import Cause, cause_of
 from .content import Block, JsonObject, ToolContent
 
 Phase: TypeAlias = Literal["starting", "idle", "running", "waiting", "cancelling", "closed", "dead"]
@@ -39,11 +40,20 @@ TERMINAL: frozenset[str] = frozenset({"completed", "failed", "denied", "cancelle
 
 
 class Error(Struct, omit_defaults=True):
-    """What went wrong, for people (`message`) and programs (`code`, `data`)."""
+    """What went wrong, for people (`message`) and programs (`cause`; `code`, `data`).
+
+    `code` and `data` are the agent's or agentrt's own. `cause` is the same for every agent
+    (`auth`, `rate_limit`, `overloaded`, `quota`, `context_too_large`, `model_unknown`, `network`,
+    `agent_bug` or `refused`), None if it is not known."""
 
     code: str
     message: str
     data: Any = None
+    cause: Cause | None = None
+
+    def __post_init__(self) -> None:
+        if self.cause is None:
+            self.cause = cause_of(self.code, self.message, self.data)
 
 
 class Usage(Struct, omit_defaults=True, kw_only=True, gc=False):

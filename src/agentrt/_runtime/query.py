@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Unpack
 import trio
 
 from .._model.content import Prompt
-from .._model.events import Event
+from .._model.events import Event, PermissionOpened
 from .._model.result import TurnResult
 from .._nesting import bare_errors
+from .._permissions.policies import ask
 from .._session.session import Session, host_of
 from .._session.subscription import Subscription
 from .drain import wait_for_rest
@@ -30,10 +31,16 @@ class Query:
 
     An async iterator. `results` grows by one `TurnResult` for each prompt; `session` answers
     permission requests and cancels.
+
+    Without a `permissions` policy its reader is asked: call `session.answer` for a
+    `PermissionOpened` before you take the next event, or the request is rejected.
     """
 
-    def __init__(self, session: Session, events: Subscription) -> None:
+    def __init__(self, session: Session, events: Subscription, *, asked: bool = False) -> None:
+        """`asked`: its reader answers permission requests, in place of a policy."""
         self.session = session
+        self._asked = asked
+        self._offered: str | None = None
         self.results: list[TurnResult] = []
         self.events = events
         """The subscription that it reads."""
@@ -47,8 +54,14 @@ class Query:
         return self
 
     async def __anext__(self) -> Event:
-        """The next event. Cancelling it loses none."""
-        return await self.events.__anext__()
+        """Return the next event. Cancelling it loses none."""
+        if self._offered is not None:
+            host_of(self.session).core.questions.unanswered(self._offered)
+            self._offered = None
+        event = await self.events.__anext__()
+        if self._asked and isinstance(event, PermissionOpened):
+            self._offered = event.request
+        return event
 
 
 @asynccontextmanager
@@ -73,10 +86,17 @@ async def query(
     is ended after `limits.drain` seconds (a notice says that it is waited for); or break off
     earlier, when you have what you want. A failed turn does not raise; look at `results`.
 
+    Without `permissions`, your loop answers what the agent asks: call `events.session.answer(event,
+    "allow_once")` for a `PermissionOpened`. A request that is still open when you take the next
+    event is rejected.
+
     Leaving the block early, or cancelling it, ends the session now.
     """
+    asked = options.get("permissions") is None
+    if asked:
+        options["permissions"] = ask
     async with open_session(agent, journal=journal, **options) as session:
-        query = Query(session, session.subscribe_all())
+        query = Query(session, session.subscribe_all(), asked=asked)
         async with bare_errors(), trio.open_nursery() as nursery:
             nursery.start_soon(_feed, query, prompts)
             yield query

@@ -202,11 +202,15 @@ class Questions:
         items = self._conversation.items
         if self._policy is not None or turn is not self._core.turn or not items.questions:
             return
-        with self._core:
-            for each in [key] if key is not None else items.open_requests():
-                request = items.open_request(each)
-                if request is not None and not request.orphaned:
-                    self._close(request, rejection(request), by="unattended", denied=True)
+        for each in [key] if key is not None else items.open_requests():
+            self.unanswered(each)
+
+    def unanswered(self, key: str) -> None:
+        """The reader that was asked went on without an answer: reject, if it is still open."""
+        request = self._conversation.items.open_request(key)
+        if request is not None and not request.orphaned:
+            with self._core:
+                self._close(request, rejection(request), by="unattended", denied=True)
 
     def _close(
         self,

@@ -10,7 +10,7 @@ export type ItemStatus =
 export type Outcome =
   | "completed" | "cancelled" | "refused" | "limit" | "failed" | "timed_out" | "agent_died";
 
-export interface Failure { code: string; message: string; data?: unknown }
+export interface Failure { code: string; message: string; data?: unknown; cause?: string | null }
 
 export type Block =
   | { type: "text"; text: string }

@@ -1,0 +1,223 @@
+"""The neutral cause of an error, whichever agent reports it.
+
+Each agent has its own code for a missing login, a rate limit or an unknown model, or only an HTTP
+status or a sentence. `cause_of` reads all three, in this order: exact codes, words that are surer
+than a status, the status, and all other words.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, Literal, TypeAlias
+
+Cause: TypeAlias = Literal[
+    "auth",
+    "rate_limit",
+    "overloaded",
+    "quota",
+    "context_too_large",
+    "model_unknown",
+    "network",
+    "agent_bug",
+    "refused",
+]
+"""Why something failed, in the same words for every agent: the login is missing, wrong or expired
+(`auth`); too many requests (`rate_limit`); the provider cannot answer now (`overloaded`); money or
+an allowance is used up (`quota`); the prompt or the conversation is too long
+(`context_too_large`); the provider has no such model (`model_unknown`); the provider cannot be
+reached, or the connection broke (`network`); the agent broke its protocol (`agent_bug`); the
+provider, a hook or a rule refused (`refused`)."""
+
+OURS: Final = frozenset(
+    {
+        "timed_out",
+        "agent_died",
+        "agent_failed",
+        "interrupted",
+        "unsupported",
+        "unknown_turn",
+        "closed",
+        "store_unavailable",
+        "session_not_found",
+        "version",
+        "wrong_dialect",
+        "structured_output_missing",
+    }
+)
+"""Codes of agentrt's own that say all there is to say: their words are not looked at."""
+
+CODES: Final[dict[str, Cause]] = {
+    # agentrt's
+    "auth_required": "auth",
+    "protocol": "agent_bug",
+    "no_result": "agent_bug",
+    "hook_blocked": "refused",
+    # Claude Code's
+    "authentication_failed": "auth",
+    "oauth_org_not_allowed": "auth",
+    "billing_error": "quota",
+    "rate_limit": "rate_limit",
+    "overloaded": "overloaded",
+    "server_error": "overloaded",
+    "model_not_found": "model_unknown",
+    "prompt_too_long": "context_too_large",
+    "blocking_limit": "context_too_large",
+    # Codex's
+    "unauthorized": "auth",
+    "usage_limit_exceeded": "quota",
+    "session_budget_exceeded": "quota",
+    "context_window_exceeded": "context_too_large",
+    "server_overloaded": "overloaded",
+    "internal_server_error": "overloaded",
+    "cyber_policy": "refused",
+    "misalignment_policy_violation": "refused",
+}
+
+CONNECTIONS: Final = frozenset(
+    {
+        "http_connection_failed",
+        "response_stream_connection_failed",
+        "response_stream_disconnected",
+        "response_too_many_failed_attempts",
+    }
+)
+"""Codes that mean the network, unless a status says what the provider answered."""
+
+SURE: Final[tuple[tuple[str, Cause], ...]] = (
+    ("prompt is too long", "context_too_large"),
+    ("context_length_exceeded", "context_too_large"),
+    ("maximum context length", "context_too_large"),
+    ("context window", "context_too_large"),
+    ("input token count", "context_too_large"),
+    ("credit balance", "quota"),
+    ("insufficient_quota", "quota"),
+    ("exceeded your current quota", "quota"),
+    ("usage limit", "quota"),
+    ("billing", "quota"),
+    ("payment required", "quota"),
+    ("invalid api key", "auth"),
+    ("invalid x-api-key", "auth"),
+    ("api key not valid", "auth"),
+    ("incorrect api key", "auth"),
+    ("model_not_found", "model_unknown"),
+    ("model not found", "model_unknown"),
+    ("unknown model", "model_unknown"),
+    ("invalid model", "model_unknown"),
+    ("not a valid model", "model_unknown"),
+    ("no such model", "model_unknown"),
+    ("overloaded", "overloaded"),
+    ("content policy", "refused"),
+    ("content_filter", "refused"),
+)
+"""Parts of messages that tell a cause more exactly than the status beside them."""
+
+STATUSES: Final[dict[int, Cause]] = {
+    401: "auth",
+    402: "quota",
+    403: "auth",
+    404: "model_unknown",
+    407: "network",
+    408: "network",
+    413: "context_too_large",
+    429: "rate_limit",
+    500: "overloaded",
+    502: "overloaded",
+    503: "overloaded",
+    504: "overloaded",
+    529: "overloaded",
+}
+
+WORDS: Final[tuple[tuple[str, Cause], ...]] = (
+    ("rate limit", "rate_limit"),
+    ("rate_limit", "rate_limit"),
+    ("ratelimit", "rate_limit"),
+    ("too many requests", "rate_limit"),
+    ("resource_exhausted", "rate_limit"),
+    ("quota", "quota"),
+    ("unauthorized", "auth"),
+    ("unauthenticated", "auth"),
+    ("authentication", "auth"),
+    ("not logged in", "auth"),
+    ("please run /login", "auth"),
+    ("permission_denied", "auth"),
+    ("service unavailable", "overloaded"),
+    ("internal server error", "overloaded"),
+    ("bad gateway", "overloaded"),
+    ("request too large", "context_too_large"),
+    ("payload too large", "context_too_large"),
+    ("econnrefused", "network"),
+    ("econnreset", "network"),
+    ("enotfound", "network"),
+    ("etimedout", "network"),
+    ("eai_again", "network"),
+    ("socket hang up", "network"),
+    ("socket connection", "network"),
+    ("connection error", "network"),
+    ("connection closed", "network"),
+    ("connection refused", "network"),
+    ("connection reset", "network"),
+    ("disconnected", "network"),
+    ("fetch failed", "network"),
+    ("network error", "network"),
+    ("unable to connect", "network"),
+    ("stream closed", "network"),
+    ("stream ended", "network"),
+    ("premature close", "network"),
+)
+"""Parts of messages that tell a cause where nothing else does."""
+
+LOOKED_AT_CHARS: Final = 4000
+"""Characters of a message that are looked at."""
+_NUMBER: Final = re.compile(r"(?<![0-9])[45][0-9][0-9](?![0-9])")
+_BEFORE: Final = ("status", "error", "code", "http")
+"""One of these stands shortly before a number that is a status."""
+_NEAR_CHARS: Final = 24
+_KEYS: Final = frozenset({"status", "statuscode", "status_code", "httpstatuscode", "code"})
+_DEEPEST: Final = 6
+
+
+def cause_of(code: str, message: str, data: Any = None) -> Cause | None:
+    """Return the cause of an error, from its `code`, its words and the status in its `data`; None
+    if it is not known."""
+    if code in OURS:
+        return None
+    if (cause := CODES.get(code)) is not None:
+        return cause
+    words = message[:LOOKED_AT_CHARS].casefold()
+    if (cause := _said(words, SURE)) is not None:
+        return cause
+    status = _status_in(data, _DEEPEST) or _status_said(words)
+    if status is not None and (cause := STATUSES.get(status)) is not None:
+        return cause
+    if status is None and code in CONNECTIONS:
+        return "network"
+    return _said(words, WORDS)
+
+
+def _said(words: str, table: tuple[tuple[str, Cause], ...]) -> Cause | None:
+    return next((cause for part, cause in table if part in words), None)
+
+
+def _status_in(data: Any, depth: int) -> int | None:
+    """The HTTP status in an error's data, wherever the agent puts it."""
+    if not depth:
+        return None
+    if isinstance(data, list):
+        data = dict(enumerate(data[:_DEEPEST]))
+    if not isinstance(data, dict):
+        return None
+    for key, value in data.items():
+        named = isinstance(key, str) and key.casefold() in _KEYS
+        if named and type(value) is int and 400 <= value < 600:
+            return value
+    found = (_status_in(value, depth - 1) for value in list(data.values())[:64])
+    return next((status for status in found if status is not None), None)
+
+
+def _status_said(words: str) -> int | None:
+    """The HTTP status in a message."""
+    for number in _NUMBER.finditer(words):
+        before = words[max(0, number.start() - _NEAR_CHARS) : number.start()]
+        if not before.strip() or any(word in before for word in _BEFORE):
+            return int(number[0])
+    return None
