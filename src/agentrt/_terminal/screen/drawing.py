@@ -18,7 +18,7 @@ from .cards import SPINNER, drawn, full, has_more, printed
 from .frame import last_lines
 from .markdown import Blocks, Renderer
 from .page import Page
-from .style import Fragments
+from .style import Fragments, rendered
 
 TAIL: Final = 8
 """Lines of the unfinished block that are drawn."""
@@ -47,8 +47,9 @@ class Drawing:
         at most: what a smaller window has no room for stays in the scrollback."""
         width, shown = self.page.width(), Fragments()
         for blocks in self._texts.values():
-            lines = safe(blocks.tail).expandtabs(4).split("\n")
-            shown += [("", f"{line[-4 * width :]}\n") for line in lines[-TAIL:] if lines != [""]]
+            # By the renderer of finished blocks, so that nothing moves when it is printed.
+            if tail := blocks.unfinished(2 * TAIL, TAIL * width):
+                shown += last_lines(rendered(self._render(tail, width)), TAIL, width)
         shown = last_lines(shown, rows // 3, width)
         for since, parts in view.thoughts.values():
             words = one_line("".join(parts[-200:])[-400:], 10_000)[-max(10, width - 24) :]

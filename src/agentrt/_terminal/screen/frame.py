@@ -24,14 +24,19 @@ def queue_lines(prompts: Collection[str], *, paused: int, width: int) -> Fragmen
 
 
 def last_lines(fragments: Fragments, rows: int, width: int) -> Fragments:
-    """The end of it that fits into so many rows of a terminal of that width."""
+    """Return the last whole lines that fit into so many rows of a terminal of that width."""
+    lines: list[Fragments] = [[]]
+    for look, text in fragments:
+        for piece in text.splitlines(keepends=True):
+            lines[-1].append((look, piece))
+            if piece.endswith("\n"):
+                lines.append([])
     left = max(1, rows)
-    kept: Fragments = []
-    column = 0
-    for look, text in reversed(fragments):
-        left -= text.count("\n") + (column + len(text)) // max(1, width)
-        column = 0 if "\n" in text else column + len(text)
+    kept: list[Fragments] = []
+    for line in reversed(lines):
+        columns = sum(len(text.rstrip("\n")) for _, text in line)
+        left -= max(1, -(-columns // max(1, width))) if line else 0
         if left < 0:
             break
-        kept.append((look, text))
-    return kept[::-1]
+        kept.append(line)
+    return [fragment for line in reversed(kept) for fragment in line]

@@ -56,10 +56,17 @@ class Blocks:
         self._gap = False
         self._apart = False
 
-    @property
-    def tail(self) -> str:
-        """What is not part of a finished block yet."""
-        return "\n".join([*self._lines, "".join(self._rest)])
+    def unfinished(self, lines: int, chars: int) -> str:
+        """Return the end of the block that is not finished yet, as Markdown of its own.
+
+        `lines` bounds its lines and `chars` the characters of each; long ones lose whole words at
+        their start.
+        """
+        whole = [*self._lines, "".join(self._rest)]
+        last = [_last_words(line, chars) for line in whole[-lines:]]
+        if self._fence and len(whole) > lines:
+            last.insert(0, self._opening)
+        return "\n".join(last)
 
     def feed(self, text: str) -> list[tuple[str, bool]]:
         """Take more text; the blocks that it finishes."""
@@ -134,6 +141,14 @@ class Blocks:
             return
         self._lines = []
         self._list = self._gap = self._apart = False
+
+
+def _last_words(line: str, chars: int) -> str:
+    if len(line) <= chars:
+        return line
+    start = len(line) - chars
+    blank = line.find(" ", start, start + 40)
+    return line[blank + 1 if blank >= 0 else start :]
 
 
 class Renderer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeAlias
 
-from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
@@ -37,6 +37,8 @@ LOOKS: Final = {
     "chosen": Look("7", "reverse"),
 }
 
+_NAMED: Final = frozenset(LOOKS) - {""}
+
 STYLE: Final = Style([(name, look.style) for name, look in LOOKS.items() if name])
 
 
@@ -60,8 +62,19 @@ class Painter:
 
 
 def styled(fragments: Fragments) -> StyleAndTextTuples:
-    """The same fragments for prompt_toolkit."""
-    return [(f"class:{look}" if look else "", text) for look, text in fragments]
+    """Return fragments in the form that prompt_toolkit takes."""
+    return [(f"class:{look}" if look in _NAMED else look, text) for look, text in fragments]
+
+
+def rendered(text: str) -> Fragments:
+    """Turn text with escape sequences of our own into fragments with prompt_toolkit's styles."""
+    fragments: Fragments = []
+    for style, character, *_ in to_formatted_text(ANSI(text)):
+        if fragments and fragments[-1][0] == style and not fragments[-1][1].endswith("\n"):
+            fragments[-1] = (style, fragments[-1][1] + character)
+        else:
+            fragments.append((style, character))
+    return fragments
 
 
 def colour_depth(*, colour: bool) -> ColorDepth:
