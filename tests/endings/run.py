@@ -32,7 +32,8 @@ from .server import Server
 WAYS: Final = ("SIGTERM", "SIGINT", "SIGKILL")
 SHARED_WAYS: Final = (*WAYS, "drain", "rolling")
 KINDS: Final = ("held", "stopped", "flowing", "restarting", "first")
-PATIENCE: Final = 90.0
+PATIENCE: Final = 180.0
+"""Seconds for one round."""
 
 
 class Plan(Struct, kw_only=True):
@@ -89,6 +90,21 @@ class Client(Tab):
             self._out = None
             self._scope.cancel(reason="another server")
 
+    async def ask(self, type: str, **fields: Any) -> dict[str, Any]:
+        """Have a command carried out; again, under its id, while the server cannot."""
+        id = None
+        while True:
+            await self.until(lambda: self._out is not None)
+            id = self.wire.send(type, again=id, **fields)
+            while id not in self.client.acks:
+                await self._changed.wait()
+            answer = self.client.acks[id]
+            if answer["ok"] or answer["error"]["code"] != "unavailable":
+                break
+            await trio.sleep(0.2)
+        assert answer["ok"], answer
+        return answer
+
     def put(self, type: str, **fields: Any) -> str:
         """Send a command without waiting for its answer; returns its id."""
         return self.wire.send(type, **fields)
@@ -120,8 +136,10 @@ class Endings:
                     await server.start()
                 await nursery.start(self.client.run)
                 for number in range(self.plan.rounds):
-                    with trio.fail_after(PATIENCE * 2):
-                        await self.round(number)
+                    with trio.fail_after(PATIENCE):
+                        await self.round()
+                    if number % 10 == 9:
+                        print(f"{number + 1} rounds: {self.outcome}", flush=True)
             finally:
                 with trio.CancelScope(shield=True):
                     for server in self.servers:
@@ -129,7 +147,7 @@ class Endings:
             nursery.cancel_scope.cancel(reason="all rounds are done")
         return self.outcome
 
-    async def round(self, number: int) -> None:
+    async def round(self) -> None:
         """Open sessions, have prompts wait in them, end the server and look."""
         chance, counts = self.chance, self.outcome.counts
         ending = chance.choice(self.servers)

@@ -146,8 +146,9 @@ def abandoned(path: Path, copy: Path) -> None:
         source = path.with_name(path.name + end)
         copy.with_name(copy.name + end).write_bytes(source.read_bytes())
     # The copy stands for the very file, which the lock says by its number.
-    pid, mark, _ = path.with_name(f"{path.name}.lock").read_text().split()
-    copy.with_name(f"{copy.name}.lock").write_text(f"{pid}\n{mark} {copy.stat().st_ino}\n")
+    pid, mark, *_ = path.with_name(f"{path.name}.lock").read_text().split()
+    wal = copy.with_name(f"{copy.name}-wal").stat().st_ino
+    copy.with_name(f"{copy.name}.lock").write_text(f"{pid}\n{mark} {copy.stat().st_ino}\n{wal}\n")
 
 
 def prompts(agents: Incarnations) -> list[str]:

@@ -24,7 +24,7 @@ from agentrt._journal.store import Store
 from runtime.fakes import Incarnations, echo, obedient
 
 from .disks import Lock, locks_of
-from .kit import checked, done_by_another, kept
+from .kit import abandoned, checked, done_by_another, kept
 
 TESTS = Path(__file__).parents[1]
 ROUNDS = 100 if os.environ.get("AGENTRT_FULL") else 4
@@ -234,6 +234,65 @@ async def test_a_file_that_is_gone_is_noticed(
                     await session.run("again")
                 with pytest.raises(StoreUnavailable):
                     await session.run("and again")
+
+
+@pytest.mark.parametrize("end", ["-wal", "-shm", ".lock"])
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+async def test_a_file_beside_it_that_is_gone_is_noticed_and_what_was_stored_is_there(
+    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch, end: str, how: str
+) -> None:
+    monkeypatch.setattr(sqlite, "_LOOK", 0)
+    with pytest.raises(StoreUnavailable, match=f"{end} was {how}"):
+        async with open_store(path, library=library) as store:
+            async with kept(store, Incarnations(echo)) as session:
+                await session.run("hello")
+                file = path.with_name(path.name + end)
+                file.unlink()
+                if how == "replaced":
+                    file.write_bytes(b"")
+                with pytest.raises(StoreUnavailable):
+                    await session.run("again")
+    path.with_name(path.name + "-shm").unlink(missing_ok=True)
+    async with open_store(path, library=library) as store:
+        texts = [item.text for item in (await store.snapshot("one")).items if item.type == "text"]
+    assert texts == ["hello"]
+
+
+async def test_a_write_ahead_log_that_was_cut_off_is_noticed(
+    path: Path, library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "_LOOK", 0)
+    with pytest.raises(StoreUnavailable, match="was overwritten or cut off"):
+        async with open_store(path, library=library) as store:
+            async with kept(store, Incarnations(echo)) as session:
+                await session.run("hello")
+                with open(f"{path}-wal", "r+b") as log:
+                    log.truncate(0)
+                with pytest.raises(StoreUnavailable):
+                    await session.run("again")
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced", "left alone"])
+async def test_without_its_write_ahead_log_a_store_of_a_killed_process_has_a_new_epoch(
+    path: Path, library: Any, tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    copy = tmp_path / "copy.db"
+    async with open_store(path, library=library) as store:
+        async with kept(store, Incarnations(echo)) as session:
+            await session.run("hello")
+            # As after some thousand pages: the file has all that came until now.
+            await store._call(lambda backend: backend.database.execute("PRAGMA wal_checkpoint"))
+            await session.run("seen and lost")
+            abandoned(path, copy)
+    log = copy.with_name(f"{copy.name}-wal")
+    if how != "left alone":
+        log.rename(tmp_path / "elsewhere")  # so that its inode is not used again
+    if how == "replaced":
+        log.write_bytes(b"")
+    async with open_store(copy, library=library) as store:
+        epoch = (await store.snapshot("one")).epoch
+    assert (epoch == session.log.epoch) == (how == "left alone")
+    assert ("have a new epoch" in caplog.text) == (how != "left alone")
 
 
 async def test_a_damaged_file_is_not_opened(path: Path, library: Any) -> None:

@@ -19,6 +19,7 @@ from itertools import chain
 from pathlib import Path
 
 from .._errors import RemoteProtocolError, StoreError, StoreInUse
+from .._logging import get_logger
 from .._model.checkpoint import Head, Record
 from .._model.events import TurnStarted
 from . import schema
@@ -49,6 +50,8 @@ from .libraries import (
 )
 from .search import SHIFT, text_of
 
+logger = get_logger("store")
+
 _SEARCH = "fts5"  # a module that SQLite can be built without
 _TOGETHER = 64  # records that are taken into the index at the latest
 _INDEXED = 2  # the first version whose records are in the index `said`
@@ -75,6 +78,9 @@ _SET_BOTH = f"UPDATE session SET {_ROW}, {_HEAD} WHERE num=?"
 
 _MOVED = 1032
 
+_WAL, _SHM = "-wal", "-shm"
+_WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")  # how a write-ahead log begins
+
 
 class SqliteBackend:
     gather = 0.0025  # with many sessions that stream, each flush has something of several of them
@@ -90,6 +96,10 @@ class SqliteBackend:
         self._last = ""
         """Which file was written here last, as the one beside it says."""
         self._file: tuple[int, int] = (0, 0)
+        self._beside: dict[str, tuple[int, int] | None] = {}
+        """Device and inode of the other files in use, by the end of their names."""
+        self._last_wal = ""
+        """The inode of the write-ahead log that was written here last; empty if it is unknown."""
         self._looked = 0.0
         self._full = True  # SQLite's own default
         self.database: Database
@@ -134,8 +144,8 @@ class SqliteBackend:
         finally:
             os.close(descriptor)
         self._file = found.st_dev, found.st_ino
-        self.database = connect(self.path, self.library, mode="rw")
-        self._prepare()
+        wal = _identity(f"{self.path}{_WAL}")  # before SQLite makes another one
+        self._prepare_on(wal)
         self._looked = time.monotonic()
 
     def take_lock(self, patience: float = 0) -> None:
@@ -160,16 +170,30 @@ class SqliteBackend:
             pid = int(text) if text.isdigit() else None
             who = f"process {pid}" if pid is not None else "another process"
             raise StoreInUse(f"{self.path} is being written by {who}", pid) from None
-        self._last = (
-            os.pread(self._lock, 200, 0).partition(b"\n")[2].strip().decode("ascii", "replace")
-        )
+        lines = os.pread(self._lock, 200, 0).decode("ascii", "replace").split("\n")
+        _, self._last, self._last_wal, *_ = [*lines, "", "", ""]
         self._write_last()
 
     def _write_last(self) -> None:
-        """Beside the file: who writes it, and which file it was that was written here last."""
+        """Write down in the lock file which process writes the store, which file was written here
+        last, and the inode of its write-ahead log."""
         assert self._lock is not None
+        text = f"{os.getpid()}\n{self._last}\n{self._last_wal}\n"
         os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, f"{os.getpid()}\n{self._last}\n".encode(), 0)
+        os.pwrite(self._lock, text.encode(), 0)
+
+    def _prepare_on(self, wal: tuple[int, int] | None) -> None:
+        """Connect to the file, beside which there is this write-ahead log."""
+        self.database = connect(self.path, self.library, mode="rw")
+        lost = bool(self._last_wal) and (wal is None or str(wal[1]) != self._last_wal)
+        self._prepare(lost=lost)
+        self._beside = {end: _identity(f"{self.path}{end}") for end in (_WAL, _SHM)}
+        assert self._lock is not None
+        lock = os.fstat(self._lock)
+        self._beside[".lock"] = lock.st_dev, lock.st_ino
+        wal = self._beside[_WAL]
+        self._last_wal = "" if wal is None else str(wal[1])
+        self._write_last()
 
     def _new_mark(self) -> None:
         """In a transaction: from now on, copies of the file that were made before are older ones.
@@ -181,7 +205,8 @@ class SqliteBackend:
     def _marked(self, mark: object) -> str:
         return f"{mark} {self._file[1]}"
 
-    def _prepare(self) -> None:
+    def _prepare(self, *, lost: bool) -> None:
+        """`lost`: the write-ahead log is not the one that was written last."""
         x = self.database.execute
         [[application]] = x("PRAGMA application_id")
         if not application and not x("SELECT 1 FROM sqlite_master LIMIT 1"):
@@ -218,7 +243,7 @@ class SqliteBackend:
             self._index_since(0 if 0 < version < _INDEXED else None)
             if not dict(x("SELECT key, value FROM meta")).get("closed", True):
                 self._catch_up_rows()
-            self._begin_generation()
+            self._begin_generation(lost=lost)
             never = f"NOT {PROMPTED}"
             x(f"DELETE FROM frame WHERE session IN (SELECT num FROM session WHERE {never})")
             x(f"DELETE FROM session WHERE {never}")
@@ -258,10 +283,10 @@ class SqliteBackend:
                         (last + 1, at, turns, num),
                     )
 
-    def _begin_generation(self) -> None:
-        """Viewers may go on where they were, unless the machine went down under the store, or the
-        file is another one than was written here last (a backup that was restored): then the last
-        things they saw may be lost, and another generation begins."""
+    def _begin_generation(self, *, lost: bool) -> None:
+        """Viewers may go on where they were, unless the machine went down under the store, the file
+        is another one than was written here last (a backup that was restored), or its write-ahead
+        log is `lost`: then the last things they saw may be lost, and another generation begins."""
         x = self.database.execute
         meta = dict(x("SELECT key, value FROM meta"))
         boot = _boot()
@@ -269,6 +294,14 @@ class SqliteBackend:
         mark = meta.get("mark")
         if mark is not None:  # an older version has left none
             sure = sure and self._last == self._marked(mark)
+        if lost and not meta.get("closed"):
+            sure = False
+        if meta and not sure:
+            logger.error(
+                "%s: what was stored last may be lost (the machine went down, or the file or its"
+                " write-ahead log was replaced): the logs of its sessions have a new epoch",
+                self.path,
+            )
         self._generation = meta.get("generation", 0) + (0 if sure or not meta else 1)
         self._set_meta(boot=boot, closed=0, generation=self._generation)
         self._new_mark()
@@ -344,17 +377,33 @@ class SqliteBackend:
             raise
 
     def _look(self) -> None:
-        """SQLite goes on "committing" to a file that was deleted."""
+        """Check that all files are in their place: SQLite goes on "committing" to deleted ones."""
         now = time.monotonic()
         if now - self._looked < _LOOK:
             return
         self._looked = now
+        self._check_file("", self._file)
         try:
-            found = os.stat(self.path, follow_symlinks=False)
-        except FileNotFoundError:
-            raise Unusable(f"{self.path} was deleted") from None
-        if (found.st_dev, found.st_ino) != self._file:
-            raise Unusable(f"{self.path} was replaced by another file")
+            for end, identity in self._beside.items():
+                self._check_file(end, identity)
+        except Unusable:
+            # The file itself is in its place, and what was committed is in the log that SQLite has
+            # open: take it over while that is possible.
+            with contextlib.suppress(Exception):
+                self.database.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            raise
+        with open(f"{self.path}{_WAL}", "rb") as log:
+            if log.read(4) not in _WAL_MAGIC:
+                raise Unusable(f"{self.path}{_WAL} was overwritten or cut off")
+
+    def _check_file(self, end: str, identity: tuple[int, int] | None) -> None:
+        """Raise `Unusable` unless a file is still the one that was opened."""
+        path = f"{self.path}{end}"
+        found = _identity(path)
+        if found is None and identity is not None:
+            raise Unusable(f"{path} was deleted")
+        if found != identity:
+            raise Unusable(f"{path} was replaced by another file")
 
     def _write_all(self, parts: list[Part], now: float) -> None:
         """Their frames many at a time: after each statement a thread has to get the interpreter
@@ -628,6 +677,15 @@ def writing(path: str | os.PathLike[str], *, patience: float = 0) -> Iterator[Sq
 def _text(record: Record) -> int:
     """Characters of what was said."""
     return sum(len(item.text) for item in record.items)
+
+
+def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """Device and inode of a file; None if there is none."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _boot() -> str:
