@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import re
 import shutil
 import ssl
@@ -620,6 +621,26 @@ async def test_a_file_that_the_browser_has_is_not_sent_again() -> None:
             other = await get(running.port, "/page/app.js", cookie=kept, if_none_match=tag)
             assert status(other) == 200
             assert header(await get(running.port, "/page/main.js"), "cache-control") == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("accepted", "packed"),
+    [("gzip, deflate, br", True), ("br, gzip;q=0.5", True), ("gzip;q=0", False), ("br", False)],
+)
+async def test_a_file_is_compressed_for_a_browser_that_takes_that(
+    accepted: str, packed: bool
+) -> None:
+    with trio.fail_after(30):
+        async with site() as running:
+            kept = await cookie(running)
+            plain = await get(running.port, "/page/main.js", cookie=kept)
+            other = await get(running.port, "/page/main.js", cookie=kept, accept_encoding=accepted)
+            assert header(other, "vary") == header(plain, "vary") == "Accept-Encoding"
+            assert header(other, "content-encoding") == ("gzip" if packed else None)
+            assert (header(other, "etag") == header(plain, "etag")) is not packed
+            sent, whole = (each.head.partition(b"\r\n\r\n")[2] for each in (other, plain))
+            assert (gzip.decompress(sent) if packed else sent) == whole
+            assert not packed or len(sent) < len(whole)
 
 
 def test_the_page_needs_nothing_that_its_policy_forbids() -> None:

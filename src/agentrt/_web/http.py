@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import gzip
 import hashlib
+import re
 from collections.abc import Awaitable, Callable
+from functools import cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -252,23 +255,41 @@ def response(
 
 
 class File(Struct, frozen=True):
-    """A file of the page. `tag` stands for what is in it."""
+    """A file of the page. `digest` identifies its content."""
 
     type: str
     body: bytes
-    tag: str
+    digest: str
 
     def answer(self, request: Request) -> Response:
-        """The file, or that it is still the one that the browser has."""
-        known = self.tag in request.listed("if-none-match")
+        """Return the file, compressed if the browser takes that, or 304 if the browser has it."""
+        accepted = [each.partition(";") for each in request.listed("accept-encoding")]
+        packed = any(
+            name.strip() == "gzip" and not _REFUSED.fullmatch(weight)
+            for name, _, weight in accepted
+        )
+        tag = f'"{self.digest}-gzip"' if packed else f'"{self.digest}"'
+        known = tag in request.listed("if-none-match")
         return response(
             304 if known else 200,
-            self.body,
+            _packed(self.body) if packed else self.body,
             type=self.type,
-            headers=(("ETag", self.tag),),
+            headers=(
+                *(("ETag", tag), ("Vary", "Accept-Encoding")),
+                *((("Content-Encoding", "gzip"),) if packed else ()),
+            ),
             cache="private, no-cache",  # ask each time: a newer server has newer files
             head_only=known or request.method == "HEAD",
         )
+
+
+@cache
+def _packed(body: bytes) -> bytes:
+    return gzip.compress(body, mtime=0)
+
+
+_REFUSED: Final = re.compile(r" *q *= *0(\.0*)? *")
+"""The weight of an encoding that the browser does not take."""
 
 
 def load_page(folder: Path = PAGE) -> dict[str, File]:
@@ -277,8 +298,8 @@ def load_page(folder: Path = PAGE) -> dict[str, File]:
     for file in sorted(folder.rglob("*")):
         if file.is_file() and file.suffix in _TYPES:
             body = file.read_bytes()
-            tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+            digest = hashlib.sha256(body).hexdigest()[:32]
             path = f"/page/{file.relative_to(folder).as_posix()}"
-            files[path] = File(_TYPES[file.suffix], body, tag)
+            files[path] = File(_TYPES[file.suffix], body, digest)
     files["/"] = files["/page/index.html"]
     return files
