@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -726,3 +727,45 @@ def test_the_option_is_chosen_by_its_kind_and_never_allows_by_accident(
 def test_only_allow_ever_allows(options: list[PermissionOption], decision: Any) -> None:
     chosen = choose_option(options, decision)
     assert chosen is None or chosen.kind.startswith("reject")
+
+
+@pytest.mark.parametrize(
+    ("created", "rule", "allowed"),
+    [
+        (("/work/project/a.txt",), "Write", True),
+        (("/work/project/a.txt",), "Write(*.txt)", True),
+        (("/work/project/a.txt",), "Edit(*.txt)", True),
+        (("/work/project/a.txt",), "Write(*.md)", False),
+        ((), "Write", False),
+        ((), "Edit", True),
+    ],
+)
+@pytest.mark.parametrize("tool", ["", "fileChange"])
+def test_a_file_that_is_written_as_a_whole_is_a_write(
+    tool: str, created: tuple[str, ...], rule: str, allowed: bool
+) -> None:
+    asked = PermissionRequest(
+        title="",
+        tool=tool,
+        kind="edit",
+        cwd="/work/project",
+        changes=("/work/project/a.txt",),
+        created=created,
+        tools={"fileChange": "Edit"},
+    )
+    assert (rules(allow=[rule])(asked) == Allow()) is allowed
+
+
+def test_a_write_next_to_an_edit_is_no_write() -> None:
+    asked = PermissionRequest(title="", kind="edit", cwd="/", changes=("/a", "/b"), created=("/a",))
+    assert rules(allow=["Write"])(asked) != Allow()
+    assert rules(allow=["Edit"])(asked) == Allow()
+
+
+@pytest.mark.slow
+async def test_write_is_allowed_on_the_demo_agent(tmp_path: Path) -> None:
+    policy = rules(allow=["Write(new.txt)"])
+    async with open_session("demo", cwd=tmp_path, permissions=policy) as session:
+        await session.run("create new.txt with hello")
+        await session.run("create other.txt with hello")
+    assert os.listdir(tmp_path) == ["new.txt"]

@@ -69,6 +69,7 @@ class _Tool(Struct):
     kind: str | None = None
     input: Any = None
     changes: list[str] = []
+    created: list[str] = []
     locations: list[str] = []
 
 
@@ -209,7 +210,9 @@ class Stream:
         tool.kind = update.kind or tool.kind
         tool.input = update.raw_input if update.raw_input is not None else tool.input
         if update.content is not None:
-            tool.changes = [each.path for each in update.content if isinstance(each, Diff)]
+            diffs = [each for each in update.content if isinstance(each, Diff)]
+            tool.changes = [each.path for each in diffs]
+            tool.created = [each.path for each in diffs if each.old_text is None]
         if update.locations is not None:
             tool.locations = [each.path for each in update.locations]
         return tool
@@ -236,6 +239,7 @@ class Stream:
             tool_kind=tool.kind,
             input=tool.input,
             changes=tool.changes,
+            created=tool.created,
             locations=tool.locations,
             detail=to_builtins(update.content) if update.content else None,
         )

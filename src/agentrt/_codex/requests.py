@@ -212,6 +212,9 @@ class Requests:
                 tool_kind="edit",
                 input=given,
                 changes=files,
+                created=[
+                    each.path for each in changes if isinstance(each.kind, wire.AddPatchChangeKind)
+                ],
                 detail=_detail(request),
             ),
         )

@@ -204,6 +204,8 @@ class Asked(Struct, kw_only=True):
     input: Any = None
     changes: list[str] = []
     """The files of the changes that it shows."""
+    created: list[str] = []
+    """Those of them that it writes as a whole: no old text is shown."""
     locations: list[str] = []
     """The files that the agent says it is about."""
     detail: Any = None

@@ -72,7 +72,7 @@ class PathPattern:
     def may_fit(self, path: str, cwd: str) -> bool:
         """Whether a path is what the pattern says, without its case, by its name or by the place
         that it leads to."""
-        places = {path, os.path.normpath(path), resolve(path), resolve(os.path.normpath(path))}
+        places = {os.path.normpath(path), resolve(path), resolve(os.path.normpath(path))}
         folded = PathPattern(self._text.casefold())
         folders = (cwd, os.path.realpath(cwd))
         return any(

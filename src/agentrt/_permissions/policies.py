@@ -64,6 +64,8 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
     tool_call: str | None = None
     changes: tuple[str, ...] = ()
     """The files of the changes that it shows, as the agent wrote them."""
+    created: tuple[str, ...] = ()
+    """The files among them that it writes as a whole."""
     locations: tuple[str, ...] = ()
     """The files that the agent says it is about: its own word, too."""
     tools: dict[str, str] = {}
@@ -87,6 +89,7 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
             cwd=cwd,
             tool_call=asked.tool_call,
             changes=tuple(asked.changes),
+            created=tuple(asked.created),
             locations=tuple(asked.locations),
             raw=asked.raw,
         )

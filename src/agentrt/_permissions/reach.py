@@ -14,11 +14,8 @@ def unreachable(rule: Rule, agent: Agent, *, denies: bool) -> str | None:
     if "*" in agent.quirks.unasked_modes:
         return f"{agent.name} asks for nothing"
     name = rule.name
-    if agent.quirks.command_shown is not None and not denies and not rule.is_about_all:
-        if rule.is_about("Bash"):
-            return f"{agent.name} does not say which command it wants to run"
-        if rule.is_about("Fetch") or (rule.is_about("Read") and not rule.is_about("Edit")):
-            return f"{agent.name} does not say which page or file it wants"
+    if not denies and (why := _unshown(rule, agent)):
+        return why
     if name in CLASSES or "*" in name or name.startswith("mcp__"):
         return None
     if agent.protocol == "claude":
@@ -28,6 +25,19 @@ def unreachable(rule: Rule, agent: Agent, *, denies: bool) -> str | None:
     if agent.tools and name not in agent.tools and name not in CLAUDE_TOOLS:
         return f"{agent.name} has no tool {name}; write {', '.join(CLASSES)}"
     return None
+
+
+def _unshown(rule: Rule, agent: Agent) -> str:
+    """The part of a request that an agent does not show, and that a rule which allows needs."""
+    shown = agent.quirks.command_shown
+    if shown is not None and rule.is_about("Bash"):
+        return f"{agent.name} does not say which command it wants to run"
+    if shown == "text" and (rule.is_about("Edit") or rule.is_about("Write")):
+        return f"{agent.name} does not say which files it writes"
+    if agent.quirks.kinds_hold and not agent.tools:
+        if rule.is_about("Read") or rule.is_about("Fetch"):
+            return f"{agent.name} does not say which page or file it wants, or names no tool"
+    return ""
 
 
 def unreachable_rules(

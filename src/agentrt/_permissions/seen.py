@@ -45,6 +45,8 @@ class Request(Protocol):
     @property
     def changes(self) -> tuple[str, ...]: ...
     @property
+    def created(self) -> tuple[str, ...]: ...
+    @property
     def locations(self) -> tuple[str, ...]: ...
     @property
     def cwd(self) -> str: ...
@@ -76,11 +78,13 @@ class Seen:
         """What it surely is, in the words of rules."""
         if self._own_tool:
             return {self.tool, self._own_tool}
-        if self.tool:
-            return meant_by(self.tool, self.request.tools)
-        if self.has_command and not self.request.changes:
-            return {"Bash"}
-        return {"Edit"} if self.request.changes and not self.has_command else set()
+        found = meant_by(self.tool, self.request.tools) if self.tool else set[str]()
+        if not self.tool and self.has_command != bool(self.request.changes):
+            found = {"Bash"} if self.has_command else {"Edit"}
+        changes = set(self.request.changes)
+        if "Edit" in found and changes and changes <= set(self.request.created):
+            found = found | {"Write"}
+        return found
 
     @cached_property
     def shown(self) -> set[str]:
