@@ -161,6 +161,6 @@ def test_an_export_says_how_each_turn_ended() -> None:
         state.apply(TurnEnded(turn=turn, outcome=outcome))  # type: ignore[arg-type]
     text = exported(state.snapshot("s", "e", 1), "markdown").partition(".\n\n")[2]
     assert text == (
-        "## You\n\none\n\n- **execute** `dig`: cancelled\n\n*cancelled*\n\n"
-        "## You\n\ntwo\n\n- **execute** `dig`: completed\n"
+        "## You\n\n> one\n\n- **execute** `dig`: cancelled\n\n*cancelled*\n\n"
+        "## You\n\n> two\n\n- **execute** `dig`: completed\n"
     )

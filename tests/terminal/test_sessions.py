@@ -70,7 +70,7 @@ def test_no_session_is_said_to_be_none(program: Program) -> None:
 def test_one_is_shown_as_it_was(program: Program, id: str) -> None:
     told = program.run("sessions", "show", id).stdout
     assert told.startswith("# read notes.txt\n\nWith demo ")
-    assert "\n## You\n\nread notes.txt\n" in told
+    assert "\n## You\n\n> read notes.txt\n" in told
     assert "- **read** `" in told
     assert "second line" in told
 

@@ -107,7 +107,7 @@ def test_sessions_are_found_by_their_words_wherever_they_were(program: Program, 
 
 def test_one_is_shown_by_the_beginning_of_its_id(program: Program, file: Path) -> None:
     told = program.run("sessions", "show", "abc").stdout
-    assert f"## You\n\n{HERE}\n\n## Agent\n\n{HERE}\n" in told
+    assert f"## You\n\n> {HERE}\n\n## Agent\n\n> {HERE}\n" in told
     exported = json.loads(program.run("sessions", "export", "abc", "--format", "json").stdout)
     assert [turn["outcome"] for turn in exported["turns"]] == ["completed"]
 

@@ -57,7 +57,7 @@ def test_sessions_are_listed_found_shown_and_deleted(program: Program, url: str)
     assert (one["session"], one["store"]) == ("abc-one", str(server_of(url)))
     [one] = json.loads(program.run("sessions", "search", *store, "WIND", "red", "--json").stdout)
     assert one["session"] == "abd-two"
-    assert "## You\n\nmend the blue door" in program.run("sessions", "show", *store, "abc").stdout
+    assert "## You\n\n> mend the blue door" in program.run("sessions", "show", *store, "abc").stdout
     program.run("sessions", "show", *store, "ab", status=2)
     assert program.run("sessions", "delete", *store, "abc").stdout.startswith("deleted abc-one")
     assert program.run("sessions", "show", *store, "abc", status=4).stdout == ""

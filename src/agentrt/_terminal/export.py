@@ -1,4 +1,8 @@
-"""A conversation as a document: Markdown for people, or the snapshot with all there is."""
+"""A conversation as a document: Markdown for people, or the snapshot with all there is.
+
+In Markdown, every text of the conversation is a block quote: no heading, fence or comment in it can
+pass for a part of the document, such as the next prompt.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +51,7 @@ def _sections(snapshot: Snapshot) -> Iterator[str]:
         if now != speaker:
             speaker = now
             yield f"## {now}"
-        yield said if item.type in ("user", "text") else _quoted(said)
+        yield _quoted(said if item.type in ("user", "text") else f"*{item.type}:* {said}")
     yield from _end(turns.get(last or ""))
 
 
@@ -74,7 +78,7 @@ def _call(item: Item, tool: Tool) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines() or [""])
 
 
 def _code(text: str) -> str:
