@@ -37,6 +37,7 @@ _OF_A_CONVERSATION = {
     "append_system": "--append-system",
 }
 """What a command would ignore."""
+_TOKENS = ("token", "viewer_token", "metrics_token")
 _WITHOUT_AN_AGENT = frozenset(
     {"agents", "nodes", "rules", "trace", "replay", "config", "completion"}
 )
@@ -167,6 +168,7 @@ def _work(options: argparse.Namespace) -> Work:
     _check_folder(options)
     config = load_config(options.cwd, flags=_flags(options))
     _check_store(getattr(options, "store", None))
+    _check_tokens(options, config)
     if options.subcommand != "config":  # which shows them itself
         for warning in config.warnings:
             _warn(warning)
@@ -306,6 +308,23 @@ def _conforming(options: argparse.Namespace, config: Config) -> tuple[Agent, Req
     return agent, make_request(options, agent, config)
 
 
+def _check_tokens(options: argparse.Namespace, config: Config) -> None:
+    """Warn of tokens that other users of the machine can read."""
+    import stat
+
+    flags = [f"--{name.replace('_', '-')}" for name in _TOKENS if getattr(options, name, None)]
+    for flag in flags:
+        name = f"AGENTRT_SERVE_{flag[2:].replace('-', '_').upper()}"
+        _warn(f"others on this machine can read {flag} on the command line: use {name} instead")
+    for path in config.files:
+        holds = any(config.origins.get(f"serve.{name}") == path for name in (*_TOKENS, "tenants"))
+        try:
+            if holds and os.stat(path).st_mode & stat.S_IROTH:
+                _warn(f"others on this machine can read the tokens in {path}: chmod o-r {path}")
+        except OSError:
+            continue
+
+
 def _check_store(said: str | None) -> None:
     """Warn of a password that everybody on the machine can read."""
     from ._journal.address import Server
@@ -434,7 +453,11 @@ def _acp(options: argparse.Namespace, config: Config) -> Work:
     from ._web.acpmessages import Meta
 
     defaults = Meta(agent=options.agent, model=options.model, mode=options.mode, session=session)
-    return partial(attach_editor, *find_server(None if attach is True else attach), defaults)
+    return partial(
+        attach_editor,
+        *find_server(None if attach is True else attach, insecure=options.insecure),
+        defaults,
+    )
 
 
 def _attach(options: argparse.Namespace, config: Config) -> Work:
@@ -460,8 +483,8 @@ def _attach(options: argparse.Namespace, config: Config) -> Work:
         mode=options.mode,
         cwd=options.cwd,
     )
-    find_server(options.url)  # wrong usage is said before anything begins
-    where = partial(find_server, options.url)
+    where = partial(find_server, options.url, insecure=options.insecure)
+    where()  # wrong usage is reported before anything begins
     if once:
         from ._terminal.attach_once import attach_once
 

@@ -227,3 +227,17 @@ def test_what_is_for_a_conversation_of_ones_own_is_not_taken_in_silence(
     for command in ("serve", "agents"):
         done = program.run(*said, command, status=2)
         assert f"{said[0]} has no meaning for `agentrt {command}`" in done.stderr
+
+
+def test_a_token_that_others_can_read_is_warned_of(program: Program) -> None:
+    config = program.home / "config.toml"
+    config.write_text(f'[serve]\nmetrics_token = "{"x" * 20}"\n')
+    config.chmod(0o644)
+    program.env["AGENTRT_CONFIG"] = str(config)
+    wrong = ("serve", "--role", "gateway", "--token", "y" * 20)  # ends at once
+    told = program.run(*wrong, status=2).stderr
+    assert "can read --token on the command line: use AGENTRT_SERVE_TOKEN" in told
+    assert f"can read the tokens in {config}" in told
+    config.chmod(0o640)
+    told = program.run("serve", "--role", "gateway", status=2).stderr
+    assert "can read" not in told

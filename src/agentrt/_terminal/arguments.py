@@ -388,9 +388,18 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
     _add_session(serve)
 
 
+def _add_insecure(add: Callable[..., Any]) -> None:
+    add(
+        "--insecure",
+        action="store_true",
+        help="send the token unencrypted to a server on another machine",
+    )
+
+
 def _fill_attach(attach: argparse.ArgumentParser) -> None:
     attach.add_argument("url", metavar="URL", nargs="?", default=None, help="the server (yours)")
     attach.add_argument("--session", metavar="ID", help="the session, by an id prefix")
+    _add_insecure(attach.add_argument)
     add = attach.add_argument_group("one prompt").add_argument
     _add_one_prompt(add)
     add(
@@ -418,6 +427,7 @@ def _fill_acp(acp: argparse.ArgumentParser) -> None:
         help="use the sessions of a running server: of this URL, or your own server",
     )
     add("--session", metavar="ID", help="use this session instead of new ones")
+    _add_insecure(add)
     add = acp.add_argument_group("new sessions").add_argument
     _add_settings(add)
     _add_store(acp)

@@ -80,9 +80,10 @@ def running() -> list[Server]:
     return found
 
 
-def find_server(url: str | None) -> tuple[Address, str]:
+def find_server(url: str | None, *, insecure: bool = False) -> tuple[Address, str]:
     """The server that is meant, and its token: of a URL, or, if there is none, the one that runs.
-    Raises `UsageError` or `ServerNotFound`."""
+    `insecure`: the token may be sent over a network in clear. Raises `UsageError` or
+    `ServerNotFound`."""
     if url == "":  # a variable that is not set, say, and not a wish for any server
         raise UsageError("the server's URL is empty: leave it out for the one of yours that runs")
     given = os.environ.get(TOKEN)
@@ -98,6 +99,11 @@ def find_server(url: str | None) -> tuple[Address, str]:
             raise ServerNotFound(
                 f"no known server at {one_line(str(wanted))}; if it is someone else's, put its"
                 f" token into the variable {TOKEN}"
+            )
+        if not (wanted.is_private or insecure):
+            raise UsageError(
+                f"{one_line(str(wanted))} would get the token unencrypted; use https, a tunnel"
+                " (ssh -L 8000:localhost:8000 HOST), or --insecure on a network that you trust"
             )
         return wanted, token
     match list(known.items()):

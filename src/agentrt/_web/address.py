@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -18,6 +19,15 @@ class Address(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{'https' if self.secure else 'http'}://{self.place}"
+
+    @property
+    def is_private(self) -> bool:
+        """True if nobody on the network can read what is sent there."""
+        host = urlsplit(f"//{self.place}").hostname or ""
+        try:
+            return self.secure or ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return host == "localhost" or host.endswith(".localhost")
 
     def at(self, path: str) -> str:
         """The URL of a WebSocket."""
