@@ -272,6 +272,32 @@ async def test_a_second_writer_is_refused_with_the_pid_of_the_first(
         pass  # the lock ends with its holder
 
 
+async def test_a_file_that_is_written_under_another_name_is_not_written_twice(
+    path: Path, tmp_path: Path, library: Any
+) -> None:
+    other = (
+        "import sys, trio, agentrt\n"
+        "async def main():\n"
+        "    async with agentrt.open_store(sys.argv[1]): pass\n"
+        "try: trio.run(main)\n"
+        "except agentrt.StoreInUse as error: print(error)\n"
+    )
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    link = elsewhere / "link.db"
+    async with open_store(path, library=library) as store:
+        os.link(path, link)
+        with pytest.raises(StoreInUse, match="under another name") as refused:
+            async with open_store(link, library=library):
+                pass
+        assert refused.value.pid == os.getpid()
+        done = await trio.run_process([sys.executable, "-c", other, link], capture_stdout=True)
+        assert "by another process, under another name" in done.stdout.decode()
+        assert store.status.state == "ok"
+    async with open_store(link, library=library):
+        pass  # the lock ends with its holder
+
+
 @pytest.mark.parametrize(
     "content", [b"some text, and no database", b"SQLite format 3\0" + b"\1" * 5000]
 )

@@ -81,6 +81,9 @@ _MOVED = 1032
 _WAL, _SHM = "-wal", "-shm"
 _WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")  # how a write-ahead log begins
 
+_written: set[tuple[int, int]] = set()
+"""The files that this process writes: device and inode."""
+
 
 class SqliteBackend:
     gather = 0.0025  # with many sessions that stream, each flush has something of several of them
@@ -93,6 +96,8 @@ class SqliteBackend:
         self.path = Path(os.path.abspath(path))
         self.library: Library = library or installed()
         self._lock: int | None = None
+        self._inode: int | None = None
+        """The file itself, open for a lock that holds whatever name it is reached by."""
         self._last = ""
         """Which file was written here last, as the one beside it says."""
         self._file: tuple[int, int] = (0, 0)
@@ -132,21 +137,35 @@ class SqliteBackend:
         self.take_lock()
         # SQLite gives the files beside it the mode of this one, which it makes by the umask.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        descriptor = os.open(self.path, flags, 0o600)
+        with contextlib.suppress(FileNotFoundError):
+            self._check_other_name(os.lstat(self.path))
+        descriptor = self._inode = os.open(self.path, flags, 0o600)
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise StoreError(f"{self.path} is no file")
+        if found.st_uid != os.geteuid():
+            raise StoreError(f"{self.path} belongs to another user")
+        if found.st_mode & 0o077:
+            os.fchmod(descriptor, 0o600)
         try:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise StoreError(f"{self.path} is no file")
-            if found.st_uid != os.geteuid():
-                raise StoreError(f"{self.path} belongs to another user")
-            if found.st_mode & 0o077:
-                os.fchmod(descriptor, 0o600)
-        finally:
-            os.close(descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreInUse(
+                f"{self.path} is being written by another process, under another name", None
+            ) from None
         self._file = found.st_dev, found.st_ino
+        _written.add(self._file)
         wal = _identity(f"{self.path}{_WAL}")  # before SQLite makes another one
         self._prepare_on(wal)
         self._looked = time.monotonic()
+
+    def _check_other_name(self, found: os.stat_result) -> None:
+        """Raise `StoreInUse` if this process writes the file under another name. To open it once
+        more and close it would end the locks that SQLite has."""
+        if (found.st_dev, found.st_ino) in _written:
+            raise StoreInUse(
+                f"{self.path} is being written by this process, under another name", os.getpid()
+            )
 
     def take_lock(self, patience: float = 0) -> None:
         """Within so many seconds. Raises `StoreInUse`."""
@@ -336,6 +355,10 @@ class SqliteBackend:
             if database is not None:
                 database.close()
         finally:
+            if self._inode is not None:
+                os.close(self._inode)
+                self._inode = None
+                _written.discard(self._file)
             if self._lock is not None:
                 os.close(self._lock)
                 self._lock = None
