@@ -437,7 +437,13 @@ def test_sub_agents_are_tasks_and_what_they_say_has_a_parent() -> None:
         ("child", "Explore", "completed"),
     ]
     assert [effect.parent for effect in peer.of(Spoke)] == ["child", "grandchild"]
-    assert peer.only(ToolCalled).parent == "child"
+    calls = [(effect.id, effect.status, effect.parent) for effect in peer.of(ToolCalled)]
+    assert calls == [
+        ("child", "running", None),  # no tool call of the agent stands for it
+        ("c", "pending", "child"),
+        ("grandchild", "running", "child"),
+        ("child", "completed", None),
+    ]
     assert peer.of(UsageSet) == []
 
 

@@ -26,7 +26,7 @@ EXPECTED: dict[int | str, str | None] = {
     529: "overloaded",
     "cut": "network",
 }
-TOO_PATIENT: dict[str, set[int | str]] = {"gemini": {429, 500, 529, "cut"}}
+TOO_PATIENT: dict[str, set[int | str]] = {"gemini": {429, 500, 529}}
 """Answers that an agent retries for minutes."""
 OTHERWISE: dict[tuple[str, int | str], str | None] = {
     ("gemini", 404): "overloaded",  # it reports status 500

@@ -46,6 +46,7 @@ RECORDED: list[tuple[Cause | None, str, str, Any]] = [
     ("quota", "agent_error", "You exceeded your current quota (429)", {"code": -32603}),
     ("auth", "agent_error", "API key not valid", {"code": 400}),
     ("network", "agent_error", "Internal error: fetch failed", {"code": -32603}),
+    ("network", "agent_error", "terminated", {"code": 500}),
     (None, "agent_error", "Internal error", {"code": -32603}),
     # agentrt itself
     (None, "agent_died", "the agent exited: HTTP status 401 rate limit", None),

@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct, to_builtins
 
 from .._model.content import Block, Diff, Text, plain_text
 from .._model.driver import Asked, ModesSet, Said, Showed, Spoke, TaskSet, TitleSet, ToolCalled
-from .._model.events import Task, Usage
+from .._model.events import ItemStatus, Task, Usage
 from .._wire.channel import Channel
 from .services import PermissionRequest
 from .settings import AcpSettings
@@ -52,6 +52,14 @@ _LEVELS: dict[str | None, Literal["info", "warning", "error"]] = {
     "warning": "warning",
     "error": "error",
 }
+
+
+OVER: dict[str, ItemStatus] = {
+    "completed": "completed",
+    "cancelled": "cancelled",
+    "failed": "failed",
+}
+"""How the card of a child session ends, by the status of its task."""
 
 
 class _Child(Struct):
@@ -152,7 +160,7 @@ class Stream:
                 replay = self._phase == "replay"
                 self._content(update, parent or self._sub_agent(update, replay), replay)
         elif isinstance(update, SubagentUpdate):
-            self._subagent(update)
+            self._subagent(update, parent)
         elif parent is None:
             self._about_session(update)
 
@@ -304,7 +312,7 @@ class Stream:
             )
         )
 
-    def _subagent(self, update: SubagentUpdate) -> None:
+    def _subagent(self, update: SubagentUpdate, parent: str | None) -> None:
         child = self._children.get(update.session_id)
         if child is None:
             task = Task(id=update.session_id, title="Sub-agent", kind="subagent")
@@ -323,8 +331,21 @@ class Stream:
             ends = {"cancelled": "cancelled", "error": "failed"}
             reason = str(update.state.get("stopReason"))
             task.status = ends.get(reason, "completed") if idle else "running"
-        # No tool call stands for a child session: `detaches` gives it a card for its steps.
-        self._channel.out.append(TaskSet(task, call=update.session_id, detaches=True))
+        self._card(task, parent)
+        self._channel.out.append(TaskSet(task, call=task.id))
+
+    def _card(self, task: Task, parent: str | None) -> None:
+        """Give a child session, which no tool call stands for, a card in the running turn: its
+        steps come below it."""
+        known = task.id in self._calls
+        over = task.status != "running"
+        if self.live is None or (known and not over) or (over and not known):
+            return
+        self._calls.add(task.id)
+        status = OVER[task.status] if over else "running"
+        card = ToolCalled(id=task.id, title=task.title, kind="think", status=status)
+        card.opens, card.parent = not known, parent
+        self._channel.out.append(card)
 
 
 def _speech(

@@ -183,7 +183,9 @@ def cause_of(code: str, message: str, data: Any = None) -> Cause | None:
         return None
     if (cause := CODES.get(code)) is not None:
         return cause
-    words = message[:LOOKED_AT_CHARS].casefold()
+    words = message[:LOOKED_AT_CHARS].casefold().strip()
+    if words == "terminated":  # a broken stream, in the words of Node's fetch
+        return "network"
     if (cause := _said(words, SURE)) is not None:
         return cause
     status = _status_in(data, _DEEPEST) or _status_said(words)
