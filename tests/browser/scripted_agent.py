@@ -156,7 +156,7 @@ def main() -> None:
                 told["_meta"] = {"steering": {"supported": True}}
             send({"id": id, "result": {**told, "agentCapabilities": can}})
         elif method in ("session/new", "session/load"):
-            send({"id": id, "result": {"sessionId": "s1"}})
+            send({"id": id, "result": {"sessionId": "s1", **TEXTS.get("session", {})}})
         elif method == "session/prompt":
             text = "\n".join(b.get("text", "") for b in message["params"]["prompt"])
             send({"id": id, "result": {"stopReason": prompt(text.strip())}})

@@ -47,7 +47,9 @@ async def test_hello_is_answered_by_ready_then_its_ack_then_a_snapshot(
         ready = tab.frames[0][0]
         assert ready["beat_s"] == 15
         assert ready["limits"] == {"frame": 8 * 1024 * 1024}
-        assert ready["agents"] == [{"name": "fake", "title": "", "available": True}]
+        assert ready["agents"] == [
+            {"name": "fake", "title": "", "available": True, "unasked_modes": []}
+        ]
         [summary] = ready["sessions"]
         assert (summary["session"], summary["title"], summary["phase"]) == (id, "work", "idle")
         assert tab.frames[0][1]["sessions"] == {id: "snapshot"}

@@ -72,6 +72,8 @@ class AgentInfo(Struct, frozen=True, kw_only=True):
     name: str
     title: str = ""
     available: bool = True
+    unasked_modes: tuple[str, ...] = ()
+    """Modes in which it does not ask for everything; `*` stands for all of its modes."""
 
 
 class Source(Struct, frozen=True):
@@ -699,7 +701,12 @@ async def open_runtime(
 
     def agents() -> list[AgentInfo]:
         return [
-            AgentInfo(name=f.agent.name, title=f.agent.title, available=f.available)
+            AgentInfo(
+                name=f.agent.name,
+                title=f.agent.title,
+                available=f.available,
+                unasked_modes=f.agent.quirks.unasked_modes,
+            )
             for f in find_agents(config)
         ]
 

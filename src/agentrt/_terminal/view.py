@@ -206,6 +206,8 @@ class View:
         """When the turn began, or the last one ended."""
         self.calls: dict[str, Call] = {}
         """Those that are open."""
+        self._asked: dict[str, float] = {}
+        """When the open questions were asked."""
         self.thoughts: dict[str, tuple[float, list[str]]] = {}
         """The open ones: since when, and their pieces."""
         self.plan: list[PlanEntry] = []
@@ -355,10 +357,17 @@ class View:
 
     # --- questions, which are shown by whoever asks them
 
+    @property
+    def asked_since(self) -> float | None:
+        """When the oldest open question was asked."""
+        return next(iter(self._asked.values()), None)
+
     def _asks(self, event: PermissionOpened) -> None:
+        self._asked[event.request] = trio.current_time()
         self._options[event.request] = {option.id: option.kind for option in event.options}
 
     def _answered(self, event: PermissionClosed) -> None:
+        self._asked.pop(event.request, None)
         kind = self._options.pop(event.request, {}).get(event.option or "")
         if event.by == "user" and kind is not None:
             self._display.answered(kind)

@@ -205,9 +205,12 @@ class ScreenRepl(Repl):
         above = last_lines(above, size.lines - 8, size.columns)
         offline = bool(self.place.trouble)
         running = not offline and view.phase not in ("idle", "dead", "closed")
+        # While a question is open, what is timed is how long it has been waiting.
+        since = view.asked_since if view.phase == "waiting" else None
+        since = view.since if since is None else since
         status = status_line(
             view,
-            now - view.since if running else None,
+            now - since if running else None,
             agent=self.session.agent.name if self.session is not None else self.setup.agent.name,
             permissions=self.setup.config.permissions.mode,
             queue=len(self.waiting),

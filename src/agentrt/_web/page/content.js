@@ -19,7 +19,7 @@ export class Markdown extends Still {
 
   /** @param {any} props `text`, and whether it is `over` */
   draw({ text, over }) {
-    return html`<div class="markdown" dir="auto">${this.growing.show(text, over)}</div>`;
+    return html`<div class="markdown">${this.growing.show(text, over)}</div>`;
   }
 }
 

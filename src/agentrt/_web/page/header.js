@@ -5,7 +5,7 @@ import { count, duration, money } from "./format.js";
 import { html, icon, iconButton, valued } from "./html.js";
 import { isStopping, sendingHere } from "./pending.js";
 import { oneLine } from "./safe.js";
-import { setUi, ui } from "./store.js";
+import { model, setUi, ui } from "./store.js";
 
 /** @type {Record<w.Summary["phase"], string>} */
 export const PHASES = {
@@ -33,7 +33,9 @@ export function Header({ summary, seat, offline }) {
   const phase = isStopping() ? "cancelling" : reported;
   const sending = reported === "idle" && sendingHere().length > 0;
   const turn = offline ? null : state?.turn;
-  const time = turn ? ` ${duration(ui().now - turn.since)}` : "";
+  const asked = [...(seat?.view.permissions.keys() ?? [])].map((request) => seat?.times.get(request)?.opened);
+  const since = phase === "waiting" ? asked[0] : turn?.since;
+  const time = turn && since ? ` ${duration(ui().now - since)}` : "";
   const limit = phase === "cancelling" && turn?.cancel_deadline;
   const rest = limit ? `, at most ${duration(limit - ui().now)} more` : "";
   return html`<header class="bar">
@@ -43,8 +45,9 @@ export function Header({ summary, seat, offline }) {
       <h1 dir="auto">${summary ? nameOf(summary) : oneLine(seat?.view.title || state?.agent.name, 120) || "agentrt"}</h1>
       ${state &&
       html`<p class="agent">
-        ${oneLine(`${state.agent.name} ${state.agent.version ?? ""}`)}
+        <span>${oneLine(`${state.agent.name} ${state.agent.version ?? ""}`)}</span>
         ${summary && html`<span class="cwd" title=${oneLine(summary.cwd, 1000)}>${oneLine(summary.cwd, 60)}</span>`}
+        ${Chosen(seat, summary)}
       </p>`}
     </div>
     ${seat?.view.usage && html`<${Meter} usage=${seat.view.usage} />`}
@@ -55,6 +58,32 @@ export function Header({ summary, seat, offline }) {
     </span>`}
     ${iconButton("gear", "Settings", () => setUi({ panel: "settings" }))}
   </header>`;
+}
+
+/** Modes that ask for nothing, of agents that the server does not know. */
+const UNASKED = /bypass|yolo|full-?access|dont-?ask|auto-?approve/i;
+
+/**
+ * The session's mode and model, which a press opens the settings of. A mode that does not ask stands out.
+ * @param {Seat | undefined} seat
+ * @param {w.Summary | undefined} summary
+ * @returns {Shown}
+ */
+function Chosen(seat, summary) {
+  const modes = seat?.view.modes;
+  if (!modes?.mode && !modes?.model) return null;
+  const name = (/** @type {readonly w.Choice[] | undefined} */ choices, /** @type {string} */ id) =>
+    oneLine(choices?.find((choice) => choice.id === id)?.name || id, 40);
+  const unasked = model().agents.find((agent) => agent.name === summary?.agent)?.unasked_modes ?? [];
+  const { mode } = modes;
+  const silent = Boolean(mode) && UNASKED.test(mode ?? "");
+  const partly = !silent && (unasked.includes("*") || (Boolean(mode) && unasked.includes(mode ?? "")));
+  const open = () => setUi({ panel: "settings" });
+  return html`<span class="chosen">
+    ${mode && html`<button type="button" class=${silent || partly ? "unasked" : null} title="Mode: change it in the settings" onClick=${open}>
+      ${name(modes.modes, mode)}${silent ? " · does not ask" : partly ? " · does not always ask" : ""}</button>`}
+    ${modes.model && html`<button type="button" title="Model: change it in the settings" onClick=${open}>${name(modes.models, modes.model)}</button>`}
+  </span>`;
 }
 
 /** @param {{ usage: w.Usage }} props how full the context is, and what it has cost */

@@ -138,9 +138,9 @@ class Drawing {
   block(token, key) {
     switch (token.type) {
       case "paragraph_open": // `hidden` in a list without room between its items
-        return token.hidden ? html`<span key=${key}>${this.blocks()}</span>` : html`<p key=${key}>${this.blocks()}</p>`;
+        return token.hidden ? html`<span key=${key}>${this.blocks()}</span>` : html`<p key=${key} dir="auto">${this.blocks()}</p>`;
       case "heading_open": // the page itself has the first two
-        return html`<${`h${Math.min(6, Number(token.tag[1]) + 2)}`} key=${key}>${this.blocks()}<//>`;
+        return html`<${`h${Math.min(6, Number(token.tag[1]) + 2)}`} key=${key} dir="auto">${this.blocks()}<//>`;
       case "inline":
         return inline(token.children ?? [], this.at - 1 === this.growing);
       case "long":
@@ -153,10 +153,10 @@ class Drawing {
       case "blockquote_open":
         return this.quote(key);
       case "bullet_list_open":
-        return html`<ul key=${key}>${this.blocks()}</ul>`;
+        return html`<ul key=${key} dir="auto">${this.blocks()}</ul>`;
       case "ordered_list_open":
         // Always a number: Preact sets a DOM property that is null to "", which is 0 for a number.
-        return html`<ol key=${key} start=${Number(token.attrGet("start") ?? 1)}>${this.blocks()}</ol>`;
+        return html`<ol key=${key} dir="auto" start=${Number(token.attrGet("start") ?? 1)}>${this.blocks()}</ol>`;
       case "list_item_open":
         return this.item(key);
       case "table_open":
@@ -168,7 +168,7 @@ class Drawing {
       case "th_open":
       case "td_open": {
         const side = String(token.attrGet("style") ?? "").match(/left|center|right/)?.[0];
-        return html`<${token.tag} key=${key} class=${side && `to-${side}`}>${this.blocks()}<//>`;
+        return html`<${token.tag} key=${key} dir="auto" class=${side && `to-${side}`}>${this.blocks()}<//>`;
       }
       case "details_open": {
         const summary = this.block(this.next(), 0);
@@ -188,7 +188,7 @@ class Drawing {
     const words = first?.type === "inline" && this.tokens[this.at].type === "paragraph_open" ? (first.children ?? []) : [];
     const kind = words[0]?.content.match(ALERT)?.[1].toLowerCase();
     const alone = words.length === 1 || words[1]?.type === "softbreak" || words[1]?.type === "hardbreak";
-    if (!kind || !alone) return html`<blockquote key=${key}>${this.blocks()}</blockquote>`;
+    if (!kind || !alone) return html`<blockquote key=${key} dir="auto">${this.blocks()}</blockquote>`;
     first.children = words.slice(2);
     return html`<blockquote class=${`alert is-${kind}`} key=${key}><strong>${kind[0].toUpperCase() + kind.slice(1)}</strong>${this.blocks()}</blockquote>`;
   }
@@ -198,7 +198,7 @@ class Drawing {
     const first = this.tokens[this.at + 1];
     const words = this.tokens[this.at].type === "paragraph_open" ? first?.children?.[0] : undefined;
     const task = words?.type === "text" ? words.content.match(TASK) : null;
-    if (!words || !task) return html`<li key=${key}>${this.blocks()}</li>`;
+    if (!words || !task) return html`<li key=${key} dir="auto">${this.blocks()}</li>`;
     words.content = words.content.slice(task[0].length);
     const done = task[1] !== " ";
     return html`<li key=${key} class="task"><span role="img" aria-label=${done ? "done" : "not done"}>${done ? "☑" : "☐"}</span> ${this.blocks()}</li>`;

@@ -192,7 +192,7 @@ function closing(seat, events, closed) {
 }
 
 /**
- * When the items of some events were heard of.
+ * When the items and questions of some events were heard of.
  * @param {ReadonlyMap<string, Times>} times
  * @param {readonly w.Event[]} events
  * @param {number} now
@@ -201,7 +201,9 @@ function timed(times, events, now) {
   /** @type {Map<string, Times> | undefined} */
   let copy;
   for (const event of events) {
-    if (event.kind === "item.opened") {
+    if (event.kind === "permission.opened") {
+      (copy ??= new Map(times)).set(event.request, { opened: now, heard: now });
+    } else if (event.kind === "item.opened") {
       if (event.item.type !== "tool" && event.item.type !== "thought") continue;
       (copy ??= new Map(times)).set(event.item.id, { opened: now, heard: now });
     } else if (event.kind === "item.delta" || event.kind === "item.updated" || event.kind === "item.closed") {

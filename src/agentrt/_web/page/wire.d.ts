@@ -131,7 +131,7 @@ export interface Summary {
   roots?: string[];
 }
 export interface Found { session: Summary; snippet: string }
-export interface AgentInfo { name: string; title?: string; available: boolean }
+export interface AgentInfo { name: string; title?: string; available: boolean; unasked_modes?: string[] }
 export interface WireRow {
   t: number; kind: string; what: string; detail: string; count: number; took: number | null;
   answer: string; odd: string[];
